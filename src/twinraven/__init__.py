@@ -1,0 +1,35 @@
+"""TwinRaven runs agents' tool calls, remembers each of them, and compiles what repeats into verified tools.
+
+The names below are the public Python door. They are resolved on first use, so that importing `twinraven` costs
+nothing: a command-line tool is started far more often than it is imported.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinraven.app import TwinRaven, open_home
+    from twinraven.catalog import tool
+    from twinraven.muninn import Collector, MuninnEvent, Outcome, observed
+
+__version__ = "0.1.0"
+
+__all__ = ["Collector", "MuninnEvent", "Outcome", "TwinRaven", "observed", "open_home", "tool"]
+
+_HOMES = {
+    "TwinRaven": "twinraven.app",
+    "open_home": "twinraven.app",
+    "tool": "twinraven.catalog",
+    "Collector": "twinraven.muninn",
+    "MuninnEvent": "twinraven.muninn",
+    "Outcome": "twinraven.muninn",
+    "observed": "twinraven.muninn",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'twinraven' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

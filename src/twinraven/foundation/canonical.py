@@ -1,0 +1,219 @@
+"""JSON values, their canonical text (RFC 8785) and their hashes.
+
+Equal values must hash equally in every process and on every platform, so there is exactly one text for each value:
+keys sorted by UTF-16 code units, no white space, numbers as ECMAScript prints them. orjson writes that text for most
+values and is fifty times faster than Python, so it is tried first; what it would write differently (floats, keys beyond
+ASCII, integers beyond 64 bits) is recognised by its bytes and written by the slower, exact encoder.
+
+Two things JSON cannot say are settled here, alike for every store: `NaN` and the infinities become the strings
+"NaN", "Infinity", "-Infinity", and a lone surrogate becomes U+FFFD. Integers of any size keep all their digits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from typing import Any, cast
+
+import orjson
+import xxhash
+
+from twinraven.foundation.errors import InvalidInput
+
+
+JsonObject = dict[str, Any]
+
+MAX_DEPTH = 254
+"""Deeper nesting is refused: it is where orjson stops, and the exact encoder stops at the same level."""
+
+# A digit followed by a fraction or an exponent, a minus zero, a null (orjson's NaN), or anything beyond ASCII. A hit
+# inside a string merely costs time.
+_NOT_PLAIN = re.compile(rb"[0-9][.eE]|-0|null|[\x80-\xff]")
+_STRICT = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+_ESCAPED = re.compile('[\x00-\x1f"\\\\]')
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+
+
+def canonical_json(value: Any) -> bytes:
+    """The one text of a JSON value."""
+    try:
+        fast = orjson.dumps(value, option=_STRICT)
+    except (TypeError, RecursionError):
+        fast = None
+    if fast is not None and _NOT_PLAIN.search(fast) is None:
+        return fast
+    parts: list[str] = []
+    _write(value, parts, 0)
+    return "".join(parts).encode()
+
+
+def input_hash(value: Any) -> str:
+    """XXH64 of the canonical text, as 16 hex digits."""
+    return xxhash.xxh64_hexdigest(canonical_json(value))
+
+
+def content_hash(body: bytes) -> str:
+    """SHA-256 of bytes, the name of a blob."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def parse_json(text: bytes | str, *, field: str = "value") -> Any:
+    """Decode JSON; big integers stay integers, and the two errors a person can make say where."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        return _parse_slowly(text, field, error)
+
+
+def to_json_value(value: Any) -> Any:
+    """Any Python value as the JSON value that stands for it, detached from the original."""
+    try:
+        encoded = orjson.dumps(value, default=_stand_in, option=orjson.OPT_NON_STR_KEYS)
+    except (TypeError, RecursionError):
+        return _convert(value, 0)
+    if b"null" in encoded:
+        return _convert(value, 0)
+    return orjson.loads(encoded)
+
+
+def _write(value: Any, parts: list[str], depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise InvalidInput(f"value is nested deeper than {MAX_DEPTH} levels")
+    if value is None:
+        parts.append("null")
+    elif value is True:
+        parts.append("true")
+    elif value is False:
+        parts.append("false")
+    elif isinstance(value, str):
+        parts.append(_quote(value))
+    elif isinstance(value, int):
+        parts.append(_digits(value))
+    elif isinstance(value, float):
+        parts.append(_number(value))
+    elif isinstance(value, dict):
+        _write_object(cast("dict[Any, Any]", value), parts, depth)
+    elif isinstance(value, (list, tuple)):
+        _write_array(cast("list[Any]", value), parts, depth)
+    else:
+        raise InvalidInput(f"a {type(value).__name__} is not a JSON value")
+
+
+def _write_array(items: list[Any], parts: list[str], depth: int) -> None:
+    opening = "["
+    for item in items:
+        parts.append(opening)
+        _write(item, parts, depth + 1)
+        opening = ","
+    parts.append("]" if items else "[]")
+
+
+def _write_object(members: dict[Any, Any], parts: list[str], depth: int) -> None:
+    opening = "{"
+    for key in sorted(members, key=_utf16):
+        parts.append(f"{opening}{_quote(key)}:")
+        _write(members[key], parts, depth + 1)
+        opening = ","
+    parts.append("}" if members else "{}")
+
+
+def _utf16(key: Any) -> bytes:
+    if not isinstance(key, str):
+        raise InvalidInput(f"object key {key!r} is a {type(key).__name__}; JSON keys are strings")
+    return key.encode("utf-16-be", "surrogatepass")
+
+
+def _quote(text: str) -> str:
+    cleaned = _SURROGATE.sub("\ufffd", text)
+    return '"' + _ESCAPED.sub(lambda hit: _ESCAPES.get(hit[0]) or f"\\u{ord(hit[0]):04x}", cleaned) + '"'
+
+
+def _digits(value: int) -> str:
+    if value.bit_length() > 8192:
+        raise InvalidInput("an integer of more than 8192 bits is not a sensible argument")
+    return str(int(value))
+
+
+def _number(value: float) -> str:
+    """A double as ECMAScript's Number::toString prints it, which is what RFC 8785 asks for."""
+    if math.isnan(value):
+        return '"NaN"'
+    if math.isinf(value):
+        return '"Infinity"' if value > 0 else '"-Infinity"'
+    if value == 0:
+        return "0"
+    sign = "-" if value < 0 else ""
+    mantissa, _, exponent = f"{abs(value)!r}".partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0")
+    return sign + _place(digits, point)
+
+
+def _place(digits: str, point: int) -> str:
+    """Digits with the decimal point after `point` of them, in plain or exponent form."""
+    count = len(digits)
+    if count <= point <= 21:
+        return digits + "0" * (point - count)
+    if 0 < point <= 21:
+        return f"{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return "0." + "0" * -point + digits
+    tail = f".{digits[1:]}" if count > 1 else ""
+    power = point - 1
+    return f"{digits[0]}{tail}e{'+' if power > 0 else '-'}{abs(power)}"
+
+
+def _convert(value: Any, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise InvalidInput(f"value is nested deeper than {MAX_DEPTH} levels")
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", str(value))
+    if isinstance(value, int):
+        return int(_digits(value))
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _number(value).strip('"')
+    if isinstance(value, dict):
+        members = cast("dict[Any, Any]", value)
+        return {_convert_key(key): _convert(member, depth + 1) for key, member in members.items()}
+    if isinstance(value, (list, tuple)):
+        return [_convert(item, depth + 1) for item in cast("list[Any]", value)]
+    return _convert(_stand_in(value), depth + 1)
+
+
+def _convert_key(key: Any) -> str:
+    return _SURROGATE.sub("\ufffd", key) if isinstance(key, str) else str(key)
+
+
+def _stand_in(value: Any) -> Any:
+    """What a Python object that is not JSON is recorded as: its own dump if it has one, else its text."""
+    if isinstance(value, (set, frozenset)):
+        return sorted(cast("set[Any]", value), key=repr)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).decode("utf-8", "replace")
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    for method in ("model_dump", "_asdict"):
+        dump = getattr(value, method, None)
+        if callable(dump):
+            return dump()
+    return str(value)
+
+
+def _parse_slowly(text: bytes | str, field: str, error: orjson.JSONDecodeError) -> Any:
+    """What orjson refuses and JSON allows in practice: huge integers, NaN, lone surrogates. All else is an error."""
+    import json
+
+    decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    try:
+        return to_json_value(json.loads(decoded))
+    except (ValueError, RecursionError):
+        raise InvalidInput(f"{field} is not JSON: {error}", field=field) from None

@@ -1,0 +1,55 @@
+"""Time, always UTC, always injectable.
+
+Stored times are whole microseconds since the epoch: exact, sortable and the same on both stores.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from twinraven.foundation.errors import InvalidInput
+
+Clock = Callable[[], datetime]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def now_micros() -> int:
+    return time.time_ns() // 1000
+
+
+def to_micros(moment: datetime, *, field: str = "timestamp") -> int:
+    """Microseconds since the epoch; a naive or non-UTC time is refused, because guessing a zone rewrites history."""
+    offset = moment.utcoffset()
+    if offset is None:
+        raise InvalidInput(f"{field} has no time zone; give a UTC datetime (tzinfo=UTC)", field=field)
+    if offset:
+        raise InvalidInput(f"{field} is not in UTC (offset {offset}); convert it with .astimezone(UTC)", field=field)
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def from_micros(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def iso(moment: datetime) -> str:
+    """RFC 3339 with a Z, microseconds kept."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def parse_iso(text: str, *, field: str = "timestamp") -> datetime:
+    """The inverse of `iso`; any offset is accepted and converted to UTC, no offset is refused."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInput(f"{field} is not an ISO 8601 time: {text!r}", field=field) from error
+    if moment.tzinfo is None:
+        raise InvalidInput(f"{field} has no time zone: {text!r}; end it with Z", field=field)
+    return moment.astimezone(UTC)

@@ -1,0 +1,174 @@
+"""Every error TwinRaven raises on purpose, as one tree.
+
+A caller decides by class or by `code`; people read `message`; programs read `details`. `code` is stable and documented
+in docs/errors.md. `acts` says who has to do something about it, and `retryable` whether the same request may simply be
+sent again.
+
+    TwinRavenError
+    ├── InvalidInput            VALIDATION_FAILED       the caller sent something that cannot be accepted
+    │   ├── InvalidSetting      CONFIG_INVALID          twinraven.yaml or the environment is wrong
+    │   ├── InvalidSchema       SCHEMA_INVALID          a JSON Schema is not one
+    │   ├── InvalidExpression   EXPRESSION_INVALID      a reference or predicate does not parse
+    │   └── InvalidDefinition   DEFINITION_INVALID      a tool or flow definition contradicts itself
+    ├── NotFound                NOT_FOUND               not there, or not yours: the two are one answer
+    ├── Conflict                CONFLICT                the state of things does not allow it
+    │   ├── IdempotencyConflict IDEMPOTENCY_CONFLICT    same key, other body
+    │   ├── CallInProgress      CALL_IN_PROGRESS        same key, still running
+    │   ├── StaleState          OCC_CONFLICT            somebody else changed it first
+    │   └── IllegalTransition   ILLEGAL_TRANSITION      that status cannot follow this one
+    ├── PolicyViolation         POLICY_VIOLATION        a rule forbids it; never retried blindly
+    ├── ToolError               TOOL_FAILED             the tool ran and failed
+    │   ├── ToolUnavailable     TOOL_UNAVAILABLE        it could not be reached
+    │   ├── ToolTimeout         TOOL_TIMEOUT            it did not answer in time
+    │   ├── InvalidOutput       OUTPUT_INVALID          it answered something its own schema forbids
+    │   └── EffectUnknown       EFFECT_UNKNOWN          it may or may not have happened: a person must look
+    └── StorageError            STORAGE_FAILED
+        ├── StorageUnavailable  STORAGE_UNAVAILABLE     cannot be reached right now
+        ├── StorageBusy         STORAGE_BUSY            somebody held the lock for too long
+        ├── StorageFull         STORAGE_FULL            no space left
+        ├── StorageReadOnly     STORAGE_READ_ONLY       no permission to write
+        ├── StorageCorrupt      STORAGE_CORRUPT         the file is damaged or not a database
+        ├── SchemaOutdated      STORAGE_OUTDATED        run `twinraven db upgrade`
+        └── AppendOnly          APPEND_ONLY             history does not change
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+Actor = Literal["caller", "operator", "model", "nobody"]
+
+
+class TwinRavenError(Exception):
+    """The root. `details` carries ids and field names; they never carry secrets."""
+
+    code: ClassVar[str] = "INTERNAL"
+    acts: ClassVar[Actor] = "operator"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+    def as_json(self) -> dict[str, Any]:
+        """The error object of every envelope and every HTTP answer."""
+        return {"code": self.code, "message": self.message, "retryable": self.retryable, "details": self.details}
+
+
+class InvalidInput(TwinRavenError):
+    code = "VALIDATION_FAILED"
+    acts = "caller"
+
+
+class InvalidSetting(InvalidInput):
+    code = "CONFIG_INVALID"
+    acts = "operator"
+
+
+class InvalidSchema(InvalidInput):
+    code = "SCHEMA_INVALID"
+
+
+class InvalidExpression(InvalidInput):
+    code = "EXPRESSION_INVALID"
+
+
+class InvalidDefinition(InvalidInput):
+    code = "DEFINITION_INVALID"
+
+
+class NotFound(TwinRavenError):
+    code = "NOT_FOUND"
+    acts = "caller"
+
+
+class Conflict(TwinRavenError):
+    code = "CONFLICT"
+    acts = "caller"
+
+
+class IdempotencyConflict(Conflict):
+    code = "IDEMPOTENCY_CONFLICT"
+
+
+class CallInProgress(Conflict):
+    code = "CALL_IN_PROGRESS"
+    acts = "nobody"
+    retryable = True
+
+
+class StaleState(Conflict):
+    code = "OCC_CONFLICT"
+
+
+class IllegalTransition(Conflict):
+    code = "ILLEGAL_TRANSITION"
+
+
+class PolicyViolation(TwinRavenError):
+    code = "POLICY_VIOLATION"
+    acts = "operator"
+
+
+class ToolError(TwinRavenError):
+    code = "TOOL_FAILED"
+    acts = "model"
+
+
+class ToolUnavailable(ToolError):
+    code = "TOOL_UNAVAILABLE"
+    acts = "nobody"
+    retryable = True
+
+
+class ToolTimeout(ToolError):
+    code = "TOOL_TIMEOUT"
+    acts = "nobody"
+    retryable = True
+
+
+class InvalidOutput(ToolError):
+    code = "OUTPUT_INVALID"
+    acts = "operator"
+
+
+class EffectUnknown(ToolError):
+    code = "EFFECT_UNKNOWN"
+    acts = "operator"
+
+
+class StorageError(TwinRavenError):
+    code = "STORAGE_FAILED"
+
+
+class StorageUnavailable(StorageError):
+    code = "STORAGE_UNAVAILABLE"
+    acts = "nobody"
+    retryable = True
+
+
+class StorageBusy(StorageError):
+    code = "STORAGE_BUSY"
+    acts = "nobody"
+    retryable = True
+
+
+class StorageFull(StorageError):
+    code = "STORAGE_FULL"
+
+
+class StorageReadOnly(StorageError):
+    code = "STORAGE_READ_ONLY"
+
+
+class StorageCorrupt(StorageError):
+    code = "STORAGE_CORRUPT"
+
+
+class SchemaOutdated(StorageError):
+    code = "STORAGE_OUTDATED"
+
+
+class AppendOnly(StorageError):
+    code = "APPEND_ONLY"

@@ -1,0 +1,53 @@
+"""Where everything durable lives: one port, two stores, the same SQL.
+
+`open_database(url)` gives the embedded SQLite file or a Postgres schema. Contexts write their SQL against
+`Transaction`; what the two stores do differently stays inside this package.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twinraven.foundation.errors import InvalidSetting
+from twinraven.storage.database import (
+    DEFAULT_TENANT,
+    Connection,
+    Database,
+    Dialect,
+    Row,
+    Transaction,
+    Work,
+    chunks,
+)
+from twinraven.storage.forks import forget_after_fork
+
+__all__ = [
+    "DEFAULT_TENANT",
+    "Connection",
+    "Database",
+    "Dialect",
+    "Row",
+    "Transaction",
+    "Work",
+    "chunks",
+    "forget_after_fork",
+    "open_database",
+]
+
+
+def open_database(url: str, *, admin_url: str | None = None) -> Database:
+    """`sqlite:///relative/path`, `sqlite:////absolute/path` or `postgresql://…`."""
+    scheme, separator, rest = url.partition("://")
+    if scheme == "sqlite" and rest.startswith("/"):
+        from twinraven.storage.sqlite import SqliteDatabase
+
+        return SqliteDatabase(Path(rest[1:]))
+    if scheme in ("postgres", "postgresql") and separator:
+        from twinraven.storage.postgres import PostgresDatabase
+
+        return PostgresDatabase(url, admin_url=admin_url)
+    raise InvalidSetting(
+        f"storage.url {scheme + '://…' if separator else url!r} names no store; "
+        "use sqlite:///path/to/file.db or postgresql://user@host/database",
+        field="storage.url",
+    )

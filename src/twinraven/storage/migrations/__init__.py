@@ -1,0 +1,117 @@
+"""The schema, as numbered steps that run on both stores and are never edited once released.
+
+A step is written once, in DDL that both understand: `{serial}` stands for a growing key and `{bytes}` for binary data.
+`append_only` and `tenant_scoped` add what each store needs to enforce them. All pending steps run in one transaction:
+a database is at one version or the other, never between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+from twinraven.foundation.clock import now_micros
+from twinraven.storage.database import Dialect, Transaction
+from twinraven.storage.guards import APP_ROLE, APPEND_ONLY_TABLES, postgres_fence, postgres_guards, sqlite_guards
+
+STEPS = ("m0001_memory",)
+"""In order; the number in the name is the version."""
+
+_TYPES: dict[Dialect, dict[str, str]] = {
+    "sqlite": {"serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB", "strict": "STRICT"},
+    "postgres": {"serial": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "bytes": "BYTEA", "strict": ""},
+}
+_POSTGRES_INTEGER = ("INTEGER", "BIGINT")
+_LOCK = 7_263_118_004
+
+
+class Ddl:
+    """What a migration step may say."""
+
+    def __init__(self, dialect: Dialect, run: Callable[[str], Any]) -> None:
+        self.dialect: Dialect = dialect
+        self._run = run
+
+    def table(self, name: str, body: str, *, append_only: Sequence[Sequence[str]] | None = None) -> None:
+        """Create a tenant's table; `append_only` names its unique keys and closes it to change."""
+        types = _TYPES[self.dialect]
+        text = body.format(**types)
+        if self.dialect == "postgres":
+            text = text.replace(*_POSTGRES_INTEGER)
+        self._run(f"CREATE TABLE {name} ({text}) {types['strict']}")
+        guarded = append_only is not None
+        if guarded != (name in APPEND_ONLY_TABLES):
+            raise AssertionError(f"{name}: guards.APPEND_ONLY_TABLES and its migration disagree")
+        if self.dialect == "sqlite":
+            self.run(*(sqlite_guards(name, append_only) if append_only is not None else ()))
+        else:
+            self.run(*(postgres_guards(name) if guarded else ()), *postgres_fence(name, append_only=guarded))
+
+    def view(self, name: str, query: str) -> None:
+        secure = "WITH (security_invoker = true) " if self.dialect == "postgres" else ""
+        self._run(f"CREATE VIEW {name} {secure}AS {query}")
+        if self.dialect == "postgres":
+            self._run(f"GRANT SELECT ON {name} TO {APP_ROLE}")
+
+    def run(self, *statements: str) -> None:
+        """Statements both stores understand."""
+        for statement in statements:
+            self._run(statement)
+
+
+def latest() -> int:
+    return _number(STEPS[-1])
+
+
+def _number(step: str) -> int:
+    return int(step[1:5])
+
+
+def applied_migrations(tx: Transaction) -> dict[int, str]:
+    """What this database has; empty for one that was never set up."""
+    exists = (
+        "SELECT 1 AS found FROM sqlite_master WHERE name = 'schema_migrations'"
+        if tx.dialect == "sqlite"
+        else "SELECT 1 AS found FROM pg_tables WHERE tablename = 'schema_migrations' "
+        "AND schemaname = current_schema()"
+    )
+    if tx.fetch_one(exists) is None:
+        return {}
+    rows = tx.fetch_all("SELECT version, name FROM schema_migrations ORDER BY version")
+    return {row["version"]: row["name"] for row in rows}
+
+
+def upgrade(tx: Transaction) -> list[str]:
+    """Run every step this database lacks, inside the caller's transaction."""
+    if tx.dialect == "postgres":
+        tx.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+    done = applied_migrations(tx)
+    ddl = Ddl(tx.dialect, lambda statement: tx.execute(statement))
+    if not done:
+        _prepare(ddl)
+    pending = [step for step in STEPS if _number(step) not in done]
+    for step in pending:
+        import_module(f"twinraven.storage.migrations.{step}").upgrade(ddl)
+        tx.execute(
+            "INSERT INTO schema_migrations (version, name, applied_at) VALUES (:version, :name, :applied_at)",
+            version=_number(step),
+            name=step,
+            applied_at=now_micros(),
+        )
+    return pending
+
+
+def _prepare(ddl: Ddl) -> None:
+    if ddl.dialect == "postgres":
+        ddl.run(
+            f"DO $$ BEGIN CREATE ROLE {APP_ROLE} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
+            f"DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO {APP_ROLE}', current_schema()); END $$",
+            "CREATE OR REPLACE FUNCTION twinraven_refuse_change() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'append-only: % refuses %', TG_TABLE_NAME, TG_OP; END $$",
+        )
+    ddl.run(
+        "CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)"
+    )
+    if ddl.dialect == "postgres":
+        ddl.run(f"GRANT SELECT ON schema_migrations TO {APP_ROLE}")

@@ -1,0 +1,286 @@
+"""The embedded store: one SQLite file in WAL mode with full synchronisation.
+
+This module is the only one that imports a SQLite library. Two of them in one process on one file lose data silently
+(each drops the other's POSIX locks), so the choice is made here, once: Python's own, or pysqlite3's where Python's is
+older than 3.42.
+
+Writers take `BEGIN IMMEDIATE`, so a transaction never fails half-way for a lock it did not have at the start. An
+authorizer on every connection of ours refuses what the append-only triggers refuse, also for statements that would
+never fire a trigger (DROP, PRAGMA writable_schema, ATTACH).
+"""
+
+from __future__ import annotations
+
+import errno
+import queue
+import sqlite3 as python_sqlite
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from twinraven.foundation.errors import (
+    AppendOnly,
+    Conflict,
+    StorageBusy,
+    StorageCorrupt,
+    StorageError,
+    StorageFull,
+    StorageReadOnly,
+    StorageUnavailable,
+    TwinRavenError,
+)
+from twinraven.storage.database import Dialect, Row, Work
+from twinraven.storage.forks import forget_after_fork
+from twinraven.storage.guards import APPEND_ONLY_TABLES, GUARD_MESSAGE
+from twinraven.storage.threads import hop
+
+T = TypeVar("T")
+
+BUSY_TIMEOUT_S = 30.0
+_READERS = 4
+
+
+def _choose_library() -> Any:
+    if python_sqlite.sqlite_version_info >= (3, 42):
+        return python_sqlite
+    try:
+        import pysqlite3  # pyright: ignore[reportMissingTypeStubs]
+    except ImportError:
+        return python_sqlite
+    return pysqlite3
+
+
+library: Any = _choose_library()
+"""The one SQLite library of this process."""
+
+
+class SqliteTransaction:
+    """One transaction on one connection."""
+
+    dialect: Dialect = "sqlite"
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    def execute(self, sql: str, **params: Any) -> int:
+        return self._raw.execute(sql, params).rowcount
+
+    def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        self._raw.executemany(sql, rows)
+
+    def fetch_all(self, sql: str, **params: Any) -> list[Row]:
+        cursor = self._raw.execute(sql, params)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    def fetch_one(self, sql: str, **params: Any) -> Row | None:
+        cursor = self._raw.execute(sql, params)
+        row = cursor.fetchone()
+        if row is None:
+            return None
+        return dict(zip((column[0] for column in cursor.description), row, strict=True))
+
+    def stream(self, sql: str, *, batch: int = 5000, **params: Any) -> Iterator[list[tuple[Any, ...]]]:
+        cursor = self._raw.execute(sql, params)
+        while rows := cursor.fetchmany(batch):
+            yield rows
+
+    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        self._raw.executemany(_insert(table, columns), rows)
+
+    def insert_missing(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        self._raw.executemany(_insert(table, columns) + " ON CONFLICT DO NOTHING", rows)
+
+    def act_for(self, tenant_id: str) -> None:
+        """Every query names its tenant; an embedded file has no further fence."""
+
+
+def _insert(table: str, columns: Sequence[str]) -> str:
+    marks = ", ".join("?" * len(columns))
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
+
+
+class SqliteConnection:
+    """A connection owned by one thread."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    @contextmanager
+    def transaction(self, tenant_id: str, *, write: bool) -> Iterator[SqliteTransaction]:
+        del tenant_id
+        raw = self._raw
+        try:
+            raw.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            try:
+                yield SqliteTransaction(raw)
+            except BaseException:
+                _roll_back(raw)
+                raise
+            if write:
+                raw.execute("COMMIT")
+            else:
+                raw.execute("ROLLBACK")
+        except library.Error as error:
+            _roll_back(raw)
+            raise translate(error) from error
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+def _roll_back(raw: Any) -> None:
+    if raw.in_transaction:
+        try:
+            raw.execute("ROLLBACK")
+        except library.Error:
+            # The original error is on its way to the caller; SQLite has rolled back by itself (disk full, I/O error).
+            return
+
+
+class SqliteDatabase:
+    """The embedded store behind the async port."""
+
+    dialect: Dialect = "sqlite"
+
+    def __init__(self, path: Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+        self.path = path
+        self._busy_timeout_s = busy_timeout_s
+        self._start_threads()
+        forget_after_fork(self)
+
+    def _start_threads(self) -> None:
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="twinraven-read")
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="twinraven-write")
+        self._local = threading.local()
+        self._opened: queue.SimpleQueue[SqliteConnection] = queue.SimpleQueue()
+
+    def after_fork(self) -> None:
+        """A child has neither the threads nor a right to the connections: it begins with its own."""
+        self._start_threads()
+
+    async def read(self, tenant_id: str, work: Work[T]) -> T:
+        return await hop(self._readers, lambda: self._run(tenant_id, work, write=False))
+
+    async def write(self, tenant_id: str, work: Work[T]) -> T:
+        return await hop(self._writer, lambda: self._run(tenant_id, work, write=True))
+
+    def connect(self) -> SqliteConnection:
+        return SqliteConnection(self._open())
+
+    def migrate(self) -> list[str]:
+        from twinraven.storage.migrations import upgrade
+
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        connection = SqliteConnection(self._open(guarded=False, create=True))
+        try:
+            with connection.transaction("", write=True) as tx:
+                return upgrade(tx)
+        finally:
+            connection.close()
+
+    def applied(self) -> dict[int, str]:
+        from twinraven.storage.migrations import applied_migrations
+
+        if not self.path.exists():
+            return {}
+        connection = self.connect()
+        try:
+            with connection.transaction("", write=False) as tx:
+                return applied_migrations(tx)
+        finally:
+            connection.close()
+
+    def maintenance(self) -> SqliteConnection:
+        """A connection without the authorizer, for audited pruning alone; the triggers still stand."""
+        return SqliteConnection(self._open(guarded=False))
+
+    def close(self) -> None:
+        self._readers.shutdown()
+        self._writer.shutdown()
+        while not self._opened.empty():
+            self._opened.get().close()
+
+    def _run(self, tenant_id: str, work: Work[T], *, write: bool) -> T:
+        connection = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self.connect()
+            self._opened.put(connection)
+        with connection.transaction(tenant_id, write=write) as tx:
+            return work(tx)
+
+    def _open(self, *, guarded: bool = True, create: bool = False) -> Any:
+        if not create and not self.path.exists():
+            raise StorageUnavailable(f"no database at {self.path}; run `twinraven init`", path=str(self.path))
+        try:
+            raw = library.connect(
+                str(self.path), timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
+            )
+            raw.execute("PRAGMA journal_mode = WAL")
+            raw.execute("PRAGMA synchronous = FULL")
+            raw.execute("PRAGMA foreign_keys = ON")
+            raw.execute("PRAGMA cell_size_check = ON")
+        except library.Error as error:
+            raise translate(error) from error
+        if guarded:
+            raw.set_authorizer(_authorizer())
+        return raw
+
+
+def _authorizer() -> Callable[..., int]:
+    """Deny on our own connections what no application logic may do to any table or to the file."""
+    denied = {
+        library.SQLITE_DROP_TABLE,
+        library.SQLITE_DROP_TRIGGER,
+        library.SQLITE_DROP_VIEW,
+        library.SQLITE_DROP_INDEX,
+        library.SQLITE_ALTER_TABLE,
+        library.SQLITE_CREATE_TRIGGER,
+        library.SQLITE_ATTACH,
+        library.SQLITE_DETACH,
+    }
+    pragmas = {"writable_schema", "journal_mode", "synchronous", "recursive_triggers", "ignore_check_constraints"}
+
+    def decide(action: int, first: str | None, second: str | None, _database: str | None, _by: str | None) -> int:
+        if action in denied:
+            return library.SQLITE_DENY
+        if action == library.SQLITE_PRAGMA and first in pragmas and second is not None:
+            return library.SQLITE_DENY
+        if action in (library.SQLITE_UPDATE, library.SQLITE_DELETE) and first in APPEND_ONLY_TABLES:
+            return library.SQLITE_DENY
+        return library.SQLITE_OK
+
+    return decide
+
+
+_BY_CODE: dict[str, type[StorageError]] = {
+    "SQLITE_BUSY": StorageBusy,
+    "SQLITE_LOCKED": StorageBusy,
+    "SQLITE_FULL": StorageFull,
+    "SQLITE_READONLY": StorageReadOnly,
+    "SQLITE_PERM": StorageReadOnly,
+    "SQLITE_CORRUPT": StorageCorrupt,
+    "SQLITE_NOTADB": StorageCorrupt,
+    "SQLITE_CANTOPEN": StorageUnavailable,
+    "SQLITE_AUTH": AppendOnly,
+}
+
+
+def translate(error: Exception) -> TwinRavenError:
+    """A driver error as one of ours: the only place that knows SQLite's codes."""
+    message = str(error)
+    name: str = getattr(error, "sqlite_errorname", "") or ""
+    if GUARD_MESSAGE in message or name == "SQLITE_AUTH" or "not authorized" in message:
+        return AppendOnly(f"refused: {message}")
+    if name.startswith("SQLITE_CONSTRAINT"):
+        return Conflict(f"the database refused it: {message}", constraint=message)
+    for prefix, kind in _BY_CODE.items():
+        if name.startswith(prefix):
+            return kind(f"SQLite: {message}")
+    if name.startswith("SQLITE_IOERR") and getattr(error, "errno", None) == errno.ENOSPC:
+        return StorageFull(f"SQLite: {message}")
+    return StorageError(f"SQLite: {message}")
+
