@@ -10,35 +10,32 @@ from typing import Any, cast
 
 import orjson
 
-_ITEMS = 3
-_TEXTS = (120, 60, 30, 12)
+_WIDTH = 40
+_ITEMS = 2
+_DEPTH = 2
 
 
 def summarize(encoded: bytes, limit: int) -> str:
     """A JSON text in at most `limit` characters."""
-    text = encoded.decode()
-    if len(text) <= limit:
-        return text
-    value = orjson.loads(encoded)
-    for width in _TEXTS:
-        shorter = orjson.dumps(_shrink(value, width, 3)).decode()
-        if len(shorter) <= limit:
-            return shorter
-    return orjson.dumps(_shrink(value, _TEXTS[-1], 1)).decode()[: limit - 1] + "…"
+    if len(encoded) <= limit:
+        return encoded.decode()
+    shorter = orjson.dumps(_shrink(orjson.loads(encoded), _DEPTH)).decode()
+    return shorter if len(shorter) <= limit else shorter[: limit - 1] + "…"
 
 
-def _shrink(value: Any, width: int, depth: int) -> Any:
-    if isinstance(value, str):
-        return value if len(value) <= width else f"{value[:width]}… ({len(value)} characters)"
-    if isinstance(value, dict):
+def _shrink(value: Any, depth: int) -> Any:
+    kind = type(value)
+    if kind is str:
+        return value if len(value) <= _WIDTH else f"{value[:_WIDTH]}… ({len(value)} characters)"
+    if kind is dict:
         members = cast("dict[str, Any]", value)
         if depth == 0:
-            return f"object with {len(members)} keys"
-        return {key: _shrink(member, width, depth - 1) for key, member in members.items()}
-    if isinstance(value, list):
+            return f"object of {len(members)}"
+        return {key: _shrink(member, depth - 1) for key, member in members.items()}
+    if kind is list:
         items = cast("list[Any]", value)
         if depth == 0:
             return f"array of {len(items)}"
-        kept = [_shrink(item, width, depth - 1) for item in items[:_ITEMS]]
+        kept = [_shrink(item, depth - 1) for item in items[:_ITEMS]]
         return [*kept, f"… {len(items) - _ITEMS} more"] if len(items) > _ITEMS else kept
     return value

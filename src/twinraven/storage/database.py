@@ -54,6 +54,10 @@ class Transaction(Protocol):
         """Insert the rows whose key is not there yet; only for tables that carry no append-only guard."""
         ...
 
+    def present(self, table: str, column: str, values: Sequence[str], *, tenant_id: str) -> set[str]:
+        """Which of these values an indexed column of the tenant's rows already holds."""
+        ...
+
     def act_for(self, tenant_id: str) -> None:
         """Go on for another tenant inside the same transaction (only the event writer batches tenants)."""
         ...

@@ -88,6 +88,10 @@ class PostgresTransaction:
     def insert_missing(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         self._insert(table, columns, rows, " ON CONFLICT DO NOTHING")
 
+    def present(self, table: str, column: str, values: Sequence[str], *, tenant_id: str) -> set[str]:
+        sql = f"SELECT DISTINCT {column} FROM {table} WHERE tenant_id = %s AND {column} = ANY(%s)"
+        return {row[0] for row in self._raw.execute(cast("LiteralString", sql), (tenant_id, list(values)))}
+
     def act_for(self, tenant_id: str) -> None:
         self._raw.execute(f"SELECT set_config('{TENANT_SETTING}', %s, true)", (tenant_id,))
 

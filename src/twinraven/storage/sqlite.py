@@ -12,6 +12,7 @@ never fire a trigger (DROP, PRAGMA writable_schema, ATTACH).
 from __future__ import annotations
 
 import errno
+import json
 import queue
 import sqlite3 as python_sqlite
 import threading
@@ -93,6 +94,12 @@ class SqliteTransaction:
 
     def insert_missing(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         self._raw.executemany(_insert(table, columns) + " ON CONFLICT DO NOTHING", rows)
+
+    def present(self, table: str, column: str, values: Sequence[str], *, tenant_id: str) -> set[str]:
+        sql = (
+            f"SELECT DISTINCT t.{column} FROM json_each(?) v CROSS JOIN {table} t ON t.tenant_id = ? AND t.{column} = v.value"
+        )
+        return {row[0] for row in self._raw.execute(sql, (json.dumps(list(values)), tenant_id))}
 
     def act_for(self, tenant_id: str) -> None:
         """Every query names its tenant; an embedded file has no further fence."""

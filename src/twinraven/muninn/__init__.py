@@ -1,0 +1,42 @@
+"""Muninn, memory: an append-only log of every tool call, and the sessions they form.
+
+Calls enter through the `Collector` (or an importer) and are read through the `EventStore`. Nothing is ever changed:
+links between events are derived, sessions are a projection, and a later verdict is a further record.
+"""
+
+from __future__ import annotations
+
+from twinraven.muninn.collector import Collector, SessionObserver, clean_text, current_observer
+from twinraven.muninn.exchange import Importer, ImportReport, LineError, export_json, open_lines, parse_call
+from twinraven.muninn.model import MuninnEvent, Outcome, Session
+from twinraven.muninn.observed import observed
+from twinraven.muninn.row import EncodingRules, Observation, Redact
+from twinraven.muninn.sql import SqlEventStore
+from twinraven.muninn.store import EventFilter, EventStore, ToolUse, Transition
+from twinraven.muninn.writer import Receipt
+
+__all__ = [
+    "Collector",
+    "EncodingRules",
+    "EventFilter",
+    "EventStore",
+    "ImportReport",
+    "Importer",
+    "LineError",
+    "MuninnEvent",
+    "Observation",
+    "Outcome",
+    "Receipt",
+    "Redact",
+    "Session",
+    "SessionObserver",
+    "SqlEventStore",
+    "ToolUse",
+    "Transition",
+    "clean_text",
+    "current_observer",
+    "export_json",
+    "observed",
+    "open_lines",
+    "parse_call",
+]

@@ -1,0 +1,282 @@
+"""Muninn's log in SQL, the same for both stores.
+
+Look-ups by session, tool, time, predecessor and successor each walk an index; the tests read the query plans. The
+neighbours come from the view `muninn_events`, which derives them per row; scans compute them with a window instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from twinraven.foundation.canonical import parse_json
+from twinraven.foundation.clock import from_micros, now_micros, to_micros
+from twinraven.foundation.errors import InvalidInput, NotFound
+from twinraven.muninn.model import MuninnEvent, Outcome, Session, check_name
+from twinraven.muninn.row import COLUMNS
+from twinraven.muninn.store import EventFilter, ToolUse, Transition
+from twinraven.storage import Database, Row, Transaction, chunks
+
+_EVENT = ", ".join(("arrival", *COLUMNS, "predecessor", "successor"))
+_SESSION_SUMMARIES = """
+SELECT s.session_id, s.event_count, s.started_at, s.ended_at, COALESCE(
+    (SELECT v.outcome FROM session_verdicts v WHERE v.tenant_id = :tenant AND v.session_id = s.session_id
+     ORDER BY v.arrival DESC LIMIT 1),
+    CASE WHEN s.lowest = s.highest THEN s.lowest ELSE 'partial' END) AS outcome
+FROM (SELECT session_id, count(*) AS event_count, min(timestamp) AS started_at, max(timestamp) AS ended_at,
+             min(outcome) AS lowest, max(outcome) AS highest
+      FROM muninn_event_log WHERE tenant_id = :tenant {condition} GROUP BY session_id) s
+"""
+_SCAN = """
+SELECT arrival, {columns},
+       lag(event_id) OVER session_order AS predecessor, lead(event_id) OVER session_order AS successor
+FROM muninn_event_log WHERE tenant_id = :tenant
+WINDOW session_order AS (PARTITION BY session_id ORDER BY timestamp, arrival)
+ORDER BY session_id, timestamp, arrival
+"""
+
+
+class SqlEventStore:
+    """`EventStore` on a database of ours."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def event(self, tenant_id: str, event_id: UUID) -> MuninnEvent:
+        row = await self._database.read(
+            tenant_id,
+            lambda tx: tx.fetch_one(
+                f"SELECT {_EVENT} FROM muninn_events WHERE tenant_id = :tenant AND event_id = :event",
+                tenant=tenant_id,
+                event=str(event_id),
+            ),
+        )
+        if row is None:
+            raise NotFound(f"no event {event_id}", event_id=str(event_id))
+        return to_event(row)
+
+    async def session(self, tenant_id: str, session_id: str) -> Session:
+        def work(tx: Transaction) -> tuple[Row | None, list[Row]]:
+            summary = tx.fetch_one(
+                _SESSION_SUMMARIES.format(condition="AND session_id = :session"), tenant=tenant_id, session=session_id
+            )
+            events = tx.fetch_all(
+                f"SELECT {_EVENT} FROM muninn_events WHERE tenant_id = :tenant AND session_id = :session "
+                "ORDER BY timestamp, arrival",
+                tenant=tenant_id,
+                session=session_id,
+            )
+            return summary, events
+
+        summary, events = await self._database.read(tenant_id, work)
+        if summary is None:
+            raise NotFound(f"no session {session_id!r}", session_id=session_id)
+        return _to_session(summary, tuple(to_event(row) for row in events))
+
+    async def sessions(
+        self, tenant_id: str, *, limit: int = 50, after: str | None = None, outcome: Outcome | None = None
+    ) -> list[Session]:
+        condition = "" if after is None else "AND session_id > :after"
+        chosen = "" if outcome is None else "WHERE outcome = :outcome"
+        sql = (
+            f"SELECT * FROM ({_SESSION_SUMMARIES.format(condition=condition)}) summaries {chosen} "
+            "ORDER BY session_id LIMIT :limit"
+        )
+        params: dict[str, Any] = {"tenant": tenant_id, "limit": limit}
+        if after is not None:
+            params["after"] = after
+        if outcome is not None:
+            params["outcome"] = outcome.value
+        rows = await self._database.read(tenant_id, lambda tx: tx.fetch_all(sql, **params))
+        return [_to_session(row) for row in rows]
+
+    async def events(self, tenant_id: str, where: EventFilter) -> list[MuninnEvent]:
+        sql, params = _filtered(tenant_id, where)
+        rows = await self._database.read(tenant_id, lambda tx: tx.fetch_all(sql, **params))
+        return [to_event(row) for row in rows]
+
+    async def successor(self, tenant_id: str, event_id: UUID) -> MuninnEvent | None:
+        return await self._neighbour(tenant_id, event_id, "successor")
+
+    async def predecessor(self, tenant_id: str, event_id: UUID) -> MuninnEvent | None:
+        return await self._neighbour(tenant_id, event_id, "predecessor")
+
+    async def outputs(self, tenant_id: str, hashes: Sequence[str]) -> dict[str, Any]:
+        def work(tx: Transaction) -> dict[str, Any]:
+            found: dict[str, Any] = {}
+            for part in chunks(dict.fromkeys(hashes), 500):
+                names = {f"h{_letters(number)}": value for number, value in enumerate(part)}
+                marks = ", ".join(f":{name}" for name in names)
+                rows = tx.fetch_all(
+                    f"SELECT hash, body FROM blobs WHERE tenant_id = :tenant AND hash IN ({marks})",
+                    tenant=tenant_id,
+                    **names,
+                )
+                found.update({row["hash"]: parse_json(bytes(row["body"]), field="output") for row in rows})
+            return found
+
+        return await self._database.read(tenant_id, work)
+
+    async def transitions(self, tenant_id: str, *, limit: int = 100) -> list[Transition]:
+        sql = (
+            "SELECT from_tool, to_tool, count(*) AS count FROM ("
+            "SELECT tool_id AS from_tool, lead(tool_id) OVER (PARTITION BY session_id ORDER BY timestamp, arrival) "
+            "AS to_tool FROM muninn_event_log WHERE tenant_id = :tenant AND parent_event_id IS NULL) pairs "
+            "WHERE to_tool IS NOT NULL GROUP BY from_tool, to_tool ORDER BY count(*) DESC, from_tool, to_tool "
+            "LIMIT :limit"
+        )
+        rows = await self._database.read(tenant_id, lambda tx: tx.fetch_all(sql, tenant=tenant_id, limit=limit))
+        return [Transition(**row) for row in rows]
+
+    async def tool_uses(self, tenant_id: str) -> list[ToolUse]:
+        sql = (
+            "SELECT tool_id, count(*) AS calls, sum(raised) AS raised, "
+            "avg(CASE WHEN time_known = 1 THEN latency_ms * 1.0 END) AS mean_latency_ms, "
+            "max(CASE WHEN time_known = 1 THEN latency_ms END) AS max_latency_ms "
+            "FROM muninn_event_log WHERE tenant_id = :tenant GROUP BY tool_id ORDER BY count(*) DESC, tool_id"
+        )
+        rows = await self._database.read(tenant_id, lambda tx: tx.fetch_all(sql, tenant=tenant_id))
+        return [_to_use(row) for row in rows]
+
+    async def counts(self, tenant_id: str) -> tuple[int, int]:
+        row = await self._database.read(
+            tenant_id,
+            lambda tx: tx.fetch_one(
+                "SELECT count(*) AS events, count(DISTINCT session_id) AS sessions FROM muninn_event_log "
+                "WHERE tenant_id = :tenant",
+                tenant=tenant_id,
+            ),
+        )
+        return (0, 0) if row is None else (row["events"], row["sessions"])
+
+    async def state_verdict(self, tenant_id: str, session_id: str, outcome: Outcome, *, stated_by: str) -> None:
+        check_name(stated_by, field="stated_by")
+
+        def work(tx: Transaction) -> int:
+            return tx.execute(
+                "INSERT INTO session_verdicts (tenant_id, session_id, outcome, stated_at, stated_by) "
+                "SELECT :tenant, :session, :outcome, :stated_at, :stated_by WHERE EXISTS ("
+                "SELECT 1 FROM muninn_event_log WHERE tenant_id = :tenant AND session_id = :session)",
+                tenant=tenant_id,
+                session=session_id,
+                outcome=Outcome(outcome).value,
+                stated_at=now_micros(),
+                stated_by=stated_by,
+            )
+
+        if await self._database.write(tenant_id, work) == 0:
+            raise NotFound(f"no session {session_id!r}", session_id=session_id)
+
+    async def scan(self, tenant_id: str, visit: Callable[[list[MuninnEvent]], None], *, batch: int = 2000) -> None:
+        names = ("arrival", *COLUMNS, "predecessor", "successor")
+
+        def work(tx: Transaction) -> None:
+            for rows in tx.stream(_SCAN.format(columns=", ".join(COLUMNS)), batch=batch, tenant=tenant_id):
+                visit([to_event(dict(zip(names, row, strict=True))) for row in rows])
+
+        await self._database.read(tenant_id, work)
+
+    async def _neighbour(self, tenant_id: str, event_id: UUID, side: str) -> MuninnEvent | None:
+        event = await self.event(tenant_id, event_id)
+        other: UUID | None = getattr(event, side)
+        return None if other is None else await self.event(tenant_id, other)
+
+
+def to_event(row: Row) -> MuninnEvent:
+    """A row of the view as an event."""
+    return MuninnEvent(
+        event_id=UUID(row["event_id"]),
+        session_id=row["session_id"],
+        tool_id=row["tool_id"],
+        input_hash=row["input_hash"],
+        input_params=parse_json(row["input_params"], field="input_params"),
+        output_summary=row["output_summary"],
+        predecessor=_uuid(row["predecessor"]),
+        successor=_uuid(row["successor"]),
+        timestamp=from_micros(row["timestamp"]),
+        latency_ms=row["latency_ms"],
+        outcome=Outcome(row["outcome"]),
+        tags=orjson.loads(row["tags"]),
+        tenant_id=row["tenant_id"],
+        arrival=row["arrival"],
+        parent_event_id=_uuid(row["parent_event_id"]),
+        raised=bool(row["raised"]),
+        error_code=row["error_code"],
+        output_hash=row["output_hash"],
+        turn=row["turn"],
+        task_id=row["task_id"],
+        outside_input=row["outside_input"],
+        source_key=row["source_key"],
+        time_known=bool(row["time_known"]),
+        correlation_id=row["correlation_id"],
+    )
+
+
+def _uuid(text: str | None) -> UUID | None:
+    return None if text is None else UUID(text)
+
+
+def _letters(number: int) -> str:
+    return "".join(chr(97 + int(digit)) for digit in str(number))
+
+
+def _to_session(row: Row, events: tuple[MuninnEvent, ...] = ()) -> Session:
+    return Session(
+        session_id=row["session_id"],
+        event_count=row["event_count"],
+        started_at=from_micros(row["started_at"]),
+        ended_at=from_micros(row["ended_at"]),
+        outcome=Outcome(row["outcome"]),
+        events=events,
+    )
+
+
+def _to_use(row: Row) -> ToolUse:
+    mean = row["mean_latency_ms"]
+    return ToolUse(
+        tool_id=row["tool_id"],
+        calls=row["calls"],
+        raised=int(row["raised"]),
+        mean_latency_ms=None if mean is None else float(mean),
+        max_latency_ms=row["max_latency_ms"],
+    )
+
+
+def _filtered(tenant_id: str, where: EventFilter) -> tuple[str, dict[str, Any]]:
+    if where.limit < 1:
+        raise InvalidInput(f"limit must be at least 1, it is {where.limit}", field="limit")
+    conditions = ["tenant_id = :tenant"]
+    params: dict[str, Any] = {"tenant": tenant_id, "limit": where.limit}
+
+    def restrict(condition: str, name: str, value: Any) -> None:
+        if value is not None:
+            conditions.append(condition)
+            params[name] = value
+
+    restrict("session_id = :session", "session", where.session_id)
+    restrict("tool_id = :tool", "tool", where.tool_id)
+    restrict("tags LIKE :tag ESCAPE '!'", "tag", None if where.tag is None else _tag_pattern(where.tag))
+    restrict("timestamp >= :since", "since", _time(where.since, "since"))
+    restrict("timestamp < :until", "until", _time(where.until, "until"))
+    restrict("arrival > :after", "after", where.after_arrival)
+    order = "DESC" if where.newest_first else "ASC"
+    sql = (
+        f"SELECT {_EVENT} FROM muninn_events WHERE {' AND '.join(conditions)} "
+        f"ORDER BY timestamp {order}, arrival {order} LIMIT :limit"
+    )
+    return sql, params
+
+
+def _time(moment: datetime | None, field: str) -> int | None:
+    return None if moment is None else to_micros(moment, field=field)
+
+
+def _tag_pattern(tag: str) -> str:
+    quoted = orjson.dumps(tag).decode()
+    for special in ("!", "%", "_"):
+        quoted = quoted.replace(special, "!" + special)
+    return f"%{quoted}%"

@@ -1,0 +1,99 @@
+"""The port to Muninn's log, for everybody who reads it.
+
+Writing goes through the collector; the only thing written here is a verdict, because it is stated about a session and
+not about a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+from twinraven.muninn.model import MuninnEvent, Outcome, Session
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events; an unset field does not restrict."""
+
+    session_id: str | None = None
+    tool_id: str | None = None
+    tag: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    after_arrival: int | None = None
+    limit: int = 100
+    newest_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """How often one tool followed another, straight after it."""
+
+    from_tool: str
+    to_tool: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """What the record says of one tool."""
+
+    tool_id: str
+    calls: int
+    raised: int
+    mean_latency_ms: float | None
+    max_latency_ms: int | None
+
+
+class EventStore(Protocol):
+    """Reading the log of one tenant."""
+
+    async def event(self, tenant_id: str, event_id: UUID) -> MuninnEvent:
+        """One event, or NotFound."""
+        ...
+
+    async def session(self, tenant_id: str, session_id: str) -> Session:
+        """A session with its events in order, or NotFound."""
+        ...
+
+    async def sessions(
+        self, tenant_id: str, *, limit: int = 50, after: str | None = None, outcome: Outcome | None = None
+    ) -> list[Session]:
+        """Summaries ordered by session id; `after` continues behind that id."""
+        ...
+
+    async def events(self, tenant_id: str, where: EventFilter) -> list[MuninnEvent]: ...
+
+    async def successor(self, tenant_id: str, event_id: UUID) -> MuninnEvent | None:
+        """The event whose predecessor this one is."""
+        ...
+
+    async def predecessor(self, tenant_id: str, event_id: UUID) -> MuninnEvent | None:
+        """The event whose successor this one is."""
+        ...
+
+    async def outputs(self, tenant_id: str, hashes: Sequence[str]) -> dict[str, Any]:
+        """Stored outputs by content hash; one that was pruned or never kept is absent."""
+        ...
+
+    async def transitions(self, tenant_id: str, *, limit: int = 100) -> list[Transition]: ...
+
+    async def tool_uses(self, tenant_id: str) -> list[ToolUse]: ...
+
+    async def counts(self, tenant_id: str) -> tuple[int, int]:
+        """How many events, in how many sessions."""
+        ...
+
+    async def state_verdict(self, tenant_id: str, session_id: str, outcome: Outcome, *, stated_by: str) -> None:
+        """Say afterwards how a session's task went; a later verdict wins over an earlier one."""
+        ...
+
+    async def scan(self, tenant_id: str, visit: Callable[[list[MuninnEvent]], None], *, batch: int = 2000) -> None:
+        """Every event, session by session in order, a batch at a time and in constant memory."""
+        ...
