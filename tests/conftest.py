@@ -1,0 +1,147 @@
+"""What all tests share: both stores, the link between tests and requirements, and the difference between `make test`
+and `make soak`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.postgres import PostgresLogin, PostgresServer, running_server
+from tools.requirements import Outcomes, digest_sources, known_requirements
+from twinraven.storage import Database, open_database
+
+_outcomes = pytest.StashKey[Outcomes]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("twinraven")
+    group.addoption("--requirements", type=Path, metavar="FILE", help="write what became of each requirement")
+    group.addoption("--soak", action="store_true", help="run the long forms, and only those")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--requirements") is not None and not hasattr(config, "workerinput"):
+        config.stash[_outcomes] = Outcomes(digest_sources())
+        config.pluginmanager.register(_OutcomeWriter(config))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    known = known_requirements()
+    for item in items:
+        for requirement in _requirements_of(item):
+            if requirement not in known:
+                raise pytest.UsageError(f"{item.nodeid} names {requirement}, which docs/requirements.toml does not")
+            item.user_properties.append(("req", requirement))
+    soaking = bool(config.getoption("--soak"))
+    left_out = [item for item in items if not (_has_long_form(item) if soaking else _has_short_form(item))]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _requirements_of(item: pytest.Item) -> list[str]:
+    return [requirement for marker in item.iter_markers("req") for requirement in marker.args]
+
+
+def _has_long_form(item: pytest.Item) -> bool:
+    return item.get_closest_marker("soak") is not None or "full_scale" in getattr(item, "fixturenames", ())
+
+
+def _has_short_form(item: pytest.Item) -> bool:
+    return item.get_closest_marker("soak") is None
+
+
+class _OutcomeWriter:
+    """Gathers reports, which under xdist arrive from the workers, and writes them once at the end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._file = cast("Path", config.getoption("--requirements"))
+        self._outcomes = config.stash[_outcomes]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        passed = report.passed and not hasattr(report, "wasxfail")
+        if passed and report.when != "call":
+            return
+        for name, value in report.user_properties:
+            if name == "req":
+                lists = self._outcomes.passed if passed else self._outcomes.others
+                lists.setdefault(str(value), []).append(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        self._outcomes.write(self._file)
+
+
+@pytest.fixture
+def full_scale(request: pytest.FixtureRequest) -> bool:
+    """Whether this is `make soak`: a test that asks runs in both, small in the one and in full in the other."""
+    return bool(request.config.getoption("--soak"))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Generator[PostgresServer]:
+    """The Postgres that all tests of this process share."""
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def restartable_postgres() -> Generator[PostgresServer]:
+    """A Postgres for one test alone, which may stop and crash it."""
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_login(postgres_server: PostgresServer) -> Generator[PostgresLogin]:
+    """Addresses of a migrated Postgres database that is this test's own."""
+    with postgres_server.fresh_database() as login:
+        yield login
+
+
+@pytest.fixture
+def empty_postgres_login(postgres_server: PostgresServer) -> Generator[PostgresLogin]:
+    """Addresses of a Postgres database without any schema."""
+    with postgres_server.fresh_database(migrated=False) as login:
+        yield login
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """The address of a SQLite file that is not there yet."""
+    return f"sqlite:///{tmp_path / 'twinraven.db'}"
+
+
+@pytest.fixture
+def sqlite_database(sqlite_url: str) -> Generator[Database]:
+    """A migrated SQLite database of this test's own."""
+    database = open_database(sqlite_url)
+    database.migrate()
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def postgres_database(postgres_login: PostgresLogin) -> Generator[Database]:
+    """A migrated Postgres database of this test's own, seen by a login that row-level security binds."""
+    database = open_database(postgres_login.url, admin_url=postgres_login.admin_url)
+    yield database
+    database.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest) -> Database:
+    """A migrated database of this test's own, on each store in turn."""
+    return request.getfixturevalue(f"{request.param}_database")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def storage_settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """`storage.url` and `storage.admin_url` of an empty database, on each store in turn."""
+    if request.param == "sqlite":
+        return {"url": request.getfixturevalue("sqlite_url"), "admin_url": None}
+    login: PostgresLogin = request.getfixturevalue("empty_postgres_login")
+    return {"url": login.url, "admin_url": login.admin_url}
