@@ -33,7 +33,6 @@ reqs: setup ## which requirements have a passing test (ARGS=--json for programs)
 	@$(PYTHON_IN_VENV) -m tools.reqs $(ARGS)
 
 bench: setup ## ratios against peers, into bench/results.json (ARGS=NAME for one)
-	@sh tools/peers.sh
 	@$(PYTHON_IN_VENV) -m bench $(ARGS)
 
 soak: setup ## the long form: faults in full, ten million events
