@@ -2,8 +2,9 @@
 
 Equal values must hash equally in every process and on every platform, so there is exactly one text for each value:
 keys sorted by UTF-16 code units, no white space, numbers as ECMAScript prints them. orjson writes that text for most
-values and is fifty times faster than Python, so it is tried first; what it would write differently (floats, keys beyond
-ASCII, integers beyond 64 bits) is recognised by its bytes and written by the slower, exact encoder.
+values and is fifty times faster than Python, so it is tried first; what it would write differently (whole and very
+large or small floats, keys beyond the basic plane) is recognised by its bytes, what it refuses (integers beyond 64
+bits, lone surrogates) by its error, and both are written by the slower, exact encoder.
 
 Two things JSON cannot say are settled here, alike for every store: `NaN` and the infinities become the strings
 "NaN", "Infinity", "-Infinity", and a lone surrogate becomes U+FFFD. Integers of any size keep all their digits.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from enum import Enum
 from typing import Any, cast
 
 import orjson
@@ -21,18 +23,20 @@ import xxhash
 
 from twinraven.foundation.errors import InvalidInput
 
-
 JsonObject = dict[str, Any]
 
 MAX_DEPTH = 254
 """Deeper nesting is refused: it is where orjson stops, and the exact encoder stops at the same level."""
 
-# A digit followed by a fraction or an exponent, a minus zero, a null (orjson's NaN), or anything beyond ASCII. A hit
-# inside a string merely costs time.
-_NOT_PLAIN = re.compile(rb"[0-9][.eE]|-0|null|[\x80-\xff]")
+MAX_INTEGER_BITS = 8192
+
+# A number that ends in ".0" or in an exponent, or a character beyond the basic plane (where the order by UTF-16 and by
+# code point part ways). A hit inside a string merely costs time.
+_NOT_PLAIN = re.compile(rb"[0-9](?:\.0|e[+-]?[0-9]+)(?:[,\]}]|\Z)|[\xf0-\xf4]")
 _STRICT = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 _ESCAPED = re.compile('[\x00-\x1f"\\\\]')
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_PLAIN_SCALARS = frozenset({str, int, bool, type(None)})
 _ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 
 
@@ -42,7 +46,7 @@ def canonical_json(value: Any) -> bytes:
         fast = orjson.dumps(value, option=_STRICT)
     except (TypeError, RecursionError):
         fast = None
-    if fast is not None and _NOT_PLAIN.search(fast) is None:
+    if fast is not None and _NOT_PLAIN.search(fast) is None and (b"null" not in fast or _is_finite(value)):
         return fast
     parts: list[str] = []
     _write(value, parts, 0)
@@ -73,14 +77,29 @@ def to_json_value(value: Any) -> Any:
         encoded = orjson.dumps(value, default=_stand_in, option=orjson.OPT_NON_STR_KEYS)
     except (TypeError, RecursionError):
         return _convert(value, 0)
-    if b"null" in encoded:
+    if b"null" in encoded and not _is_finite(value):
         return _convert(value, 0)
     return orjson.loads(encoded)
 
 
+def _is_finite(value: Any) -> bool:
+    """Whether this is plain JSON without NaN and infinities, so that each `null` orjson wrote was a None."""
+    pending: list[Any] = [value]
+    while pending:
+        item = pending.pop()
+        kind: type[Any] = type(item)
+        if kind in _PLAIN_SCALARS:
+            continue
+        if kind is dict:
+            pending.extend(item.values())
+        elif kind is list or kind is tuple:
+            pending.extend(item)
+        elif kind is not float or not math.isfinite(item):
+            return False
+    return True
+
+
 def _write(value: Any, parts: list[str], depth: int) -> None:
-    if depth > MAX_DEPTH:
-        raise InvalidInput(f"value is nested deeper than {MAX_DEPTH} levels")
     if value is None:
         parts.append("null")
     elif value is True:
@@ -97,11 +116,22 @@ def _write(value: Any, parts: list[str], depth: int) -> None:
         _write_object(cast("dict[Any, Any]", value), parts, depth)
     elif isinstance(value, (list, tuple)):
         _write_array(cast("list[Any]", value), parts, depth)
+    elif isinstance(value, Enum):
+        _write(value.value, parts, depth)
     else:
-        raise InvalidInput(f"a {type(value).__name__} is not a JSON value")
+        parts.append(_write_foreign(value))
+
+
+def _write_foreign(value: Any) -> str:
+    # orjson also writes UUIDs; whether a value is accepted must not depend on which encoder meets it.
+    try:
+        return orjson.dumps(value, option=_STRICT).decode()
+    except TypeError:
+        raise InvalidInput(f"a {type(value).__name__} is not a JSON value") from None
 
 
 def _write_array(items: list[Any], parts: list[str], depth: int) -> None:
+    _refuse_depth(depth)
     opening = "["
     for item in items:
         parts.append(opening)
@@ -111,12 +141,18 @@ def _write_array(items: list[Any], parts: list[str], depth: int) -> None:
 
 
 def _write_object(members: dict[Any, Any], parts: list[str], depth: int) -> None:
+    _refuse_depth(depth)
     opening = "{"
     for key in sorted(members, key=_utf16):
         parts.append(f"{opening}{_quote(key)}:")
         _write(members[key], parts, depth + 1)
         opening = ","
     parts.append("}" if members else "{}")
+
+
+def _refuse_depth(depth: int) -> None:
+    if depth >= MAX_DEPTH:
+        raise InvalidInput(f"value is nested deeper than {MAX_DEPTH} levels")
 
 
 def _utf16(key: Any) -> bytes:
@@ -131,8 +167,8 @@ def _quote(text: str) -> str:
 
 
 def _digits(value: int) -> str:
-    if value.bit_length() > 8192:
-        raise InvalidInput("an integer of more than 8192 bits is not a sensible argument")
+    if value.bit_length() > MAX_INTEGER_BITS:
+        raise InvalidInput(f"an integer of more than {MAX_INTEGER_BITS} bits is not a sensible argument")
     return str(int(value))
 
 
@@ -169,26 +205,45 @@ def _place(digits: str, point: int) -> str:
 
 
 def _convert(value: Any, depth: int) -> Any:
-    if depth > MAX_DEPTH:
-        raise InvalidInput(f"value is nested deeper than {MAX_DEPTH} levels")
+    """What `to_json_value` gives, for the values that orjson refuses or would write otherwise."""
+    if isinstance(value, Enum):
+        return _convert(value.value, depth)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return _SURROGATE.sub("\ufffd", str(value))
+        return _clean(value)
     if isinstance(value, int):
         return int(_digits(value))
     if isinstance(value, float):
-        return value if math.isfinite(value) else _number(value).strip('"')
+        return float(value) if math.isfinite(value) else _number(value).strip('"')
+    _refuse_depth(depth)
     if isinstance(value, dict):
         members = cast("dict[Any, Any]", value)
         return {_convert_key(key): _convert(member, depth + 1) for key, member in members.items()}
     if isinstance(value, (list, tuple)):
         return [_convert(item, depth + 1) for item in cast("list[Any]", value)]
-    return _convert(_stand_in(value), depth + 1)
+    fields = None if isinstance(value, type) else getattr(value, "__dataclass_fields__", None)
+    if isinstance(fields, dict):
+        names = [name for name in cast("dict[str, Any]", fields) if not name.startswith("_")]
+        return {name: _convert(getattr(value, name), depth + 1) for name in names}
+    try:
+        return orjson.loads(orjson.dumps(value))
+    except TypeError:
+        return _convert(_stand_in(value), depth + 1)
+
+
+def _clean(text: str) -> str:
+    # A subclass may have a __str__ of its own; what counts is the text it holds.
+    return _SURROGATE.sub("\ufffd", str.__str__(text))
 
 
 def _convert_key(key: Any) -> str:
-    return _SURROGATE.sub("\ufffd", key) if isinstance(key, str) else str(key)
+    if isinstance(key, str) and not isinstance(key, Enum):
+        return _clean(key)
+    try:
+        return next(iter(orjson.loads(orjson.dumps({key: None}, option=orjson.OPT_NON_STR_KEYS))))
+    except TypeError:
+        return _clean(str(key))
 
 
 def _stand_in(value: Any) -> Any:
@@ -196,16 +251,23 @@ def _stand_in(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return sorted(cast("set[Any]", value), key=repr)
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value).decode("utf-8", "replace")
+        return bytes(cast("bytes", value)).decode("utf-8", "replace")
     if isinstance(value, int):
         return int(value)
     if isinstance(value, str):
-        return _SURROGATE.sub("\ufffd", value)
+        return _clean(value)
+    try:
+        return _dump(value)
+    except Exception:  # noqa: BLE001 - foreign code: an object that cannot describe itself must not lose the record
+        return f"<{type(value).__qualname__}>"
+
+
+def _dump(value: Any) -> Any:
     for method in ("model_dump", "_asdict"):
         dump = getattr(value, method, None)
-        if callable(dump):
+        if callable(dump) and not isinstance(value, type):
             return dump()
-    return str(value)
+    return _clean(str(value))
 
 
 def _parse_slowly(text: bytes | str, field: str, error: orjson.JSONDecodeError) -> Any:
