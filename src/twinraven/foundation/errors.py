@@ -34,7 +34,7 @@ sent again.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 Actor = Literal["caller", "operator", "model", "nobody"]
 
@@ -42,9 +42,9 @@ Actor = Literal["caller", "operator", "model", "nobody"]
 class TwinRavenError(Exception):
     """The root. `details` carries ids and field names; they never carry secrets."""
 
-    code: ClassVar[str] = "INTERNAL"
-    acts: ClassVar[Actor] = "operator"
-    retryable: ClassVar[bool] = False
+    code: str = "INTERNAL"
+    acts: Actor = "operator"
+    retryable: bool = False
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)

@@ -1,0 +1,105 @@
+"""The only wiring: a home folder and its settings become a running TwinRaven.
+
+Every door (command line, gateway, API, demo, tests) opens the same object and finds the same parts on it. Parts are
+built on first use, so that a command which only lists sessions pays for nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twinraven.foundation.settings import Settings, load_settings
+from twinraven.muninn import Collector, EncodingRules, EventStore, Importer, SqlEventStore
+from twinraven.storage import Database, open_database
+
+if TYPE_CHECKING:
+    from twinraven.calls import Calls
+    from twinraven.catalog import Catalog, FunctionTools
+
+
+class TwinRaven:
+    """One home, opened."""
+
+    def __init__(self, settings: Settings, *, functions: Iterable[Callable[..., Any]] = ()) -> None:
+        self.settings = settings
+        self._given = tuple(functions)
+
+    @property
+    def home(self) -> Path:
+        return self.settings.home
+
+    @cached_property
+    def database(self) -> Database:
+        return open_database(self.settings.storage.url, admin_url=self.settings.storage.admin_url)
+
+    @cached_property
+    def events(self) -> EventStore:
+        return SqlEventStore(self.database)
+
+    @cached_property
+    def collector(self) -> Collector:
+        return Collector(self.database, rules=self._rules, queue_size=self.settings.muninn.queue_size)
+
+    @cached_property
+    def importer(self) -> Importer:
+        return Importer(self.database, rules=self._rules)
+
+    @cached_property
+    def functions(self) -> FunctionTools:
+        from twinraven.catalog import FunctionTools
+
+        tools = FunctionTools(self._given)
+        for module in self.settings.tools.modules:
+            tools.add_module(module)
+        return tools
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        from twinraven.catalog import Catalog
+
+        return Catalog(self.functions)
+
+    @cached_property
+    def calls(self) -> Calls:
+        from twinraven.calls import Calls, Claims
+        from twinraven.connectors import PythonConnector
+
+        settings = self.settings.calls
+        return Calls(
+            self.catalog,
+            self.collector,
+            Claims(self.database),
+            [PythonConnector(self.functions, threads=settings.python_threads)],
+            default_timeout_ms=settings.default_timeout_ms,
+        )
+
+    def close(self) -> None:
+        """Write what is queued and let go of everything."""
+        if "collector" in self.__dict__:
+            self.collector.close()
+        if "database" in self.__dict__:
+            self.database.close()
+
+    def __enter__(self) -> TwinRaven:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _rules(self) -> EncodingRules:
+        muninn = self.settings.muninn
+        return EncodingRules(
+            store_outputs=muninn.store_outputs,
+            summary_chars=0 if muninn.summaries == "off" else muninn.summary_chars,
+        )
+
+
+def open_home(home: Path | None = None, *, functions: Iterable[Callable[..., Any]] = ()) -> TwinRaven:
+    """Open a home that exists; the embedded database is brought up to date."""
+    raven = TwinRaven(load_settings(home), functions=functions)
+    raven.database.migrate()
+    return raven

@@ -1,0 +1,32 @@
+"""The one call path, and the two ports it owns: connectors that reach services, and a gate that may say no."""
+
+from __future__ import annotations
+
+from twinraven.calls.claims import Claims
+from twinraven.calls.model import (
+    CallAudit,
+    CallContext,
+    CallFailed,
+    SkillInvocationRequest,
+    SkillInvocationResponse,
+    ToolCall,
+    side_effect_of,
+)
+from twinraven.calls.ports import Connector, OpenGate, PolicyDecision, PolicyGate
+from twinraven.calls.service import Calls
+
+__all__ = [
+    "CallAudit",
+    "CallContext",
+    "CallFailed",
+    "Calls",
+    "Claims",
+    "Connector",
+    "OpenGate",
+    "PolicyDecision",
+    "PolicyGate",
+    "SkillInvocationRequest",
+    "SkillInvocationResponse",
+    "ToolCall",
+    "side_effect_of",
+]

@@ -1,0 +1,147 @@
+"""Idempotency: whoever inserts the key first runs the call, everybody else gets its answer.
+
+A claim is made by INSERT … ON CONFLICT DO NOTHING and committed before anything is sent. Success, final failure and
+"unknown" are kept for ever; a retryable failure frees the key. A claim that is still running after its time has run out
+belongs to a process that died: whether its effect happened cannot be known from here, so it becomes unknown and is
+never sent again blindly. The same key with another body is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+from twinraven.foundation.canonical import content_hash
+from twinraven.foundation.clock import now_micros
+from twinraven.foundation.errors import CallInProgress, IdempotencyConflict
+from twinraven.foundation.ids import new_id
+from twinraven.storage import Database, Row, Transaction
+
+Settled = Literal["success", "failed", "unknown"]
+GRACE_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to run a call under a key."""
+
+    tenant_id: str
+    key: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierAnswer:
+    """What an earlier call under the same key came to."""
+
+    state: Settled
+    response: dict[str, Any]
+
+
+class Claims:
+    """The table of keys."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        hash_body: Callable[[bytes], str] = content_hash,
+        micros: Callable[[], int] = now_micros,
+    ) -> None:
+        self._database = database
+        self._hash_body = hash_body
+        self._micros = micros
+
+    async def claim(
+        self, tenant_id: str, key: str, *, tool_id: str, body: bytes, timeout_ms: int
+    ) -> Claim | EarlierAnswer:
+        """Take the key, or learn what came of it; raises if it is running or means something else."""
+        owner = new_id()
+        hashed = self._hash_body(tool_id.encode() + b"\0" + body)
+        now = self._micros()
+
+        def work(tx: Transaction) -> Row | None:
+            taken = tx.execute(
+                "INSERT INTO idempotency_claims "
+                "(tenant_id, idempotency_key, tool_id, body_hash, state, owner, claimed_at) "
+                "VALUES (:tenant, :key, :tool, :hash, 'running', :owner, :now) ON CONFLICT DO NOTHING",
+                tenant=tenant_id,
+                key=key,
+                tool=tool_id,
+                hash=hashed,
+                owner=owner,
+                now=now,
+            )
+            if taken:
+                return None
+            self._expire(tx, tenant_id, key, before=now - (timeout_ms + GRACE_MS) * 1000)
+            return tx.fetch_one(
+                "SELECT body_hash, state, response, tool_id FROM idempotency_claims "
+                "WHERE tenant_id = :tenant AND idempotency_key = :key",
+                tenant=tenant_id,
+                key=key,
+            )
+
+        row = await self._database.write(tenant_id, work)
+        if row is None:
+            return Claim(tenant_id, key, owner)
+        if row["body_hash"] != hashed:
+            raise IdempotencyConflict(
+                f"idempotency key {key!r} was used for another request; use a new key for a new request",
+                idempotency_key=key,
+                tool_id=row["tool_id"],
+            )
+        if row["state"] == "running":
+            raise CallInProgress(f"a call under key {key!r} is still running; ask again later", idempotency_key=key)
+        return EarlierAnswer(row["state"], orjson.loads(row["response"] or "{}"))
+
+    async def settle(self, claim: Claim, state: Settled, response: dict[str, Any]) -> None:
+        """Keep the answer for everybody who asks with this key."""
+        text = orjson.dumps(response).decode()
+        await self._database.write(
+            claim.tenant_id,
+            lambda tx: tx.execute(
+                "UPDATE idempotency_claims SET state = :state, settled_at = :now, response = :response "
+                "WHERE tenant_id = :tenant AND idempotency_key = :key AND owner = :owner",
+                state=state,
+                now=self._micros(),
+                response=text,
+                tenant=claim.tenant_id,
+                key=claim.key,
+                owner=claim.owner,
+            ),
+        )
+
+    async def release(self, claim: Claim) -> None:
+        """Free the key after a failure that may be tried again."""
+        await self._database.write(
+            claim.tenant_id,
+            lambda tx: tx.execute(
+                "DELETE FROM idempotency_claims WHERE tenant_id = :tenant AND idempotency_key = :key AND owner = :owner",
+                tenant=claim.tenant_id,
+                key=claim.key,
+                owner=claim.owner,
+            ),
+        )
+
+    def _expire(self, tx: Transaction, tenant_id: str, key: str, *, before: int) -> None:
+        tx.execute(
+            "UPDATE idempotency_claims SET state = 'unknown', settled_at = :now, response = :response "
+            "WHERE tenant_id = :tenant AND idempotency_key = :key AND state = 'running' AND claimed_at < :before",
+            now=self._micros(),
+            response=orjson.dumps({"error": _LOST}).decode(),
+            tenant=tenant_id,
+            key=key,
+            before=before,
+        )
+
+
+_LOST = {
+    "code": "EFFECT_UNKNOWN",
+    "message": "the process that ran this call ended before it could say what happened; look before you try again",
+    "retryable": False,
+    "details": {},
+}

@@ -1,0 +1,191 @@
+"""The envelopes of a call, as agents and auditors see them.
+
+`SkillInvocationRequest` and `SkillInvocationResponse` keep the names and status words of the skill contract; fields we
+do not know are kept as they came, because contracts grow by addition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from twinraven.catalog import Effect
+from twinraven.foundation.clock import iso, parse_iso, utc_now
+from twinraven.foundation.errors import InvalidInput, TwinRavenError
+from twinraven.foundation.ids import new_id
+from twinraven.storage import DEFAULT_TENANT
+
+SideEffect = Literal["read", "write", "read_write"]
+CallStatus = Literal["success", "failed", "partial"]
+
+_SIDE_EFFECTS: dict[Effect, SideEffect] = {
+    Effect.READ: "read",
+    Effect.WRITE: "write",
+    Effect.UNKNOWN: "read_write",
+}
+
+
+def side_effect_of(effect: Effect) -> SideEffect:
+    """The contract's word for an effect: what is not known may do both."""
+    return _SIDE_EFFECTS[effect]
+
+
+@dataclass(frozen=True, slots=True)
+class SkillInvocationRequest:
+    """One request to call one tool."""
+
+    tool_name: str
+    payload: dict[str, Any]
+    tenant_id: str = DEFAULT_TENANT
+    id: str = field(default_factory=new_id)
+    skill_id: str | None = None
+    campaign_id: str | None = None
+    goal_id: str | None = None
+    task_id: str | None = None
+    correlation_id: str | None = None
+    idempotency_key: str | None = None
+    side_effect: SideEffect | None = None
+    sensitivity: str | None = None
+    created_at: datetime = field(default_factory=utc_now)
+    extra: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def from_json(cls, body: dict[str, Any]) -> SkillInvocationRequest:
+        """Read an envelope; what is missing or of the wrong kind is named, what is unknown is kept."""
+        known = {name: body[name] for name in cls.__slots__ if name in body and name != "extra"}
+        for name in ("tenant_id", "tool_name"):
+            if not isinstance(known.get(name), str) or not known[name]:
+                raise InvalidInput(f"{name} must be a non-empty string", field=name)
+        if not isinstance(known.get("payload", {}), dict):
+            raise InvalidInput("payload must be an object", field="payload")
+        known.setdefault("payload", {})
+        if isinstance(known.get("created_at"), str):
+            known["created_at"] = parse_iso(known["created_at"], field="created_at")
+        unknown = {name: value for name, value in body.items() if name not in cls.__slots__}
+        return cls(**known, extra=unknown)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            **self.extra,
+            "id": self.id,
+            "tenant_id": self.tenant_id,
+            "campaign_id": self.campaign_id,
+            "goal_id": self.goal_id,
+            "task_id": self.task_id,
+            "correlation_id": self.correlation_id,
+            "skill_id": self.skill_id,
+            "tool_name": self.tool_name,
+            "idempotency_key": self.idempotency_key,
+            "side_effect": self.side_effect,
+            "sensitivity": self.sensitivity,
+            "created_at": iso(self.created_at),
+            "payload": self.payload,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CallAudit:
+    """When a call ran and what it cost."""
+
+    started_at: datetime
+    finished_at: datetime
+    tokens: int = 0
+    currency: str | None = None
+    amount: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "started_at": iso(self.started_at),
+            "finished_at": iso(self.finished_at),
+            "cost_estimate": {"tokens": self.tokens, "currency": self.currency, "amount": self.amount},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SkillInvocationResponse:
+    """What came of a request. `output` is the tool's answer as it was; `payload` wraps it where it is no object."""
+
+    request_id: str
+    status: CallStatus
+    output: Any
+    error: dict[str, Any] | None
+    audit: CallAudit
+    event_id: UUID | None = None
+    replayed: bool = False
+    confidence_score: float = 1.0
+    risk_tags: tuple[str, ...] = ()
+    id: str = field(default_factory=new_id)
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        return self.output if isinstance(self.output, dict) else {"result": self.output}  # pyright: ignore[reportUnknownVariableType]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "request_id": self.request_id,
+            "status": self.status,
+            "confidence_score": self.confidence_score,
+            "risk_tags": list(self.risk_tags),
+            "payload": self.payload,
+            "error": self.error,
+            "audit": self.audit.as_json(),
+            "event_id": None if self.event_id is None else str(self.event_id),
+            "replayed": self.replayed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """Where in an agent's work a call happens; it goes into the record, not to the tool."""
+
+    session_id: str
+    turn: int | None = None
+    outside_input: str | None = None
+    parent_event_id: UUID | None = None
+    tags: tuple[str, ...] = ()
+    durable: bool = True
+    """Whether the caller waits until the event is on disk."""
+    caller: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as a plan remembers it: either a result or an error, never both."""
+
+    tool_name: str
+    arguments: dict[str, Any]
+    timestamp: str
+    step_id: str
+    result: Any = None
+    error: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.result is not None and self.error is not None:
+            raise InvalidInput("a tool call has a result or an error, not both", field="error")
+        parse_iso(self.timestamp)
+
+    @classmethod
+    def of(cls, request: SkillInvocationRequest, response: SkillInvocationResponse, *, step_id: str) -> ToolCall:
+        """The record of one answered request."""
+        return cls(
+            tool_name=request.tool_name,
+            arguments=request.payload,
+            timestamp=iso(response.audit.started_at),
+            step_id=step_id,
+            result=response.output if response.error is None else None,
+            error=response.error,
+        )
+
+
+class CallFailed(TwinRavenError):
+    """Raised by the convenience door when a response is not a success; it speaks with the original's code."""
+
+    def __init__(self, response: SkillInvocationResponse) -> None:
+        error = response.error or {}
+        super().__init__(str(error.get("message", "the call failed")), **dict(error.get("details", {})))
+        self.code = str(error.get("code", "TOOL_FAILED"))
+        self.retryable = bool(error.get("retryable", False))
+        self.response = response

@@ -1,0 +1,22 @@
+"""The catalogue: everything that can be called, as one list of entries.
+
+Sources (Python functions, upstream servers, learned tools) plug in; callers see `ToolEntry` and nothing else.
+"""
+
+from __future__ import annotations
+
+from twinraven.catalog.effects import infer_effect
+from twinraven.catalog.functions import FunctionTool, FunctionTools, tool
+from twinraven.catalog.model import Catalog, Effect, Sensitivity, ToolEntry, ToolSource
+
+__all__ = [
+    "Catalog",
+    "Effect",
+    "FunctionTool",
+    "FunctionTools",
+    "Sensitivity",
+    "ToolEntry",
+    "ToolSource",
+    "infer_effect",
+    "tool",
+]

@@ -1,0 +1,184 @@
+"""Python functions as tools.
+
+    @tool(effect="read")
+    def get_order(order_id: int) -> Order:
+        "One order with its items."
+
+Name, description and both schemas come from the function itself; pydantic turns the type hints into JSON Schema, and is
+imported only when somebody first asks for them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any, TypeVar, get_type_hints
+
+from twinraven.catalog.effects import infer_effect
+from twinraven.catalog.model import Effect, Sensitivity, ToolEntry
+from twinraven.foundation.errors import InvalidDefinition, InvalidSetting
+
+F = TypeVar("F", bound=Callable[..., Any])
+_MARK = "__twinraven_tool__"
+
+
+@dataclass(frozen=True)
+class FunctionTool:
+    """A function and what was declared of it."""
+
+    function: Callable[..., Any]
+    tool_id: str
+    description: str
+    effect: Effect | None
+    sensitivity: Sensitivity
+    timeout_ms: int | None
+
+    @cached_property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
+
+    @cached_property
+    def entry(self) -> ToolEntry:
+        """The catalogue entry, with schemas from the type hints."""
+        inputs, output = _schemas(self)
+        return ToolEntry(
+            tool_id=self.tool_id,
+            description=self.description,
+            input_schema=inputs,
+            output_schema=output,
+            effect=self.effect or infer_effect(self.tool_id),
+            effect_origin="declared" if self.effect else "inferred",
+            sensitivity=self.sensitivity,
+            connector="python",
+            timeout_ms=self.timeout_ms,
+        )
+
+
+def tool(
+    *,
+    name: str | None = None,
+    effect: str | None = None,
+    sensitivity: str = "low",
+    timeout_ms: int | None = None,
+    description: str | None = None,
+) -> Callable[[F], F]:
+    """Declare a function a tool; it stays the function it was."""
+
+    def decorate(function: F) -> F:
+        setattr(
+            function,
+            _MARK,
+            FunctionTool(
+                function=function,
+                tool_id=name or function.__name__,
+                description=description or _first_paragraph(function),
+                effect=None if effect is None else Effect(effect),
+                sensitivity=Sensitivity(sensitivity),
+                timeout_ms=timeout_ms,
+            ),
+        )
+        return function
+
+    return decorate
+
+
+class FunctionTools:
+    """The Python tools of this process, the same for every tenant."""
+
+    def __init__(self, functions: Iterable[Callable[..., Any]] = ()) -> None:
+        self._tools: dict[str, FunctionTool] = {}
+        for function in functions:
+            self.add(function)
+
+    def add(self, function: Callable[..., Any]) -> FunctionTool:
+        """Register one function; two tools of one name are refused."""
+        declared = getattr(function, _MARK, None) or getattr(getattr(function, "__func__", None), _MARK, None)
+        if declared is None:
+            raise InvalidDefinition(
+                f"{getattr(function, '__name__', function)!r} is not a tool; decorate it with @tool(effect=…)"
+            )
+        if inspect.ismethod(function):
+            declared = _bound(declared, function)
+        if declared.tool_id in self._tools and self._tools[declared.tool_id].function is not declared.function:
+            raise InvalidDefinition(f"two tools are named {declared.tool_id!r}; give one another name", field="name")
+        self._tools[declared.tool_id] = declared
+        return declared
+
+    def add_module(self, module: str) -> int:
+        """Register every tool a module defines; says how many."""
+        try:
+            loaded = import_module(module)
+        except ImportError as error:
+            raise InvalidSetting(f"tools.modules: cannot import {module!r}: {error}", field="tools.modules") from error
+        found = [value for value in vars(loaded).values() if callable(value) and hasattr(value, _MARK)]
+        for function in found:
+            self.add(function)
+        return len(found)
+
+    def function(self, tool_id: str) -> FunctionTool | None:
+        return self._tools.get(tool_id)
+
+    def find(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
+        del tenant_id
+        declared = self._tools.get(tool_id)
+        return None if declared is None else declared.entry
+
+    def entries(self, tenant_id: str) -> list[ToolEntry]:
+        del tenant_id
+        return [declared.entry for declared in self._tools.values()]
+
+
+def _bound(declared: FunctionTool, method: Callable[..., Any]) -> FunctionTool:
+    return FunctionTool(
+        function=method,
+        tool_id=declared.tool_id,
+        description=declared.description,
+        effect=declared.effect,
+        sensitivity=declared.sensitivity,
+        timeout_ms=declared.timeout_ms,
+    )
+
+
+def _first_paragraph(function: Callable[..., Any]) -> str:
+    text = inspect.getdoc(function) or function.__name__.replace("_", " ")
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def _schemas(declared: FunctionTool) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticSchemaGenerationError
+
+    function = declared.function
+    try:
+        hints = get_type_hints(function, include_extras=True)
+        properties: dict[str, Any] = {}
+        required: list[str] = []
+        for name, parameter in inspect.signature(function).parameters.items():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+                raise InvalidDefinition(
+                    f"tool {declared.tool_id!r}: parameter {name!r} cannot be passed by name; tools take named arguments"
+                )
+            schema = TypeAdapter(hints.get(name, Any)).json_schema()
+            if parameter.default is parameter.empty:
+                required.append(name)
+            else:
+                schema = {**schema, "default": parameter.default}
+            properties[name] = schema
+        inputs = _hoist({"type": "object", "properties": properties, "required": required})
+        inputs["additionalProperties"] = False
+        returned = hints.get("return", Any)
+        output = None if returned is Any else TypeAdapter(returned).json_schema(mode="serialization")
+    except PydanticSchemaGenerationError as error:
+        raise InvalidDefinition(f"tool {declared.tool_id!r}: {error}", tool_id=declared.tool_id) from error
+    return inputs, output
+
+
+def _hoist(schema: dict[str, Any]) -> dict[str, Any]:
+    """Move the `$defs` of parameters to the top, where their references point."""
+    definitions: dict[str, Any] = {}
+    for parameter in schema["properties"].values():
+        definitions.update(parameter.pop("$defs", {}))
+    return {**schema, "$defs": definitions} if definitions else schema

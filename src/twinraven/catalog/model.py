@@ -1,0 +1,116 @@
+"""Entries of the one catalogue: whatever can be called, however it is reached.
+
+A Python function, a REST operation, an MCP tool and a learned tool look the same here. `effect` is what a call can do
+to the world: declared beats inferred, and unknown counts as write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+from twinraven.foundation.errors import InvalidDefinition, NotFound
+
+MAX_TOOL_ID = 256
+
+
+class Effect(StrEnum):
+    """What a call can do to the world."""
+
+    READ = "read"
+    WRITE = "write"
+    UNKNOWN = "unknown"
+
+
+class Sensitivity(StrEnum):
+    """How much harm the data that flows through a call could do."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+EffectOrigin = Literal["declared", "inferred", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEntry:
+    """One thing that can be called."""
+
+    tool_id: str
+    description: str
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None = None
+    effect: Effect = Effect.UNKNOWN
+    effect_origin: EffectOrigin = "none"
+    sensitivity: Sensitivity = Sensitivity.LOW
+    connector: str = "python"
+    timeout_ms: int | None = None
+    tags: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if not self.tool_id or len(self.tool_id) > MAX_TOOL_ID or not self.tool_id.isprintable():
+            raise InvalidDefinition(
+                f"tool_id {self.tool_id!r} must have 1 to {MAX_TOOL_ID} printable characters", field="tool_id"
+            )
+        if not self.description.strip():
+            raise InvalidDefinition(f"tool {self.tool_id!r} has no description; say what it does", field="description")
+
+    @property
+    def writes(self) -> bool:
+        """Whether a call must be treated as one that changes something."""
+        return self.effect is not Effect.READ
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "tool_id": self.tool_id,
+            "description": self.description,
+            "effect": self.effect.value,
+            "effect_origin": self.effect_origin,
+            "sensitivity": self.sensitivity.value,
+            "connector": self.connector,
+            "timeout_ms": self.timeout_ms,
+            "input_schema": self.input_schema,
+            "output_schema": self.output_schema,
+            "tags": list(self.tags),
+        }
+
+
+class ToolSource(Protocol):
+    """Somewhere entries come from: Python modules, upstream servers, the registry of learned tools."""
+
+    def find(self, tenant_id: str, tool_id: str) -> ToolEntry | None: ...
+
+    def entries(self, tenant_id: str) -> list[ToolEntry]: ...
+
+
+class Catalog:
+    """All sources as one; the first that knows a name wins."""
+
+    def __init__(self, *sources: ToolSource) -> None:
+        self._sources = list(sources)
+
+    def add(self, source: ToolSource) -> None:
+        self._sources.append(source)
+
+    def find(self, tenant_id: str, tool_id: str) -> ToolEntry:
+        """The entry, or NotFound with the nearest names."""
+        for source in self._sources:
+            entry = source.find(tenant_id, tool_id)
+            if entry is not None:
+                return entry
+        from difflib import get_close_matches
+
+        names = [entry.tool_id for entry in self.entries(tenant_id)]
+        near = get_close_matches(tool_id, names, n=3)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        raise NotFound(f"no tool {tool_id!r}{hint}", tool_id=tool_id)
+
+    def entries(self, tenant_id: str) -> list[ToolEntry]:
+        """Every entry a tenant has, by name."""
+        found: dict[str, ToolEntry] = {}
+        for source in self._sources:
+            for entry in source.entries(tenant_id):
+                found.setdefault(entry.tool_id, entry)
+        return [found[name] for name in sorted(found)]
