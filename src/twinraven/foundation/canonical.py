@@ -87,7 +87,7 @@ def _is_finite(value: Any) -> bool:
     pending: list[Any] = [value]
     while pending:
         item = pending.pop()
-        kind: type[Any] = type(item)
+        kind = cast("type[object]", type(item))
         if kind in _PLAIN_SCALARS:
             continue
         if kind is dict:
