@@ -1,6 +1,7 @@
 """The port to a database: a unit of work is a function.
 
-    rows = await database.read(tenant_id, lambda tx: tx.fetch_all("SELECT … WHERE tenant_id = :tenant", tenant=tenant_id))
+    work = lambda tx: tx.fetch_all("SELECT … WHERE tenant_id = :tenant", tenant=tenant_id)
+    rows = await database.read(tenant_id, work)
 
 `work` receives a transaction, runs on one of the database's threads, and commits when it returns. Because it is a
 function and not a block, it can be run again when the database asks for it (a lock, a serialization failure), it costs

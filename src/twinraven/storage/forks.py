@@ -1,4 +1,8 @@
-"""What must be made anew in a forked child: threads and connections do not survive a fork.
+"""What a fork must not carry over: threads do not survive it, and an open SQLite file is worse than lost.
+
+A child that inherits an open SQLite connection inherits the belief in locks that only the parent has, and closing the
+connection there can undo what the parent is just writing. So connections are put away before the fork, when nobody is
+inside a transaction, and opened again by whoever uses them next. Everything else starts anew in the child.
 
 Objects register themselves once and are held weakly, so registering never keeps anything alive.
 """
@@ -6,25 +10,66 @@ Objects register themselves once and are held weakly, so registering never keeps
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from typing import Protocol
 
 
 class Forkable(Protocol):
+    """Something that must begin anew in a child."""
+
     def after_fork(self) -> None: ...
 
 
-_registered: weakref.WeakSet[Forkable] = weakref.WeakSet()
+class Putaway(Protocol):
+    """Something that must not be open while the process forks."""
+
+    def before_fork(self) -> None: ...
+
+    def after_fork_in_parent(self) -> None: ...
+
+    def after_fork(self) -> None: ...
+
+
+_forkables: weakref.WeakSet[Forkable] = weakref.WeakSet()
+_putaways: weakref.WeakSet[Putaway] = weakref.WeakSet()
+_put_away: list[Putaway] = []
+_registration = threading.Lock()
 
 
 def forget_after_fork(thing: Forkable) -> None:
     """Call `thing.after_fork()` in every child this process forks."""
-    _registered.add(thing)
+    with _registration:
+        _forkables.add(thing)
+
+
+def put_away_before_fork(thing: Putaway) -> None:
+    """Call `thing.before_fork()` before every fork, and one of its other two methods after it."""
+    with _registration:
+        _putaways.add(thing)
+
+
+def _before() -> None:
+    _registration.acquire()
+    _put_away.extend(_putaways)
+    for thing in _put_away:
+        thing.before_fork()
+
+
+def _in_parent() -> None:
+    for thing in _put_away:
+        thing.after_fork_in_parent()
+    _put_away.clear()
+    _registration.release()
 
 
 def _in_child() -> None:
-    for thing in list(_registered):
+    for thing in _put_away:
+        thing.after_fork()
+    _put_away.clear()
+    _registration.release()
+    for thing in list(_forkables):
         thing.after_fork()
 
 
-os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -1,5 +1,9 @@
 """The cluster store: Postgres through psycopg, one connection per thread.
 
+SQLite lets one writer in at a time; code that was right there must be right here. So a unit of work that writes is
+serializable and is run again when Postgres finds that it raced another, and one that reads sees one snapshot. The event
+writer only appends, needs no such care, and takes a plain connection.
+
 Every transaction first states its tenant, and row-level security does the rest: a query that forgets its filter sees
 nothing of anybody else. The application's role may not be superuser, owner or BYPASSRLS, since each of these would
 make that fence decoration; migrations run under `admin_url`.
@@ -7,22 +11,29 @@ make that fence decoration; migrations run under `admin_url`.
 
 from __future__ import annotations
 
+import itertools
 import queue
+import random
 import re
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, LiteralString, TypeVar, cast
 
 import psycopg
 from psycopg import errors
+from psycopg.pq import TransactionStatus
+from psycopg.sql import Literal
 
 from twinraven.foundation.errors import (
     AppendOnly,
     Conflict,
+    InvalidInput,
     InvalidSetting,
+    SchemaOutdated,
     StorageBusy,
     StorageError,
     StorageFull,
@@ -32,21 +43,41 @@ from twinraven.foundation.errors import (
 )
 from twinraven.storage.database import Dialect, Row, Work
 from twinraven.storage.forks import forget_after_fork
-from twinraven.storage.guards import GUARD_MESSAGE, TENANT_SETTING
+from twinraven.storage.guards import APP_ROLE, GUARD_MESSAGE, TENANT_SETTING
 from twinraven.storage.threads import hop
 
 T = TypeVar("T")
 
 _THREADS = 8
-_ATTEMPTS = 5
-_NAMED = re.compile(r"(?<![:\w]):([a-z_]+)\b")
+_PATIENCE_S = 30.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.1
+# A quoted text is kept as it is; outside of one, our placeholders become psycopg's.
+_TOKEN = re.compile(r"'(?:[^']|'')*'|(?<![:\w]):([a-z_][a-z0-9_]*)|[?%]")
+
+_ROLE = """
+    SELECT r.rolname AS name, r.rolsuper AS superuser, r.rolbypassrls AS bypassrls,
+        EXISTS (SELECT 1 FROM pg_class c
+            WHERE c.relname = 'muninn_event_log' AND pg_has_role(c.relowner, 'MEMBER')) AS owner,
+        (SELECT pg_has_role(a.oid, 'USAGE') FROM pg_roles a WHERE a.rolname = :app_role) AS member
+    FROM pg_roles r WHERE r.rolname = current_user"""
+
+_stream_numbers = itertools.count()
+
+_READ = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_APPEND = "ISOLATION LEVEL READ COMMITTED READ WRITE"
+_WRITE = "ISOLATION LEVEL SERIALIZABLE READ WRITE"
 
 
 @lru_cache(maxsize=1024)
 def _translated(sql: str) -> LiteralString:
     """Our `:name` and `?` as psycopg's placeholders."""
-    text = _NAMED.sub(r"%(\1)s", sql.replace("%", "%%")).replace("?", "%s")
-    return cast("LiteralString", text)
+    return cast("LiteralString", _TOKEN.sub(_translated_token, sql))
+
+
+def _translated_token(hit: re.Match[str]) -> str:
+    if hit[1]:
+        return f"%({hit[1]})s"
+    return "%s" if hit[0] == "?" else hit[0].replace("%", "%%")
 
 
 class PostgresTransaction:
@@ -77,7 +108,7 @@ class PostgresTransaction:
         return dict(zip((column.name for column in cursor.description or ()), row, strict=True))
 
     def stream(self, sql: str, *, batch: int = 5000, **params: Any) -> Iterator[list[tuple[Any, ...]]]:
-        with self._raw.cursor(name="twinraven_stream") as cursor:
+        with self._raw.cursor(name=f"twinraven_stream_{next(_stream_numbers)}") as cursor:
             cursor.execute(_translated(sql), params)
             while rows := cursor.fetchmany(batch):
                 yield rows
@@ -86,7 +117,9 @@ class PostgresTransaction:
         self._insert(table, columns, rows, "")
 
     def insert_missing(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        self._insert(table, columns, rows, " ON CONFLICT DO NOTHING")
+        # Two writers that insert the same keys in different orders would wait for each other.
+        ordered = sorted(rows, key=lambda row: [str(value) for value in row[:2]])
+        self._insert(table, columns, ordered, " ON CONFLICT DO NOTHING")
 
     def present(self, table: str, column: str, values: Sequence[str], *, tenant_id: str) -> set[str]:
         sql = f"SELECT DISTINCT {column} FROM {table} WHERE tenant_id = %s AND {column} = ANY(%s)"
@@ -133,29 +166,68 @@ class PostgresConnection:
         self._raw: psycopg.Connection[Any] | None = None
 
     @contextmanager
-    def transaction(self, tenant_id: str, *, write: bool) -> Iterator[PostgresTransaction]:
+    def transaction(self, tenant_id: str, *, write: bool, serializable: bool = False) -> Generator[PostgresTransaction]:
+        mode = _READ if not write else _WRITE if serializable else _APPEND
         try:
-            raw = self._usable()
-            with raw.transaction():
-                if not write:
-                    raw.execute("SET TRANSACTION READ ONLY")
-                tx = PostgresTransaction(raw)
-                tx.act_for(tenant_id)
-                yield tx
+            raw = self._begin(mode, tenant_id)
+            try:
+                yield PostgresTransaction(raw)
+            except BaseException:
+                _roll_back(raw)
+                raise
+            _commit(raw)
         except psycopg.Error as error:
             if self._raw is not None and self._raw.broken:
                 self.close()
             raise translate(error) from error
+        except (OverflowError, UnicodeEncodeError) as error:
+            raise InvalidInput(f"Postgres cannot hold a value: {error}") from error
 
     def close(self) -> None:
         if self._raw is not None:
             self._raw.close()
             self._raw = None
 
-    def _usable(self) -> psycopg.Connection[Any]:
-        if self._raw is None or self._raw.closed:
-            self._raw = psycopg.connect(self._url, autocommit=True, connect_timeout=10)
-        return self._raw
+    def _begin(self, mode: str, tenant_id: str) -> psycopg.Connection[Any]:
+        """One round trip; a connection that died while nobody used it is replaced without a word."""
+        statement = f"BEGIN {mode}; SELECT set_config('{TENANT_SETTING}', {Literal(tenant_id).as_string()}, true)"
+        raw, is_new = self._usable()
+        try:
+            raw.execute(cast("LiteralString", statement), prepare=False)
+        except psycopg.OperationalError:
+            if is_new or not raw.broken:
+                raise
+            self.close()
+            return self._begin(mode, tenant_id)
+        return raw
+
+    def _usable(self) -> tuple[psycopg.Connection[Any], bool]:
+        if self._raw is not None and not self._raw.closed:
+            return self._raw, False
+        self._raw = psycopg.connect(self._url, autocommit=True, connect_timeout=10)
+        self._raw.execute("SELECT set_config('lock_timeout', %s, false)", (f"{_PATIENCE_S:.0f}s",))
+        return self._raw, True
+
+
+def _commit(raw: psycopg.Connection[Any]) -> None:
+    try:
+        answer = raw.execute("COMMIT").statusmessage
+    except psycopg.OperationalError as error:
+        if not raw.broken:
+            raise
+        raise StorageUnavailable(
+            "Postgres: the connection was lost during COMMIT; it may or may not be stored, look before trying again",
+            commit="unknown",
+        ) from error
+    if answer != "COMMIT":
+        raise StorageError("Postgres: a statement failed and its error was ignored, so nothing was stored")
+
+
+def _roll_back(raw: psycopg.Connection[Any]) -> None:
+    if not raw.closed and raw.info.transaction_status != TransactionStatus.IDLE:
+        # The original error is on its way to the caller, and a lost connection has rolled back by itself.
+        with suppress(psycopg.Error):
+            raw.execute("ROLLBACK")
 
 
 class PostgresDatabase:
@@ -212,23 +284,24 @@ class PostgresDatabase:
         return PostgresConnection(self._admin_url)
 
     def check_role(self) -> None:
-        """Refuse a login that row-level security does not bind."""
+        """Refuse a login that row-level security does not bind, or that may not use the tables at all."""
         connection = self.connect()
         try:
             with connection.transaction("", write=False) as tx:
-                role = tx.fetch_one(
-                    "SELECT r.rolname, r.rolsuper, r.rolbypassrls, EXISTS (SELECT 1 FROM pg_class c "
-                    "WHERE c.relname = 'muninn_event_log' AND pg_has_role(c.relowner, 'MEMBER')) AS owner "
-                    "FROM pg_roles r WHERE r.rolname = current_user"
-                )
+                role = tx.fetch_one(_ROLE, app_role=APP_ROLE) or {}
         finally:
             connection.close()
-        faults = [word for word in ("rolsuper", "rolbypassrls", "owner") if role is not None and role[word]]
-        if role is not None and faults:
+        faults = [word for word in ("superuser", "bypassrls", "owner") if role[word]]
+        if faults:
             raise InvalidSetting(
-                f"storage.url logs in as {role['rolname']!r}, which row-level security does not bind "
-                f"({', '.join(faults)}); use a plain member of {'twinraven_app'!r} and keep that login for "
-                "storage.admin_url",
+                f"storage.url logs in as {role['name']!r}, which row-level security does not bind "
+                f"({', '.join(faults)}); use a plain member of {APP_ROLE!r} and keep that login for storage.admin_url",
+                field="storage.url",
+            )
+        if role["member"] is False:
+            raise InvalidSetting(
+                f"storage.url logs in as {role['name']!r}, which may not use the tables; "
+                f"run: GRANT {APP_ROLE} TO {role['name']}",
                 field="storage.url",
             )
 
@@ -242,19 +315,24 @@ class PostgresDatabase:
         if connection is None:
             connection = self._local.connection = self.connect()
             self._opened.put(connection)
-        for attempt in range(_ATTEMPTS):
+        deadline = time.monotonic() + _PATIENCE_S
+        pause = _FIRST_PAUSE_S
+        while True:
             try:
-                with connection.transaction(tenant_id, write=write) as tx:
+                with connection.transaction(tenant_id, write=write, serializable=True) as tx:
                     return work(tx)
             except StorageBusy:
-                if attempt == _ATTEMPTS - 1:
+                if time.monotonic() > deadline:
                     raise
-        raise AssertionError("unreachable")
+            time.sleep(random.uniform(0, pause))
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
 
 
 def translate(error: psycopg.Error) -> TwinRavenError:
     """A driver error as one of ours: the only place that knows Postgres' states."""
     message = str(error).strip().split("\n")[0]
+    if "row-level security" in message:
+        return StorageError(f"Postgres: {message}: the row belongs to another tenant")
     if GUARD_MESSAGE in message or isinstance(error, errors.InsufficientPrivilege):
         return AppendOnly(f"refused: {message}")
     if isinstance(error, errors.IntegrityError):
@@ -265,6 +343,10 @@ def translate(error: psycopg.Error) -> TwinRavenError:
         return StorageFull(f"Postgres: {message}")
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return StorageReadOnly(f"Postgres: {message}")
+    if isinstance(error, (errors.UndefinedTable, errors.UndefinedColumn)):
+        return SchemaOutdated(f"Postgres: {message}; run `twinraven db upgrade`")
+    if isinstance(error, psycopg.DataError):
+        return InvalidInput(f"Postgres cannot hold a value: {message}")
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
         return StorageUnavailable(f"Postgres: {message}")
     return StorageError(f"Postgres: {message}")

@@ -11,20 +11,21 @@ never fire a trigger (DROP, PRAGMA writable_schema, ATTACH).
 
 from __future__ import annotations
 
-import errno
 import json
 import queue
 import sqlite3 as python_sqlite
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from twinraven.foundation.errors import (
     AppendOnly,
     Conflict,
+    InvalidInput,
+    SchemaOutdated,
     StorageBusy,
     StorageCorrupt,
     StorageError,
@@ -34,14 +35,16 @@ from twinraven.foundation.errors import (
     TwinRavenError,
 )
 from twinraven.storage.database import Dialect, Row, Work
-from twinraven.storage.forks import forget_after_fork
+from twinraven.storage.forks import forget_after_fork, put_away_before_fork
 from twinraven.storage.guards import APPEND_ONLY_TABLES, GUARD_MESSAGE
 from twinraven.storage.threads import hop
 
 T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 30.0
+_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "cell_size_check = ON")
 _READERS = 4
+_FORK_PATIENCE_S = 10.0
 
 
 def _choose_library() -> Any:
@@ -97,7 +100,8 @@ class SqliteTransaction:
 
     def present(self, table: str, column: str, values: Sequence[str], *, tenant_id: str) -> set[str]:
         sql = (
-            f"SELECT DISTINCT t.{column} FROM json_each(?) v CROSS JOIN {table} t ON t.tenant_id = ? AND t.{column} = v.value"
+            f"SELECT DISTINCT t.{column} FROM json_each(?) v "
+            f"CROSS JOIN {table} t ON t.tenant_id = ? AND t.{column} = v.value"
         )
         return {row[0] for row in self._raw.execute(sql, (json.dumps(list(values)), tenant_id))}
 
@@ -111,41 +115,81 @@ def _insert(table: str, columns: Sequence[str]) -> str:
 
 
 class SqliteConnection:
-    """A connection owned by one thread."""
+    """A connection owned by one thread, closed for the moment of a fork and opened again on its next use."""
 
-    def __init__(self, raw: Any) -> None:
-        self._raw = raw
+    def __init__(self, open_file: Callable[[], Any]) -> None:
+        self._open_file = open_file
+        self._raw: Any = open_file()
+        self._is_read_only = False
+        self._busy = threading.RLock()
+        self._is_held = False
+        put_away_before_fork(self)
 
     @contextmanager
-    def transaction(self, tenant_id: str, *, write: bool) -> Iterator[SqliteTransaction]:
+    def transaction(self, tenant_id: str, *, write: bool) -> Generator[SqliteTransaction]:
         del tenant_id
-        raw = self._raw
-        try:
-            raw.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        with self._busy:
+            raw = self._usable(write=write)
             try:
-                yield SqliteTransaction(raw)
-            except BaseException:
+                raw.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                try:
+                    yield SqliteTransaction(raw)
+                except BaseException:
+                    _roll_back(raw)
+                    raise
+                _finish(raw, write=write)
+            except library.Error as error:
                 _roll_back(raw)
-                raise
-            if write:
-                raw.execute("COMMIT")
-            else:
-                raw.execute("ROLLBACK")
-        except library.Error as error:
-            _roll_back(raw)
-            raise translate(error) from error
+                raise translate(error) from error
+            except (OverflowError, UnicodeEncodeError) as error:
+                raise InvalidInput(f"SQLite cannot hold a value: {error}") from error
 
     def close(self) -> None:
-        self._raw.close()
+        with self._busy:
+            if self._raw is not None:
+                self._raw.close()
+                self._raw = None
+
+    def before_fork(self) -> None:
+        """Wait for the transaction under way, unless the forking thread is itself inside it."""
+        self._is_held = self._busy.acquire(timeout=_FORK_PATIENCE_S)
+        if self._is_held and self._raw is not None and not self._raw.in_transaction:
+            self.close()
+
+    def after_fork_in_parent(self) -> None:
+        if self._is_held:
+            self._busy.release()
+
+    def after_fork(self) -> None:
+        self._busy = threading.RLock()
+
+    def _usable(self, *, write: bool) -> Any:
+        if self._raw is None:
+            self._raw = self._open_file()
+            self._is_read_only = False
+        if write is self._is_read_only:
+            self._raw.execute(f"PRAGMA query_only = {int(not write)}")
+            self._is_read_only = not write
+        return self._raw
+
+
+def _finish(raw: Any, *, write: bool) -> None:
+    try:
+        raw.execute("COMMIT" if write else "ROLLBACK")
+    except library.Error as error:
+        if not _name_of(error).startswith("SQLITE_IOERR"):
+            raise
+        _roll_back(raw)
+        raise StorageError(
+            f"SQLite: {error} during COMMIT; it may or may not be stored, look before trying again", commit="unknown"
+        ) from error
 
 
 def _roll_back(raw: Any) -> None:
     if raw.in_transaction:
-        try:
+        # The original error is on its way to the caller; after a full disk SQLite has rolled back by itself.
+        with suppress(library.Error):
             raw.execute("ROLLBACK")
-        except library.Error:
-            # The original error is on its way to the caller; SQLite has rolled back by itself (disk full, I/O error).
-            return
 
 
 class SqliteDatabase:
@@ -176,13 +220,16 @@ class SqliteDatabase:
         return await hop(self._writer, lambda: self._run(tenant_id, work, write=True))
 
     def connect(self) -> SqliteConnection:
-        return SqliteConnection(self._open())
+        return SqliteConnection(self._open)
 
     def migrate(self) -> list[str]:
         from twinraven.storage.migrations import upgrade
 
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        connection = SqliteConnection(self._open(guarded=False, create=True))
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageReadOnly(f"cannot create {self.path.parent}: {error.strerror}") from error
+        connection = SqliteConnection(lambda: self._open(guarded=False, create=True))
         try:
             with connection.transaction("", write=True) as tx:
                 return upgrade(tx)
@@ -203,7 +250,7 @@ class SqliteDatabase:
 
     def maintenance(self) -> SqliteConnection:
         """A connection without the authorizer, for audited pruning alone; the triggers still stand."""
-        return SqliteConnection(self._open(guarded=False))
+        return SqliteConnection(lambda: self._open(guarded=False))
 
     def close(self) -> None:
         self._readers.shutdown()
@@ -226,11 +273,13 @@ class SqliteDatabase:
             raw = library.connect(
                 str(self.path), timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
             )
-            raw.execute("PRAGMA journal_mode = WAL")
-            raw.execute("PRAGMA synchronous = FULL")
-            raw.execute("PRAGMA foreign_keys = ON")
-            raw.execute("PRAGMA cell_size_check = ON")
         except library.Error as error:
+            raise translate(error) from error
+        try:
+            for pragma in _PRAGMAS:
+                raw.execute(f"PRAGMA {pragma}")
+        except library.Error as error:
+            raw.close()
             raise translate(error) from error
         if guarded:
             raw.set_authorizer(_authorizer())
@@ -254,7 +303,7 @@ def _authorizer() -> Callable[..., int]:
     def decide(action: int, first: str | None, second: str | None, _database: str | None, _by: str | None) -> int:
         if action in denied:
             return library.SQLITE_DENY
-        if action == library.SQLITE_PRAGMA and first in pragmas and second is not None:
+        if action == library.SQLITE_PRAGMA and str(first).lower() in pragmas and second is not None:
             return library.SQLITE_DENY
         if action in (library.SQLITE_UPDATE, library.SQLITE_DELETE) and first in APPEND_ONLY_TABLES:
             return library.SQLITE_DENY
@@ -279,7 +328,7 @@ _BY_CODE: dict[str, type[StorageError]] = {
 def translate(error: Exception) -> TwinRavenError:
     """A driver error as one of ours: the only place that knows SQLite's codes."""
     message = str(error)
-    name: str = getattr(error, "sqlite_errorname", "") or ""
+    name = _name_of(error)
     if GUARD_MESSAGE in message or name == "SQLITE_AUTH" or "not authorized" in message:
         return AppendOnly(f"refused: {message}")
     if name.startswith("SQLITE_CONSTRAINT"):
@@ -287,7 +336,10 @@ def translate(error: Exception) -> TwinRavenError:
     for prefix, kind in _BY_CODE.items():
         if name.startswith(prefix):
             return kind(f"SQLite: {message}")
-    if name.startswith("SQLITE_IOERR") and getattr(error, "errno", None) == errno.ENOSPC:
-        return StorageFull(f"SQLite: {message}")
+    if message.startswith(("no such table", "no such column", "no such view")):
+        return SchemaOutdated(f"SQLite: {message}; run `twinraven db upgrade`")
     return StorageError(f"SQLite: {message}")
 
+
+def _name_of(error: Exception) -> str:
+    return getattr(error, "sqlite_errorname", "") or ""

@@ -13,4 +13,4 @@ async def hop(pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
     """Run `work` on the pool; a cancelled caller stops waiting, the work itself is finished."""
     import asyncio
 
-    return await asyncio.get_running_loop().run_in_executor(pool, work)
+    return await asyncio.shield(asyncio.get_running_loop().run_in_executor(pool, work))

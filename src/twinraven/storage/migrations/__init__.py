@@ -73,8 +73,7 @@ def applied_migrations(tx: Transaction) -> dict[int, str]:
     exists = (
         "SELECT 1 AS found FROM sqlite_master WHERE name = 'schema_migrations'"
         if tx.dialect == "sqlite"
-        else "SELECT 1 AS found FROM pg_tables WHERE tablename = 'schema_migrations' "
-        "AND schemaname = current_schema()"
+        else "SELECT 1 AS found FROM pg_tables WHERE tablename = 'schema_migrations' AND schemaname = current_schema()"
     )
     if tx.fetch_one(exists) is None:
         return {}
@@ -87,7 +86,7 @@ def upgrade(tx: Transaction) -> list[str]:
     if tx.dialect == "postgres":
         tx.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
     done = applied_migrations(tx)
-    ddl = Ddl(tx.dialect, lambda statement: tx.execute(statement))
+    ddl = Ddl(tx.dialect, tx.execute)
     if not done:
         _prepare(ddl)
     pending = [step for step in STEPS if _number(step) not in done]
@@ -105,7 +104,10 @@ def upgrade(tx: Transaction) -> list[str]:
 def _prepare(ddl: Ddl) -> None:
     if ddl.dialect == "postgres":
         ddl.run(
-            f"DO $$ BEGIN CREATE ROLE {APP_ROLE} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
+            f"DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '{APP_ROLE}') "
+            f"THEN CREATE ROLE {APP_ROLE} NOLOGIN; END IF; "
+            # Another database of the same cluster may be creating it at this moment.
+            "EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$",
             f"DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO {APP_ROLE}', current_schema()); END $$",
             "CREATE OR REPLACE FUNCTION twinraven_refuse_change() RETURNS trigger LANGUAGE plpgsql AS "
             "$$ BEGIN RAISE EXCEPTION 'append-only: % refuses %', TG_TABLE_NAME, TG_OP; END $$",
