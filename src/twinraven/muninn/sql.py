@@ -171,6 +171,11 @@ class SqlEventStore:
         if await self._database.write(tenant_id, work) == 0:
             raise NotFound(f"no session {session_id!r}", session_id=session_id)
 
+    async def verdicts(self, tenant_id: str) -> dict[str, Outcome]:
+        sql = "SELECT session_id, outcome FROM session_verdicts WHERE tenant_id = :tenant ORDER BY arrival"
+        rows = await self._database.read(tenant_id, lambda tx: tx.fetch_all(sql, tenant=tenant_id))
+        return {row["session_id"]: Outcome(row["outcome"]) for row in rows}
+
     async def scan(self, tenant_id: str, visit: Callable[[list[MuninnEvent]], None], *, batch: int = 2000) -> None:
         names = ("arrival", *COLUMNS, "predecessor", "successor")
 

@@ -94,6 +94,10 @@ class EventStore(Protocol):
         """Say afterwards how a session's task went; a later verdict wins over an earlier one."""
         ...
 
+    async def verdicts(self, tenant_id: str) -> dict[str, Outcome]:
+        """The verdict in force for each session that has one."""
+        ...
+
     async def scan(self, tenant_id: str, visit: Callable[[list[MuninnEvent]], None], *, batch: int = 2000) -> None:
         """Every event, session by session in order, a batch at a time and in constant memory."""
         ...
