@@ -12,4 +12,4 @@ from random import Random
 
 def chance(*name: object) -> Random:
     """The generator that belongs to this name, always the same."""
-    return Random(":".join(map(str, name)))  # noqa: S311  (a demo world is no place for secrets)
+    return Random(":".join(map(str, name)))

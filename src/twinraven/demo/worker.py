@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from twinraven.catalog import Effect
 from twinraven.demo.chance import chance
 from twinraven.demo.facts import topic_of
 from twinraven.demo.tickets import Conversation, Question
@@ -241,7 +242,7 @@ class Worker:
         self, tool: LearnedTool, first: str, given: Mapping[str, Any], lists: Mapping[str, Sequence[str]]
     ) -> bool:
         """Whether it begins here, can be given what it asks for, and does more of what lies ahead than of the rest."""
-        if tool.steps[0] != first or any(EFFECTS.get(step) != "read" for step in tool.steps):
+        if tool.steps[0] != first or any(EFFECTS.get(step) is not Effect.READ for step in tool.steps):
             return False
         if any(name not in given for name in tool.parameters):
             return False
