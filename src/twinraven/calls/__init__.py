@@ -12,13 +12,14 @@ from twinraven.calls.model import (
     ToolCall,
     side_effect_of,
 )
-from twinraven.calls.ports import Connector, OpenGate, PolicyDecision, PolicyGate
+from twinraven.calls.ports import CallFrame, Connector, OpenGate, PolicyDecision, PolicyGate
 from twinraven.calls.service import Calls
 
 __all__ = [
     "CallAudit",
     "CallContext",
     "CallFailed",
+    "CallFrame",
     "Calls",
     "Claims",
     "Connector",

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
+from uuid import UUID
 
 from twinraven.calls.model import CallContext, SkillInvocationRequest
 from twinraven.catalog import ToolEntry
 
 
+@dataclass(frozen=True, slots=True)
+class CallFrame:
+    """The call that a connector serves, as seen from inside: whose it is, and what inner calls must name."""
+
+    tenant_id: str
+    session_id: str
+    event_id: UUID
+    turn: int | None = None
+    key: str | None = None
+    """Lets a service recognise a repetition."""
+    correlation_id: str | None = None
+    task_id: str | None = None
+    caller: str | None = None
+    durable: bool = True
+
+
 class Connector(Protocol):
-    """Reaches one kind of service. It raises what went wrong; a key lets a service recognise a repetition."""
+    """Reaches one kind of service, and raises what went wrong."""
 
     @property
     def name(self) -> str: ...
 
-    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, key: str | None) -> Any: ...
+    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: CallFrame) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)

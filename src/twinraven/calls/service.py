@@ -23,7 +23,7 @@ from twinraven.calls.model import (
     SkillInvocationResponse,
     side_effect_of,
 )
-from twinraven.calls.ports import Connector, OpenGate, PolicyGate
+from twinraven.calls.ports import CallFrame, Connector, OpenGate, PolicyGate
 from twinraven.catalog import Catalog, ToolEntry
 from twinraven.foundation.canonical import canonical_json, to_json_value
 from twinraven.foundation.clock import from_micros, now_micros
@@ -56,6 +56,21 @@ class _Call:
     started: int
     params: dict[str, Any]
     claim: Claim | None = None
+
+    @property
+    def frame(self) -> CallFrame:
+        request, context = self.request, self.context
+        return CallFrame(
+            tenant_id=request.tenant_id,
+            session_id=context.session_id,
+            event_id=self.event_id,
+            turn=context.turn,
+            key=request.idempotency_key,
+            correlation_id=request.correlation_id or request.id,
+            task_id=request.task_id,
+            caller=context.caller,
+            durable=context.durable,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +190,7 @@ class Calls:
         timeout_ms = self._timeout(entry)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                output = await connector.invoke(entry, call.params, key=call.request.idempotency_key)
+                output = await connector.invoke(entry, call.params, call=call.frame)
         except TimeoutError:
             self._raise_timeout(entry, timeout_ms)
         except asyncio.CancelledError:

@@ -26,9 +26,9 @@ class PythonConnector:
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
 
-    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, key: str | None) -> Any:
+    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: object) -> Any:
         """Run the function with these arguments; what it raises is the caller's to judge."""
-        del key
+        del call  # a function is given its arguments and nothing else
         declared = self._tools.function(entry.tool_id)
         if declared is None:
             raise ToolUnavailable(f"tool {entry.tool_id!r} is not loaded in this process", tool_id=entry.tool_id)
