@@ -1,0 +1,199 @@
+"""JSON Schema 2020-12: compiled once, checked fast, defaults filled in, never fetching anything.
+
+`compile_schema` gives an object that callers keep; asking again with an equal schema gives the same one. A schema may
+name an older draft in `$schema` and is then judged by it. Messages name the place and the rule but not the value:
+arguments can be secrets, and errors are recorded. jsonschema-rs does the work and is imported on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import orjson
+
+from twinraven.foundation.canonical import canonical_json, parse_json
+from twinraven.foundation.errors import InvalidInput, InvalidSchema
+from twinraven.foundation.schema_defaults import Defaults
+from twinraven.foundation.schema_document import Extent, SchemaDocument, SubSchema, written_references
+from twinraven.foundation.schema_inference import infer_schema, json_type
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError, Validator
+
+__all__ = ["MAX_REPORTED_ERRORS", "MAX_SCHEMA_BYTES", "Schema", "compile_schema", "infer_schema"]
+
+MAX_SCHEMA_BYTES: Final = 1_000_000
+MAX_REPORTED_ERRORS: Final = 5
+
+_MASK = "the value"
+_MAX_TEXT = 300
+# The validator gathers every error, on every branch, before it shows the first: a million of them take ten seconds.
+_MAX_ERRORS_FOUND = 1_000_000
+_MIN_BYTES_OF_A_VALUE = 4
+_STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+# Of these the message alone does not say what would have been right.
+_UNEXPLAINED = frozenset({"anyOf", "oneOf", "contains"})
+_TYPE_RULE = "is none of array, boolean, integer, null, number, object, string, nor a list of them"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schema:
+    """A compiled schema; `source` is what it was compiled from and must not be changed."""
+
+    source: Any
+    _validator: Validator = field(repr=False)
+    _defaults: Defaults | None = field(repr=False)
+    _extent: Extent = field(repr=False)
+
+    def check(self, value: Any, *, field: str = "params") -> None:
+        """Raise InvalidInput unless the value fits; the error says where, what and what else."""
+        candidate = _as_checkable(value, field)
+        try:
+            if not self._validator.is_valid(candidate):
+                raise self._invalid(candidate, field)
+        except ValueError as error:
+            raise InvalidInput(f"{field} is not a JSON value: {error}", field=field) from None
+
+    def fill(self, value: Any) -> Any:
+        """The value with absent defaults put in; the original stays as it is, and is returned if nothing is absent."""
+        return value if self._defaults is None else self._defaults.fill(value)
+
+    def _invalid(self, value: Any, field: str) -> InvalidInput:
+        if self._extent.explanation_cost(_depth(value) if self._extent.returns > 1 else 0) > _MAX_ERRORS_FOUND:
+            reason = "where was not searched, because the schema is recursive and the value deep"
+            return InvalidInput(f"{field} does not fit its schema; {reason}", field=field, errors=[])
+        errors = [self._describe(error, field) for error in self._errors(value)[:MAX_REPORTED_ERRORS]]
+        first = errors[0]
+        message = f"{first['path']}: {first['problem']}"
+        if first["keyword"] in _UNEXPLAINED:
+            message += f"; expected {first['expected']}"
+        if len(errors) > 1:
+            message += f" (and {len(errors) - 1} more)"
+        return InvalidInput(message, field=first["path"], errors=errors)
+
+    def _errors(self, value: Any) -> list[ValidationError]:
+        from jsonschema_rs import ValidationError
+
+        values = len(canonical_json(value)) // _MIN_BYTES_OF_A_VALUE
+        if self._extent.work * values <= _MAX_ERRORS_FOUND:
+            return list(self._validator.iter_errors(value))
+        try:
+            self._validator.validate(value)
+        except ValidationError as error:
+            return [error]
+        raise AssertionError("a value was refused and accepted by the same validator")
+
+    def _describe(self, error: ValidationError, field: str) -> dict[str, str]:
+        problem = error.message
+        if problem.startswith(_MASK):
+            problem = f"this {json_type(error.instance)}{problem[len(_MASK) :]}"
+        return {
+            "path": _path_text(field, error.instance_path),
+            "problem": _shorten(problem),
+            "keyword": error.kind.name,
+            "expected": self._expected(error),
+        }
+
+    def _expected(self, error: ValidationError) -> str:
+        rule = self.source
+        for step in error.schema_path:
+            if isinstance(rule, dict) and isinstance(step, str):
+                rule = cast("SubSchema", rule).get(step)
+            elif isinstance(rule, list) and isinstance(step, int) and step < len(cast("list[Any]", rule)):
+                rule = cast("list[Any]", rule)[step]
+            else:
+                return error.kind.name
+        return _shorten(f"{error.schema_path[-1] if error.schema_path else 'schema'} {canonical_json(rule).decode()}")
+
+
+def compile_schema(schema: Any) -> Schema:
+    """The compiled form of a JSON Schema (an object or a boolean)."""
+    try:
+        text = canonical_json(schema)
+    except InvalidInput as error:
+        raise InvalidSchema(f"schema is not JSON: {error.message}") from None
+    return _compile(text)
+
+
+@lru_cache(maxsize=1024)
+def _compile(text: bytes) -> Schema:
+    if len(text) > MAX_SCHEMA_BYTES:
+        raise InvalidSchema(f"schema is larger than {MAX_SCHEMA_BYTES} bytes")
+    source = parse_json(text, field="schema")
+    if not isinstance(source, dict):
+        return Schema(source, _build_validator(source), None, Extent(work=1))
+    document = SchemaDocument(cast("SubSchema", source))
+    extent = document.measure()
+    validator = _build_validator(source)
+    return Schema(source, validator, Defaults(document), extent)
+
+
+def _build_validator(source: Any) -> Validator:
+    import jsonschema_rs
+
+    try:
+        return jsonschema_rs.validator_for(source, offline=True, validate_formats=True, mask=_MASK)
+    except jsonschema_rs.ValidationError as error:
+        raise _invalid_schema(source, error) from None
+    except ValueError as error:
+        raise InvalidSchema(f"schema cannot be compiled: {error}") from None
+
+
+def _invalid_schema(source: Any, error: ValidationError) -> InvalidSchema:
+    from jsonschema_rs import ValidationErrorKind
+
+    if not isinstance(error.kind, ValidationErrorKind.Referencing):
+        where = _path_text("schema", error.instance_path)
+        found = _shorten(canonical_json(error.instance).decode())
+        rule = _TYPE_RULE if error.instance_path[-1:] == ["type"] else error.message.removeprefix(f"{_MASK} ")
+        return InvalidSchema(f"{where}: {found} {_shorten(rule)}", field=where)
+    for reference, path in written_references(source):
+        if reference.removeprefix("#") in error.message:
+            where = _path_text("schema", path)
+            fault = "points at nothing" if reference.startswith("#") else "points outside the schema"
+            return InvalidSchema(f"{where}: {reference!r} {fault}; use a local one such as #/$defs/name", field=where)
+    return InvalidSchema(f"schema: {_shorten(error.message)}", field="schema")
+
+
+def _as_checkable(value: Any, field: str) -> Any:
+    """What the validator may see: beyond orjson's limits (depth, 64 bits) it would crash or wave values through."""
+    try:
+        orjson.dumps(value, option=_STRICT)
+        return value
+    except TypeError:
+        pass
+    try:
+        return parse_json(canonical_json(value), field=field)
+    except InvalidInput as error:
+        raise InvalidInput(f"{field}: {error.message}", field=field) from None
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [child for item in level for child in _members(item)]
+    return depth
+
+
+def _members(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("SubSchema", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
+
+
+def _path_text(start: str, path: list[str | int]) -> str:
+    """A place as people write it: params.items[0]["a key"]."""
+    steps = [f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{_quote(step)}]" for step in path]
+    return _shorten(start + "".join(steps))
+
+
+def _quote(step: str | int) -> str:
+    return canonical_json(step).decode()
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 3] + "..."

@@ -1,0 +1,152 @@
+"""A JSON Schema seen as a document: which schemas it contains, and what its references point at.
+
+Schemas arrive from foreign servers. Two short ones can stall a validator that holds the interpreter: references that
+double at every step (thirty of them are a billion checks), and references in a chain too long to follow. So the
+work and the depth that a schema can cause are counted here, in linear time, before anything compiles it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
+
+from twinraven.foundation.errors import InvalidSchema
+
+MAX_SCHEMA_DEPTH = 200
+MAX_SCHEMA_WORK = 100_000
+
+SubSchema = dict[str, Any]
+
+_MAPS = ("properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions")
+_SINGLE_OR_LIST = (
+    *("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "items", "prefixItems", "additionalItems", "contains"),
+    *("additionalProperties", "propertyNames", "unevaluatedItems", "unevaluatedProperties", "contentSchema"),
+)
+_NEVER_EVALUATED = frozenset({"$defs", "definitions"})
+# One value meets at most one of these, so the dearest counts and not the sum.
+_EXCLUSIVE = frozenset({"properties", "prefixItems"})
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_NAMES = ("$id", "$anchor", "$dynamicAnchor")
+
+
+class Extent(NamedTuple):
+    """What a schema can cause: checks along one path into a value, levels, and references back to where it began."""
+
+    work: int = 0
+    depth: int = 0
+    returns: int = 0
+
+    def explanation_cost(self, depth: int) -> int:
+        """How many errors may be found below a value of this depth; a validator that explains follows every branch."""
+        return self.work * max(self.returns, 1) ** depth
+
+
+class SchemaDocument:
+    """A schema that is an object, with its references resolved inside it."""
+
+    def __init__(self, root: SubSchema) -> None:
+        self.root = root
+        self._named = dict(self._names())
+
+    def targets(self, schema: SubSchema) -> list[SubSchema]:
+        """What the references of one schema point at, as far as that is in this document."""
+        found = [self._target(schema[keyword]) for keyword in _REFERENCES if isinstance(schema.get(keyword), str)]
+        return [target for target in found if target is not None]
+
+    def measure(self) -> Extent:
+        """The extent of the schema; raises if validating a value could take more steps than anybody would wait for."""
+        return self._measure(self.root, {}, set(), 1)
+
+    def _measure(self, schema: SubSchema, known: dict[int, Extent], active: set[int], level: int) -> Extent:
+        """The extent below a schema; a reference back to one under way costs nothing, validators remember it."""
+        if id(schema) in known:
+            return known[id(schema)]
+        if id(schema) in active:
+            return Extent(returns=1)
+        active.add(id(schema))
+        work, depth, returns = 1, 0, 0
+        for keyword, children in [*_children(schema), ("$ref", self.targets(schema))]:
+            if level > MAX_SCHEMA_DEPTH:
+                raise _too_deep()
+            extents = [self._measure(child, known, active, level + 1) for child in children]
+            if extents and keyword not in _NEVER_EVALUATED:
+                combine = max if keyword in _EXCLUSIVE else sum
+                work += combine(extent.work for extent in extents)
+                returns += combine(extent.returns for extent in extents)
+                depth = max(depth, *(extent.depth for extent in extents))
+        active.discard(id(schema))
+        if work > MAX_SCHEMA_WORK:
+            raise InvalidSchema(f"schema's references unfold into more than {MAX_SCHEMA_WORK} checks; flatten them")
+        if depth >= MAX_SCHEMA_DEPTH:
+            raise _too_deep()
+        known[id(schema)] = Extent(work, depth + 1, returns)
+        return known[id(schema)]
+
+    def _names(self) -> Iterator[tuple[str, SubSchema]]:
+        pending: list[Any] = [self.root]
+        while pending:
+            item = pending.pop()
+            if isinstance(item, dict):
+                schema = cast("SubSchema", item)
+                for keyword in _NAMES:
+                    if isinstance(schema.get(keyword), str):
+                        yield (schema[keyword] if keyword == "$id" else f"#{schema[keyword]}"), schema
+                pending.extend(schema.values())
+            elif isinstance(item, list):
+                pending.extend(cast("list[Any]", item))
+
+    def _target(self, reference: str) -> SubSchema | None:
+        if reference != "#" and not reference.startswith("#/"):
+            return self._named.get(reference)
+        found: Any = self.root
+        for part in _decode(reference).split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(found, dict):
+                found = cast("SubSchema", found).get(key)
+            elif isinstance(found, list) and key.isdecimal() and int(key) < len(cast("list[Any]", found)):
+                found = cast("list[Any]", found)[int(key)]
+            else:
+                return None
+        return cast("SubSchema", found) if isinstance(found, dict) else None
+
+
+def written_references(root: Any) -> Iterator[tuple[str, list[str | int]]]:
+    """Every `$ref` in a schema and where it is written."""
+    pending: list[tuple[Any, list[str | int]]] = [(root, [])]
+    while pending:
+        item, path = pending.pop()
+        if isinstance(item, dict):
+            members = cast("SubSchema", item)
+            if isinstance(members.get("$ref"), str):
+                yield members["$ref"], [*path, "$ref"]
+            pending.extend((member, [*path, key]) for key, member in members.items())
+        elif isinstance(item, list):
+            pending.extend((member, [*path, index]) for index, member in enumerate(cast("list[Any]", item)))
+
+
+def _children(schema: SubSchema) -> Iterator[tuple[str, list[SubSchema]]]:
+    for keyword in _MAPS:
+        members = schema.get(keyword)
+        if isinstance(members, dict):
+            yield keyword, only_schemas(list(cast("SubSchema", members).values()))
+    for keyword in _SINGLE_OR_LIST:
+        if keyword in schema:
+            yield keyword, only_schemas(schema[keyword])
+
+
+def only_schemas(found: Any) -> list[SubSchema]:
+    """The object schemas in a keyword that takes one schema or a list of them."""
+    items: list[Any] = cast("list[Any]", found) if isinstance(found, list) else [found]
+    return [cast("SubSchema", item) for item in items if isinstance(item, dict)]
+
+
+def _too_deep() -> InvalidSchema:
+    return InvalidSchema(f"schema is nested deeper than {MAX_SCHEMA_DEPTH} levels, references followed")
+
+
+def _decode(reference: str) -> str:
+    if "%" not in reference:
+        return reference
+    from urllib.parse import unquote
+
+    return unquote(reference)
