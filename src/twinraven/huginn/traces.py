@@ -18,7 +18,7 @@ from twinraven.muninn import EventStore, LineError, MuninnEvent, Outcome, parse_
 MAX_ERRORS = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RecordedCall:
     """One call of a recorded session; `seq` is its place in it."""
 
@@ -35,7 +35,7 @@ class RecordedCall:
     latency_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SessionTrace:
     """A session's own calls in order, without the inner calls of composites."""
 

@@ -113,9 +113,10 @@ def _walk(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 def explanations(text: str, steps: Sequence[StepSample], *, mapped: bool) -> Iterator[Source]:
     """Every source among earlier steps that would have given this value."""
+    for path in steps[0].input_paths.get(text, ()):
+        # Only the caller's own arguments: a later step's input came from somewhere, and that place explains it too.
+        yield FromStep(0, "input", path)
     for number, step in enumerate(steps):
-        for path in step.input_paths.get(text, ()):
-            yield FromStep(number, "input", path)
         for path in step.output_paths.get(text, ()):
             yield FromStep(number, "output", path)
             if mapped:
@@ -135,6 +136,7 @@ def cost(source: Source) -> tuple[int, int, int, str]:
 
 
 def best_source(
+    name: str,
     values: Sequence[str],
     found: Sequence[Sequence[Source]],
     *,
@@ -146,14 +148,28 @@ def best_source(
     if samples < least_samples:
         return None
     distinct = len(set(values))
-    if distinct == 1:
-        return Evidence(Constant(values[0]), samples, samples, 1)
     tally: Counter[Source] = Counter()
     for sources in found:
         tally.update(set(sources))
+    if distinct == 1:
+        return _constant_or_namesake(name, values, tally)
     good = [(source, count) for source, count in tally.items() if count >= least_share * samples]
     if not good:
         return None
     good.sort(key=lambda pair: (cost(pair[0])[0], -pair[1], cost(pair[0])))
     (source, count), *others = good
     return Evidence(source, count, samples, distinct, tuple(others[:5]))
+
+
+def _constant_or_namesake(name: str, values: Sequence[str], tally: Counter[Source]) -> Evidence:
+    """One value in all samples: a field of the same name that always held it too is the better guess of the two."""
+    samples = len(values)
+    namesakes = [
+        source
+        for source, count in tally.items()
+        if count == samples and isinstance(source, FromStep) and source.path[-1:] == (name,)
+    ]
+    constant = Constant(values[0])
+    if not namesakes:
+        return Evidence(constant, samples, samples, 1)
+    return Evidence(min(namesakes, key=cost), samples, samples, 1, ((constant, samples),))

@@ -1,0 +1,84 @@
+"""Where a chain occurs in recorded sessions.
+
+An instance is straight: nothing came from outside between its calls, and each step was asked for in a later model turn
+than the one before it, so the model had seen the earlier answer. Immediate repeats of a tool are one run of one step,
+because an agent that looks at five orders in a row is doing one thing five times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from twinraven.huginn.traces import RecordedCall, SessionTrace
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One occurrence of a chain; `runs` holds, for each step, the positions of its calls."""
+
+    session: SessionTrace
+    runs: tuple[tuple[int, ...], ...]
+
+    def calls(self, step: int) -> Iterator[RecordedCall]:
+        return (self.session.calls[position] for position in self.runs[step])
+
+    def last(self, step: int) -> RecordedCall:
+        return self.session.calls[self.runs[step][-1]]
+
+    @property
+    def start(self) -> int:
+        return self.runs[0][-1]
+
+
+def straight_runs(session: SessionTrace) -> Iterator[list[tuple[int, ...]]]:
+    """The session cut where something came from outside; each piece as runs of equal tools."""
+    runs: list[tuple[int, ...]] = []
+    calls = session.calls
+    for position, call in enumerate(calls):
+        if position and call.outside_input is not None:
+            yield runs
+            runs = []
+        if runs and calls[runs[-1][-1]].tool_id == call.tool_id:
+            runs[-1] = (*runs[-1], position)
+        else:
+            runs.append((position,))
+    if runs:
+        yield runs
+
+
+def find_instances(sessions: Iterable[SessionTrace], tools: Sequence[str]) -> list[Instance]:
+    """Every straight instance of a chain, leftmost first and without overlap."""
+    wanted = list(tools)
+    length = len(wanted)
+    found: list[Instance] = []
+    for session in sessions:
+        for runs in straight_runs(session):
+            names = [session.calls[run[0]].tool_id for run in runs]
+            place = 0
+            while place + length <= len(names):
+                if names[place : place + length] == wanted and _in_turn(session, runs[place : place + length]):
+                    found.append(Instance(session, tuple(runs[place : place + length])))
+                    place += length
+                else:
+                    place += 1
+    return found
+
+
+def find_repeats(sessions: Iterable[SessionTrace], tool: str) -> list[Instance]:
+    """Every straight run of one tool that has at least two different calls."""
+    found: list[Instance] = []
+    for session in sessions:
+        for runs in straight_runs(session):
+            for run in runs:
+                calls = [session.calls[position] for position in run]
+                if calls[0].tool_id == tool and len({call.key for call in calls}) > 1:
+                    found.append(Instance(session, (run,)))
+    return found
+
+
+def _in_turn(session: SessionTrace, runs: Sequence[tuple[int, ...]]) -> bool:
+    calls = session.calls
+    return all(
+        calls[later[0]].turn > calls[earlier[-1]].turn for earlier, later in zip(runs, runs[1:], strict=False)
+    )

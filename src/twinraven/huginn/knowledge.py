@@ -1,0 +1,75 @@
+"""What an agent could know at a point of a session: all that was said, given or answered before.
+
+A parameter of a learned tool is honest only if the caller could have filled it in when the chain starts. Knowledge is
+literal: the value stood in the user's words, in an earlier output or in an earlier input.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from twinraven.huginn.traces import SessionTrace
+
+_WORD = re.compile(r"\w+")
+_SHORT = 3
+_NEVER = 1 << 60
+
+
+class SessionKnowledge:
+    """For each value, the first call before which it was known."""
+
+    def __init__(self, session: SessionTrace) -> None:
+        self._texts: list[tuple[int, str]] = []
+        self._since: dict[str, int] = {}
+        self._answers: dict[str, int] = {}
+        for position, call in enumerate(session.calls):
+            if call.outside_input:
+                self._texts.append((position, call.outside_input))
+            for value in _leaves(call.params):
+                self._since.setdefault(value, position + 1)
+            if isinstance(call.output, str):
+                self._texts.append((position + 1, call.output))
+            for value in _leaves(call.output):
+                self._since.setdefault(value, position + 1)
+
+    def knows(self, value: Any, before: int) -> bool:
+        """Whether every leaf of a value was known before the call at this position."""
+        return all(self._first(leaf) <= before for leaf in _leaves(value, keys=False))
+
+    def _first(self, leaf: str) -> int:
+        first = self._answers.get(leaf)
+        if first is None:
+            first = self._since.get(leaf, _NEVER)
+            for position, text in self._texts:
+                if position >= first:
+                    break
+                if _stands_in(leaf, text):
+                    first = position
+                    break
+            self._answers[leaf] = first
+        return first
+
+
+def _stands_in(leaf: str, text: str) -> bool:
+    if leaf not in text:
+        return False
+    return len(leaf) > _SHORT or leaf in _WORD.findall(text)
+
+
+def _leaves(value: Any, *, keys: bool = True) -> set[str]:
+    """The scalars of a value as text (and the keys of objects, which often are ids)."""
+    found: set[str] = set()
+    pending: list[Any] = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            members = cast("dict[str, Any]", item)
+            pending.extend(members.values())
+            if keys:
+                found.update(members)
+        elif isinstance(item, list):
+            pending.extend(cast("list[Any]", item))
+        elif item is not None:
+            found.add(item if isinstance(item, str) else str(item))
+    return found
