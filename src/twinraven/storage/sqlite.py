@@ -15,6 +15,7 @@ import json
 import queue
 import sqlite3 as python_sqlite
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -42,7 +43,7 @@ from twinraven.storage.threads import hop
 T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 30.0
-_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "cell_size_check = ON")
+_PRAGMAS = ("synchronous = FULL", "foreign_keys = ON", "cell_size_check = ON")
 _READERS = 4
 _FORK_PATIENCE_S = 10.0
 
@@ -276,6 +277,7 @@ class SqliteDatabase:
         except library.Error as error:
             raise translate(error) from error
         try:
+            _enter_wal_mode(raw, self._busy_timeout_s)
             for pragma in _PRAGMAS:
                 raw.execute(f"PRAGMA {pragma}")
         except library.Error as error:
@@ -284,6 +286,19 @@ class SqliteDatabase:
         if guarded:
             raw.set_authorizer(_authorizer())
         return raw
+
+
+def _enter_wal_mode(raw: Any, patience_s: float) -> None:
+    """SQLite does not wait for the lock that this one change needs, so processes that start together must."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            raw.execute("PRAGMA journal_mode = WAL")
+            return
+        except library.Error as error:
+            if not _name_of(error).startswith("SQLITE_BUSY") or time.monotonic() > deadline:
+                raise
+        time.sleep(0.005)
 
 
 def _authorizer() -> Callable[..., int]:

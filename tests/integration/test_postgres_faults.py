@@ -1,0 +1,62 @@
+"""Postgres goes away, in between and in the middle, and what was acknowledged is there when it returns."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.postgres import PostgresServer
+from tests.records import add_blob, blob_keys
+from twinraven.foundation.errors import StorageUnavailable
+from twinraven.storage import Transaction, open_database
+
+
+async def test_a_restart_between_two_calls_goes_unnoticed(restartable_postgres: PostgresServer) -> None:
+    """A connection that died while idle is replaced; nobody has to try again."""
+    with restartable_postgres.fresh_database() as login:
+        database = open_database(login.url)
+        await database.write("t", add_blob("t", "before"))
+        restartable_postgres.stop()
+        restartable_postgres.start()
+        await database.write("t", add_blob("t", "after"))
+        assert await database.read("t", blob_keys("t")) == ["after", "before"]
+        database.close()
+
+
+async def test_a_crash_in_the_middle_is_a_clear_error(restartable_postgres: PostgresServer) -> None:
+    """Work cut off half-way is reported as unavailable, stores nothing, and succeeds when it is tried again."""
+    with restartable_postgres.fresh_database() as login:
+        database = open_database(login.url)
+        await database.write("t", add_blob("t", "before"))
+
+        def cut_off(tx: Transaction) -> None:
+            add_blob("t", "half")(tx)
+            restartable_postgres.stop(crash=True)
+            add_blob("t", "other half")(tx)
+
+        with pytest.raises(StorageUnavailable) as failure:
+            await database.write("t", cut_off)
+        assert failure.value.retryable
+        with pytest.raises(StorageUnavailable):
+            await database.read("t", blob_keys("t"))
+        restartable_postgres.start()
+        assert await database.read("t", blob_keys("t")) == ["before"]
+        await database.write("t", add_blob("t", "again"))
+        assert await database.read("t", blob_keys("t")) == ["again", "before"]
+        database.close()
+
+
+async def test_a_connection_lost_during_commit_says_that_nobody_knows(restartable_postgres: PostgresServer) -> None:
+    """When the answer to COMMIT never came, the error says so instead of inviting a blind retry."""
+    with restartable_postgres.fresh_database() as login:
+        database = open_database(login.url)
+
+        def cut_off(tx: Transaction) -> None:
+            add_blob("t", "a")(tx)
+            restartable_postgres.stop(crash=True)
+
+        with pytest.raises(StorageUnavailable, match="may or may not be stored") as failure:
+            await database.write("t", cut_off)
+        assert failure.value.details == {"commit": "unknown"}
+        restartable_postgres.start()
+        assert await database.read("t", blob_keys("t")) == []
+        database.close()
