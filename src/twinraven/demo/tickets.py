@@ -204,10 +204,10 @@ class _Maker:
         ambiguous = any(item["name"] == item_name for other in others for item in other["items"])
         manner = rng.random()
         item = f"the {item_name}" if by_item else f"the order with the {item_name}"
-        if manner < 0.04:
-            return f"{item} (order {_misspell(order_id)})", told
-        if ambiguous or manner < 0.35:
+        if ambiguous or manner < 0.31:
             return f"{item} of order {order_id}" if by_item else f"order {order_id}", told
+        if manner < 0.35:
+            return f"{item} (order {_misspell(order_id)})", told
         if manner < 0.45 and not by_item:
             return "my order", told
         return item, told
