@@ -1,0 +1,338 @@
+"""Settings: `twinraven.yaml`, then the environment, checked before anything starts.
+
+A misspelt key that is silently ignored is found in production. Here every key has a type, limits, a default and a
+description (`twinraven config` and the docs print them), and anything else is refused with the name of the key, of
+the file or variable it stands in, and of what was probably meant.
+
+The home (`TWINRAVEN_HOME`, else the nearest `.twinraven` upwards) holds what TwinRaven writes; the file with the
+settings lies beside it, in the project, or inside it. `TWINRAVEN__SECTION__KEY` overrides the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from twinraven.foundation.errors import InvalidSetting
+from twinraven.foundation.setting_kinds import (
+    Choice,
+    Flag,
+    Number,
+    SettingKind,
+    Text,
+    Texts,
+    UnfitValue,
+    Whole,
+    mask_passwords,
+)
+
+HOME_NAME = ".twinraven"
+FILE_NAME = "twinraven.yaml"
+HOME_VARIABLE = "TWINRAVEN_HOME"
+VARIABLE_PREFIX = "TWINRAVEN__"
+
+
+# No __repr__ is generated: it would print passwords. No __eq__ either: each method costs every command start-up time.
+
+
+def _setting(default: Any, kind: SettingKind, description: str) -> Any:
+    return field(default=default, metadata={"kind": kind, "description": description})
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class StorageSettings:
+    """An empty `url` is replaced by the file in the home."""
+
+    url: str = _setting(
+        "", Text(), "Where everything is stored: sqlite:////absolute/file.db or postgresql://user@host/database."
+    )
+    admin_url: str | None = _setting(
+        None, Text(optional=True), "Login that owns the Postgres schema and runs migrations; default: url."
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MuninnSettings:
+    store_outputs: bool = _setting(
+        True, Flag(), "Keep full outputs; without them no wiring can be inferred and nothing can be replayed."
+    )
+    summaries: str = _setting("deterministic", Choice("deterministic", "off"), "How output_summary is made.")
+    summary_chars: int = _setting(280, Whole(1, 100_000), "Longest output_summary, in characters.")
+    queue_size: int = _setting(10_000, Whole(1, 10_000_000), "Events that may wait to be written before callers wait.")
+    session_idle_gap_s: float = _setting(
+        900.0, Number(0), "Idle seconds after which a session without an id of its own is a new one."
+    )
+    redact_high_entropy: bool = _setting(False, Flag(), "Redact strings that look random, besides known secrets.")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CallsSettings:
+    python_threads: int = _setting(16, Whole(1, 10_000), "Threads that run synchronous Python tools.")
+    default_timeout_ms: int = _setting(
+        30_000, Whole(1, 86_400_000), "How long a tool may take that states no time-out of its own."
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ToolsSettings:
+    modules: tuple[str, ...] = _setting((), Texts(), "Python modules to import for the tools they declare.")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MiningSettings:
+    algorithm: str = _setting(
+        "prefixspan",
+        Choice("contiguous", "prefixspan", "gsp"),
+        "Chains without gaps, with gaps, or with gaps of bounded time.",
+    )
+    min_support: float = _setting(0.05, Number(0, 1), "Least share of sessions in which a chain occurs.")
+    min_confidence: float = _setting(0.0, Number(0, 1), "Least mean transition probability along a chain.")
+    min_length: int = _setting(2, Whole(2, 100), "Fewest tools in a chain.")
+    max_length: int = _setting(6, Whole(2, 100), "Most tools in a chain.")
+    max_gap_ms: int | None = _setting(
+        None, Whole(0, optional=True), "Longest idle time between two tools of a chain (gsp); none: unbounded."
+    )
+    window_days: int | None = _setting(
+        None, Whole(1, optional=True), "Only sessions of the last so many days; none: all."
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ValidationSettings:
+    similarity: str = _setting(
+        "exact_match", Choice("exact_match", "cosine_tfidf"), "How a replayed output is compared with the recorded one."
+    )
+    threshold: float = _setting(0.95, Number(0, 1), "Least mean similarity with which a tool passes.")
+    min_uses: int = _setting(30, Whole(1), "Held-out uses below which the evidence is called too little.")
+    max_latency_ratio: float = _setting(
+        1.0, Number(0), "Most a tool may take, relative to the calls it replaces, and pass."
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RegistrySettings:
+    storage_dir: str = _setting("tools/generated", Text(), "Tool definition directory, relative to the home.")
+    auto_retire_after_days: int = _setting(30, Whole(1), "Retire tools unused for so many days.")
+    auto_retire_on_drift: bool = _setting(False, Flag(), "Retire on drift instead of flagging.")
+    drift_threshold: float = _setting(0.5, Number(0, 1), "Least share of its first support that a chain keeps.")
+    failure_spike_threshold: float = _setting(0.3, Number(0, 1), "Recent failure rate above which a tool is retired.")
+    maintenance_schedule: str = _setting(
+        "weekly", Choice("off", "hourly", "daily", "weekly", "monthly"), "How often staleness and drift are checked."
+    )
+    require_approval: bool = _setting(True, Flag(), "A tool that passed waits for a person before it is promoted.")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RetentionSettings:
+    days: int | None = _setting(None, Whole(1, optional=True), "Sessions older than this may be pruned; none: kept.")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Settings:
+    """All settings of one home; `origins` says which keys came from the file or the environment."""
+
+    home: Path
+    storage: StorageSettings
+    muninn: MuninnSettings = field(default_factory=MuninnSettings)
+    calls: CallsSettings = field(default_factory=CallsSettings)
+    tools: ToolsSettings = field(default_factory=ToolsSettings)
+    mining: MiningSettings = field(default_factory=MiningSettings)
+    validation: ValidationSettings = field(default_factory=ValidationSettings)
+    registry: RegistrySettings = field(default_factory=RegistrySettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
+    origins: Mapping[str, str] = field(default_factory=dict[str, str])
+    file: Path | None = None
+
+
+class SettingDescription(NamedTuple):
+    key: str
+    type: str
+    default: str
+    description: str
+
+
+class SettingRow(NamedTuple):
+    """One effective setting; `origin` is default, file or environment."""
+
+    key: str
+    value: Any
+    origin: str
+
+
+_SECTIONS: dict[str, type[Any]] = {
+    "storage": StorageSettings,
+    "muninn": MuninnSettings,
+    "calls": CallsSettings,
+    "tools": ToolsSettings,
+    "mining": MiningSettings,
+    "validation": ValidationSettings,
+    "registry": RegistrySettings,
+    "retention": RetentionSettings,
+}
+
+
+def find_home(start: Path, env: Mapping[str, str]) -> Path | None:
+    """`TWINRAVEN_HOME` if set, else the nearest `.twinraven` folder from `start` upwards, as git finds its own."""
+    beginning = start.expanduser().absolute()
+    stated = env.get(HOME_VARIABLE)
+    if stated:
+        return beginning / Path(stated).expanduser()
+    for folder in (beginning, *beginning.parents):
+        if _is_folder(folder / HOME_NAME):
+            return folder / HOME_NAME
+    return None
+
+
+def load_settings(home: Path | None = None, env: Mapping[str, str] | None = None) -> Settings:
+    """The effective settings of a home: defaults, the file, the environment, each over the one before."""
+    variables = os.environ if env is None else env
+    place = home.expanduser().absolute() if home else find_home(Path.cwd(), variables) or Path.cwd() / HOME_NAME
+    file = _find_file(place)
+    stated = _Stated()
+    if file is not None:
+        stated.read_file(file)
+    stated.read_environment(variables)
+    sections: dict[str, Any] = {name: section(**stated.of(name)) for name, section in _SECTIONS.items()}
+    if not sections["storage"].url:
+        sections["storage"] = StorageSettings(f"sqlite:///{place / 'twinraven.db'}", sections["storage"].admin_url)
+    _check_together(sections["mining"])
+    return Settings(home=place, origins=stated.origins, file=file, **sections)
+
+
+def describe_settings() -> list[SettingDescription]:
+    """Every setting there is, for people."""
+    return [
+        SettingDescription(key, _kind(item).name, _default_text(key, item), item.metadata["description"])
+        for key, item in _all_fields().items()
+    ]
+
+
+def settings_as_rows(settings: Settings) -> list[SettingRow]:
+    """The effective settings, passwords in addresses masked."""
+    rows: list[SettingRow] = []
+    for key in _all_fields():
+        section, _, name = key.partition(".")
+        value: Any = getattr(getattr(settings, section), name)
+        if isinstance(value, str) and name.endswith("url"):
+            value = mask_passwords(value)
+        rows.append(SettingRow(key, value, settings.origins.get(key, "default")))
+    return rows
+
+
+class _Stated:
+    """What somebody set, and where; later sources override earlier ones."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.origins: dict[str, str] = {}
+
+    def of(self, section: str) -> dict[str, Any]:
+        """The keyword arguments of a section's class."""
+        prefix = f"{section}."
+        return {key.removeprefix(prefix): value for key, value in self.values.items() if key.startswith(prefix)}
+
+    def read_file(self, file: Path) -> None:
+        for section, members in _mapping(_parse_yaml(file), "the file", file).items():
+            if section not in _SECTIONS:
+                raise _unknown(f"section {section!r}", str(section), list(_SECTIONS), str(file))
+            for name, value in _mapping(members, f"section {section!r}", file).items():
+                key = f"{section}.{name}"
+                if key not in _all_fields():
+                    raise _unknown(f"setting {key!r}", key, list(_all_fields()), str(file))
+                self._take(key, value, f"{key} in {file}", _kind(_all_fields()[key]).from_file)
+                self.origins[key] = "file"
+
+    def read_environment(self, env: Mapping[str, str]) -> None:
+        known = {_variable(key): key for key in _all_fields()}
+        seen: dict[str, str] = {}
+        for name in sorted(env):
+            variable = name.upper()
+            if not variable.startswith(VARIABLE_PREFIX):
+                continue
+            if variable not in known:
+                raise _unknown(f"setting {name!r}", variable, list(known), "the environment")
+            if variable in seen:
+                raise InvalidSetting(f"{seen[variable]} and {name} are one setting; unset one of them", field=name)
+            seen[variable] = name
+            key = known[variable]
+            self._take(key, env[name], f"{name} in the environment", _kind(_all_fields()[key]).from_text)
+            self.origins[key] = "environment"
+
+    def _take(self, key: str, value: Any, where: str, read: Callable[[Any], Any]) -> None:
+        try:
+            self.values[key] = read(value)
+        except UnfitValue as error:
+            shown = mask_passwords(repr(value)[:100])
+            raise InvalidSetting(f"{where} is {shown}; expected: {error}", field=key) from None
+
+
+def _check_together(mining: MiningSettings) -> None:
+    if mining.min_length > mining.max_length:
+        raise InvalidSetting(
+            f"mining.min_length ({mining.min_length}) is above mining.max_length ({mining.max_length})",
+            field="mining.min_length",
+        )
+
+
+@cache
+def _all_fields() -> dict[str, Field[Any]]:
+    return {f"{name}.{item.name}": item for name, section in _SECTIONS.items() for item in fields(section)}
+
+
+def _kind(item: Field[Any]) -> SettingKind:
+    return item.metadata["kind"]
+
+
+def _variable(key: str) -> str:
+    return VARIABLE_PREFIX + key.replace(".", "__").upper()
+
+
+def _default_text(key: str, item: Field[Any]) -> str:
+    if key == "storage.url":
+        return "sqlite:///<home>/twinraven.db"
+    if item.default is None or item.default == ():
+        return "none"
+    return str(item.default).lower() if isinstance(item.default, bool) else str(item.default)
+
+
+def _find_file(home: Path) -> Path | None:
+    found = [folder / FILE_NAME for folder in (home.parent, home) if (folder / FILE_NAME).is_file()]
+    if len(found) > 1:
+        raise InvalidSetting(f"there are two settings files, {found[0]} and {found[1]}; keep one", field=FILE_NAME)
+    return found[0] if found else None
+
+
+def _parse_yaml(file: Path) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(file.read_text("utf-8"))
+    except (yaml.YAMLError, OSError, ValueError, RecursionError) as error:
+        raise InvalidSetting(f"{file} cannot be read: {error}", field=FILE_NAME) from None
+
+
+def _mapping(found: Any, what: str, file: Path) -> dict[Any, Any]:
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise InvalidSetting(f"{what} in {file} must hold names and values, not {repr(found)[:100]}", field=FILE_NAME)
+    return cast("dict[Any, Any]", found)
+
+
+def _unknown(what: str, name: str, known: list[str], where: str) -> InvalidSetting:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, n=3, cutoff=0.6)
+    advice = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+    return InvalidSetting(f"unknown {what} in {where}; {advice}", field=name, near=near)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
