@@ -11,20 +11,21 @@ import json
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from tools.requirements import OUTCOMES, ROOT, Outcomes, digest_sources, read_outcomes, read_systems
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make reqs", description="Requirements and their tests.")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.add_argument("--from", dest="file", type=Path, default=OUTCOMES, help="the outcome file of a test run")
-    arguments = parser.parse_args()
-    outcomes = read_outcomes(arguments.file)
+    options = parser.parse_args(arguments)
+    outcomes = read_outcomes(options.file)
     if outcomes is None or outcomes.sources != digest_sources():
-        outcomes = _run_marked_tests(arguments.file)
-    if arguments.json:
+        outcomes = _run_marked_tests(options.file)
+    if options.json:
         print(json.dumps(_summary(outcomes)))
     else:
         _print_report(outcomes)

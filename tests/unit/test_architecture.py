@@ -1,0 +1,49 @@
+"""Rules about the tree itself that import-linter cannot state."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import twinraven
+
+_ROOT = Path(twinraven.__file__).parent
+
+_INSIDERS = {
+    # The demo's shop has a database of its own, and there is one SQLite library per process.
+    "demo": {"twinraven.storage.sqlite"},
+}
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def is_trespass(context: str, module: str) -> bool:
+    """Whether a module of `context` reaches past the facade of another."""
+    package, *inner = module.split(".")
+    if package != "twinraven" or len(inner) < 2 or inner[0] in (context, "foundation"):
+        return False
+    return module not in _INSIDERS.get(context, set())
+
+
+def test_every_folder_is_a_package() -> None:
+    """A folder without `__init__.py` would be invisible to the layer check."""
+    folders = {path.parent for path in _ROOT.rglob("*.py")}
+    assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_contexts_meet_at_their_facades() -> None:
+    """A context is imported through its `__init__`; only foundation, which has no facade, is imported by module."""
+    trespasses = [
+        f"{path.relative_to(_ROOT)} imports {module}"
+        for path in sorted(_ROOT.rglob("*.py"))
+        for module in imported_modules(path)
+        if is_trespass(path.relative_to(_ROOT).parts[0].removesuffix(".py"), module)
+    ]
+    assert trespasses == []
