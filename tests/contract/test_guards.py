@@ -154,6 +154,19 @@ async def test_the_owner_meets_the_same_guard(
         owner.execute(statement)
 
 
+@pytest.mark.parametrize("table", sorted(APPEND_ONLY_TABLES))
+async def test_no_append_only_table_lacks_its_guard(database: Database, table: str) -> None:
+    """Whatever is declared append-only has a trigger against every way to change it."""
+    triggers = (
+        "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :table"
+        if database.dialect == "sqlite"
+        else "SELECT tgname AS name FROM pg_trigger WHERE tgrelid = :table::regclass AND tgenabled = 'O'"
+    )
+    names = {row["name"] for row in await database.read("t", lambda tx: tx.fetch_all(triggers, table=table))}
+    third = "no_replace_0" if database.dialect == "sqlite" else "no_truncate"
+    assert names >= {f"{table}_no_update", f"{table}_no_delete", f"{table}_{third}"}
+
+
 def test_maintenance_still_meets_the_triggers(sqlite_database: Database) -> None:
     """A maintenance connection may lift a guard, but does not go past one that stands."""
     assert isinstance(sqlite_database, SqliteDatabase)
