@@ -64,7 +64,7 @@ install_with_pip() {
     else
         set -- "$venv/bin/python" -m pip
     fi
-    set -- "$@" --disable-pip-version-check install --quiet --root-user-action=ignore
+    set -- "$@" --disable-pip-version-check install --quiet --quiet --root-user-action=ignore
     "$@" --require-hashes -r "$lock"
     "$@" --no-deps --no-build-isolation -e .
 }
