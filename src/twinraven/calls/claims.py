@@ -120,7 +120,8 @@ class Claims:
         await self._database.write(
             claim.tenant_id,
             lambda tx: tx.execute(
-                "DELETE FROM idempotency_claims WHERE tenant_id = :tenant AND idempotency_key = :key AND owner = :owner",
+                "DELETE FROM idempotency_claims "
+                "WHERE tenant_id = :tenant AND idempotency_key = :key AND owner = :owner",
                 tenant=claim.tenant_id,
                 key=claim.key,
                 owner=claim.owner,
@@ -139,7 +140,7 @@ class Claims:
         )
 
 
-_LOST = {
+_LOST: dict[str, Any] = {
     "code": "EFFECT_UNKNOWN",
     "message": "the process that ran this call ended before it could say what happened; look before you try again",
     "retryable": False,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from uuid import UUID
 
 from twinraven.catalog import Effect
@@ -120,7 +120,7 @@ class SkillInvocationResponse:
 
     @property
     def payload(self) -> dict[str, Any]:
-        return self.output if isinstance(self.output, dict) else {"result": self.output}  # pyright: ignore[reportUnknownVariableType]
+        return cast("dict[str, Any]", self.output) if isinstance(self.output, dict) else {"result": self.output}
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -39,8 +39,7 @@ from twinraven.foundation.errors import (
 )
 from twinraven.foundation.ids import new_id, new_uuid
 from twinraven.foundation.json_schema import Schema, compile_schema
-from twinraven.muninn import Collector, Outcome, Receipt
-from twinraven.muninn.tagging import CACHED
+from twinraven.muninn import CACHED, Collector, Outcome, Receipt
 
 DEFAULT_TIMEOUT_MS = 30_000
 
@@ -319,4 +318,3 @@ class Calls:
 
     def _timeout(self, entry: ToolEntry) -> int:
         return entry.timeout_ms or self._default_timeout_ms
-

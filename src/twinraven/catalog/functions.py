@@ -159,7 +159,7 @@ def _schemas(declared: FunctionTool) -> tuple[dict[str, Any], dict[str, Any] | N
         for name, parameter in inspect.signature(function).parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise InvalidDefinition(
-                    f"tool {declared.tool_id!r}: parameter {name!r} cannot be passed by name; tools take named arguments"
+                    f"tool {declared.tool_id!r}: {name!r} cannot be passed by name; tools take named arguments"
                 )
             schema = TypeAdapter(hints.get(name, Any)).json_schema()
             if parameter.default is parameter.empty:

@@ -6,16 +6,30 @@ links between events are derived, sessions are a projection, and a later verdict
 
 from __future__ import annotations
 
-from twinraven.muninn.collector import Collector, SessionObserver, clean_text, current_observer
-from twinraven.muninn.exchange import Importer, ImportReport, LineError, export_json, open_lines, parse_call
+from twinraven.muninn.calls_format import parse_call
+from twinraven.muninn.collector import (
+    Collector,
+    SessionObserver,
+    clean_text,
+    current_observer,
+    encode_output,
+    encode_params,
+    recordable_output,
+    recordable_params,
+)
+from twinraven.muninn.exchange import Importer, ImportReport, LineError, export_json, open_lines
 from twinraven.muninn.model import MuninnEvent, Outcome, Session
 from twinraven.muninn.observed import observed
+from twinraven.muninn.receipt import Receipt
 from twinraven.muninn.row import EncodingRules, Observation, Redact
 from twinraven.muninn.sql import SqlEventStore
 from twinraven.muninn.store import EventFilter, EventStore, ToolUse, Transition
-from twinraven.muninn.writer import Receipt
+from twinraven.muninn.tagging import CACHED, FALLBACK, RETRY
 
 __all__ = [
+    "CACHED",
+    "FALLBACK",
+    "RETRY",
     "Collector",
     "EncodingRules",
     "EventFilter",
@@ -35,8 +49,12 @@ __all__ = [
     "Transition",
     "clean_text",
     "current_observer",
+    "encode_output",
+    "encode_params",
     "export_json",
     "observed",
     "open_lines",
     "parse_call",
+    "recordable_output",
+    "recordable_params",
 ]

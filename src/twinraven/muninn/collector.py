@@ -10,10 +10,12 @@ Inside the block, functions decorated with `@observed` record into the same sess
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar, Token
-from datetime import datetime
-from typing import Any
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Any, cast
 from uuid import UUID
 
 import orjson
@@ -22,15 +24,18 @@ from twinraven.foundation.canonical import canonical_json, to_json_value
 from twinraven.foundation.clock import now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_uuid
-from twinraven.muninn.model import Outcome, check_latency, check_name
+from twinraven.muninn.model import MAX_TENANT, Outcome, check_latency, check_name, check_turn
+from twinraven.muninn.receipt import Receipt
 from twinraven.muninn.row import EncodingRules, Observation, Redact, RowEncoder, keep_everything
-from twinraven.muninn.writer import QUEUE_SIZE, EventWriter, Receipt
+from twinraven.muninn.writer import QUEUE_SIZE, EventWriter
 from twinraven.storage import DEFAULT_TENANT, Database
 
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _OUTCOMES = {outcome.value for outcome in Outcome}
-_OUTPUT_OPTIONS = orjson.OPT_SORT_KEYS
+_FIRST, _LAST = to_micros(datetime.min.replace(tzinfo=UTC)), to_micros(datetime.max.replace(tzinfo=UTC))
 
 current_observer: ContextVar[SessionObserver | None] = ContextVar("twinraven_observer", default=None)
+_outer_observers: ContextVar[tuple[SessionObserver | None, ...]] = ContextVar("twinraven_outer_observers", default=())
 
 
 class Collector:
@@ -48,9 +53,16 @@ class Collector:
         self._writer = EventWriter(database, RowEncoder(rules or EncodingRules(), redact), queue_size=queue_size)
         self._micros = micros
 
-    def observe(self, session_id: str, *, tenant_id: str = DEFAULT_TENANT, task_id: str | None = None) -> SessionObserver:
+    def observe(
+        self, session_id: str, *, tenant_id: str = DEFAULT_TENANT, task_id: str | None = None
+    ) -> SessionObserver:
         """An observer for one session; as a context manager it also catches `@observed` functions."""
-        return SessionObserver(self, check_name(session_id, field="session_id"), tenant_id, task_id)
+        return SessionObserver(
+            self,
+            check_name(session_id, field="session_id"),
+            check_name(tenant_id, field="tenant_id", limit=MAX_TENANT),
+            None if task_id is None else check_name(task_id, field="task_id"),
+        )
 
     def submit(self, seen: Observation) -> Receipt:
         """Queue one observation as it is."""
@@ -58,40 +70,48 @@ class Collector:
 
     async def room(self) -> None:
         """Wait, without blocking the loop, until recording would not block."""
-        if self._writer.full:
+        if self._writer.is_full:
             await self._writer.room()
 
     def now(self) -> int:
         return self._micros()
 
     def flush(self) -> None:
-        """Return when everything recorded so far is durable."""
+        """Return when everything recorded so far is durable; raise if something that nobody awaited was lost."""
         self._writer.flush()
 
     def close(self) -> None:
+        """Write what is queued; nothing can be recorded afterwards."""
         self._writer.close()
 
 
 class SessionObserver:
     """Records the calls of one session."""
 
-    __slots__ = ("_collector", "_tokens", "session_id", "task_id", "tenant_id")
+    __slots__ = ("_collector", "session_id", "task_id", "tenant_id")
 
     def __init__(self, collector: Collector, session_id: str, tenant_id: str, task_id: str | None) -> None:
         self._collector = collector
         self.session_id = session_id
         self.tenant_id = tenant_id
-        self.task_id = None if task_id is None else check_name(task_id, field="task_id")
-        self._tokens: list[Token[SessionObserver | None]] = []
+        self.task_id = task_id
 
     def __enter__(self) -> SessionObserver:
-        self._tokens.append(current_observer.set(self))
+        # One observer may be entered by several tasks at once; what it covers is each task's own affair.
+        _outer_observers.set((*_outer_observers.get(), current_observer.get()))
+        current_observer.set(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        current_observer.reset(self._tokens.pop())
+        *outer, previous = _outer_observers.get()
+        _outer_observers.set(tuple(outer))
+        current_observer.set(previous)
 
-    def record(
+    async def room(self) -> None:
+        """Wait, without blocking the loop, until recording would not block."""
+        await self._collector.room()
+
+    def record(  # noqa: PLR0913 - an event has that many facts, each optional and by name
         self,
         tool_id: str,
         params: dict[str, Any],
@@ -114,28 +134,28 @@ class SessionObserver:
         `timestamp` is when the call began; by default it is now less the latency.
         """
         collector = self._collector
-        latency = latency_ms if type(latency_ms) is int and latency_ms >= 0 else check_latency(latency_ms)
+        latency = latency_ms if type(latency_ms) is int and 0 <= latency_ms < 1_000_000 else check_latency(latency_ms)
         return collector.submit(
             Observation(
                 self.tenant_id,
-                event_id or new_uuid(),
+                new_uuid() if event_id is None else _checked_id(event_id, "event_id"),
                 self.session_id,
-                tool_id if tool_id.isidentifier() and len(tool_id) < 256 else check_name(tool_id, field="tool_id"),
+                check_name(tool_id, field="tool_id"),
                 encode_params(params),
                 None if output is None else encode_output(output),
                 collector.now() - latency * 1000 if timestamp is None else _micros(timestamp),
                 latency,
                 outcome if type(outcome) is Outcome else _checked_outcome(outcome),
-                tuple(tags) if not tags else _checked_tags(tags),
-                parent_event_id,
+                _checked_tags(tags) if tags else (),
+                None if parent_event_id is None else _checked_id(parent_event_id, "parent_event_id"),
                 raised,
-                error_code,
-                turn,
+                None if error_code is None else clean_text(error_code),
+                None if turn is None else check_turn(turn),
                 self.task_id,
                 None if outside_input is None else clean_text(outside_input),
                 None,
                 True,
-                correlation_id,
+                None if correlation_id is None else clean_text(correlation_id),
             )
         )
 
@@ -169,38 +189,79 @@ def encode_params(params: dict[str, Any]) -> bytes:
     try:
         return canonical_json(params)
     except InvalidInput:
-        return canonical_json(to_json_value(params))
+        return _encode_slowly(params, "input_params")
 
 
 def encode_output(output: Any) -> bytes:
     """An output as JSON with sorted keys, so that equal outputs share one blob."""
     try:
-        encoded = orjson.dumps(output, option=_OUTPUT_OPTIONS)
-    except TypeError:
-        return canonical_json(to_json_value(output))
-    return canonical_json(to_json_value(output)) if b"null" in encoded and _has_odd_float(output) else encoded
+        encoded = orjson.dumps(output, option=orjson.OPT_SORT_KEYS)
+    except (TypeError, RecursionError):
+        return _encode_slowly(output, "output")
+    return _encode_slowly(output, "output") if b"null" in encoded and has_odd_float(output) else encoded
 
 
-def _has_odd_float(value: Any) -> bool:
-    """Whether a NaN or an infinity hides in a value (orjson would silently write null)."""
+def _encode_slowly(value: Any, field: str) -> bytes:
+    try:
+        return canonical_json(to_json_value(value))
+    except InvalidInput as error:
+        raise InvalidInput(f"{field} cannot be recorded: {error.message}", field=field) from error
+
+
+def recordable_params(params: dict[str, Any]) -> dict[str, Any]:
+    """The arguments, or where they cannot be recorded the reason why, for calls that happened all the same."""
+    try:
+        encode_params(params)
+    except InvalidInput as error:
+        return {"not_recordable": error.message}
+    return params
+
+
+def recordable_output(output: Any) -> Any:
+    """The output, or where it cannot be recorded the reason why, for calls that happened all the same."""
+    try:
+        encode_output(output)
+    except InvalidInput as error:
+        return {"not_recordable": error.message}
+    return output
+
+
+def has_odd_float(value: Any) -> bool:
+    """Whether a NaN or an infinity may hide in a value (orjson would silently write null)."""
+    if value is None or isinstance(value, (str, int)):
+        return False
     if isinstance(value, float):
-        return value != value or value in (float("inf"), float("-inf"))
+        return not isfinite(value)
     if isinstance(value, dict):
-        return any(_has_odd_float(member) for member in value.values())  # pyright: ignore[reportUnknownVariableType]
+        return any(map(has_odd_float, cast("dict[Any, Any]", value).values()))
     if isinstance(value, (list, tuple)):
-        return any(_has_odd_float(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
-    return False
+        return any(map(has_odd_float, cast("list[Any]", value)))
+    return True
 
 
 def clean_text(text: str) -> str:
     """Free text that both stores can hold: NUL and lone surrogates become U+FFFD."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"expected a text, not {type(text).__name__}")
     if text.isascii() and "\0" not in text:
         return text
-    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+    return _UNSTORABLE.sub("\ufffd", text)
 
 
 def _micros(timestamp: datetime | int) -> int:
-    return timestamp if isinstance(timestamp, int) else to_micros(timestamp)
+    if isinstance(timestamp, datetime):
+        return to_micros(timestamp)
+    if type(timestamp) is not int or not _FIRST <= timestamp <= _LAST:
+        raise InvalidInput(
+            f"timestamp must be a UTC datetime or microseconds since 1970, not {timestamp!r}", field="timestamp"
+        )
+    return timestamp
+
+
+def _checked_id(value: UUID, field: str) -> UUID:
+    if not isinstance(value, UUID):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"{field} must be a UUID, not {type(value).__name__}", field=field)
+    return value
 
 
 def _checked_outcome(outcome: str) -> str:
@@ -212,4 +273,4 @@ def _checked_outcome(outcome: str) -> str:
 def _checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
     if isinstance(tags, str):
         raise InvalidInput("tags must be a list of strings, not one string", field="tags")
-    return tuple(check_name(tag, field="tags") for tag in tags)
+    return tuple(dict.fromkeys(check_name(tag, field="tags") for tag in tags))

@@ -1,41 +1,42 @@
 """Events as JSON Lines, out and in.
 
-`calls` is the plain format of recorded agent traces: one call a line with session_id, seq, tool, params, output and, where
-known, ok, session_outcome, user_before, llm_turn and task_id. Importing is idempotent (each line has an identity made of
-format, session, seq and content), resumable (a batch is committed or not there), and constant in memory. A line that
-cannot be understood is reported by number and the rest goes on.
+Importing is idempotent (a line that is in the log already is counted as a duplicate), resumable (a batch is committed
+or not there), and constant in memory. A line that cannot be understood is reported by number and the rest goes on.
 
 Traces without times get times by sequence. The base is a whole multiple of 1,000 seconds, so that a later import of a
-missing line finds the same base and the order stays the file's.
+missing line finds the same base and the order stays the file's. Tags are extracted from every line, also from those
+that are in the log already, so that they do not depend on where an earlier import broke off.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 import orjson
-import xxhash
 
-from twinraven.foundation.canonical import parse_json
+from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.clock import now_micros
-from twinraven.foundation.errors import InvalidInput, TwinRavenError
-from twinraven.foundation.ids import new_uuid
-from twinraven.muninn.collector import clean_text, encode_output, encode_params
-from twinraven.muninn.model import MuninnEvent, check_name
-from twinraven.muninn.row import EncodingRules, Observation, Redact, RowEncoder, keep_everything
+from twinraven.foundation.errors import Conflict, InvalidInput, TwinRavenError
+from twinraven.muninn.batch import Encoded, write_rows
+from twinraven.muninn.calls_format import SEQUENCE_LIMIT, parse_call
+from twinraven.muninn.model import MAX_TENANT, MuninnEvent, check_name
+from twinraven.muninn.row import COLUMNS, EncodingRules, Redact, Row, RowEncoder, keep_everything
 from twinraven.muninn.store import EventStore
-from twinraven.muninn.writer import write_rows
-from twinraven.storage import Database, Transaction, chunks
+from twinraven.storage import Database, Transaction
 
-TIME_BASE = 1_000_000_000
 BATCH = 2000
 MAX_ERRORS = 1000
-_OUTCOMES = ("success", "failure", "partial")
+TIME_BASE = SEQUENCE_LIMIT
+_RACES = 5
+_SESSION, _TIMESTAMP, _SOURCE_KEY = (COLUMNS.index(name) for name in ("session_id", "timestamp", "source_key"))
 
 Progress = Callable[[int], None]
 """Told how many lines are done."""
@@ -43,6 +44,8 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class LineError:
+    """A line that could not be understood."""
+
     line: int
     reason: str
 
@@ -72,50 +75,99 @@ class Importer:
         self, database: Database, *, rules: EncodingRules | None = None, redact: Redact = keep_everything
     ) -> None:
         self._database = database
-        self._encoder = RowEncoder(rules or EncodingRules(), redact)
+        self._rules = rules or EncodingRules()
+        self._redact = redact
 
     async def import_calls(
         self, tenant_id: str, lines: Iterable[bytes], *, progress: Progress | None = None
     ) -> ImportReport:
         """Import the `calls` format."""
-        report = ImportReport()
-        sessions: set[int] = set()
-        numbered = enumerate(lines, start=1)
+        check_name(tenant_id, field="tenant_id", limit=MAX_TENANT)
+        reader = _Reader(lines, tenant_id, RowEncoder(self._rules, self._redact))
+        report = reader.report
         base = now_micros() // TIME_BASE * TIME_BASE
-        for part in chunks(numbered, BATCH):
-            seen = list(_understood(part, tenant_id, report))
-            stored = await self._database.write(tenant_id, self._work(tenant_id, seen, base))
+        sessions: set[int] = set()
+        while True:
+            # Reading and parsing happen on a thread: a file may be slow, and a thousand lines keep a loop waiting.
+            batch = await asyncio.to_thread(reader.read)
+            if batch is None:
+                return report
+            stored = await self._store(tenant_id, batch, base)
             report.events += stored
-            report.duplicates += len(seen) - stored
-            sessions.update(hash(item.session_id) for item in seen)
+            report.duplicates += len(batch) - stored
+            sessions.update(hash(row[_SESSION]) for row, _ in batch)
             report.sessions = len(sessions)
             if progress is not None:
-                progress(part[-1][0])
-        return report
+                progress(reader.line)
 
-    def _work(self, tenant_id: str, seen: list[Observation], base: int) -> Callable[[Transaction], int]:
-        def work(tx: Transaction) -> int:
-            keys = [item.source_key for item in seen if item.source_key is not None]
-            known = tx.present("muninn_event_log", "source_key", keys, tenant_id=tenant_id)
-            fresh = {item.source_key: item for item in seen if item.source_key not in known}
-            if not fresh:
-                return 0
-            bases = _session_bases(tx, tenant_id, {item.session_id for item in fresh.values()})
-            rows = [
-                self._encoder.encode(item._replace(timestamp=bases.get(item.session_id, base) + item.timestamp))
-                for item in fresh.values()
-            ]
-            write_rows(tx, rows)
-            return len(rows)
+    async def _store(self, tenant_id: str, batch: list[Encoded], base: int) -> int:
+        for _ in range(_RACES):
+            try:
+                return await self._database.write(tenant_id, lambda tx: _write_new(tx, tenant_id, batch, base))
+            except Conflict:
+                # Another import of the same lines was faster; on the next look they are there.
+                continue
+        return await self._database.write(tenant_id, lambda tx: _write_new(tx, tenant_id, batch, base))
 
-        return work
+
+class _Reader:
+    """Turns lines into rows, a batch at a time, with the place in the session for a timestamp."""
+
+    def __init__(self, lines: Iterable[bytes], tenant_id: str, encoder: RowEncoder) -> None:
+        self._lines = iter(lines)
+        self._tenant_id = tenant_id
+        self._encoder = encoder
+        self.report = ImportReport()
+        self.line = 0
+
+    def read(self) -> list[Encoded] | None:
+        """The next rows, or nothing at the end."""
+        lines = list(islice(self._guarded(), BATCH))
+        if not lines:
+            return None
+        return list(self._understood(lines))
+
+    def _guarded(self) -> Iterator[bytes]:
+        try:
+            yield from self._lines
+        except (OSError, EOFError, zlib.error) as error:
+            raise InvalidInput(f"the file cannot be read on: {error}", field="file") from error
+
+    def _understood(self, lines: list[bytes]) -> Iterator[Encoded]:
+        for line in lines:
+            self.line += 1
+            if line.isspace():
+                continue
+            try:
+                yield self._encoder.encode(parse_call(line, self._tenant_id))
+            except TwinRavenError as error:
+                if len(self.report.errors) < MAX_ERRORS:
+                    self.report.errors.append(LineError(self.line, error.message))
+
+
+def _write_new(tx: Transaction, tenant_id: str, batch: list[Encoded], base: int) -> int:
+    """Insert the rows whose source is not in the log yet; says how many."""
+    known = tx.present("muninn_event_log", "source_key", [row[_SOURCE_KEY] for row, _ in batch], tenant_id=tenant_id)
+    fresh: dict[str, Encoded] = {}
+    for item in batch:
+        key = item[0][_SOURCE_KEY]
+        if key not in known:
+            fresh.setdefault(key, item)
+    if not fresh:
+        return 0
+    bases = _session_bases(tx, tenant_id, {row[_SESSION] for row, _ in fresh.values()})
+    write_rows(tx, [(_placed(row, bases.get(row[_SESSION], base)), blob) for row, blob in fresh.values()])
+    return len(fresh)
+
+
+def _placed(row: Row, base: int) -> Row:
+    return (*row[:_TIMESTAMP], base + row[_TIMESTAMP], *row[_TIMESTAMP + 1 :])
 
 
 def _session_bases(tx: Transaction, tenant_id: str, sessions: set[str]) -> dict[str, int]:
     """The time base of sessions that are already in the log with times by sequence."""
-    known = tx.present("muninn_event_log", "session_id", sorted(sessions), tenant_id=tenant_id)
     bases: dict[str, int] = {}
-    for session in sorted(known):
+    for session in sorted(tx.present("muninn_event_log", "session_id", sorted(sessions), tenant_id=tenant_id)):
         row = tx.fetch_one(
             "SELECT min(timestamp) AS first FROM muninn_event_log WHERE tenant_id = :tenant "
             "AND session_id = :session AND time_known = 0",
@@ -127,88 +179,6 @@ def _session_bases(tx: Transaction, tenant_id: str, sessions: set[str]) -> dict[
     return bases
 
 
-def _understood(part: list[tuple[int, bytes]], tenant_id: str, report: ImportReport) -> Iterator[Observation]:
-    for number, line in part:
-        if not line.strip():
-            continue
-        try:
-            yield parse_call(line, tenant_id)
-        except TwinRavenError as error:
-            if len(report.errors) < MAX_ERRORS:
-                report.errors.append(LineError(number, error.message))
-
-
-def parse_call(line: bytes, tenant_id: str) -> Observation:
-    """One line of the `calls` format; its timestamp is only its place in the session."""
-    call = _object(line)
-    session_id = check_name(_need(call, "session_id"), field="session_id")
-    seq = _whole(call, "seq")
-    params = call.get("params")
-    encoded = encode_params(params if isinstance(params, dict) else {"input": params})
-    output = None if call.get("output") is None else encode_output(call["output"])
-    tool_id = check_name(_need(call, "tool"), field="tool")
-    content = xxhash.xxh64(tool_id.encode() + b"\0" + encoded + b"\0" + (output or b""))
-    task = call.get("task_id")
-    return Observation(
-        tenant_id=tenant_id,
-        event_id=new_uuid(),
-        session_id=session_id,
-        tool_id=tool_id,
-        params=encoded,
-        output=output,
-        timestamp=seq,
-        latency_ms=0,
-        outcome=_outcome(call),
-        tags=(),
-        parent_event_id=None,
-        raised=call.get("ok") is False,
-        error_code="TOOL_FAILED" if call.get("ok") is False else None,
-        turn=None if call.get("llm_turn") is None else _whole(call, "llm_turn"),
-        task_id=None if task is None else check_name(str(task), field="task_id"),
-        outside_input=_said(call),
-        source_key=f"calls:{session_id}:{seq}:{content.hexdigest()}",
-        time_known=False,
-        correlation_id=None,
-    )
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    call = parse_json(line, field="line")
-    if not isinstance(call, dict):
-        raise InvalidInput("the line is not a JSON object", field="line")
-    return call  # pyright: ignore[reportUnknownVariableType]
-
-
-def _need(call: dict[str, Any], name: str) -> str:
-    value = call.get(name)
-    if value is None:
-        raise InvalidInput(f"{name} is missing", field=name)
-    return value
-
-
-def _whole(call: dict[str, Any], name: str) -> int:
-    value = call.get(name)
-    if type(value) is not int or not 0 <= value < TIME_BASE:
-        raise InvalidInput(f"{name} must be a whole number from 0, not {value!r}", field=name)
-    return value
-
-
-def _outcome(call: dict[str, Any]) -> str:
-    outcome = call.get("session_outcome")
-    if outcome is None:
-        return "failure" if call.get("ok") is False else "partial"
-    if outcome not in _OUTCOMES:
-        raise InvalidInput(f"session_outcome must be success, failure or partial, not {outcome!r}", field="outcome")
-    return outcome
-
-
-def _said(call: dict[str, Any]) -> str | None:
-    said = call.get("user_before")
-    if said is None:
-        return None
-    return clean_text(said if isinstance(said, str) else orjson.dumps(said).decode())
-
-
 def open_lines(path: Path | None) -> IO[bytes]:
     """A file, gzip or plain, or standard input, as lines of bytes."""
     if path is None:
@@ -217,10 +187,10 @@ def open_lines(path: Path | None) -> IO[bytes]:
         return sys.stdin.buffer
     try:
         raw = path.open("rb")
+        magic = raw.read(2)
+        raw.seek(0)
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}", field="file") from error
-    magic = raw.read(2)
-    raw.seek(0)
     if magic == b"\x1f\x8b":
         return io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 20)  # pyright: ignore[reportArgumentType]
     return raw
@@ -232,9 +202,17 @@ async def export_json(store: EventStore, tenant_id: str, out: IO[bytes]) -> int:
 
     def visit(events: list[MuninnEvent]) -> None:
         nonlocal written
-        for event in events:
-            out.write(orjson.dumps(event.as_json()) + b"\n")
+        out.writelines(_as_line(event) for event in events)
         written += len(events)
 
     await store.scan(tenant_id, visit)
     return written
+
+
+def _as_line(event: MuninnEvent) -> bytes:
+    body = event.as_json()
+    try:
+        return orjson.dumps(body, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        # Integers beyond 64 bits, which orjson does not write.
+        return canonical_json(body) + b"\n"

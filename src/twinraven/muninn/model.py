@@ -7,6 +7,7 @@ events' own outcomes.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -17,6 +18,13 @@ from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import InvalidInput
 
 MAX_NAME = 512
+MAX_TENANT = 128
+"""Tenant and name together stay below what a Postgres index can hold."""
+
+MAX_LATENCY_MS = 2**40
+MAX_TURN = 2**53
+
+_UNREADABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class Outcome(StrEnum):
@@ -109,20 +117,28 @@ class Session:
         }
 
 
-def check_name(value: str, *, field: str) -> str:
-    """A session, tool or task name that both stores can hold and a person can read back."""
+def check_name(value: str, *, field: str, limit: int = MAX_NAME) -> str:
+    """A session, tool or task name, or a tag, that both stores can hold and a person can read back."""
     if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"{field} must be a string, not {type(value).__name__}", field=field)
-    if not value or len(value) > MAX_NAME:
-        raise InvalidInput(f"{field} must have 1 to {MAX_NAME} characters, it has {len(value)}", field=field)
-    if not value.isprintable():
+    if not value or len(value) > limit:
+        raise InvalidInput(f"{field} must have 1 to {limit} characters, it has {len(value)}", field=field)
+    if not value.isprintable() and _UNREADABLE.search(value):
         raise InvalidInput(f"{field} {value!r} holds control characters or lone surrogates; remove them", field=field)
     return value
 
 
 def check_latency(value: int) -> int:
+    return _whole(value, "latency_ms", MAX_LATENCY_MS)
+
+
+def check_turn(value: int) -> int:
+    return _whole(value, "turn", MAX_TURN)
+
+
+def _whole(value: int, field: str, limit: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidInput(f"latency_ms must be a whole number, not {value!r}", field="latency_ms")
-    if not 0 <= value < 2**53:
-        raise InvalidInput(f"latency_ms must be zero or more, it is {value}", field="latency_ms")
+        raise InvalidInput(f"{field} must be a whole number, not {value!r}", field=field)
+    if not 0 <= value < limit:
+        raise InvalidInput(f"{field} must be zero or more and below {limit}, it is {value}", field=field)
     return value

@@ -1,11 +1,16 @@
 """`@observed`: record every call of a function, sync or async, without touching its body.
 
 The call is recorded into the session that `Collector.observe` opened around it. Outside of one there is nothing to
-record into, and saying so beats losing the call silently.
+record into, and saying so beats losing the call silently. A call that is cancelled or interrupted is recorded too; what
+cannot be recorded of a call (an argument nested too deep, say) is replaced by the reason, because the call happened.
+
+A sync function waits for durability unless it runs on an event loop's thread, where waiting would stop every other
+task; there its event is queued, as with `durable=False`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 from collections.abc import Callable, Coroutine
@@ -13,11 +18,13 @@ from time import perf_counter_ns
 from typing import Any, ParamSpec, TypeVar, cast
 
 from twinraven.foundation.errors import InvalidInput
-from twinraven.muninn.collector import SessionObserver, current_observer
+from twinraven.muninn.collector import SessionObserver, current_observer, recordable_output, recordable_params
 from twinraven.muninn.model import Outcome
+from twinraven.muninn.receipt import Receipt
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Bind = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]
 
 
 def observed(
@@ -29,39 +36,71 @@ def observed(
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        name = tool_id or function.__name__
-        bind = _argument_binder(function)
+        record = _Recorder(tool_id or function.__name__, _argument_binder(function), outcome)
         if inspect.iscoroutinefunction(function):
-            wrapped = _observe_async(function, name, bind, durable=durable, outcome=outcome)
+            wrapped = _observe_async(function, record, durable=durable)
         else:
-            wrapped = _observe_sync(function, name, bind, durable=durable, outcome=outcome)
+            wrapped = _observe_sync(function, record, durable=durable)
         return cast("Callable[P, R]", functools.wraps(function)(wrapped))
 
     return decorate
 
 
-def _observe_sync(
-    function: Callable[..., Any], name: str, bind: Callable[..., dict[str, Any]], *, durable: bool, outcome: Outcome
-) -> Callable[..., Any]:
+class _Recorder:
+    """Records the calls of one function."""
+
+    __slots__ = ("_name", "_outcome", "bind")
+
+    def __init__(self, name: str, bind: Bind, outcome: Outcome) -> None:
+        self._name = name
+        self.bind = bind
+        self._outcome = outcome
+
+    def observer(self) -> SessionObserver:
+        observer = current_observer.get()
+        if observer is None:
+            raise InvalidInput(
+                f"{self._name} is @observed but no session is open; "
+                "call it inside `with collector.observe(session_id):`",
+                field="session_id",
+            )
+        return observer
+
+    def success(self, observer: SessionObserver, params: dict[str, Any], result: Any, started: int) -> Receipt:
+        latency = (perf_counter_ns() - started) // 1_000_000
+        try:
+            return observer.record(self._name, params, output=result, latency_ms=latency, outcome=self._outcome)
+        except InvalidInput:
+            return observer.record(
+                self._name,
+                recordable_params(params),
+                output=recordable_output(result),
+                latency_ms=latency,
+                outcome=self._outcome,
+            )
+
+    def failure(self, observer: SessionObserver, params: dict[str, Any], error: BaseException, started: int) -> Receipt:
+        latency = (perf_counter_ns() - started) // 1_000_000
+        return observer.record_failure(self._name, recordable_params(params), error=error, latency_ms=latency)
+
+
+def _observe_sync(function: Callable[..., Any], record: _Recorder, *, durable: bool) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        observer = _observer(name)
+        observer = record.observer()
         started = perf_counter_ns()
         try:
             result = function(*args, **kwargs)
         except Exception as error:
-            receipt = observer.record_failure(
-                name, bind(args, kwargs), error=error, latency_ms=(perf_counter_ns() - started) // 1_000_000
-            )
-            receipt.result()
+            receipt = record.failure(observer, record.bind(args, kwargs), error, started)
+            if durable and not _on_event_loop():
+                receipt.result()
             raise
-        receipt = observer.record(
-            name,
-            bind(args, kwargs),
-            output=result,
-            latency_ms=(perf_counter_ns() - started) // 1_000_000,
-            outcome=outcome,
-        )
-        if durable:
+        except BaseException as error:
+            # An interrupted program should end; the event is queued and written on the way out.
+            record.failure(observer, record.bind(args, kwargs), error, started)
+            raise
+        receipt = record.success(observer, record.bind(args, kwargs), result, started)
+        if durable and not _on_event_loop():
             receipt.result()
         return result
 
@@ -69,30 +108,24 @@ def _observe_sync(
 
 
 def _observe_async(
-    function: Callable[..., Coroutine[Any, Any, Any]],
-    name: str,
-    bind: Callable[..., dict[str, Any]],
-    *,
-    durable: bool,
-    outcome: Outcome,
+    function: Callable[..., Coroutine[Any, Any, Any]], record: _Recorder, *, durable: bool
 ) -> Callable[..., Any]:
     async def call(*args: Any, **kwargs: Any) -> Any:
-        observer = _observer(name)
+        observer = record.observer()
+        await observer.room()
         started = perf_counter_ns()
         try:
             result = await function(*args, **kwargs)
         except Exception as error:
-            await observer.record_failure(
-                name, bind(args, kwargs), error=error, latency_ms=(perf_counter_ns() - started) // 1_000_000
-            )
+            receipt = record.failure(observer, record.bind(args, kwargs), error, started)
+            if durable:
+                await receipt
             raise
-        receipt = observer.record(
-            name,
-            bind(args, kwargs),
-            output=result,
-            latency_ms=(perf_counter_ns() - started) // 1_000_000,
-            outcome=outcome,
-        )
+        except BaseException as error:
+            # A cancelled task should end at once; the event is queued and needs no one to wait for it.
+            record.failure(observer, record.bind(args, kwargs), error, started)
+            raise
+        receipt = record.success(observer, record.bind(args, kwargs), result, started)
         if durable:
             await receipt
         return result
@@ -100,29 +133,33 @@ def _observe_async(
     return call
 
 
-def _observer(name: str) -> SessionObserver:
-    observer = current_observer.get()
-    if observer is None:
-        raise InvalidInput(
-            f"{name} is @observed but no session is open; call it inside `with collector.observe(session_id):`",
-            field="session_id",
-        )
-    return observer
+def _on_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
-def _argument_binder(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
+def _argument_binder(function: Callable[..., Any]) -> Bind:
     """How positional and keyword arguments become named params, cheaply for the plain case."""
     signature = inspect.signature(function)
     kinds = {parameter.kind for parameter in signature.parameters.values()}
-    names = [name for name in signature.parameters if name not in ("self", "cls")]
-    skip = len(signature.parameters) - len(names)
+    names = list(signature.parameters)
+    is_method = bool(names) and names[0] in ("self", "cls")
+    named = names[1:] if is_method else names
+    skip = len(names) - len(named)
     if inspect.Parameter.VAR_POSITIONAL not in kinds and inspect.Parameter.VAR_KEYWORD not in kinds:
-        return lambda args, kwargs: {**dict(zip(names, args[skip:], strict=False)), **kwargs}
+        return lambda args, kwargs: {**dict(zip(named, args[skip:], strict=False)), **kwargs}
 
     def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        bound = dict(signature.bind(*args, **kwargs).arguments)
-        for name in ("self", "cls"):
-            bound.pop(name, None)
+        try:
+            bound = dict(signature.bind(*args, **kwargs).arguments)
+        except TypeError:
+            # The call itself failed for this reason; what was passed is still what was passed.
+            return {"args": list(args[skip:]), **kwargs}
+        if is_method:
+            bound.pop(names[0], None)
         return bound
 
     return bind

@@ -102,9 +102,7 @@ class RowEncoder:
         params = redact(tenant, seen.params)
         output = None if seen.output is None else redact(tenant, seen.output)
         hashed = xxhash.xxh64_hexdigest(params)
-        extracted = self._tagger.tags(
-            tenant, seen.session_id, seen.tool_id, hashed, raised=seen.raised, output=output
-        )
+        extracted = self._tagger.tags(tenant, seen.session_id, seen.tool_id, hashed, raised=seen.raised, output=output)
         tags = seen.tags if not extracted else (*seen.tags, *(tag for tag in extracted if tag not in seen.tags))
         summary, blob = self._keep(tenant, output)
         row = (

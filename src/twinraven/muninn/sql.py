@@ -29,7 +29,7 @@ SELECT s.session_id, s.event_count, s.started_at, s.ended_at, COALESCE(
     CASE WHEN s.lowest = s.highest THEN s.lowest ELSE 'partial' END) AS outcome
 FROM (SELECT session_id, count(*) AS event_count, min(timestamp) AS started_at, max(timestamp) AS ended_at,
              min(outcome) AS lowest, max(outcome) AS highest
-      FROM muninn_event_log WHERE tenant_id = :tenant {condition} GROUP BY session_id) s
+      FROM muninn_event_log WHERE tenant_id = :tenant {condition} GROUP BY session_id {paging}) s
 """
 _SCAN = """
 SELECT arrival, {columns},
@@ -62,7 +62,9 @@ class SqlEventStore:
     async def session(self, tenant_id: str, session_id: str) -> Session:
         def work(tx: Transaction) -> tuple[Row | None, list[Row]]:
             summary = tx.fetch_one(
-                _SESSION_SUMMARIES.format(condition="AND session_id = :session"), tenant=tenant_id, session=session_id
+                _SESSION_SUMMARIES.format(condition="AND session_id = :session", paging=""),
+                tenant=tenant_id,
+                session=session_id,
             )
             events = tx.fetch_all(
                 f"SELECT {_EVENT} FROM muninn_events WHERE tenant_id = :tenant AND session_id = :session "
@@ -80,12 +82,14 @@ class SqlEventStore:
     async def sessions(
         self, tenant_id: str, *, limit: int = 50, after: str | None = None, outcome: Outcome | None = None
     ) -> list[Session]:
+        if limit < 1:
+            raise InvalidInput(f"limit must be at least 1, it is {limit}", field="limit")
         condition = "" if after is None else "AND session_id > :after"
         chosen = "" if outcome is None else "WHERE outcome = :outcome"
-        sql = (
-            f"SELECT * FROM ({_SESSION_SUMMARIES.format(condition=condition)}) summaries {chosen} "
-            "ORDER BY session_id LIMIT :limit"
-        )
+        # Cut inside, where nothing is filtered afterwards, so that a page of a long log reads a page of its index.
+        paging = "ORDER BY session_id LIMIT :limit" if outcome is None else ""
+        summaries = _SESSION_SUMMARIES.format(condition=condition, paging=paging)
+        sql = f"SELECT * FROM ({summaries}) summaries {chosen} ORDER BY session_id LIMIT :limit"
         params: dict[str, Any] = {"tenant": tenant_id, "limit": limit}
         if after is not None:
             params["after"] = after

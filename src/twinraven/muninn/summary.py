@@ -24,15 +24,14 @@ def summarize(encoded: bytes, limit: int) -> str:
 
 
 def _shrink(value: Any, depth: int) -> Any:
-    kind = type(value)
-    if kind is str:
+    if isinstance(value, str):
         return value if len(value) <= _WIDTH else f"{value[:_WIDTH]}… ({len(value)} characters)"
-    if kind is dict:
+    if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         if depth == 0:
             return f"object of {len(members)}"
         return {key: _shrink(member, depth - 1) for key, member in members.items()}
-    if kind is list:
+    if isinstance(value, list):
         items = cast("list[Any]", value)
         if depth == 0:
             return f"array of {len(items)}"

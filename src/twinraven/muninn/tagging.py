@@ -40,7 +40,7 @@ class TagExtractor:
             last = self._last.get(key)
             if last is not None and last[0] != tool_id and last[1] == input_hash:
                 found.append(FALLBACK)
-        if output is not None and any(mark in output for mark in _CACHE_MARKS):
+        if output is not None and b"cach" in output and any(mark in output for mark in _CACHE_MARKS):
             found.append(CACHED)
         if raised or failures:
             self._remember(key, tool_id, input_hash, raised=raised)
