@@ -30,6 +30,11 @@ class Instance:
     def start(self) -> int:
         return self.runs[0][-1]
 
+    @property
+    def context(self) -> str:
+        """What makes two instances independent evidence: another task or, where that is unknown, another input."""
+        return self.session.task_id or self.session.calls[self.start].key
+
 
 def straight_runs(session: SessionTrace) -> Iterator[list[tuple[int, ...]]]:
     """The session cut where something came from outside; each piece as runs of equal tools."""

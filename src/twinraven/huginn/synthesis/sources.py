@@ -58,6 +58,14 @@ class Transform:
     after: str = ""
     index: int = 0
 
+    def around(self, reference: str) -> dict[str, Any]:
+        """The input mapping that passes a reference through this."""
+        if self.kind == "affix":
+            return {"$affix": {"of": reference, "before": self.before, "after": self.after}}
+        if self.kind == "part":
+            return {"$part": {"of": reference, "separator": self.before, "index": self.index}}
+        return {f"${self.kind}": reference}
+
 
 Source = Constant | FromStep | EachOf
 

@@ -27,6 +27,10 @@ from twinraven.huginn.traces import RecordedCall
 
 LEAST_SHARE = 0.95
 LEAST_SAMPLES = 8
+LEAST_CONTEXTS = 4
+"""Different tasks (or, where tasks are unknown, different first inputs): one task tried often proves nothing general."""
+MAP_RUN = 1.25
+"""Calls per run from which a last step is taken for a map, even if a fixed place in the list explains its first call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +78,19 @@ def _wire_step(
 ) -> tuple[StepWiring | None, str]:
     if len(instances) < LEAST_SAMPLES:
         return None, f"only {len(instances)} samples, at least {LEAST_SAMPLES} are needed"
+    contexts = len({instance.context for instance in instances})
+    if contexts < LEAST_CONTEXTS:
+        return None, f"all samples come from {contexts} tasks, at least {LEAST_CONTEXTS} are needed"
     samples = [(instance, instance.session.calls[instance.runs[number][0]]) for instance in instances]
     linear = _explain(tool_id, number, samples, index, mapped=False)
-    if not linear.asked and _takes_something(linear):
-        return linear, ""
-    if last:
-        every = [(instance, call) for instance in instances for call in instance.calls(number)]
+    every = [(instance, call) for instance in instances for call in instance.calls(number)]
+    complete = not linear.asked and _takes_something(linear)
+    if last and (not complete or len(every) >= MAP_RUN * len(samples)):
         mapped = _explain(tool_id, number, every, index, mapped=True)
         if mapped.each is not None and not mapped.asked:
             return mapped, ""
+    if complete:
+        return linear, ""
     if not _takes_something(linear):
         return None, "takes nothing from an earlier step"
     unknown = [name for name in linear.asked if not _caller_knew(name, samples, index)]

@@ -1,0 +1,245 @@
+"""Running a learned tool on recorded history, through the real executor.
+
+At a recorded call that equals the tool's first step, the tool is run as if the agent had called it there. Each inner call
+is answered from the record: from this session where it was made there, else from another session that made exactly the
+same call, else not at all. A wiring error cannot hide, because wrong arguments find no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from twinraven.flow import FlowExecutor, FlowResult, StepDefinition, SynthesizedTool
+from twinraven.foundation.errors import ToolError
+from twinraven.foundation.references import is_reference, parse_reference
+from twinraven.huginn.synthesis.trace_index import TraceIndex
+from twinraven.huginn.traces import RecordedCall, SessionTrace, call_key
+
+Shape = Literal["chain", "map", "batch"]
+
+
+class NotRecorded(ToolError):
+    """History has no answer to this call."""
+
+    code = "NOT_RECORDED"
+
+
+@dataclass(frozen=True, slots=True)
+class MadeCall:
+    """A call a composite made."""
+
+    tool_id: str
+    params: dict[str, Any]
+    key: str
+    answered: bool
+    output: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run of a tool at one place of a session."""
+
+    parameters: dict[str, Any]
+    calls: tuple[MadeCall, ...]
+    result: FlowResult
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnedTool:
+    """A definition and what it was learned from."""
+
+    definition: SynthesizedTool
+    chain: tuple[str, ...]
+
+    @property
+    def tool_id(self) -> str:
+        return self.definition.tool_id
+
+    @property
+    def first(self) -> StepDefinition:
+        return self.definition.steps[0]
+
+    @property
+    def shape(self) -> Shape:
+        if self.first.for_each is not None:
+            return "batch"
+        return "map" if self.definition.steps[-1].for_each is not None else "chain"
+
+
+class Answers:
+    """What each call was answered, anywhere in the record."""
+
+    def __init__(self, sessions: Iterable[SessionTrace]) -> None:
+        self._outputs: dict[str, Any] = {}
+        for session in sessions:
+            for call in session.calls:
+                if not call.raised:
+                    self._outputs.setdefault(call.key, call.output)
+
+    def output(self, key: str) -> tuple[bool, Any]:
+        """Whether the call was ever answered, and what."""
+        return (True, self._outputs[key]) if key in self._outputs else (False, None)
+
+
+class Rehearsal:
+    """Runs tools at recorded places; each (tool, place) once."""
+
+    def __init__(self, answers: Answers, index: TraceIndex) -> None:
+        self._answers = answers
+        self._index = index
+        self._executor = FlowExecutor(sleep=_no_sleep)
+        self._attempts: dict[tuple[LearnedTool, SessionTrace, int], Attempt | None] = {}
+
+    async def attempt(self, tool: LearnedTool, session: SessionTrace, position: int) -> Attempt | None:
+        """The run a caller could have made here, or None where the tool does not fit."""
+        place = (tool, session, position)
+        if place not in self._attempts:
+            self._attempts[place] = await self._run(tool, session, position)
+        return self._attempts[place]
+
+    async def _run(self, tool: LearnedTool, session: SessionTrace, position: int) -> Attempt | None:
+        bound = bind_batch(tool, session, position, self._index) if tool.shape == "batch" else None
+        if tool.shape != "batch":
+            bound = bind_parameters(tool, session, position)
+        if bound is None or not self._index.knowledge(session).knows(list(bound.values()), position):
+            return None
+        invoker = _Replay(session, position, self._answers)
+        result = await self._executor.run(tool.definition, bound, invoker)
+        return Attempt(bound, tuple(invoker.made.values()), result)
+
+
+class _Replay:
+    """Answers a composite's inner calls from history, and notes them."""
+
+    def __init__(self, session: SessionTrace, position: int, answers: Answers) -> None:
+        self._session = session
+        self._position = position
+        self._answers = answers
+        self.made: dict[str, MadeCall] = {}
+
+    async def __call__(self, tool_id: str, params: dict[str, Any], **_: Any) -> Any:
+        key = call_key(tool_id, params)
+        call = nearest_equal(self._session, key, self._position)
+        known, output = (True, call.output) if call is not None else self._answers.output(key)
+        raised = call is not None and call.raised
+        self.made.setdefault(key, MadeCall(tool_id, params, key, known and not raised, output))
+        if raised:
+            raise ToolError(f"{tool_id} failed in the record", tool_id=tool_id)
+        if not known:
+            raise NotRecorded(f"{tool_id} was never called like this", tool_id=tool_id)
+        return output
+
+
+def nearest_equal(session: SessionTrace, key: str, position: int) -> RecordedCall | None:
+    """The recorded call equal to this one: the next from here on, else the last before."""
+    calls = session.calls
+    for call in calls[position:]:
+        if call.key == key:
+            return call
+    for call in reversed(calls[:position]):
+        if call.key == key:
+            return call
+    return None
+
+
+def bind_parameters(tool: LearnedTool, session: SessionTrace, position: int) -> dict[str, Any] | None:
+    """The parameters a caller would have given: those of the first call, and what later steps ask for."""
+    call = session.calls[position]
+    bound = _bind_step(tool.first, call)
+    if bound is None:
+        return None
+    for step in tool.definition.steps[1:]:
+        asked = {name: argument for argument, name in _asked(step) if name not in bound}
+        if not asked:
+            continue
+        later = _next_straight(session, position, step.tool_id)
+        for name, argument in asked.items():
+            if later is not None and argument in later.params:
+                bound[name] = later.params[argument]
+            elif name in tool.definition.parameters.get("required", []):
+                return None
+    return bound
+
+
+def bind_batch(tool: LearnedTool, session: SessionTrace, position: int, index: TraceIndex) -> dict[str, Any] | None:
+    """The list a caller would have given: this call and those it made straight after, as far as it knew them here."""
+    step = tool.first
+    listed = parse_reference(step.for_each or "").segments[-1]
+    shared: dict[str, Any] | None = None
+    items: list[Any] = []
+    knowledge = index.knowledge(session)
+    for call in _straight_run(session, position):
+        bound = _bind_step(step, call)
+        if bound is None or (shared is not None and bound != shared) or not knowledge.knows(call.params, position):
+            break
+        shared = bound
+        item = _item(step, call)
+        if item not in items:
+            items.append(item)
+    if shared is None or not 1 < len(items) <= step.max_items:
+        return None
+    return {**shared, str(listed): items}
+
+
+def _bind_step(step: StepDefinition, call: RecordedCall) -> dict[str, Any] | None:
+    """Parameters that make this step equal the call, or None if it cannot be made to."""
+    bound: dict[str, Any] = {}
+    mapping = step.input_mapping
+    if any(name not in mapping for name in call.params):
+        return None
+    for argument, source in mapping.items():
+        segments = parse_reference(source).segments if is_reference(source) else ()
+        if segments[:1] == ("item",):
+            if argument not in call.params:
+                return None
+        elif len(segments) == 2 and segments[0] == "parameters":
+            if argument in call.params:
+                bound[str(segments[1])] = call.params[argument]
+        elif call.params.get(argument) != source:
+            return None
+    return bound
+
+
+def _item(step: StepDefinition, call: RecordedCall) -> Any:
+    item: dict[str, Any] = {}
+    for argument, source in step.input_mapping.items():
+        segments = parse_reference(source).segments if is_reference(source) else ()
+        if segments == ("item",):
+            return call.params[argument]
+        if segments[:1] == ("item",):
+            item[str(segments[1])] = call.params[argument]
+    return item
+
+
+def _asked(step: StepDefinition) -> Iterator[tuple[str, str]]:
+    """Arguments of a step that come straight from a parameter."""
+    for argument, source in step.input_mapping.items():
+        if is_reference(source):
+            segments = parse_reference(source).segments
+            if len(segments) == 2 and segments[0] == "parameters":
+                yield argument, str(segments[1])
+
+
+def _next_straight(session: SessionTrace, position: int, tool_id: str) -> RecordedCall | None:
+    for call in session.calls[position + 1 :]:
+        if call.outside_input is not None:
+            return None
+        if call.tool_id == tool_id:
+            return call
+    return None
+
+
+def _straight_run(session: SessionTrace, position: int) -> Iterator[RecordedCall]:
+    """This call and the same tool's calls straight after it."""
+    first = session.calls[position]
+    yield first
+    for call in session.calls[position + 1 :]:
+        if call.outside_input is not None or call.tool_id != first.tool_id:
+            return
+        yield call
+
+
+async def _no_sleep(_: float) -> None:
+    """History answers at once; waiting between its retries would prove nothing."""

@@ -1,0 +1,310 @@
+"""From wiring to a definition: names, parameters, schemas, error strategy, and the evidence for each choice.
+
+Everything here is deterministic: the same wiring gives the same tool, to the letter. A model may later improve the words,
+never the wiring.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from twinraven.catalog import ToolEntry
+from twinraven.flow import SynthesizedTool, literal
+from twinraven.foundation.clock import iso
+from twinraven.foundation.json_schema import infer_schema
+from twinraven.huginn.instances import Instance
+from twinraven.huginn.synthesis.errors_seen import error_strategy
+from twinraven.huginn.synthesis.sources import MISSING, Constant, EachOf, Evidence, FromStep, Path, Source
+from twinraven.huginn.synthesis.wiring import ChainWiring, StepWiring
+
+MAX_SLUG = 64
+"""What the function-calling interfaces of model providers accept."""
+MAX_ITEMS = 50
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NOT_SLUG = re.compile(r"[^a-z0-9]+")
+
+FindEntry = Callable[[str], ToolEntry | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a draft comes from."""
+
+    chain_id: str
+    created_at: datetime
+    version: int = 1
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A definition under construction."""
+
+    properties: dict[str, Any] = field(default_factory=dict[str, Any])
+    required: list[str] = field(default_factory=list[str])
+    wiring: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    steps: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    evidence: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    def parameter(self, wanted: str, tool_id: str, schema: dict[str, Any], *, required: bool) -> str:
+        """Add a parameter under a free name and say which."""
+        name = wanted if wanted not in self.properties else f"{slugify(tool_id)}_{wanted}"
+        self.properties[name] = schema
+        if required:
+            self.required.append(name)
+        return name
+
+    def wire(self, step: int, wanted: str, reference: str) -> str:
+        """Name a path into a step's output, once."""
+        fields = self.wiring.setdefault(str(step), {})
+        name, number = wanted, 2
+        while fields.get(name, reference) != reference:
+            name, number = f"{wanted}_{number}", number + 1
+        fields[name] = reference
+        return reference_text(("internal_wiring", str(step), name))
+
+
+def compose_chain(wiring: ChainWiring, origin: Origin, find_entry: FindEntry) -> SynthesizedTool:
+    """A linear chain or a map as a definition."""
+    draft = _Draft()
+    tools = [step.tool_id for step in wiring.steps]
+    for number, step in enumerate(wiring.steps):
+        samples = [call for instance in wiring.instances for call in instance.calls(number)]
+        mapping: dict[str, Any] = {}
+        for name in step.asked:
+            values = [call.params[name] for call in samples if name in call.params]
+            always = len(values) == len(samples)
+            schema = _parameter_schema(find_entry(step.tool_id), name, values)
+            chosen = draft.parameter(name, step.tool_id, schema, required=always)
+            mapping[name] = reference_text(("parameters", chosen))
+        for name, evidence in step.sources.items():
+            value = _mapped(draft, name, evidence.source)
+            if value is not _OMIT:
+                mapping[name] = value
+        draft.steps.append(_step(number, step.tool_id, mapping, _list_reference(draft, step.each)))
+        draft.evidence.append(_step_evidence(step))
+    _mark_parallel(draft.steps, wiring.steps, find_entry)
+    each = wiring.steps[-1].each
+    return _finish(
+        draft, chain_slug(tools, mapped=each is not None), _describe_chain(wiring), origin, wiring.instances, tools
+    )
+
+
+def compose_batch(tool_id: str, instances: Sequence[Instance], origin: Origin, find_entry: FindEntry) -> SynthesizedTool:
+    """One tool over a list that the caller gives."""
+    calls = [call for instance in instances for call in instance.calls(0)]
+    names = sorted({name for call in calls for name in call.params})
+    varying = [name for name in names if any(_differs(instance, name) for instance in instances)]
+    entry = find_entry(tool_id)
+    schemas = {
+        name: _parameter_schema(entry, name, [call.params[name] for call in calls if name in call.params])
+        for name in names
+    }
+    draft = _Draft()
+    mapping: dict[str, Any] = {}
+    for name in names:
+        if name not in varying:
+            always = all(name in call.params for call in calls)
+            draft.parameter(name, tool_id, schemas[name], required=always)
+            mapping[name] = reference_text(("parameters", name))
+    listed = _plural(varying[0]) if len(varying) == 1 else "items"
+    mapping.update(
+        {varying[0]: "$.item"} if len(varying) == 1 else {name: reference_text(("item", name)) for name in varying}
+    )
+    draft.parameter(listed, tool_id, _list_schema(varying, schemas), required=True)
+    draft.steps.append(_step(0, tool_id, mapping, reference_text(("parameters", listed))))
+    draft.evidence.append({"tool_id": tool_id, "batch_over": varying, "runs": len(instances)})
+    words = f"Calls {tool_id} once for each of {listed}, in parallel, and gives all answers in that order."
+    return _finish(draft, _shorten(f"{slugify(tool_id)}_batch"), words, origin, instances, [tool_id, tool_id])
+
+
+def slugify(text: str) -> str:
+    return _NOT_SLUG.sub("_", text.lower()).strip("_") or "tool"
+
+
+def chain_slug(tools: Sequence[str], *, mapped: bool) -> str:
+    """`search_read_summarize`; where that grows too long, from the first tool to the last."""
+    tail = "_each" if mapped else ""
+    whole = "_".join(slugify(tool) for tool in tools) + tail
+    return whole if len(whole) <= MAX_SLUG else _shorten(f"{slugify(tools[0])}_to_{slugify(tools[-1])}{tail}")
+
+
+def reference_text(path: Path) -> str:
+    """A path as a reference."""
+    text = "$"
+    for segment in path:
+        if isinstance(segment, int):
+            text += f"[{segment}]"
+        elif _PLAIN_KEY.fullmatch(segment) or segment.isdecimal():
+            text += f".{segment}"
+        else:
+            text += f"[{orjson.dumps(segment).decode()}]"
+    return text
+
+
+def _shorten(slug: str) -> str:
+    slug = slug if slug[:1].isalpha() else f"t_{slug}"
+    return slug[:MAX_SLUG].rstrip("_")
+
+
+_OMIT = object()
+
+
+def _mapped(draft: _Draft, name: str, source: Source) -> Any:
+    if isinstance(source, Constant):
+        return _OMIT if source.text == MISSING else literal(orjson.loads(source.text))
+    if isinstance(source, EachOf):
+        return reference_text(("item", *source.item_path))
+    if source.part == "input":
+        return reference_text(("parameters", *source.path))
+    reference = draft.wire(source.step, name, reference_text(("steps", source.step, "output", *source.path)))
+    return reference if source.transform is None else source.transform.around(reference)
+
+
+def _list_reference(draft: _Draft, each: EachOf | None) -> str | None:
+    if each is None:
+        return None
+    wanted = next((str(segment) for segment in reversed(each.list_path) if isinstance(segment, str)), "items")
+    return draft.wire(each.step, wanted, reference_text(("steps", each.step, "output", *each.list_path)))
+
+
+def _step(number: int, tool_id: str, mapping: dict[str, Any], each: str | None) -> dict[str, Any]:
+    step: dict[str, Any] = {
+        "step_index": number,
+        "tool_id": tool_id,
+        "input_mapping": mapping,
+        "condition": None,
+        "parallelizable_with": [],
+        "timeout_ms": None,
+    }
+    return step if each is None else {**step, "for_each": each, "max_items": MAX_ITEMS}
+
+
+def _mark_parallel(steps: list[dict[str, Any]], wired: Sequence[StepWiring], find_entry: FindEntry) -> None:
+    """Steps that need nothing of each other and only read may run at once."""
+    needs = [_needed(step) for step in wired]
+    for later in range(len(steps)):
+        for earlier in range(1, later):
+            if earlier in needs[later] or not all(_reads(find_entry, wired[k].tool_id) for k in (earlier, later)):
+                continue
+            if needs[later] <= set(range(earlier)):
+                steps[earlier]["parallelizable_with"].append(later)
+                steps[later]["parallelizable_with"].append(earlier)
+
+
+def _needed(step: StepWiring) -> set[int]:
+    sources = [evidence.source for evidence in step.sources.values()]
+    needed = {source.step for source in sources if isinstance(source, FromStep) and source.part == "output"}
+    return needed | ({step.each.step} if step.each else set())
+
+
+def _reads(find_entry: FindEntry, tool_id: str) -> bool:
+    entry = find_entry(tool_id)
+    return entry is not None and not entry.writes
+
+
+def _parameter_schema(entry: ToolEntry | None, name: str, values: Sequence[Any]) -> dict[str, Any]:
+    declared = None if entry is None else entry.input_schema.get("properties", {}).get(name)
+    if isinstance(declared, dict) and "$ref" not in orjson.dumps(declared).decode():
+        return dict(declared)  # pyright: ignore[reportUnknownArgumentType]
+    return infer_schema(values)
+
+
+def _list_schema(varying: Sequence[str], schemas: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    items = (
+        schemas[varying[0]]
+        if len(varying) == 1
+        else {"type": "object", "properties": {name: schemas[name] for name in varying}, "required": list(varying)}
+    )
+    return {"type": "array", "items": items, "minItems": 1, "maxItems": MAX_ITEMS}
+
+
+def _differs(instance: Instance, name: str) -> bool:
+    return len({orjson.dumps(call.params.get(name)) for call in instance.calls(0)}) > 1
+
+
+def _plural(name: str) -> str:
+    return f"{name}_list" if name.endswith("s") else f"{name}s"
+
+
+def _describe_chain(wiring: ChainWiring) -> str:
+    parts = [f"Calls {wiring.steps[0].tool_id}"]
+    for step in wiring.steps[1:]:
+        taken = [name for name, evidence in step.sources.items() if not isinstance(evidence.source, Constant)]
+        if step.each is not None:
+            whole = reference_text(("output", *step.each.list_path)).removeprefix("$.output").strip(".") or "the list"
+            parts.append(f"then {step.tool_id} for each of {whole} it gave")
+        else:
+            parts.append(f"then {step.tool_id} with {', '.join(taken)} taken from what came before")
+    return ", ".join(parts) + ". Gives the answers of all steps."
+
+
+def _step_evidence(step: StepWiring) -> dict[str, Any]:
+    return {
+        "tool_id": step.tool_id,
+        "asked": list(step.asked),
+        "arguments": {name: evidence_json(evidence) for name, evidence in sorted(step.sources.items())},
+    }
+
+
+def evidence_json(evidence: Evidence) -> dict[str, Any]:
+    """A choice with its samples for and against, and what else would have explained them."""
+    return {
+        "source": source_text(evidence.source),
+        "for": evidence.explained,
+        "against": evidence.samples - evidence.explained,
+        "distinct_values": evidence.distinct,
+        "also": [{"source": source_text(source), "for": count} for source, count in evidence.rivals],
+    }
+
+
+def source_text(source: Source) -> str:
+    """A source in words a reviewer can check."""
+    if isinstance(source, Constant):
+        return "left out" if source.text == MISSING else f"always {source.text}"
+    if isinstance(source, EachOf):
+        whole = reference_text(("steps", source.step, "output", *source.list_path))
+        return f"each of {whole}" + (f", its {reference_text(source.item_path)[2:]}" if source.item_path else "")
+    if source.part == "input":
+        return reference_text(("parameters", *source.path))
+    text = reference_text(("steps", source.step, "output", *source.path))
+    return text if source.transform is None else f"{text} through {source.transform.kind}"
+
+
+def _finish(
+    draft: _Draft,
+    slug: str,
+    description: str,
+    origin: Origin,
+    instances: Sequence[Instance],
+    tools: Sequence[str],
+) -> SynthesizedTool:
+    return SynthesizedTool.from_json(
+        {
+            "tool_id": slug,
+            "description": description,
+            "parameters": {
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                "type": "object",
+                "properties": draft.properties,
+                "required": sorted(draft.required),
+                "additionalProperties": False,
+            },
+            "internal_wiring": draft.wiring,
+            "steps": draft.steps,
+            "error_strategy": error_strategy(draft.steps, instances),
+            "source_chain_id": origin.chain_id,
+            "version": origin.version,
+            "status": "draft",
+            "created_at": iso(origin.created_at),
+            "promoted_at": None,
+            "retired_at": None,
+            "evidence": {"chain": list(tools), "instances": len(instances), "steps": draft.evidence},
+        }
+    )

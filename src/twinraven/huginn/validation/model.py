@@ -1,0 +1,81 @@
+"""The verdict of a validation: what was replayed, how alike the answers were, and in words what failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from twinraven.foundation.clock import iso
+
+
+@dataclass(frozen=True, slots=True)
+class EquivalenceScore:
+    """How alike a composite's answers and the recorded ones are, over all replayed sessions."""
+
+    mean_similarity: float
+    min_similarity: float
+    method: str
+    threshold: float
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "mean_similarity": self.mean_similarity,
+            "min_similarity": self.min_similarity,
+            "method": self.method,
+            "threshold": self.threshold,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationResult:
+    """One validation of one version of one tool."""
+
+    result_id: UUID
+    tool_id: str
+    tool_version: int
+    sessions_replayed: int
+    equivalence_score: EquivalenceScore
+    error_parity: bool
+    latency_ratio: float | None
+    """Composite over original; None where the record has no times ("not measured")."""
+    passed: bool
+    failure_reasons: tuple[str, ...]
+    validated_at: datetime
+    uses: int = 0
+    """Places where the tool fitted and the record shows what the agent did next."""
+    hits: int = 0
+    """Uses whose every call agrees with the record."""
+    wired_low: float = 0.0
+    """Lower Wilson bound of hits among uses."""
+    failures_replayed: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "result_id": str(self.result_id),
+            "tool_id": self.tool_id,
+            "tool_version": self.tool_version,
+            "sessions_replayed": self.sessions_replayed,
+            "equivalence_score": self.equivalence_score.as_json(),
+            "error_parity": self.error_parity,
+            "latency_ratio": self.latency_ratio,
+            "passed": self.passed,
+            "failure_reasons": list(self.failure_reasons),
+            "validated_at": iso(self.validated_at),
+            "uses": self.uses,
+            "hits": self.hits,
+            "wired_low": self.wired_low,
+            "failures_replayed": self.failures_replayed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Criteria:
+    """What a tool must reach to pass."""
+
+    similarity: str = "exact_match"
+    threshold: float = 0.95
+    min_uses: int = 30
+    least_wired: float = 0.8
+    max_latency_ratio: float = 1.0
