@@ -1,0 +1,155 @@
+"""Learned tools on the one call path: a connector that runs a definition, calling each step through the same path.
+
+So every inner call is checked, gated, claimed and recorded like any other. It names the composite's event as its
+parent, which keeps it out of the agent's own sequence; a write gets the key `outer:step:item`, so that repeating the
+composite under its key repeats none of its effects. Policy judges the composite, which has the highest effect and
+sensitivity of its steps, before the first of them runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from twinraven.calls import CallContext, CallFailed, CallFrame, Calls, SkillInvocationRequest
+from twinraven.catalog import Catalog, Effect, Sensitivity, ToolEntry
+from twinraven.flow.definition import StepDefinition, SynthesizedTool
+from twinraven.flow.executor import FlowExecutor
+from twinraven.flow.plan import compile_flow
+from twinraven.flow.results import StepRun
+from twinraven.flow.validation import ToolLookup
+from twinraven.foundation.canonical import JsonObject
+from twinraven.foundation.errors import InvalidDefinition, NotFound
+
+CONNECTOR: Final = "flow"
+MAX_COMPOSITES_INSIDE: Final = 8
+
+_FALLBACK = "fallback-path"
+_RETRY = "retry"
+_EFFECTS = (Effect.READ, Effect.UNKNOWN, Effect.WRITE)
+_SENSITIVITIES = (Sensitivity.LOW, Sensitivity.MEDIUM, Sensitivity.HIGH)
+
+# The composites around the current call: definitions change, so a circle can close after both were validated.
+_around: ContextVar[tuple[str, ...]] = ContextVar("twinraven_composites", default=())
+
+
+class DefinitionSource(Protocol):
+    """Where the definitions of learned tools are kept."""
+
+    def definition(self, tenant_id: str, tool_id: str) -> SynthesizedTool:
+        """The definition in service, or NotFound."""
+        ...
+
+
+class FlowConnector:
+    """Runs learned tools, as a connector of the call path."""
+
+    name = CONNECTOR
+
+    def __init__(
+        self,
+        calls: Calls,
+        catalog: Catalog,
+        definitions: DefinitionSource,
+        *,
+        executor: FlowExecutor | None = None,
+    ) -> None:
+        self._calls = calls
+        self._catalog = catalog
+        self._definitions = definitions
+        self._executor = executor or FlowExecutor()
+
+    async def invoke(self, entry: ToolEntry, params: JsonObject, *, call: CallFrame) -> Any:
+        """Run the composite; its error, if it failed, says which step and why."""
+        definition = self._definitions.definition(call.tenant_id, entry.tool_id)
+        outer = _around.get()
+        inside = (*outer, entry.tool_id)
+        if entry.tool_id in outer or len(inside) > MAX_COMPOSITES_INSIDE:
+            raise InvalidDefinition(f"composites call each other in a circle or too deep: {' → '.join(inside)}")
+        token = _around.set(inside)
+        try:
+            result = await self._executor.run(
+                definition,
+                params,
+                _InnerCalls(self._calls, self._catalog, call),
+                writes=lambda tool_id: _writes(self._catalog, call.tenant_id, tool_id),
+            )
+        finally:
+            _around.reset(token)
+        if result.error is not None:
+            raise result.error
+        return result.output
+
+
+@dataclass(frozen=True, slots=True)
+class _InnerCalls:
+    """The steps of one composite call, made through the call path."""
+
+    calls: Calls
+    catalog: Catalog
+    outer: CallFrame
+
+    async def __call__(self, tool_id: str, params: JsonObject, *, step: StepRun, timeout_ms: int | None) -> Any:
+        del timeout_ms  # the run ends a call that is late, and the path then records it as such
+        outer, writes = self.outer, _writes(self.catalog, self.outer.tenant_id, tool_id)
+        request = SkillInvocationRequest(
+            tool_name=tool_id,
+            payload=params,
+            tenant_id=outer.tenant_id,
+            correlation_id=outer.correlation_id,
+            task_id=outer.task_id,
+            idempotency_key=f"{outer.key}:{step.key_suffix}" if writes and outer.key is not None else None,
+        )
+        context = CallContext(
+            session_id=outer.session_id,
+            turn=outer.turn,
+            parent_event_id=outer.event_id,
+            tags=_tags(step),
+            # Events are stored in the order they come, so a composite that is durable has made its reads durable too.
+            durable=outer.durable and writes,
+            caller=outer.caller,
+        )
+        response = await self.calls.invoke(request, context)
+        if response.error is not None:
+            raise CallFailed(response)
+        return response.output
+
+
+def entry_of(definition: SynthesizedTool, find: ToolLookup) -> ToolEntry:
+    """The catalogue entry of a learned tool: as powerful and as sensitive as the most so of its steps."""
+    found = [find(step.tool_id) for step in _steps(definition)]
+    effects = [Effect.UNKNOWN if entry is None else entry.effect for entry in found]
+    sensitivities = [Sensitivity.HIGH if entry is None else entry.sensitivity for entry in found]
+    origins = {"none" if entry is None else entry.effect_origin for entry in found}
+    return ToolEntry(
+        tool_id=definition.tool_id,
+        description=definition.description,
+        input_schema=definition.parameters,
+        effect=max(effects, key=_EFFECTS.index),
+        effect_origin="none" if "none" in origins else "inferred" if "inferred" in origins else "declared",
+        sensitivity=max(sensitivities, key=_SENSITIVITIES.index),
+        connector=CONNECTOR,
+        # A moment more than the run itself takes, so that it can say which step was late.
+        timeout_ms=compile_flow(definition).budget_ms + 1_000,
+        tags=("learned",),
+    )
+
+
+def _steps(definition: SynthesizedTool) -> Iterable[StepDefinition]:
+    yield from definition.steps
+    for sequence in definition.error_strategy.fallback_steps.values():
+        yield from sequence
+
+
+def _writes(catalog: Catalog, tenant_id: str, tool_id: str) -> bool:
+    try:
+        return catalog.find(tenant_id, tool_id).writes
+    except NotFound:
+        return True
+
+
+def _tags(step: StepRun) -> tuple[str, ...]:
+    tags = (_RETRY,) if step.attempt > 1 else ()
+    return tags if step.fallback is None else (*tags, _FALLBACK)

@@ -1,0 +1,207 @@
+"""The small language in which a step says where its inputs come from.
+
+    "$.steps[0].output.id"                                  a reference; what is missing is null
+    {"ids": ["$.item.id"], "limit": 5}                      objects and lists of such values
+    "plain text", 7, true, null                             literals
+    "$$.not a reference"                                    a literal that begins with "$." or "$[": one $ is dropped
+    {"$literal": …}                                         a literal, whatever it looks like
+    {"$string": v}, {"$integer": v}                         a cast
+    {"$affix": {"of": v, "before": "#", "after": ""}}       text around a value
+    {"$part": {"of": v, "separator": "-", "index": 0}}      one piece of a text
+
+Like references, all of it is total: a change that does not fit its value gives null, and the tool's own schema says
+whether null will do. An input that is just `$.parameters.x` is left out when the caller left x out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from twinraven.flow.fields import Fields, invalid, refuse_excess
+from twinraven.foundation.canonical import JsonObject, canonical_json
+from twinraven.foundation.errors import InvalidExpression
+from twinraven.foundation.predicates import Predicate, parse_predicate
+from twinraven.foundation.references import Reference, parse_reference
+
+MAX_LITERAL_BYTES: Final = 64 * 1024
+
+_ESCAPED = re.compile(r"\$\$+[.\[]")
+_NEEDS_ESCAPE = re.compile(r"\$+[.\[]")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
+
+Scope = Mapping[str, Any]
+Source = Callable[[Scope], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MappedValue:
+    """A value to be, and what it refers to."""
+
+    resolve: Source
+    references: tuple[Reference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MappedInputs:
+    """The inputs of one call."""
+
+    members: tuple[tuple[str, Source, str | None], ...]
+    """Name, source and, where the source is a bare parameter, that parameter's name."""
+    references: tuple[Reference, ...]
+
+    def resolve(self, scope: Scope) -> JsonObject:
+        """The arguments of the call; they share their containers with the scope."""
+        given = scope["parameters"]
+        return {
+            name: source(scope) for name, source, parameter in self.members if parameter is None or parameter in given
+        }
+
+
+def literal(value: Any) -> Any:
+    """The mapping that yields exactly this value."""
+    if isinstance(value, str):
+        return f"${value}" if _NEEDS_ESCAPE.match(value) else value
+    return {"$literal": cast("Any", value)} if isinstance(value, (dict, list)) else value
+
+
+def compile_inputs(mapping: JsonObject, where: str) -> MappedInputs:
+    """The mapping of one step, parsed once."""
+    members: list[tuple[str, Source, str | None]] = []
+    references: list[Reference] = []
+    for name, value in mapping.items():
+        mapped = compile_value(value, f"{where}.{name[:80]}")
+        references += mapped.references
+        members.append((name, mapped.resolve, _bare_parameter(value, mapped)))
+    return MappedInputs(tuple(members), tuple(references))
+
+
+def compile_value(value: Any, where: str) -> MappedValue:
+    """One mapped value, parsed once; errors name the place."""
+    refuse_excess(value, where)
+    if len(canonical_json(value)) > MAX_LITERAL_BYTES:
+        raise invalid(where, f"is larger than {MAX_LITERAL_BYTES} bytes; pass such values as parameters")
+    compiler = _Compiler(where)
+    source = compiler.compile(value)
+    return MappedValue(source, tuple(compiler.references))
+
+
+def compile_reference(text: str, where: str) -> Reference:
+    """A place where only a reference may stand."""
+    try:
+        return parse_reference(text)
+    except InvalidExpression as error:
+        raise invalid(where, error.message) from None
+
+
+def compile_predicate(text: str, where: str) -> Predicate:
+    """A condition, with the place it stands at in its errors."""
+    try:
+        return parse_predicate(text)
+    except InvalidExpression as error:
+        raise invalid(where, error.message) from None
+
+
+def _bare_parameter(value: Any, mapped: MappedValue) -> str | None:
+    if not isinstance(value, str) or len(mapped.references) != 1:
+        return None
+    segments = mapped.references[0].segments
+    return str(segments[1]) if len(segments) == 2 and segments[0] == "parameters" else None
+
+
+class _Compiler:
+    """Turns one value into a closure and gathers its references; depth is bounded before it is asked."""
+
+    def __init__(self, where: str) -> None:
+        self.references: list[Reference] = []
+        self._where = where
+
+    def compile(self, value: Any) -> Source:
+        if isinstance(value, str):
+            return self._compile_text(value)
+        if isinstance(value, list):
+            sources = [self.compile(item) for item in cast("list[Any]", value)]
+            return lambda scope: [source(scope) for source in sources]
+        if isinstance(value, dict):
+            members = cast("JsonObject", value)
+            if len(members) == 1 and (operator := next(iter(members))) in _OPERATORS:
+                return _OPERATORS[operator](self, members[operator], f"{self._where}.{operator}")
+            named = {name: self.compile(member) for name, member in members.items()}
+            return lambda scope: {name: source(scope) for name, source in named.items()}
+        return lambda _: value
+
+    def _compile_text(self, text: str) -> Source:
+        if text.startswith(("$.", "$[")):
+            reference = compile_reference(text, self._where)
+            self.references.append(reference)
+            return reference.resolve
+        plain = text[1:] if _ESCAPED.match(text) else text
+        return lambda _: plain
+
+    def literal(self, value: Any, where: str) -> Source:
+        del where
+        return lambda _: value
+
+    def string(self, value: Any, where: str) -> Source:
+        del where
+        source = self.compile(value)
+        return lambda scope: _as_text(source(scope))
+
+    def integer(self, value: Any, where: str) -> Source:
+        del where
+        source = self.compile(value)
+        return lambda scope: _as_integer(source(scope))
+
+    def affix(self, value: Any, where: str) -> Source:
+        fields = Fields(value, where)
+        source = self.compile(fields.take("of"))
+        before, after = fields.text("before", ""), fields.text("after", "")
+        fields.finish()
+
+        def resolve(scope: Scope) -> str | None:
+            text = _as_text(source(scope))
+            return None if text is None else f"{before}{text}{after}"
+
+        return resolve
+
+    def part(self, value: Any, where: str) -> Source:
+        fields = Fields(value, where)
+        source = self.compile(fields.take("of"))
+        separator, index = fields.text("separator"), fields.integer("index", 0)
+        fields.finish()
+        if not separator:
+            raise invalid(where, "needs a separator that is not empty")
+
+        def resolve(scope: Scope) -> str | None:
+            text = source(scope)
+            pieces: list[str] = text.split(separator) if isinstance(text, str) else []
+            return pieces[index] if -len(pieces) <= index < len(pieces) else None
+
+        return resolve
+
+
+_OPERATORS: dict[str, Callable[[_Compiler, Any, str], Source]] = {
+    "$literal": _Compiler.literal,
+    "$string": _Compiler.string,
+    "$integer": _Compiler.integer,
+    "$affix": _Compiler.affix,
+    "$part": _Compiler.part,
+}
+
+
+def _as_text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return canonical_json(value).decode()
+
+
+def _as_integer(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    return int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else None

@@ -1,0 +1,179 @@
+"""What a run came to, step by step: what was called with what, what was skipped, what failed and what stood in.
+
+A composite answers with everything its steps gave, because the agent would have seen all of it had it made the calls
+itself: `result` is the last step's output, `earlier` the others in order, and `incomplete` (only if there are any)
+names the steps that did not do what they were there for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from twinraven.flow.plan import PlannedStep
+from twinraven.foundation.canonical import JsonObject
+from twinraven.foundation.clock import from_micros, iso
+from twinraven.foundation.errors import ToolError, TwinRavenError
+
+FlowStatus = Literal["success", "failed"]
+StepStatus = Literal["ran", "skipped", "failed", "fallback", "cancelled", "not_run"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRun:
+    """Which call of a run this is, as its invoker is told."""
+
+    step_index: int
+    item: int | None = None
+    """The position in the list of a for_each step."""
+    attempt: int = 1
+    fallback: int | None = None
+    """The position in the step's fallback sequence."""
+
+    @property
+    def key_suffix(self) -> str:
+        """What tells this call from all others of the run, the same for every attempt."""
+        parts = [str(self.step_index)]
+        if self.item is not None:
+            parts.append(str(self.item))
+        if self.fallback is not None:
+            parts.append(f"f{self.fallback}")
+        return ":".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What became of one step. A for_each step has one input per element; any other has one or, if skipped, none."""
+
+    step_index: int
+    tool_id: str
+    status: StepStatus
+    attempts: int
+    latency_ms: int
+    inputs: tuple[JsonObject, ...]
+    output: Any
+    error: JsonObject | None
+
+    def as_json(self) -> JsonObject:
+        return {
+            "step_index": self.step_index,
+            "tool_id": self.tool_id,
+            "status": self.status,
+            "attempts": self.attempts,
+            "latency_ms": self.latency_ms,
+            "inputs": list(self.inputs),
+            "output": self.output,
+            "error": self.error,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FlowResult:
+    """What became of a run; times are microseconds since the epoch."""
+
+    status: FlowStatus
+    output: Any
+    steps: tuple[StepResult, ...]
+    error: TwinRavenError | None
+    started: int
+    finished: int
+
+    @property
+    def latency_ms(self) -> int:
+        return (self.finished - self.started) // 1000
+
+    def as_json(self) -> JsonObject:
+        return {
+            "status": self.status,
+            "output": self.output,
+            "steps": [step.as_json() for step in self.steps],
+            "error": None if self.error is None else self.error.as_json(),
+            "started_at": iso(from_micros(self.started)),
+            "finished_at": iso(from_micros(self.finished)),
+            "latency_ms": self.latency_ms,
+        }
+
+
+class FlowFailed(ToolError):
+    """A step failed and the composite stopped; it speaks with the code of that step's error."""
+
+    def __init__(self, message: str, *, cause: TwinRavenError, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.code = cause.code
+        self.acts = cause.acts
+        self.retryable = cause.retryable
+
+
+@dataclass(slots=True)
+class StepProgress:
+    """A step while it runs. `seen` is what references see of it."""
+
+    step: PlannedStep
+    status: StepStatus = "not_run"
+    attempts: int = 0
+    begun: int = 0
+    ended: int = 0
+    rescued: int = 0
+    """Calls for which a fallback stood in."""
+    lost: int = 0
+    """Calls that nothing stood in for."""
+    writing: int = 0
+    """Calls under way that can change something."""
+    changed: bool = False
+    interrupted: str | None = None
+    """The tool of a write that was cut off, so that nobody knows its end."""
+    inputs: dict[int, JsonObject] = field(default_factory=dict[int, JsonObject])
+    errors: dict[int, TwinRavenError] = field(default_factory=dict[int, TwinRavenError])
+    seen: JsonObject = field(
+        default_factory=lambda: {"input": None, "output": None, "status": "not_run", "error": None}
+    )
+
+    def settle(self, status: StepStatus, output: Any) -> None:
+        """Decide what came of it."""
+        self.status = self.seen["status"] = status
+        self.seen["output"] = output
+        inputs = [self.inputs[item] for item in sorted(self.inputs)]
+        self.seen["input"] = inputs if self.step.for_each is not None else inputs[0] if inputs else None
+
+    def settle_once(self, status: StepStatus) -> None:
+        """Decide it, without an output, unless that was done."""
+        if self.status == "not_run":
+            self.settle(status, None)
+
+    def fail(self, item: int, error: TwinRavenError) -> None:
+        """Remember that a call failed for good; the first element's failure is the step's."""
+        self.errors[item] = error
+        self.seen["error"] = self.first_error
+        self.seen["status"] = "failed"
+
+    @property
+    def first_error(self) -> JsonObject | None:
+        return self.errors[min(self.errors)].as_json() if self.errors else None
+
+    def result(self) -> StepResult:
+        return StepResult(
+            step_index=self.step.definition.step_index,
+            tool_id=self.step.tool_id,
+            status=self.status,
+            attempts=self.attempts,
+            latency_ms=max(0, self.ended - self.begun) // 1000,
+            inputs=tuple(self.inputs[item] for item in sorted(self.inputs)),
+            output=self.seen["output"],
+            error=self.first_error,
+        )
+
+
+def whole_output(steps: Sequence[StepResult]) -> JsonObject:
+    """The answer of a composite that does not say itself what it answers."""
+    *earlier, last = steps
+    output: JsonObject = {
+        "result": last.output,
+        "earlier": [{"tool_id": step.tool_id, "output": step.output} for step in earlier],
+    }
+    incomplete = [
+        {"tool_id": step.tool_id, "status": step.status, "error": step.error}
+        for step in steps
+        if step.status == "skipped" or (step.error is not None and step.status != "fallback")
+    ]
+    return {**output, "incomplete": incomplete} if incomplete else output
