@@ -13,7 +13,7 @@ venv=.venv
 stamp=$venv/.installed
 
 fail() {
-    echo "setup: $*"
+    echo "setup: $*" >&2
     exit 1
 }
 
