@@ -34,12 +34,12 @@ class FlowExecutor:
         parameters: JsonObject,
         invoke: StepInvoker,
         *,
-        writes: Callable[[str], bool],
+        writes: Callable[[str], bool] = lambda _: True,
     ) -> FlowResult:
         """Run a definition for a caller's parameters, defaults filled in.
 
         A definition or parameters that cannot be accepted are raised, and nothing was called; what fails later is in
-        the result. `writes` says of a tool whether it can change something.
+        the result. `writes` says of a tool whether it can change something; what nobody said counts as a write.
         """
         plan = self.plan(definition)
         given = plan.schema.fill(parameters)

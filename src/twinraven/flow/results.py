@@ -138,8 +138,12 @@ class StepProgress:
 
     def settle_once(self, status: StepStatus) -> None:
         """Decide it, without an output, unless that was done."""
-        if self.status == "not_run":
+        if not self.is_settled:
             self.settle(status, None)
+
+    @property
+    def is_settled(self) -> bool:
+        return self.status != "not_run"
 
     def fail(self, item: int, error: TwinRavenError) -> None:
         """Remember that a call failed for good; the first element's failure is the step's."""

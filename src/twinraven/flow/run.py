@@ -1,8 +1,9 @@
 """One run of a plan: starts each step when those before it have ended, and applies the error strategy.
 
-What a step's failure leads to, in this order: its retries; abort conditions that do not ask for its output; its
-fallback, whose last output stands in for the step's; then, with its output known, the other abort conditions; then
-either the composite goes on without it (`skip`, for steps that nothing else covers) or it stops.
+What a step's failure leads to, in this order: its retries; the abort conditions; its fallback, whose last output stands
+in for the step's; with its output known, the abort conditions once more; then either the composite goes on without it
+(`skip`, for steps that nothing else covers) or it stops. A condition that asks for an output is not asked before that
+output is known, or a step that is yet to run would look like one that gave nothing.
 
 A write is tried again only if its error says that nothing happened. When the composite stops, reads under way are
 cancelled, but a write under way is let finish, because an interrupted write is one that nobody knows the end of; only
@@ -172,7 +173,7 @@ class FlowRun:
                 await self._run_each(step, progress)
             self._wire(number)
             if progress.errors:
-                self._check_aborts(step, progress, output_known=True)
+                self._check_aborts(step, progress)
         except _Stopped:
             progress.settle_once("failed")
             raise
@@ -269,7 +270,7 @@ class FlowRun:
         """What stands in for the output of a call that failed for good; stops the composite if nothing may."""
         step, progress = unit.step, unit.progress
         progress.fail(unit.place, error)
-        self._check_aborts(step, progress, output_known=False)
+        self._check_aborts(step, progress)
         if step.fallback and can_fall_back:
             try:
                 output = await self._fall_back(unit)
@@ -296,17 +297,18 @@ class FlowRun:
             results.append({"output": output})
         return output
 
-    def _check_aborts(self, step: PlannedStep, progress: StepProgress, *, output_known: bool) -> None:
-        """Stop if a condition holds; one that asks for this step's output waits until it is known."""
-        index = step.definition.step_index
+    def _check_aborts(self, step: PlannedStep, progress: StepProgress) -> None:
+        """Stop if a condition holds."""
         for condition in self._plan.aborts:
-            if (index in condition.asks_output_of) == output_known and condition.predicate.evaluate(self._scope):
+            known = all(self._progress[index].is_settled for index in condition.asks_output_of)
+            if known and condition.predicate.evaluate(self._scope):
                 error = progress.errors[min(progress.errors)]
                 raise _Stopped(self._failure(step, error, condition=condition.predicate.text))
 
     def _stop(self, unit: _Unit, error: TwinRavenError, addition: str = "") -> NoReturn:
         """End the composite; a condition that now holds is named as the reason."""
-        self._check_aborts(unit.step, unit.progress, output_known=True)
+        unit.progress.settle("failed", None)
+        self._check_aborts(unit.step, unit.progress)
         raise _Stopped(self._failure(unit.step, error, addition=addition, item=unit.item))
 
     def _failure(
