@@ -1,0 +1,38 @@
+"""The lock says what is installed, on every machine and from wherever that machine gets its packages."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+from tools.requirements import ROOT
+
+_LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+
+
+def test_the_lock_names_no_place() -> None:
+    """No index, no host and no path of whoever solved it stands in the lock."""
+    assert [
+        line for line in _LOCK.splitlines() if "://" in line or re.search(r"(^|\s)/|--index|--find-links", line)
+    ] == []
+
+
+def test_every_locked_version_has_a_hash() -> None:
+    """What is installed is what was locked, byte for byte."""
+    pins = re.findall(r"^([A-Za-z0-9_.-]+(?:\[[a-z,]+\])?==\S+)(.*)$", _LOCK, flags=re.MULTILINE)
+    assert len(pins) > 20
+    assert [name for name, rest in pins if not rest.endswith("\\")] == []
+
+
+def test_every_declared_dependency_is_locked() -> None:
+    """Adding a dependency and forgetting `make lock` is found before anybody's set-up is."""
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    declared: list[str] = [
+        *project["project"]["dependencies"],
+        *(each for extra in project["project"]["optional-dependencies"].values() for each in extra),
+        *project["dependency-groups"]["dev"],
+    ]
+    names = {re.split(r"[^A-Za-z0-9_.-]", each, maxsplit=1)[0].lower().replace("_", "-") for each in declared}
+    locked = set(re.findall(r"^([A-Za-z0-9_.-]+)(?:\[[a-z,]+\])?==", _LOCK, flags=re.MULTILINE))
+    assert names - locked == set()
