@@ -1,0 +1,31 @@
+"""The command line: the same house as every other door, for people at a terminal and for scripts.
+
+A command is started far more often than any other part of TwinRaven, so a command pays only for itself: the parser
+knows the groups by a table, and a group's file is read when its command is chosen.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and say how it went, as an exit code; nothing but that code leaves here."""
+    from twinraven.cli.exits import guarded
+
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    return guarded(arguments, lambda: _run(arguments))
+
+
+def _run(arguments: list[str]) -> int:
+    from twinraven.cli.parser import build_parser
+
+    parser = build_parser()
+    if not arguments:
+        parser.print_help(sys.stderr)
+        return 2
+    options = parser.parse_args(arguments)
+    return options.run(options) or 0

@@ -1,0 +1,41 @@
+"""What several commands accept in the same form: counts, moments, ids, JSON."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from twinraven.foundation.clock import parse_iso, utc_now
+from twinraven.foundation.errors import InvalidInput
+
+_SPAN = re.compile(r"([0-9]{1,9})([smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def count(text: str) -> int:
+    """A whole number from 1."""
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:19]) < 2**63:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1, not {text!r}")
+    return int(text)
+
+
+def moment(text: str) -> datetime:
+    """A time with its zone, or how long ago."""
+    span = _SPAN.fullmatch(text)
+    try:
+        if span is not None:
+            return utc_now() - timedelta(**{_UNITS[span[2]]: int(span[1])})
+        return parse_iso(text, field="the time")
+    except (InvalidInput, OverflowError) as error:
+        raise argparse.ArgumentTypeError(
+            f"{error}; write 2026-03-01T12:00:00Z, or 90m, 12h, 7d for how long ago"
+        ) from None
+
+
+def event_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"an event's id is a UUID, not {text!r}") from None

@@ -1,0 +1,56 @@
+"""`twinraven config`: the settings that are in force, and whether they make sense."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.parser import CommandParser
+
+if TYPE_CHECKING:
+    from twinraven.foundation.settings import Settings
+
+_COLUMNS = (Column("key", "SETTING"), Column("value", "VALUE", shrinks=True), Column("origin", "FROM"))
+
+
+def register(parser: CommandParser) -> None:
+    parser.show_example("twinraven config show")
+    show = parser.command("show", "every setting, its value and where it was set")
+    show.takes_output("table", "json", "csv")
+    show.runs(show_settings, example="twinraven config show --output csv")
+    check = parser.command("check", "refuse settings that are misspelt or out of bounds")
+    check.takes_output("table", "json")
+    check.runs(check_settings, example="twinraven config check")
+
+
+def show_settings(options: Namespace) -> None:
+    from twinraven.foundation.settings import settings_as_rows
+
+    show_rows(options.output, [row._asdict() for row in settings_as_rows(_load(options))], _COLUMNS)
+
+
+def check_settings(options: Namespace) -> None:
+    settings = _load(options)
+    fields = {
+        "valid": True,
+        "home": str(settings.home),
+        "file": None if settings.file is None else str(settings.file),
+        "changed": sorted(settings.origins),
+    }
+    show_fields(options.output, fields if options.output == "json" else {**fields, "changed": len(settings.origins)})
+
+
+def _load(options: Namespace) -> Settings:
+    """Settings exist before a home does, so that they can be looked at before one is made."""
+    from twinraven.cli.home import locate_home, stated_home
+    from twinraven.foundation.errors import NotFound
+    from twinraven.foundation.settings import load_settings
+
+    try:
+        return load_settings(locate_home(options).path)
+    except NotFound as error:
+        print(f"twinraven: note: {error.message}", file=sys.stderr)
+        stated = stated_home(options)
+        return load_settings(None if stated is None else stated.path)

@@ -1,0 +1,64 @@
+"""`twinraven db`: the database and the version of its schema."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from twinraven.cli.output import show_fields
+from twinraven.cli.parser import CommandParser
+
+if TYPE_CHECKING:
+    from twinraven.app import TwinRaven
+
+
+def register(parser: CommandParser) -> None:
+    parser.show_example("twinraven db status")
+    upgrade = parser.command("upgrade", "bring the schema up to date")
+    upgrade.takes_output("table", "json")
+    upgrade.runs(upgrade_database, example="twinraven db upgrade --home /srv/ravens/.twinraven")
+    status = parser.command("status", "which version the schema has")
+    status.takes_output("table", "json")
+    status.runs(show_status, example="twinraven db status --output json")
+
+
+def upgrade_database(options: Namespace) -> None:
+    with _as_it_is(options) as raven:
+        applied = raven.database.migrate()
+        version = max(raven.database.applied(), default=0)
+    fields = {"store": raven.database.dialect, "version": version, "applied": applied}
+    show_fields(options.output, fields if options.output == "json" else {**fields, "applied": _listed(applied)})
+
+
+def show_status(options: Namespace) -> None:
+    from twinraven.foundation.settings import settings_as_rows
+
+    with _as_it_is(options) as raven:
+        pending = raven.pending_migrations()
+        version = max(raven.database.applied(), default=0)
+    addresses = {row.key: row.value for row in settings_as_rows(raven.settings)}
+    fields = {
+        "store": raven.database.dialect,
+        "url": addresses["storage.url"],
+        "version": version,
+        "current": not pending,
+        "pending": pending,
+    }
+    show_fields(options.output, fields if options.output == "json" else {**fields, "pending": _listed(pending)})
+
+
+@contextmanager
+def _as_it_is(options: Namespace) -> Generator[TwinRaven]:
+    """The home with its database untouched, whatever its version."""
+    from twinraven.app import TwinRaven
+    from twinraven.cli.home import locate_home
+    from twinraven.foundation.settings import load_settings
+
+    with TwinRaven(load_settings(locate_home(options).path)) as raven:
+        yield raven
+
+
+def _listed(steps: list[str]) -> str:
+    return ", ".join(steps) or "nothing"

@@ -1,0 +1,82 @@
+"""`twinraven events`: the log seen call by call."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from twinraven.cli.arguments import count, event_id, moment
+from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.parser import CommandParser
+from twinraven.cli.times import short_time
+
+if TYPE_CHECKING:
+    from twinraven.muninn import EventStore
+
+
+def _listed(tags: list[str]) -> str:
+    return ",".join(tags) or "-"
+
+
+_COLUMNS = (
+    Column("timestamp", "TIME", text=short_time),
+    Column("session_id", "SESSION", shrinks=True),
+    Column("tool_id", "TOOL"),
+    Column("latency_ms", "MS", right=True),
+    Column("error_code", "ERROR"),
+    Column("tags", "TAGS", text=_listed),
+    Column("input_params", "PARAMS", shrinks=True),
+    Column("event_id", "EVENT"),
+)
+
+
+def register(parser: CommandParser) -> None:
+    parser.show_example("twinraven events list --tool get_order --since 24h")
+    _register_list(parser.command("list", "calls, oldest first"))
+    _register_show(parser.command("show", "one call with everything that is known of it"))
+
+
+def _register_list(parser: CommandParser) -> None:
+    parser.add_argument("--tool", metavar="ID", help="only calls of this tool")
+    parser.add_argument("--session", metavar="ID", help="only calls of this session")
+    parser.add_argument("--tag", metavar="TAG", help="only calls with this tag")
+    parser.add_argument("--since", type=moment, metavar="TIME", help="from this time on (2026-03-01T12:00:00Z, or 12h)")
+    parser.add_argument("--until", type=moment, metavar="TIME", help="before this time")
+    parser.add_argument("--limit", type=count, default=100, metavar="N", help="at most so many (default: 100)")
+    parser.add_argument("--newest", action="store_true", help="newest first")
+    parser.takes_output("table", "json", "csv")
+    parser.runs(list_events, example="twinraven events list --tag retry --since 7d --output csv")
+
+
+def _register_show(parser: CommandParser) -> None:
+    parser.add_argument("event_id", type=event_id, metavar="ID", help="the event's id")
+    parser.takes_output("table", "json")
+    parser.runs(show_event, example="twinraven events show 0b6f1f0e-3c52-4b1e-9a55-1d6f3f2c7a10 --output json")
+
+
+def list_events(options: Namespace) -> None:
+    from twinraven.cli.home import ask
+    from twinraven.muninn import EventFilter
+
+    where = EventFilter(
+        session_id=options.session,
+        tool_id=options.tool,
+        tag=options.tag,
+        since=options.since,
+        until=options.until,
+        limit=options.limit,
+        newest_first=options.newest,
+    )
+    found = ask(options, lambda store: store.events(options.tenant, where))
+    show_rows(options.output, [event.as_json() for event in found], _COLUMNS, empty="no events")
+
+
+def show_event(options: Namespace) -> None:
+    from twinraven.cli.home import ask
+
+    async def look(store: EventStore) -> dict[str, Any]:
+        event = await store.event(options.tenant, options.event_id)
+        kept = {} if event.output_hash is None else await store.outputs(options.tenant, [event.output_hash])
+        return {**event.as_json(), "output_stored": bool(kept), "output": kept.get(event.output_hash or "")}
+
+    show_fields(options.output, ask(options, look))

@@ -1,0 +1,97 @@
+"""`twinraven export`: the log as a file for other programs.
+
+A file appears whole or not at all: it is written beside its place, made durable and renamed. It can hold whatever tools
+were asked and answered, so only its owner may read it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from twinraven.cli.output import Progress
+from twinraven.cli.parser import CommandParser
+from twinraven.foundation.errors import InvalidInput
+
+
+def register(parser: CommandParser) -> None:
+    parser.show_example("twinraven export json events.jsonl")
+    _register_json(parser.command("json", "every event as one line of JSON"))
+
+
+def _register_json(parser: CommandParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="where to; - writes to standard output")
+    parser.runs(export_json_lines, example="twinraven export json - | jq -r .tool_id | sort | uniq -c")
+
+
+def export_json_lines(options: Namespace) -> None:
+    from twinraven.cli.home import ask
+    from twinraven.muninn import export_json
+
+    with _destination(options.file) as out, Progress("events") as progress:
+        counted = cast("IO[bytes]", _CountedLines(out, progress))
+        written = ask(options, lambda store: export_json(store, options.tenant, counted))
+    if options.file != "-":
+        print(f"{written} events written to {options.file}")
+
+
+class _CountedLines:
+    """Passes lines on and tells how many there were."""
+
+    def __init__(self, out: IO[bytes], progress: Progress) -> None:
+        self._out = out
+        self._progress = progress
+        self._lines = 0
+
+    def write(self, line: bytes) -> int:
+        self._lines += 1
+        self._progress(self._lines)
+        return self._out.write(line)
+
+
+@contextmanager
+def _destination(name: str) -> Generator[IO[bytes]]:
+    path = Path(name)
+    if name == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    elif path.exists() and not path.is_file():
+        # A pipe or a device cannot be replaced by a file, and must not be.
+        with _named(path):
+            out = path.open("wb")
+        with out:
+            yield out
+    else:
+        with replaced(path) as out:
+            yield out
+
+
+@contextmanager
+def replaced(path: Path) -> Generator[IO[bytes]]:
+    """A new file that takes this place once it is complete and durable."""
+    from tempfile import mkstemp
+
+    with _named(path):
+        descriptor, name = mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            yield out
+            out.flush()
+            os.fsync(descriptor)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _named(path: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {error.strerror}", field="file") from error

@@ -1,0 +1,169 @@
+"""What `twinraven doctor` looks at, one function for each part of the house."""
+
+from __future__ import annotations
+
+import os
+import platform
+import stat
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from twinraven.cli.home import locate_home, see_tools_of
+from twinraven.foundation.errors import TwinRavenError
+
+if TYPE_CHECKING:
+    from twinraven.app import TwinRaven
+    from twinraven.foundation.settings import Settings
+    from twinraven.storage.postgres import PostgresDatabase
+
+Status = Literal["ok", "info", "warning", "broken"]
+
+EXTRAS = {"postgres": "psycopg", "otel": "opentelemetry.sdk"}
+"""Optional parts, and the module each stands on."""
+
+_LITTLE_SPACE, _NO_SPACE = 1 << 30, 64 << 20
+
+
+class Finding(NamedTuple):
+    """What was seen of one thing."""
+
+    check: str
+    status: Status
+    detail: str
+    fix: str | None = None
+
+
+def examine(options: Namespace, *, fast: bool) -> Iterator[Finding]:
+    """Everything, from the ground up; what stands on something broken is not looked at."""
+    from twinraven.foundation.settings import load_settings
+
+    yield Finding("python", "ok", f"{platform.python_version()} at {sys.executable}")
+    yield from _extras()
+    try:
+        place = locate_home(options)
+        yield Finding("home", "ok", f"{place.path} ({place.stated_by})")
+        yield from _folder(place.path)
+        settings = load_settings(place.path)
+    except TwinRavenError as error:
+        yield Finding("home" if error.code == "NOT_FOUND" else "settings", "broken", error.message, _fix(error))
+        return
+    yield Finding("settings", "ok", str(settings.file or "no file, all defaults"))
+    yield from _database(settings, fast=fast)
+    yield from _tools(settings)
+
+
+def _extras() -> Iterator[Finding]:
+    for extra, module in EXTRAS.items():
+        installed = _is_installed(module)
+        fix = None if installed else f"pip install 'twinraven[{extra}]', if you need it"
+        yield Finding(f"extra {extra}", "info", "installed" if installed else "not installed", fix)
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _folder(home: Path) -> Iterator[Finding]:
+    mode = stat.S_IMODE(home.stat().st_mode)
+    if not os.access(home, os.W_OK | os.X_OK):
+        yield Finding("permissions", "broken", f"{mode:04o}: this user cannot write", f"chown or chmod {home}")
+    elif mode & 0o077:
+        yield Finding("permissions", "warning", f"{mode:04o}: others can look inside", f"chmod 700 {home}")
+    else:
+        yield Finding("permissions", "ok", f"{mode:04o}")
+    yield _space(home)
+
+
+def _space(home: Path) -> Finding:
+    from shutil import disk_usage
+
+    free = disk_usage(home).free
+    status: Status = "broken" if free < _NO_SPACE else "warning" if free < _LITTLE_SPACE else "ok"
+    return Finding("disk space", status, f"{free / (1 << 30):,.1f} GiB free", None if status == "ok" else "make room")
+
+
+def _database(settings: Settings, *, fast: bool) -> Iterator[Finding]:
+    from twinraven.app import TwinRaven
+
+    with TwinRaven(settings) as raven:
+        try:
+            yield from _schema(raven)
+            yield from (_sqlite(raven, fast=fast) if raven.database.dialect == "sqlite" else _postgres(raven))
+        except TwinRavenError as error:
+            yield Finding("database", "broken", error.message, _fix(error))
+        except ImportError as error:
+            yield Finding("database", "broken", f"{error}", "pip install 'twinraven[postgres]'")
+
+
+def _schema(raven: TwinRaven) -> Iterator[Finding]:
+    from twinraven.foundation.settings import settings_as_rows
+
+    address = next(row.value for row in settings_as_rows(raven.settings) if row.key == "storage.url")
+    pending = raven.pending_migrations()
+    # A file that is not there has no schema either; connecting tells the two apart.
+    raven.database.connect().close()
+    yield Finding("database", "ok", str(address))
+    version = max(raven.database.applied(), default=0)
+    if pending:
+        detail = f"version {version}, lacks {', '.join(pending)}"
+        status: Status = "broken" if raven.database.dialect == "postgres" else "warning"
+        yield Finding("schema", status, detail, "twinraven db upgrade")
+    else:
+        yield Finding("schema", "ok", f"version {version}, up to date")
+
+
+def _sqlite(raven: TwinRaven, *, fast: bool) -> Iterator[Finding]:
+    from twinraven.storage.sqlite import library
+
+    yield Finding("sqlite", "ok", f"{library.sqlite_version} from {library.__name__}")
+    connection = raven.database.connect()
+    try:
+        with connection.transaction("", write=False) as tx:
+            mode = tx.fetch_one("PRAGMA journal_mode") or {}
+            damage = [] if fast else tx.fetch_all("PRAGMA quick_check(5)")
+    finally:
+        connection.close()
+    journal = str(mode.get("journal_mode"))
+    status: Status = "ok" if journal == "wal" else "broken"
+    yield Finding("journal", status, journal, None if status == "ok" else "put the home on a local disk")
+    if fast:
+        return
+    faults = [str(row["quick_check"]) for row in damage if row["quick_check"] != "ok"]
+    if faults:
+        yield Finding("integrity", "broken", "; ".join(faults), "restore the last backup")
+    else:
+        yield Finding("integrity", "ok", "every page and index agrees")
+
+
+def _postgres(raven: TwinRaven) -> Iterator[Finding]:
+    from typing import cast
+
+    cast("PostgresDatabase", raven.database).check_role()
+    yield Finding("role", "ok", "bound by row-level security")
+
+
+def _tools(settings: Settings) -> Iterator[Finding]:
+    from twinraven.catalog import FunctionTools
+
+    see_tools_of(settings.home)
+    tools = FunctionTools()
+    for module in settings.tools.modules:
+        try:
+            count = tools.add_module(module)
+        except TwinRavenError as error:
+            yield Finding(f"tools {module}", "broken", error.message, "correct tools.modules or the module")
+        except Exception as error:  # noqa: BLE001 - foreign code: whatever a module raises on import is what is wrong with it
+            yield Finding(f"tools {module}", "broken", f"{type(error).__name__}: {error}", "correct the module")
+        else:
+            yield Finding(f"tools {module}", "ok" if count else "warning", f"{count} tools")
+
+
+def _fix(error: TwinRavenError) -> str | None:
+    return error.details.get("fix")

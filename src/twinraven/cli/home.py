@@ -1,0 +1,126 @@
+"""The home a command works in, and the cheapest way to ask it something.
+
+Most commands ask one question and end. They need no event loop and no threads: the question runs on this thread, on one
+connection, so that neither has to be made for it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from twinraven.foundation.errors import NotFound
+from twinraven.foundation.settings import HOME_VARIABLE, find_home
+
+if TYPE_CHECKING:
+    from twinraven.app import TwinRaven
+    from twinraven.muninn import EventStore
+    from twinraven.storage import Connection, Database, Dialect, Work
+
+T = TypeVar("T")
+
+
+class Place(NamedTuple):
+    """Where the home is, or is said to be, and by what."""
+
+    path: Path
+    stated_by: str
+
+
+def stated_home(options: Namespace) -> Place | None:
+    """The home that `--home` or the environment names, whether or not it is there."""
+    home: str | None = options.home
+    if home is not None:
+        return Place(Path(home).expanduser().absolute(), "--home")
+    if os.environ.get(HOME_VARIABLE):
+        named = find_home(Path.cwd(), os.environ)
+        return None if named is None else Place(named, HOME_VARIABLE)
+    return None
+
+
+def locate_home(options: Namespace) -> Place:
+    """The home this command uses, or NotFound."""
+    stated = stated_home(options)
+    if stated is not None:
+        if not stated.path.is_dir():
+            raise NotFound(f"no TwinRaven home at {stated.path}, which {stated.stated_by} names", fix="twinraven init")
+        return stated
+    here = Path.cwd()
+    found = find_home(here, {})
+    if found is None:
+        raise NotFound(f"no TwinRaven home found from {here} upwards; run `twinraven init`", fix="twinraven init")
+    return Place(found, f"found from {here} upwards")
+
+
+@contextmanager
+def opened(options: Namespace) -> Generator[TwinRaven]:
+    """The home, ready for every kind of work."""
+    from twinraven.app import open_home
+
+    with open_home(locate_home(options).path) as raven:
+        see_tools_of(raven.home)
+        yield raven
+
+
+def see_tools_of(home: Path) -> None:
+    """A project's own tool modules stand beside its home; let Python find them there, after everything installed."""
+    project = str(home.parent)
+    if project not in sys.path:
+        sys.path.append(project)
+
+
+def ask(options: Namespace, question: Callable[[EventStore], Coroutine[Any, Any, T]]) -> T:
+    """Read something from the log, on this thread."""
+    from twinraven.app import open_home
+    from twinraven.muninn import SqlEventStore
+
+    with open_home(locate_home(options).path) as raven:
+        return _answer(question(SqlEventStore(_OnThisThread(raven.database))))
+
+
+class _OnThisThread:
+    """A database whose reads run where they are asked."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def dialect(self) -> Dialect:
+        return self._database.dialect
+
+    async def read(self, tenant_id: str, work: Work[T]) -> T:
+        connection = self._database.connect()
+        try:
+            with connection.transaction(tenant_id, write=False) as tx:
+                return work(tx)
+        finally:
+            connection.close()
+
+    async def write(self, tenant_id: str, work: Work[T]) -> T:
+        return await self._database.write(tenant_id, work)
+
+    def connect(self) -> Connection:
+        return self._database.connect()
+
+    def migrate(self) -> list[str]:
+        return self._database.migrate()
+
+    def applied(self) -> dict[int, str]:
+        return self._database.applied()
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _answer(question: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never waits."""
+    try:
+        question.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("a question to the log waited for something; it needs an event loop")

@@ -1,0 +1,111 @@
+"""`twinraven init`: a home in a folder, with everything that a first command needs.
+
+Nothing that is there is changed, so it can be run again at any time.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from twinraven.cli.output import show_json
+from twinraven.cli.parser import CommandParser
+from twinraven.foundation.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from twinraven.foundation.settings import SettingDescription
+
+_HEADER = """\
+# Settings of TwinRaven. Each line shows a default: take away its # and that of the section above to change it.
+# The environment wins over this file: TWINRAVEN__SECTION__KEY. `twinraven config show` prints what is in force.
+"""
+
+
+def register(parser: CommandParser) -> None:
+    parser.add_argument("path", metavar="PATH", nargs="?", help="the folder that gets the home (default: this one)")
+    parser.takes_output("table", "json")
+    parser.runs(run, example="twinraven init my-project")
+
+
+def run(options: Namespace) -> None:
+    from twinraven.app import TwinRaven
+    from twinraven.foundation.settings import load_settings
+
+    home = _wanted(options)
+    created: list[Path] = []
+    _make_folder(home, created)
+    _write_new(home / ".gitignore", "*\n", created)
+    _write_settings(home, created)
+    with TwinRaven(load_settings(home)) as raven:
+        embedded = raven.database.dialect == "sqlite"
+        migrated = raven.database.migrate() if embedded and raven.pending_migrations() else []
+    if options.output == "json":
+        show_json({"home": str(home), "created": [str(path) for path in created], "migrations": migrated})
+        return
+    for path in created:
+        print(f"created {path}")
+    print(f"{'the home is' if created else 'there was a home already:'} {home}")
+    if not embedded:
+        print("its data is in Postgres: run `twinraven db upgrade` once, as the owner of the schema")
+
+
+def _wanted(options: Namespace) -> Path:
+    from twinraven.cli.home import stated_home
+    from twinraven.foundation.settings import HOME_NAME
+
+    path: str | None = options.path
+    if path is not None and options.home is not None:
+        raise InvalidInput("give PATH or --home, not both", field="path")
+    stated = stated_home(options)
+    if path is None and stated is not None:
+        return stated.path
+    return Path(path or ".").expanduser().absolute() / HOME_NAME
+
+
+def _make_folder(home: Path, created: list[Path]) -> None:
+    if home.is_dir():
+        return
+    try:
+        home.parent.mkdir(parents=True, exist_ok=True)
+        home.mkdir(mode=0o700)
+    except OSError as error:
+        raise InvalidInput(f"cannot create {home}: {error.strerror}", field="path") from error
+    created.append(home)
+
+
+def _write_settings(home: Path, created: list[Path]) -> None:
+    from twinraven.foundation.settings import FILE_NAME, describe_settings
+
+    if not (home / FILE_NAME).exists():
+        _write_new(home.parent / FILE_NAME, settings_template(describe_settings()), created)
+
+
+def _write_new(path: Path, text: str, created: list[Path]) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise InvalidInput(f"cannot create {path}: {error.strerror}", field="path") from error
+    created.append(path)
+
+
+def settings_template(described: list[SettingDescription]) -> str:
+    """A settings file in which every default stands, switched off."""
+    lines: list[str] = [_HEADER]
+    section = ""
+    for setting in described:
+        name, _, key = setting.key.partition(".")
+        if name != section:
+            section = name
+            lines.append(f"\n# {section}:\n")
+        lines.append(f"#   # {setting.description} ({setting.type})\n#   {key}: {_yaml_value(setting)}\n")
+    return "".join(lines)
+
+
+def _yaml_value(setting: SettingDescription) -> str:
+    if setting.default == "none":
+        return "[]" if setting.type.startswith("list") else "null"
+    return f'"{setting.default}"' if setting.type.startswith("text") else setting.default

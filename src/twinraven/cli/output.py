@@ -1,0 +1,267 @@
+"""What commands print: tables for people, one JSON document or CSV for programs.
+
+People get aligned columns that fit their terminal, colours only on a terminal and not with NO_COLOR, and progress on
+stderr only where somebody watches. Data can hold anything, also escape sequences that would take the terminal over: in
+tables whatever is not printable is shown escaped. In pipes nothing is cut.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TextIO
+
+_COLOURS = {"red": "31", "green": "32", "yellow": "33", "bold": "1"}
+_TINTS = {
+    "success": "green",
+    "failure": "red",
+    "partial": "yellow",
+    "ok": "green",
+    "broken": "red",
+    "warning": "yellow",
+}
+_GAP = "  "
+_NARROWEST = 8
+
+
+def cell_text(value: Any) -> str:
+    """A value as one cell of a table."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (dict, list, tuple)):
+        return encode_json(value, indent=False).decode()
+    return str(value)
+
+
+class Column(NamedTuple):
+    """One column of a table: which field of a row, under which heading."""
+
+    key: str
+    heading: str
+    right: bool = False
+    shrinks: bool = False
+    """Whether it may be cut where the terminal is too narrow."""
+    tinted: bool = False
+    text: Callable[[Any], str] = cell_text
+
+
+def show_rows(form: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, empty: str = "") -> None:
+    """Print a listing; `empty` is what people read when there is nothing to list."""
+    if form == "json":
+        show_json([dict(row) for row in rows])
+    elif form == "csv":
+        show_csv(rows, [column.key for column in columns])
+    elif rows:
+        width = terminal_width(sys.stdout)
+        print_lines(render_table(rows, columns, width=width, coloured=has_colours(sys.stdout)))
+    else:
+        print(empty, file=sys.stderr)
+
+
+def show_fields(form: str, fields: Mapping[str, Any], *, tinted: bool = False) -> None:
+    """Print one thing, a field a line."""
+    if form == "json":
+        show_json(dict(fields))
+        return
+    label_width = max(map(text_width, fields), default=0)
+    coloured = tinted and has_colours(sys.stdout)
+    texts = {name: clean(cell_text(value)) for name, value in fields.items()}
+    print_lines(
+        f"{pad(name, label_width)}{_GAP}{_tint(text, text) if coloured else text}" for name, text in texts.items()
+    )
+
+
+def show_json(value: Any) -> None:
+    """Print one JSON document, for people indented."""
+    write_bytes(encode_json(value, indent=sys.stdout.isatty()) + b"\n")
+
+
+def show_csv(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> None:
+    """Print rows as CSV; what is not a scalar becomes JSON inside its cell. The header is that of the first row."""
+    import csv
+
+    listed = list(rows)
+    header = list(listed[0]) if listed else list(names)
+    writer = csv.writer(_Utf8Output(), lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([_csv_cell(row.get(name)) for name in header] for row in listed)
+
+
+def encode_json(value: Any, *, indent: bool) -> bytes:
+    """JSON in UTF-8, also for integers that need more than 64 bits."""
+    import orjson
+
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2 if indent else 0)
+    except (TypeError, ValueError):
+        import json
+
+        separators = None if indent else (",", ":")
+        return json.dumps(value, default=str, indent=2 if indent else None, separators=separators).encode()
+
+
+def write_bytes(body: bytes) -> None:
+    """Write to stdout as it is, behind everything printed so far."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(body)
+    sys.stdout.buffer.flush()
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print text; a character the terminal's encoding lacks is replaced, not an error."""
+    encoding = sys.stdout.encoding or "utf-8"
+    write_bytes("".join(f"{line}\n" for line in lines).encode(encoding, "replace"))
+
+
+def render_table(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, width: int | None = None, coloured: bool = False
+) -> list[str]:
+    """A heading and a line for each row, in aligned columns."""
+    cells = [[clean(column.text(row.get(column.key))) for column in columns] for row in rows]
+    widths = [
+        max(text_width(column.heading), *(text_width(line[place]) for line in cells), 0)
+        for place, column in enumerate(columns)
+    ]
+    if width is not None:
+        _narrow(widths, columns, width)
+    heading = _line([column.heading for column in columns], columns, widths)
+    lines = [_colour(heading, "bold") if coloured else heading]
+    lines.extend(_line(line, columns, widths, coloured=coloured) for line in cells)
+    return lines
+
+
+def _narrow(widths: list[int], columns: Sequence[Column], width: int) -> None:
+    """Take from the widest columns that may be cut until the line fits, or nothing more can be taken."""
+    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
+    while excess > 0:
+        places = [place for place, column in enumerate(columns) if column.shrinks and widths[place] > _NARROWEST]
+        if not places:
+            return
+        widest = max(places, key=lambda place: widths[place])
+        widths[widest] -= 1
+        excess -= 1
+
+
+def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int], *, coloured: bool = False) -> str:
+    parts: list[str] = []
+    for text, column, width in zip(cells, columns, widths, strict=True):
+        padded = pad(clip(text, width), width, right=column.right)
+        parts.append(_tint(padded, text) if coloured and column.tinted else padded)
+    return _GAP.join(parts).rstrip()
+
+
+def clean(text: str) -> str:
+    """Text that cannot move the cursor: what is not printable is shown escaped."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+def text_width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_sign_width, text))
+
+
+def _sign_width(sign: str) -> int:
+    import unicodedata
+
+    if unicodedata.category(sign) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(sign) in ("W", "F") else 1
+
+
+def clip(text: str, width: int) -> str:
+    """As much of a text as fits, with a mark where it was cut."""
+    if text_width(text) <= width:
+        return text
+    kept: list[str] = []
+    left = width - 1
+    for sign in text:
+        left -= _sign_width(sign)
+        if left < 0:
+            break
+        kept.append(sign)
+    return "".join(kept) + "…"
+
+
+def pad(text: str, width: int, *, right: bool = False) -> str:
+    """A text filled up with spaces to a width, also where its characters are wide."""
+    fill = " " * (width - text_width(text))
+    return fill + text if right else text + fill
+
+
+def paint(text: str, colour: str, stream: TextIO) -> str:
+    """Coloured where the stream shows colours."""
+    return _colour(text, colour) if has_colours(stream) else text
+
+
+def has_colours(stream: TextIO) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def terminal_width(stream: TextIO) -> int | None:
+    """How wide the terminal is; None where the stream is none and nothing should be cut."""
+    if not stream.isatty():
+        return None
+    try:
+        return int(os.environ.get("COLUMNS") or os.get_terminal_size(stream.fileno()).columns) or None
+    except (OSError, ValueError):
+        return None
+
+
+def _tint(text: str, word: str) -> str:
+    colour = _TINTS.get(word)
+    return text if colour is None else _colour(text, colour)
+
+
+def _colour(text: str, colour: str) -> str:
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
+
+
+def _csv_cell(value: Any) -> Any:
+    return encode_json(value, indent=False).decode() if isinstance(value, (dict, list, tuple, bool)) else value
+
+
+class _Utf8Output:
+    """What the csv module writes to: stdout, in UTF-8 whatever the locale says."""
+
+    def write(self, text: str) -> int:
+        sys.stdout.flush()
+        return sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+
+
+class Progress:
+    """One line on stderr that is written again and again; silent where nobody watches."""
+
+    def __init__(self, unit: str, *, stream: TextIO | None = None, every_s: float = 0.1) -> None:
+        self._unit = unit
+        self._stream = sys.stderr if stream is None else stream
+        self._is_shown = self._stream.isatty()
+        self._every_s = every_s
+        self._started = self._shown_at = time.monotonic()
+        self._width = 0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._width:
+            self._write("")
+
+    def __call__(self, done: int) -> None:
+        """Say how far it is."""
+        now = time.monotonic()
+        if self._is_shown and now - self._shown_at >= self._every_s:
+            self._shown_at = now
+            self._write(f"{done:,} {self._unit}, {done / (now - self._started):,.0f} a second")
+
+    def _write(self, text: str) -> None:
+        self._stream.write(f"\r{text}{' ' * (self._width - len(text))}" if text else f"\r{' ' * self._width}\r")
+        self._stream.flush()
+        self._width = len(text)

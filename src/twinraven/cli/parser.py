@@ -1,0 +1,137 @@
+"""What can be said on the command line: a table of groups, and a parser that reads a group's file when it is chosen.
+
+To add a group, write `cli/<module>.py` with `def register(parser: CommandParser) -> None` and add one line to GROUPS.
+`register` either calls `parser.command(…)` for each of its commands or makes the group itself a command; a command says
+with `runs(…)` what it does and shows an example. A group's file imports what it needs inside the functions that run.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple, NoReturn
+
+from twinraven import __version__
+from twinraven.foundation.errors import InvalidInput
+
+Run = Callable[[argparse.Namespace], int | None]
+"""Carries a command out; nothing and zero mean success."""
+
+
+class Group(NamedTuple):
+    """One word behind `twinraven`, and the file that knows it."""
+
+    name: str
+    summary: str
+    module: str
+
+
+GROUPS = (
+    Group("init", "make a home for TwinRaven in a folder", "init"),
+    Group("call", "call a tool and remember the call", "call"),
+    Group("tools", "what can be called", "tools"),
+    Group("sessions", "what agents did, task by task", "sessions"),
+    Group("events", "what agents did, call by call", "events"),
+    Group("import", "read recorded calls into the log", "imports"),
+    Group("export", "write the log to a file", "exports"),
+    Group("db", "the database and its version", "db"),
+    Group("config", "the settings and where they come from", "config"),
+    Group("doctor", "which home this is and what works", "doctor"),
+)
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that fills itself in on first use, shows an example, and raises our errors."""
+
+    def __init__(self, *, module: str | None = None, **options: Any) -> None:
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **options)
+        self.children: dict[str, CommandParser] = {}
+        self.example = ""
+        self._module = module
+        self._commands: Any = None
+
+    def command(self, name: str, summary: str, *, module: str | None = None) -> CommandParser:
+        """Add a command below this one."""
+        if self._commands is None:
+            # Stating `prog` spares argparse the work of finding it out by formatting a help text.
+            self._commands = self.add_subparsers(title="commands", metavar="COMMAND", required=True, prog=self.prog)
+        description = f"{summary[0].upper()}{summary[1:]}."
+        child: CommandParser = self._commands.add_parser(name, help=summary, description=description, module=module)
+        self.children[name] = child
+        return child
+
+    def runs(self, run: Run, *, example: str) -> None:
+        """Make this a command that can be carried out."""
+        self.set_defaults(run=run)
+        self.show_example(example)
+        everywhere = self.add_argument_group("everywhere")
+        _add_everywhere(everywhere, home=argparse.SUPPRESS, tenant=argparse.SUPPRESS)
+
+    def show_example(self, example: str) -> None:
+        self.example = example
+        self.epilog = "example:\n" + "\n".join(f"  {line}" for line in example.splitlines())
+
+    def takes_output(self, *forms: str) -> None:
+        """Let the caller choose how results are printed; the first form is the usual one."""
+        self.add_argument("--output", choices=forms, default=forms[0], help=f"how to print it (default: {forms[0]})")
+
+    def fill(self) -> None:
+        """Read the file of this group, once."""
+        if self._module is not None:
+            module, self._module = self._module, None
+            import_module(f"twinraven.cli.{module}").register(self)
+
+    def walk(self) -> Iterator[CommandParser]:
+        """This command and all below it, in order."""
+        self.fill()
+        yield self
+        for child in self.children.values():
+            yield from child.walk()
+
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        self.fill()
+        found, rest = super().parse_known_args(args, namespace or argparse.Namespace())
+        if rest and not self.children:
+            # Refused here, not by the top, so that the error can name the command that does not know them.
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
+
+    def error(self, message: str) -> NoReturn:
+        raise InvalidInput(message, field="arguments", fix=f"{self.prog} --help")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, _refusal(str(value), [str(choice) for choice in action.choices]))
+
+
+def _refusal(value: str, choices: list[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(value, choices, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(choices)}"
+    return f"there is no {value!r}; {hint}"
+
+
+def build_parser() -> CommandParser:
+    """The whole command line; the groups' files are not read yet."""
+    parser = CommandParser(
+        prog="twinraven",
+        description="Runs agents' tool calls, remembers each of them, and compiles what repeats into verified tools.",
+    )
+    parser.add_argument("--version", action="version", version=f"twinraven {__version__}", help="print the version")
+    _add_everywhere(parser, home=None, tenant="default")
+    parser.show_example("twinraven init\ntwinraven import calls.jsonl.gz --format calls\ntwinraven sessions list")
+    for group in GROUPS:
+        parser.command(group.name, group.summary, module=group.module)
+    return parser
+
+
+def _add_everywhere(parser: Any, *, home: str | None, tenant: str) -> None:
+    parser.add_argument(
+        "--home", metavar="PATH", default=home, help="the home to use (default: TWINRAVEN_HOME, else found upwards)"
+    )
+    parser.add_argument("--tenant", metavar="NAME", default=tenant, help='whose data (default: "default")')

@@ -1,0 +1,153 @@
+"""`twinraven sessions`: the log seen task by task."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from twinraven.cli.arguments import count
+from twinraven.cli.output import Column, show_fields, show_json, show_rows
+from twinraven.cli.parser import CommandParser
+from twinraven.cli.times import short_span, short_time
+
+if TYPE_CHECKING:
+    from twinraven.muninn import MuninnEvent, Session
+
+_OUTCOMES = ("success", "failure", "partial")
+
+_SUMMARY = (
+    Column("session_id", "SESSION", shrinks=True),
+    Column("event_count", "EVENTS", right=True),
+    Column("started_at", "STARTED", text=short_time),
+    Column("ended_at", "ENDED", text=short_time),
+    Column("outcome", "OUTCOME", tinted=True),
+)
+_TIMELINE = (
+    Column("number", "#", right=True),
+    Column("after", "AFTER", right=True),
+    Column("tool", "TOOL"),
+    Column("took", "TOOK", right=True),
+    Column("went", "WENT", tinted=True),
+    Column("input_params", "PARAMS", shrinks=True),
+    Column("output_summary", "OUTPUT", shrinks=True),
+)
+
+
+def register(parser: CommandParser) -> None:
+    parser.show_example("twinraven sessions list --outcome failure")
+    _register_list(parser.command("list", "sessions with their size, time and outcome"))
+    _register_show(parser.command("show", "the calls of one session, in order"))
+    _register_verdict(parser.command("verdict", "say afterwards how a session's task went"))
+
+
+def _register_list(parser: CommandParser) -> None:
+    parser.add_argument("--limit", type=count, default=50, metavar="N", help="at most so many (default: 50)")
+    parser.add_argument("--after", metavar="ID", help="go on behind this session id")
+    parser.add_argument("--outcome", choices=_OUTCOMES, help="only sessions that went so")
+    parser.takes_output("table", "json", "csv")
+    parser.runs(list_sessions, example="twinraven sessions list --limit 20 --output json")
+
+
+def _register_show(parser: CommandParser) -> None:
+    parser.add_argument("session_id", metavar="ID", help="the session's id")
+    parser.takes_output("table", "json", "csv")
+    parser.runs(show_session, example="twinraven sessions show ticket-17")
+
+
+def _register_verdict(parser: CommandParser) -> None:
+    parser.add_argument("session_id", metavar="ID", help="the session's id")
+    parser.add_argument("outcome", choices=_OUTCOMES, help="how its task went")
+    parser.add_argument("--by", metavar="NAME", help="who says so (default: your user name)")
+    parser.takes_output("table", "json")
+    parser.runs(state_verdict, example="twinraven sessions verdict ticket-17 success")
+
+
+def list_sessions(options: Namespace) -> None:
+    from twinraven.cli.home import ask
+    from twinraven.muninn import Outcome
+
+    outcome = None if options.outcome is None else Outcome(options.outcome)
+    found = ask(
+        options,
+        lambda store: store.sessions(options.tenant, limit=options.limit, after=options.after, outcome=outcome),
+    )
+    show_rows(options.output, [session.as_json() for session in found], _SUMMARY, empty="no sessions")
+    if options.output == "table" and len(found) == options.limit:
+        _hint(f"there may be more: --after {found[-1].session_id}")
+
+
+def show_session(options: Namespace) -> None:
+    from twinraven.cli.home import ask
+
+    session = ask(options, lambda store: store.session(options.tenant, options.session_id))
+    events = [event.as_json() for event in session.events]
+    if options.output == "json":
+        show_json(events)
+    elif options.output == "csv":
+        show_rows("csv", events, ())
+    else:
+        _show_timeline(session)
+
+
+def state_verdict(options: Namespace) -> None:
+    import asyncio
+
+    from twinraven.cli.home import opened
+    from twinraven.muninn import Outcome
+
+    with opened(options) as raven:
+        stated_by: str = options.by or _user_name()
+        verdict = Outcome(options.outcome)
+        asyncio.run(raven.events.state_verdict(options.tenant, options.session_id, verdict, stated_by=stated_by))
+    show_fields(
+        options.output,
+        {"session_id": options.session_id, "outcome": options.outcome, "stated_by": stated_by},
+        tinted=True,
+    )
+
+
+def _user_name() -> str:
+    import os
+    from getpass import getuser
+
+    try:
+        return getuser()
+    except (KeyError, OSError):  # a container's user need not have a name
+        return f"user {os.getuid()}"
+
+
+def _show_timeline(session: Session) -> None:
+    known = all(event.time_known for event in session.events)
+    span = session.ended_at - session.started_at
+    summary = {
+        "session": session.session_id,
+        "outcome": session.outcome.value,
+        "events": session.event_count,
+        "started": short_time(session.started_at) if known else "not known",
+        "lasted": short_span(span.total_seconds()) if known else "not known",
+    }
+    show_fields("table", summary, tinted=True)
+    print(flush=True)
+    rows = [_step(number, event, session.started_at) for number, event in enumerate(session.events, start=1)]
+    show_rows("table", rows, _TIMELINE)
+
+
+def _step(number: int, event: MuninnEvent, start: datetime) -> dict[str, Any]:
+    after = (event.timestamp - start).total_seconds()
+    return {
+        "number": number,
+        "after": short_span(after) if event.time_known else None,
+        "tool": event.tool_id if event.parent_event_id is None else f"↳ {event.tool_id}",
+        "took": short_span(event.latency_ms / 1000) if event.time_known else None,
+        "went": event.error_code or "raised" if event.raised else "ok",
+        "input_params": event.input_params,
+        "output_summary": event.output_summary,
+    }
+
+
+def _hint(text: str) -> None:
+    import sys
+
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr)
