@@ -12,9 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import orjson
-
-from twinraven.foundation.canonical import content_hash
+from twinraven.foundation.canonical import canonical_json, content_hash, parse_json, to_json_value
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import CallInProgress, IdempotencyConflict
 from twinraven.foundation.ids import new_id
@@ -96,11 +94,11 @@ class Claims:
             )
         if row["state"] == "running":
             raise CallInProgress(f"a call under key {key!r} is still running; ask again later", idempotency_key=key)
-        return EarlierAnswer(row["state"], orjson.loads(row["response"] or "{}"))
+        return EarlierAnswer(row["state"], parse_json(row["response"] or "{}", field="response"))
 
     async def settle(self, claim: Claim, state: Settled, response: dict[str, Any]) -> None:
         """Keep the answer for everybody who asks with this key."""
-        text = orjson.dumps(response).decode()
+        text = _members(response)
         await self._database.write(
             claim.tenant_id,
             lambda tx: tx.execute(
@@ -133,11 +131,17 @@ class Claims:
             "UPDATE idempotency_claims SET state = 'unknown', settled_at = :now, response = :response "
             "WHERE tenant_id = :tenant AND idempotency_key = :key AND state = 'running' AND claimed_at < :before",
             now=self._micros(),
-            response=orjson.dumps({"error": _LOST}).decode(),
+            response=_members({"error": _LOST}),
             tenant=tenant_id,
             key=key,
             before=before,
         )
+
+
+def _members(response: dict[str, Any]) -> str:
+    """An object as JSON, each member by itself: an output may be nested as deep as JSON may, and here is one more."""
+    members = (f'"{name}":{canonical_json(to_json_value(value)).decode()}' for name, value in response.items())
+    return "{" + ",".join(members) + "}"
 
 
 _LOST: dict[str, Any] = {

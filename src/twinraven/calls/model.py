@@ -11,10 +11,11 @@ from datetime import datetime
 from typing import Any, Literal, cast
 from uuid import UUID
 
-from twinraven.catalog import Effect
+from twinraven.catalog import Effect, Sensitivity
 from twinraven.foundation.clock import iso, parse_iso, utc_now
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_id
+from twinraven.muninn import MAX_TENANT, check_name, check_tags, check_turn
 from twinraven.storage import DEFAULT_TENANT
 
 SideEffect = Literal["read", "write", "read_write"]
@@ -51,19 +52,32 @@ class SkillInvocationRequest:
     created_at: datetime = field(default_factory=utc_now)
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
 
+    def __post_init__(self) -> None:
+        check_name(self.tenant_id, field="tenant_id", limit=MAX_TENANT)
+        check_name(self.tool_name, field="tool_name")
+        check_name(self.id, field="id")
+        if self.correlation_id is not None:
+            check_name(self.correlation_id, field="correlation_id")
+        if self.task_id is not None:
+            check_name(self.task_id, field="task_id")
+
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> SkillInvocationRequest:
         """Read an envelope; what is missing or of the wrong kind is named, what is unknown is kept."""
-        known = {name: body[name] for name in cls.__slots__ if name in body and name != "extra"}
+        known = {name: value for name, value in body.items() if name in _ENVELOPE and value is not None}
+        unknown = {name: value for name, value in body.items() if name not in _ENVELOPE}
         for name in ("tenant_id", "tool_name"):
-            if not isinstance(known.get(name), str) or not known[name]:
-                raise InvalidInput(f"{name} must be a non-empty string", field=name)
-        if not isinstance(known.get("payload", {}), dict):
-            raise InvalidInput("payload must be an object", field="payload")
-        known.setdefault("payload", {})
-        if isinstance(known.get("created_at"), str):
+            if name not in known:
+                raise InvalidInput(f"{name} is missing", field=name)
+        for name, value in known.items():
+            if not isinstance(value, dict if name == "payload" else str):
+                raise InvalidInput(f"{name} must be {'an object' if name == 'payload' else 'a string'}", field=name)
+        for name, words in _WORDS.items():
+            if name in known and known[name] not in words:
+                raise InvalidInput(f"{name} must be one of {', '.join(words)}, not {known[name]!r}", field=name)
+        if "created_at" in known:
             known["created_at"] = parse_iso(known["created_at"], field="created_at")
-        unknown = {name: value for name, value in body.items() if name not in cls.__slots__}
+        known.setdefault("payload", {})
         return cls(**known, extra=unknown)
 
     def as_json(self) -> dict[str, Any]:
@@ -83,6 +97,10 @@ class SkillInvocationRequest:
             "created_at": iso(self.created_at),
             "payload": self.payload,
         }
+
+
+_ENVELOPE = frozenset(SkillInvocationRequest.__slots__) - {"extra"}
+_WORDS = {"side_effect": tuple(_SIDE_EFFECTS.values()), "sensitivity": tuple(Sensitivity)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +134,8 @@ class SkillInvocationResponse:
     replayed: bool = False
     confidence_score: float = 1.0
     risk_tags: tuple[str, ...] = ()
+    side_effect: SideEffect | None = None
+    sensitivity: str | None = None
     id: str = field(default_factory=new_id)
 
     @property
@@ -129,6 +149,8 @@ class SkillInvocationResponse:
             "status": self.status,
             "confidence_score": self.confidence_score,
             "risk_tags": list(self.risk_tags),
+            "side_effect": self.side_effect,
+            "sensitivity": self.sensitivity,
             "payload": self.payload,
             "error": self.error,
             "audit": self.audit.as_json(),
@@ -149,6 +171,13 @@ class CallContext:
     durable: bool = True
     """Whether the caller waits until the event is on disk."""
     caller: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.session_id, field="session_id")
+        if self.tags:
+            check_tags(self.tags)
+        if self.turn is not None:
+            check_turn(self.turn)
 
 
 @dataclass(frozen=True, slots=True)

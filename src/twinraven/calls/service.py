@@ -9,24 +9,22 @@ invite a second effect.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
 from typing import Any, NoReturn
-from uuid import UUID
 
 from twinraven.calls.claims import Claim, Claims, EarlierAnswer, Settled
+from twinraven.calls.invocation import Answer, Contract, Invocation, to_answer
 from twinraven.calls.model import (
-    CallAudit,
     CallContext,
     CallFailed,
     SkillInvocationRequest,
     SkillInvocationResponse,
     side_effect_of,
 )
-from twinraven.calls.ports import CallFrame, Connector, OpenGate, PolicyGate
+from twinraven.calls.ports import Connector, OpenGate, PolicyGate
 from twinraven.catalog import Catalog, ToolEntry
-from twinraven.foundation.canonical import canonical_json, to_json_value
-from twinraven.foundation.clock import from_micros, now_micros
+from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import (
     EffectUnknown,
     InvalidInput,
@@ -38,47 +36,11 @@ from twinraven.foundation.errors import (
     TwinRavenError,
 )
 from twinraven.foundation.ids import new_id, new_uuid
-from twinraven.foundation.json_schema import Schema, compile_schema
-from twinraven.muninn import CACHED, Collector, Outcome, Receipt
+from twinraven.foundation.json_schema import compile_schema
+from twinraven.muninn import CACHED, Collector, Observation, check_name, encode_output
+from twinraven.storage import DEFAULT_TENANT
 
 DEFAULT_TIMEOUT_MS = 30_000
-
-
-@dataclass(slots=True)
-class _Call:
-    """One call on its way through the path."""
-
-    request: SkillInvocationRequest
-    context: CallContext
-    entry: ToolEntry
-    event_id: UUID
-    started: int
-    params: dict[str, Any]
-    claim: Claim | None = None
-
-    @property
-    def frame(self) -> CallFrame:
-        request, context = self.request, self.context
-        return CallFrame(
-            tenant_id=request.tenant_id,
-            session_id=context.session_id,
-            event_id=self.event_id,
-            turn=context.turn,
-            key=request.idempotency_key,
-            correlation_id=request.correlation_id or request.id,
-            task_id=request.task_id,
-            caller=context.caller,
-            durable=context.durable,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Contract:
-    """An entry's compiled schemas."""
-
-    entry: ToolEntry
-    inputs: Schema
-    output: Schema | None
 
 
 class Calls:
@@ -102,7 +64,7 @@ class Calls:
         self._gate = gate or OpenGate()
         self._default_timeout_ms = default_timeout_ms
         self._micros = micros
-        self._contracts: dict[str, _Contract] = {}
+        self._contracts: dict[str, Contract] = {}
 
     def add_connector(self, connector: Connector) -> None:
         """Plug in another way to reach services."""
@@ -114,7 +76,7 @@ class Calls:
         params: dict[str, Any],
         context: CallContext,
         *,
-        tenant_id: str = "default",
+        tenant_id: str = DEFAULT_TENANT,
         idempotency_key: str | None = None,
     ) -> Any:
         """The convenient door: the output, or an exception. A write without a key gets one of its own."""
@@ -134,115 +96,131 @@ class Calls:
     async def invoke(self, request: SkillInvocationRequest, context: CallContext) -> SkillInvocationResponse:
         """The full door: an envelope in, an envelope out; only an unknown tool raises."""
         entry = self._catalog.find(request.tenant_id, request.tool_name)
-        await self._collector.room()
-        call = _Call(request, context, entry, new_uuid(), self._micros(), request.payload)
+        if self._collector.is_full:
+            await self._collector.room()
+        call = Invocation(request, context, entry, new_uuid(), self._micros(), request.payload)
         try:
-            contract = self._contract(entry)
-            call.params = contract.inputs.fill(request.payload)
-            contract.inputs.check(call.params)
-            if entry.writes or request.idempotency_key is not None:
+            return await self._run(call)
+        except asyncio.CancelledError:
+            if not call.is_recorded:
+                await asyncio.shield(self._abandon(call))
+            raise
+
+    async def _run(self, call: Invocation) -> SkillInvocationResponse:
+        try:
+            contract = self._contract(call.entry)
+            call.admit(contract)
+            if call.entry.writes or call.request.idempotency_key is not None:
                 earlier = await self._enter_guarded(call)
                 if earlier is not None:
                     return await self._replay(call, earlier)
-            output = await self._reach(call, contract)
+            answer = await self._reach(call, contract)
         except TwinRavenError as error:
             return await self._failed(call, error)
-        return await self._succeeded(call, output)
+        return await self._succeeded(call, answer)
 
-    async def _enter_guarded(self, call: _Call) -> EarlierAnswer | None:
+    async def _enter_guarded(self, call: Invocation) -> EarlierAnswer | None:
         """Policy and the key, for everything that is not a plain read."""
         request, entry = call.request, call.entry
-        declared = request.side_effect
-        if declared == "read" and entry.writes:
-            raise InvalidInput(
-                f"the request calls {entry.tool_id!r} a read, but it is {side_effect_of(entry.effect)}",
-                field="side_effect",
-            )
+        actual = side_effect_of(entry.effect)
+        if request.side_effect == "read" and entry.writes:
+            raise InvalidInput(f"the request calls {entry.tool_id!r} a read, but it is {actual}", field="side_effect")
         if entry.writes and not request.idempotency_key:
             raise InvalidInput(
                 f"{entry.tool_id!r} can change something, so the request needs an idempotency_key",
                 field="idempotency_key",
             )
-        decision = await self._gate.decide(entry, request, call.context)
+        classified = replace(request, side_effect=actual, sensitivity=entry.sensitivity.value)
+        decision = await self._gate.decide(entry, classified, call.context)
         if decision.verdict != "allow":
             raise PolicyViolation(decision.reason, tool_id=entry.tool_id, rule=decision.rule, verdict=decision.verdict)
         if request.idempotency_key is None:
             return None
-        taken = await self._claims.claim(
-            request.tenant_id,
-            request.idempotency_key,
-            tool_id=entry.tool_id,
-            body=canonical_json(to_json_value(call.params)),
-            timeout_ms=self._timeout(entry),
-        )
+        taken = await self._claim(call, check_name(request.idempotency_key, field="idempotency_key"))
         if isinstance(taken, EarlierAnswer):
             return taken
         call.claim = taken
         return None
 
-    async def _reach(self, call: _Call, contract: _Contract) -> Any:
+    async def _claim(self, call: Invocation, key: str) -> Claim | EarlierAnswer:
+        """Take the key; a caller who goes away meanwhile does not leave it behind taken."""
+        claiming = asyncio.ensure_future(
+            self._claims.claim(
+                call.request.tenant_id,
+                key,
+                tool_id=call.entry.tool_id,
+                body=call.encoded or b"",
+                timeout_ms=self._timeout(call.entry),
+            )
+        )
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._give_back(claiming))
+            raise
+
+    async def _give_back(self, claiming: asyncio.Future[Claim | EarlierAnswer]) -> None:
+        try:
+            taken = await claiming
+        except TwinRavenError:
+            return
+        if isinstance(taken, Claim):
+            await self._claims.release(taken)
+
+    async def _reach(self, call: Invocation, contract: Contract) -> Answer:
         """Invoke the tool in its time and check what it answered."""
         entry = call.entry
         connector = self._connectors.get(entry.connector)
         if connector is None:
             raise ToolUnavailable(f"no connector {entry.connector!r} is set up", tool_id=entry.tool_id)
-        timeout_ms = self._timeout(entry)
+        limit = asyncio.timeout(self._timeout(entry) / 1000)
+        call.is_sent = True
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                output = await connector.invoke(entry, call.params, call=call.frame)
-        except TimeoutError:
-            self._raise_timeout(entry, timeout_ms)
-        except asyncio.CancelledError:
-            await asyncio.shield(self._abandon(call))
-            raise
+            async with limit:
+                returned = await connector.invoke(entry, call.params, call=call.frame)
         except TwinRavenError:
             raise
-        except Exception as error:  # the edge to foreign code: whatever a tool raises is that tool's failure
+        except TimeoutError as error:
+            self._raise_timeout(entry, error, is_ours=limit.expired())
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            raise ToolError("the tool was cancelled from within", tool_id=entry.tool_id) from error
+        except (Exception, SystemExit) as error:  # foreign code: whatever a tool raises is its own failure
             raise ToolError(f"{type(error).__name__}: {error}", tool_id=entry.tool_id) from error
+        answer = to_answer(returned, entry.tool_id)
         if contract.output is not None:
-            self._check_output(contract, output)
-        return output
+            _check_output(contract, answer)
+        return answer
 
-    def _check_output(self, contract: _Contract, output: Any) -> None:
-        try:
-            if contract.output is not None:
-                contract.output.check(to_json_value(output), field="output")
-        except InvalidInput as error:
-            raise InvalidOutput(
-                f"{contract.entry.tool_id!r} answered what its output schema forbids: {error.message}",
-                tool_id=contract.entry.tool_id,
-            ) from error
-
-    def _raise_timeout(self, entry: ToolEntry, timeout_ms: int) -> NoReturn:
+    def _raise_timeout(self, entry: ToolEntry, error: TimeoutError, *, is_ours: bool) -> NoReturn:
+        what = f"did not answer within {self._timeout(entry)} ms" if is_ours else f"ran into a time-out: {error}"
         if entry.writes:
             raise EffectUnknown(
-                f"{entry.tool_id!r} did not answer within {timeout_ms} ms; whether it took effect is unknown",
-                tool_id=entry.tool_id,
-            )
-        raise ToolTimeout(f"{entry.tool_id!r} did not answer within {timeout_ms} ms", tool_id=entry.tool_id)
+                f"{entry.tool_id!r} {what}; whether it took effect is unknown", tool_id=entry.tool_id
+            ) from error
+        raise ToolTimeout(f"{entry.tool_id!r} {what}", tool_id=entry.tool_id) from error
 
-    async def _abandon(self, call: _Call) -> None:
-        """The caller went away in the middle: for a write, nobody knows; say so under the key and in the log."""
-        error = EffectUnknown("the caller was cancelled while the tool ran", tool_id=call.entry.tool_id)
-        await self._failed(call, error if call.entry.writes else ToolTimeout("the caller was cancelled"))
+    async def _abandon(self, call: Invocation) -> None:
+        """The caller went away: for a write that was sent, nobody knows; say so under the key and in the log."""
+        tool_id = call.entry.tool_id
+        if call.is_sent and call.entry.writes:
+            await self._failed(call, EffectUnknown("the caller was cancelled while the tool ran", tool_id=tool_id))
+        else:
+            await self._failed(call, ToolTimeout("the caller was cancelled before an answer came", tool_id=tool_id))
 
-    async def _succeeded(self, call: _Call, output: Any) -> SkillInvocationResponse:
+    async def _succeeded(self, call: Invocation, answer: Answer) -> SkillInvocationResponse:
         finished = self._micros()
-        receipt = self._record(call, finished, output=output)
-        if call.claim is not None:
-            await asyncio.shield(self._claims.settle(call.claim, "success", {"output": to_json_value(output)}))
-        if call.context.durable:
-            await receipt
-        return self._response(call, finished, output=output)
+        seen = call.observation(finished, output=answer.encoded, error_code=None)
+        settled = None if call.claim is None else self._claims.settle(call.claim, "success", {"output": answer.output})
+        await self._conclude(call, seen, settled)
+        return call.response(finished, answer=answer)
 
-    async def _failed(self, call: _Call, error: TwinRavenError) -> SkillInvocationResponse:
+    async def _failed(self, call: Invocation, error: TwinRavenError) -> SkillInvocationResponse:
         finished = self._micros()
-        receipt = self._record(call, finished, error=error)
-        if call.claim is not None:
-            await asyncio.shield(self._settle_failure(call.claim, error))
-        if call.context.durable:
-            await receipt
-        return self._response(call, finished, error=error.as_json())
+        seen = call.observation(finished, output=encode_output({"error": error.message}), error_code=error.code)
+        await self._conclude(call, seen, None if call.claim is None else self._settle_failure(call.claim, error))
+        return call.response(finished, answer=Answer(), error=error.as_json())
 
     async def _settle_failure(self, claim: Claim, error: TwinRavenError) -> None:
         if error.retryable:
@@ -251,70 +229,56 @@ class Calls:
         state: Settled = "unknown" if isinstance(error, EffectUnknown) else "failed"
         await self._claims.settle(claim, state, {"error": error.as_json()})
 
-    async def _replay(self, call: _Call, earlier: EarlierAnswer) -> SkillInvocationResponse:
+    async def _replay(self, call: Invocation, earlier: EarlierAnswer) -> SkillInvocationResponse:
         """Answer from the key's record; the log shows that a call was made and nothing was sent."""
         finished = self._micros()
         output, error = earlier.response.get("output"), earlier.response.get("error")
-        receipt = self._record(call, finished, output=output if error is None else error, tags=(CACHED,))
+        shown = output if error is None else {"error": error["message"]}
+        seen = call.observation(
+            finished,
+            output=None if shown is None else encode_output(shown),
+            error_code=None if error is None else error["code"],
+            tags=(CACHED,),
+        )
+        await self._conclude(call, seen, None)
+        return call.response(finished, answer=Answer(output), error=error, replayed=True)
+
+    async def _conclude(self, call: Invocation, seen: Observation, settled: Coroutine[Any, Any, None] | None) -> None:
+        """Record the call and settle its key; the one must not be left out because the other failed."""
+        call.is_recorded = True
+        try:
+            receipt = self._collector.submit(seen)
+        finally:
+            if settled is not None:
+                await asyncio.shield(settled)
         if call.context.durable:
             await receipt
-        return self._response(call, finished, output=output, error=error, replayed=True)
 
-    def _record(
-        self,
-        call: _Call,
-        finished: int,
-        *,
-        output: Any = None,
-        error: TwinRavenError | None = None,
-        tags: tuple[str, ...] = (),
-    ) -> Receipt:
-        request, context = call.request, call.context
-        observer = self._collector.observe(context.session_id, tenant_id=request.tenant_id, task_id=request.task_id)
-        return observer.record(
-            call.entry.tool_id,
-            call.params,
-            output=output if error is None else {"error": error.message},
-            latency_ms=max(0, finished - call.started) // 1000,
-            outcome=Outcome.PARTIAL if error is None else Outcome.FAILURE,
-            timestamp=call.started,
-            tags=context.tags + tags,
-            turn=context.turn,
-            outside_input=context.outside_input,
-            parent_event_id=context.parent_event_id,
-            event_id=call.event_id,
-            correlation_id=request.correlation_id or request.id,
-            raised=error is not None,
-            error_code=None if error is None else error.code,
-        )
-
-    def _response(
-        self,
-        call: _Call,
-        finished: int,
-        *,
-        output: Any = None,
-        error: dict[str, Any] | None = None,
-        replayed: bool = False,
-    ) -> SkillInvocationResponse:
-        return SkillInvocationResponse(
-            request_id=call.request.id,
-            status="success" if error is None else "failed",
-            output=output,
-            error=error,
-            audit=CallAudit(started_at=from_micros(call.started), finished_at=from_micros(finished)),
-            event_id=call.event_id,
-            replayed=replayed,
-            confidence_score=1.0 if error is None else 0.0,
-        )
-
-    def _contract(self, entry: ToolEntry) -> _Contract:
+    def _contract(self, entry: ToolEntry) -> Contract:
         contract = self._contracts.get(entry.tool_id)
         if contract is None or contract.entry is not entry:
             output = None if entry.output_schema is None else compile_schema(entry.output_schema)
-            contract = _Contract(entry, compile_schema(entry.input_schema), output)
+            contract = Contract(entry, compile_schema(entry.input_schema), output)
             self._contracts[entry.tool_id] = contract
         return contract
 
     def _timeout(self, entry: ToolEntry) -> int:
         return entry.timeout_ms or self._default_timeout_ms
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody cancelled the task around us; a tool may also cancel something of its own."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _check_output(contract: Contract, answer: Answer) -> None:
+    if contract.output is None:
+        return
+    try:
+        contract.output.check(answer.output, field="output")
+    except InvalidInput as error:
+        raise InvalidOutput(
+            f"{contract.entry.tool_id!r} answered what its output schema forbids: {error.message}",
+            tool_id=contract.entry.tool_id,
+        ) from error

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from twinraven.catalog.effects import infer_effect
 from twinraven.catalog.functions import FunctionTool, FunctionTools, tool
-from twinraven.catalog.model import Catalog, Effect, Sensitivity, ToolEntry, ToolSource
+from twinraven.catalog.model import Catalog, Effect, Sensitivity, ToolAnswer, ToolEntry, ToolSource
 
 __all__ = [
     "Catalog",
@@ -15,6 +15,7 @@ __all__ = [
     "FunctionTool",
     "FunctionTools",
     "Sensitivity",
+    "ToolAnswer",
     "ToolEntry",
     "ToolSource",
     "infer_effect",

@@ -5,24 +5,31 @@
         "One order with its items."
 
 Name, description and both schemas come from the function itself; pydantic turns the type hints into JSON Schema, and is
-imported only when somebody first asks for them.
+imported only when somebody first asks for them. Arguments arrive as JSON; a parameter that is hinted as something else
+(a date, an enum, a model) is given what its hint says.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import Any, TypeVar, get_type_hints
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from twinraven.catalog.effects import infer_effect
 from twinraven.catalog.model import Effect, Sensitivity, ToolEntry
-from twinraven.foundation.errors import InvalidDefinition, InvalidSetting
+from twinraven.foundation.canonical import canonical_json, parse_json
+from twinraven.foundation.errors import InvalidDefinition, InvalidInput, InvalidSetting
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__twinraven_tool__"
+_PLAIN: frozenset[Any] = frozenset({str, int, float, bool, type(None), list, dict, object, Any, Union, UnionType})
 
 
 @dataclass(frozen=True)
@@ -40,15 +47,26 @@ class FunctionTool:
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.function)
 
+    def arguments(self, params: dict[str, Any]) -> dict[str, Any]:
+        """JSON arguments as the function's own types."""
+        readers = self._signature.readers
+        if not readers:
+            return params
+        read = {name: _read(readers[name], name, params[name]) for name in readers if name in params}
+        return {**params, **read}
+
+    @cached_property
+    def _signature(self) -> _Signature:
+        return _Signature.of(self)
+
     @cached_property
     def entry(self) -> ToolEntry:
         """The catalogue entry, with schemas from the type hints."""
-        inputs, output = _schemas(self)
         return ToolEntry(
             tool_id=self.tool_id,
             description=self.description,
-            input_schema=inputs,
-            output_schema=output,
+            input_schema=self._signature.input_schema,
+            output_schema=self._signature.output_schema,
             effect=self.effect or infer_effect(self.tool_id),
             effect_origin="declared" if self.effect else "inferred",
             sensitivity=self.sensitivity,
@@ -102,7 +120,7 @@ class FunctionTools:
             )
         if inspect.ismethod(function):
             declared = _bound(declared, function)
-        if declared.tool_id in self._tools and self._tools[declared.tool_id].function is not declared.function:
+        if declared.tool_id in self._tools and self._tools[declared.tool_id].function != declared.function:
             raise InvalidDefinition(f"two tools are named {declared.tool_id!r}; give one another name", field="name")
         self._tools[declared.tool_id] = declared
         return declared
@@ -147,33 +165,79 @@ def _first_paragraph(function: Callable[..., Any]) -> str:
     return " ".join(text.split("\n\n")[0].split())
 
 
-def _schemas(declared: FunctionTool) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    from pydantic import TypeAdapter
-    from pydantic.errors import PydanticSchemaGenerationError
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    """What a function's type hints say: its schemas, and how to read what JSON cannot say directly."""
 
-    function = declared.function
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None
+    readers: dict[str, TypeAdapter[Any]]
+
+    @classmethod
+    def of(cls, declared: FunctionTool) -> _Signature:
+        from pydantic import TypeAdapter
+        from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
+
+        try:
+            hints = get_type_hints(declared.function, include_extras=True)
+            parameters = inspect.signature(declared.function).parameters
+            adapters: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(hints.get(name, Any)) for name in parameters}
+            returned = hints.get("return", Any)
+            return cls(
+                input_schema=_input_schema(declared, parameters, adapters),
+                output_schema=None if returned is Any else TypeAdapter(returned).json_schema(mode="serialization"),
+                readers={name: adapters[name] for name in parameters if not _is_plain(hints.get(name, Any))},
+            )
+        except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, NameError) as error:
+            raise InvalidDefinition(f"tool {declared.tool_id!r}: {error}", tool_id=declared.tool_id) from error
+
+
+def _input_schema(
+    declared: FunctionTool, parameters: Mapping[str, inspect.Parameter], adapters: dict[str, TypeAdapter[Any]]
+) -> dict[str, Any]:
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for name, parameter in parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise InvalidDefinition(
+                f"tool {declared.tool_id!r}: {name!r} cannot be passed by name; tools take named arguments"
+            )
+        properties[name] = adapters[name].json_schema()
+        if parameter.default is parameter.empty:
+            required.append(name)
+        else:
+            properties[name].update(_default(parameter.default))
+    schema = _hoist({"type": "object", "properties": properties, "required": required})
+    schema["additionalProperties"] = False
+    return schema
+
+
+def _default(value: Any) -> dict[str, Any]:
+    """A default as JSON; one that JSON cannot say stays the function's own affair."""
     try:
-        hints = get_type_hints(function, include_extras=True)
-        properties: dict[str, Any] = {}
-        required: list[str] = []
-        for name, parameter in inspect.signature(function).parameters.items():
-            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-                raise InvalidDefinition(
-                    f"tool {declared.tool_id!r}: {name!r} cannot be passed by name; tools take named arguments"
-                )
-            schema = TypeAdapter(hints.get(name, Any)).json_schema()
-            if parameter.default is parameter.empty:
-                required.append(name)
-            else:
-                schema = {**schema, "default": parameter.default}
-            properties[name] = schema
-        inputs = _hoist({"type": "object", "properties": properties, "required": required})
-        inputs["additionalProperties"] = False
-        returned = hints.get("return", Any)
-        output = None if returned is Any else TypeAdapter(returned).json_schema(mode="serialization")
-    except PydanticSchemaGenerationError as error:
-        raise InvalidDefinition(f"tool {declared.tool_id!r}: {error}", tool_id=declared.tool_id) from error
-    return inputs, output
+        return {"default": parse_json(canonical_json(value))}
+    except InvalidInput:
+        return {}
+
+
+def _is_plain(hint: Any) -> bool:
+    """Whether a JSON value is already what the hint asks for."""
+    origin = get_origin(hint)
+    if origin is None:
+        return isinstance(hint, Hashable) and hint in _PLAIN
+    if origin is Literal:
+        return all(type(choice) in _PLAIN for choice in get_args(hint))
+    return origin in _PLAIN and all(_is_plain(part) for part in get_args(hint))
+
+
+def _read(reader: TypeAdapter[Any], name: str, value: Any) -> Any:
+    from pydantic import ValidationError
+
+    try:
+        return reader.validate_python(value)
+    except ValidationError as error:
+        reasons = "; ".join(detail["msg"] for detail in error.errors(include_url=False, include_input=False))
+        raise InvalidInput(f"params.{name}: {reasons}", field=f"params.{name}") from None
 
 
 def _hoist(schema: dict[str, Any]) -> dict[str, Any]:

@@ -77,6 +77,19 @@ class ToolEntry:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """What a tool may return instead of a bare output, when it knows what the call cost or how sure it is."""
+
+    output: Any
+    tokens: int = 0
+    currency: str | None = None
+    amount: str | None = None
+    """Money as a decimal in text; a float would not keep it."""
+    confidence_score: float = 1.0
+    risk_tags: tuple[str, ...] = ()
+
+
 class ToolSource(Protocol):
     """Somewhere entries come from: Python modules, upstream servers, the registry of learned tools."""
 

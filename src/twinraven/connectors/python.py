@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from twinraven.catalog import FunctionTool, FunctionTools, ToolEntry
 from twinraven.foundation.errors import ToolUnavailable
+from twinraven.storage import forget_after_fork
 
 
 class PythonConnector:
@@ -25,6 +25,7 @@ class PythonConnector:
         self._tools = tools
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
+        forget_after_fork(self)
 
     async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: object) -> Any:
         """Run the function with these arguments; what it raises is the caller's to judge."""
@@ -32,18 +33,31 @@ class PythonConnector:
         declared = self._tools.function(entry.tool_id)
         if declared is None:
             raise ToolUnavailable(f"tool {entry.tool_id!r} is not loaded in this process", tool_id=entry.tool_id)
+        arguments = declared.arguments(params)
         if declared.is_async:
-            return await declared.function(**params)
-        return await self._on_thread(declared, params)
+            return await declared.function(**arguments)
+        return await self._on_thread(declared, arguments)
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _on_thread(self, declared: FunctionTool, params: dict[str, Any]) -> Any:
+    def after_fork(self) -> None:
+        """A child has none of the pool's threads."""
+        self._pool = None
+
+    async def _on_thread(self, declared: FunctionTool, arguments: dict[str, Any]) -> Any:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="twinraven-tool")
-        run: Callable[..., Any] = contextvars.copy_context().run
+        context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(
-            self._pool, lambda: run(lambda: declared.function(**params))
+            self._pool, lambda: context.run(_run, declared, arguments)
         )
+
+
+def _run(declared: FunctionTool, arguments: dict[str, Any]) -> Any:
+    try:
+        return declared.function(**arguments)
+    except StopIteration as error:
+        # A future cannot carry this one: whoever awaits it would wait for ever.
+        raise RuntimeError("the function raised StopIteration") from error

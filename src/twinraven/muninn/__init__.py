@@ -10,15 +10,17 @@ from twinraven.muninn.calls_format import parse_call
 from twinraven.muninn.collector import (
     Collector,
     SessionObserver,
+    check_tags,
     clean_text,
     current_observer,
     encode_output,
     encode_params,
+    has_odd_float,
     recordable_output,
     recordable_params,
 )
 from twinraven.muninn.exchange import Importer, ImportReport, LineError, export_json, open_lines
-from twinraven.muninn.model import MuninnEvent, Outcome, Session
+from twinraven.muninn.model import MAX_TENANT, MuninnEvent, Outcome, Session, check_name, check_turn
 from twinraven.muninn.observed import observed
 from twinraven.muninn.receipt import Receipt
 from twinraven.muninn.row import EncodingRules, Observation, Redact
@@ -29,6 +31,7 @@ from twinraven.muninn.tagging import CACHED, FALLBACK, RETRY
 __all__ = [
     "CACHED",
     "FALLBACK",
+    "MAX_TENANT",
     "RETRY",
     "Collector",
     "EncodingRules",
@@ -47,11 +50,15 @@ __all__ = [
     "SqlEventStore",
     "ToolUse",
     "Transition",
+    "check_name",
+    "check_tags",
+    "check_turn",
     "clean_text",
     "current_observer",
     "encode_output",
     "encode_params",
     "export_json",
+    "has_odd_float",
     "observed",
     "open_lines",
     "parse_call",

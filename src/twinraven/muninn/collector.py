@@ -73,6 +73,11 @@ class Collector:
         if self._writer.is_full:
             await self._writer.room()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether recording should wait for room."""
+        return self._writer.is_full
+
     def now(self) -> int:
         return self._micros()
 
@@ -146,7 +151,7 @@ class SessionObserver:
                 collector.now() - latency * 1000 if timestamp is None else _micros(timestamp),
                 latency,
                 outcome if type(outcome) is Outcome else _checked_outcome(outcome),
-                _checked_tags(tags) if tags else (),
+                check_tags(tags) if tags else (),
                 None if parent_event_id is None else _checked_id(parent_event_id, "parent_event_id"),
                 raised,
                 None if error_code is None else clean_text(error_code),
@@ -270,7 +275,8 @@ def _checked_outcome(outcome: str) -> str:
     return str(outcome)
 
 
-def _checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
+def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Tags as they are kept: each once, in order."""
     if isinstance(tags, str):
         raise InvalidInput("tags must be a list of strings, not one string", field="tags")
     return tuple(dict.fromkeys(check_name(tag, field="tags") for tag in tags))
