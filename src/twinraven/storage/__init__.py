@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from twinraven.foundation.errors import InvalidSetting
+from twinraven.storage.arrivals import settled_arrival
 from twinraven.storage.database import (
     DEFAULT_TENANT,
     Connection,
@@ -32,6 +33,7 @@ __all__ = [
     "chunks",
     "forget_after_fork",
     "open_database",
+    "settled_arrival",
 ]
 
 

@@ -1,0 +1,41 @@
+"""Audit: evidence of who did what and why, in a chain that nobody can quietly change.
+
+One hash chain per tenant holds effects, lifecycle changes, human actions and policy decisions, each appended in the
+transaction that makes it true. The head is signed with a key outside the database and can be anchored outside the
+machine. Personal details can be erased without breaking the chain.
+"""
+
+from __future__ import annotations
+
+from twinraven.audit.key_files import KeyGeneration, KeyRing
+from twinraven.audit.model import (
+    ActorType,
+    Anchor,
+    AuditEntry,
+    AuditFilter,
+    AuditRecord,
+    Fault,
+    Head,
+    VerifyReport,
+)
+from twinraven.audit.service import AuditLog
+from twinraven.audit.signing import Signer
+from twinraven.audit.sql import SqlAuditStore
+from twinraven.audit.store import AuditStore
+
+__all__ = [
+    "ActorType",
+    "Anchor",
+    "AuditEntry",
+    "AuditFilter",
+    "AuditLog",
+    "AuditRecord",
+    "AuditStore",
+    "Fault",
+    "Head",
+    "KeyGeneration",
+    "KeyRing",
+    "Signer",
+    "SqlAuditStore",
+    "VerifyReport",
+]

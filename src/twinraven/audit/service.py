@@ -1,0 +1,306 @@
+"""The audit log: appended inside the transaction that makes an entry true, and checked from outside.
+
+`append` takes the caller's transaction, so an effect and its entry are stored together or not at all. It holds the end
+of the tenant's chain until that transaction ends: call it last. Everything is redacted before it is hashed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from twinraven.audit.chain import ChainRow, ChainWalk, hash_body, hash_entry, to_seal
+from twinraven.audit.model import (
+    ActorType,
+    Anchor,
+    AuditEntry,
+    AuditFilter,
+    AuditRecord,
+    Event,
+    Fault,
+    Head,
+    VerifyReport,
+)
+from twinraven.audit.reads import LOG, digest_range
+from twinraven.audit.signing import Signer, read_anchors, write_anchor
+from twinraven.audit.sql import SqlAuditStore
+from twinraven.audit.store import AuditStore
+from twinraven.foundation.canonical import canonical_json, parse_json, to_json_value
+from twinraven.foundation.clock import to_micros
+from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
+from twinraven.foundation.ids import new_id
+from twinraven.storage import Database, Transaction, settled_arrival
+
+T = TypeVar("T")
+Redact = Callable[[str, bytes], bytes]
+"""Replaces what must not be stored in a JSON text, for a tenant."""
+
+SEAL_AT_MOST = 50_000
+_SALT_BYTES = 32
+_LONGEST_NAME = 500
+
+
+def _keep_everything(tenant_id: str, text: bytes) -> bytes:
+    del tenant_id
+    return text
+
+
+class AuditLog:
+    """One hash chain per tenant."""
+
+    def __init__(
+        self,
+        database: Database,
+        signer: Signer,
+        *,
+        redact: Redact = _keep_everything,
+        store: AuditStore | None = None,
+    ) -> None:
+        self._database = database
+        self._signer = signer
+        self._redact = redact
+        self._store = store or SqlAuditStore()
+
+    def append(self, tx: Transaction, entry: AuditEntry) -> AuditRecord:
+        """Add an entry inside the caller's transaction; if this fails, so must that."""
+        fields = self._clean(entry)
+        end = self._store.lock_end(tx, entry.tenant_id)
+        unlinked = fields._replace(sequence=end.sequence + 1, previous_hash=end.entry_hash)
+        row = unlinked._replace(entry_hash=hash_entry(unlinked.hashed_fields))
+        self._store.add(tx, row)
+        self._store.set_head(tx, self._signer.sign(row.tenant_id, row.sequence, row.entry_hash))
+        return _to_record(row, entry)
+
+    async def write(self, entry: AuditEntry) -> AuditRecord:
+        """Add an entry that stands for itself, such as a refusal, in a transaction of its own."""
+        return await self._database.write(entry.tenant_id, lambda tx: self.append(tx, entry))
+
+    async def entries(self, tenant_id: str, where: AuditFilter | None = None) -> list[AuditRecord]:
+        """Entries without their bodies."""
+        chosen = where or AuditFilter()
+        return await self._database.read(tenant_id, lambda tx: self._store.entries(tx, tenant_id, chosen))
+
+    async def entry(self, tenant_id: str, entry_id: str) -> AuditRecord:
+        """One entry with its body."""
+        found = await self._database.read(tenant_id, lambda tx: self._store.entry(tx, tenant_id, entry_id))
+        if found is None:
+            raise NotFound(f"no audit entry {entry_id!r}", entry_id=entry_id)
+        return found
+
+    async def head(self, tenant_id: str) -> Head | None:
+        """The signed head; None as long as nothing was appended."""
+        return await self._database.read(tenant_id, lambda tx: self._store.head(tx, tenant_id))
+
+    async def anchor(self, tenant_id: str, path: Path) -> Anchor:
+        """Write the signed head to a file that should lie where this machine's intruders cannot reach."""
+        head = await self.head(tenant_id)
+        if head is None:
+            raise NotFound(f"tenant {tenant_id!r} has no audit entries yet", tenant_id=tenant_id)
+        fault = self._signer.fault_of(head)
+        if fault is not None:
+            raise Conflict(f"the head cannot be anchored: {fault}; run `twinraven audit verify`")
+        anchor = self._signer.anchor(head)
+        await _off_the_loop(lambda: write_anchor(path, anchor))
+        return anchor
+
+    async def verify(self, tenant_id: str, *, anchor: Path | None = None, reads: bool = True) -> VerifyReport:
+        """Follow the whole chain and say where it first departs from what was appended."""
+        anchors = () if anchor is None else await _off_the_loop(lambda: read_anchors(anchor, tenant_id))
+        return await self._database.read(tenant_id, lambda tx: self._verify(tx, tenant_id, anchors, reads=reads))
+
+    async def erase(
+        self,
+        tenant_id: str,
+        entry_ids: Collection[str],
+        *,
+        reason: str,
+        actor_type: ActorType = "human",
+        actor_id: str | None = None,
+        correlation_id: str | None = None,
+    ) -> AuditRecord:
+        """Remove bodies and salts for good; the entries, and this one about it, stay."""
+        if not reason.strip():
+            raise InvalidInput("reason must say why the bodies are erased", field="reason")
+        wanted = sorted(set(entry_ids))
+
+        def work(tx: Transaction) -> AuditRecord:
+            missing = set(wanted) - self._store.with_bodies(tx, tenant_id, wanted)
+            if missing or not wanted:
+                raise NotFound("some of these entries have no body to erase", entry_ids=sorted(missing))
+            entry = AuditEntry(
+                tenant_id,
+                Event.BODIES_ERASED,
+                "audit_log",
+                wanted[0] if len(wanted) == 1 else tenant_id,
+                actor_type,
+                actor_id,
+                data={"entry_ids": wanted},
+                message=reason,
+                correlation_id=correlation_id or new_id(),
+            )
+            record = self.append(tx, entry)
+            self._store.erase_bodies(tx, tenant_id, wanted)
+            return record
+
+        return await self._database.write(tenant_id, work)
+
+    async def seal_reads(self, tenant_id: str, *, at_most: int = SEAL_AT_MOST) -> AuditRecord | None:
+        """Seal the calls remembered since the last seal; None when there are none. Call until it says None."""
+        settled = await settled_arrival(self._database, tenant_id, LOG)
+        after = await self._database.read(tenant_id, lambda tx: self._sealed_through(tx, tenant_id))
+        digest = await self._database.read(
+            tenant_id, lambda tx: digest_range(tx, tenant_id, after=after, through=settled, limit=at_most)
+        )
+        if digest.count == 0:
+            return None
+
+        def work(tx: Transaction) -> AuditRecord | None:
+            if self._sealed_through(tx, tenant_id) != after:
+                return None
+            entry = AuditEntry(tenant_id, Event.READS_SEALED, "events", tenant_id, data=digest.as_data())
+            return self.append(tx, entry)
+
+        return await self._database.write(tenant_id, work)
+
+    def reseal_reads(
+        self, tx: Transaction, tenant_id: str, removed: Collection[int], *, reason: str
+    ) -> list[AuditRecord]:
+        """Say, inside the transaction that will remove them, that these arrivals leave the sealed ranges."""
+        arrivals = frozenset(removed)
+        walk = self._walk(tx, tenant_id, ())
+        records: list[AuditRecord] = []
+        for seal in walk.seals.values():
+            leaving = sum(1 for arrival in arrivals if seal.after < arrival <= seal.through)
+            if not leaving:
+                continue
+            now = digest_range(tx, tenant_id, after=seal.after, through=seal.through)
+            if (now.count, now.hash) != (seal.count, seal.hash):
+                raise Conflict(f"the calls sealed by entry {seal.sequence} are not what they were; nothing was removed")
+            rest = digest_range(tx, tenant_id, after=seal.after, through=seal.through, without=arrivals)
+            data = rest.as_data() | {"removed": now.count - rest.count, "seal": seal.sequence}
+            records.append(
+                self.append(
+                    tx,
+                    AuditEntry(tenant_id, Event.READS_RESEALED, "events", tenant_id, data=data, message=reason),
+                )
+            )
+        return records
+
+    def _clean(self, entry: AuditEntry) -> ChainRow:
+        """The entry as it will be stored, all but its place in the chain."""
+        for name in ("tenant_id", "event_type", "subject_type", "subject_id", "correlation_id", "id"):
+            _check_name(getattr(entry, name), name)
+        if entry.actor_id is not None:
+            _check_name(entry.actor_id, "actor_id")
+        body = None if entry.body is None else self._redacted(entry.tenant_id, entry.body)
+        salt = None if body is None else os.urandom(_SALT_BYTES)
+        return ChainRow(
+            tenant_id=entry.tenant_id,
+            sequence=0,
+            id=entry.id,
+            subject_type=entry.subject_type,
+            subject_id=entry.subject_id,
+            event_type=entry.event_type,
+            actor_type=entry.actor_type,
+            actor_id=entry.actor_id,
+            timestamp=to_micros(entry.timestamp),
+            correlation_id=entry.correlation_id,
+            code=entry.code,
+            message=None if entry.message is None else self._redacted_text(entry.tenant_id, entry.message),
+            data_json=self._redacted(entry.tenant_id, dict(entry.data)).decode(),
+            body_hash=None if salt is None or body is None else hash_body(salt, body),
+            previous_hash="",
+            entry_hash="",
+            salt=salt,
+            body=body,
+        )
+
+    def _redacted(self, tenant_id: str, value: Any) -> bytes:
+        return self._redact(tenant_id, canonical_json(to_json_value(value)))
+
+    def _redacted_text(self, tenant_id: str, text: str) -> str:
+        cleaned = parse_json(self._redacted(tenant_id, text), field="message")
+        return str(cleaned).replace("\0", "\ufffd")
+
+    def _sealed_through(self, tx: Transaction, tenant_id: str) -> int:
+        last = self._store.last_of(tx, tenant_id, Event.READS_SEALED)
+        return 0 if last is None else to_seal(last.sequence, last.data).through
+
+    def _walk(self, tx: Transaction, tenant_id: str, anchors: Sequence[Anchor]) -> ChainWalk:
+        walk = ChainWalk(tenant_id, anchors)
+        for batch in self._store.chain(tx, tenant_id):
+            if not walk.follow(batch):
+                break
+        return walk
+
+    def _verify(self, tx: Transaction, tenant_id: str, anchors: Sequence[Anchor], *, reads: bool) -> VerifyReport:
+        head = self._store.head(tx, tenant_id)
+        walk = self._walk(tx, tenant_id, anchors)
+        walk.close(head, self._signer.fault_of)
+        fault = walk.fault or self._fault_of_anchors(anchors) or self._fault_of_erasures(tx, walk)
+        if fault is None and reads:
+            fault = _fault_of_reads(tx, walk)
+        sealed = sum(seal.count for seal in walk.seals.values())
+        return VerifyReport(tenant_id, walk.entries, head, len(walk.erased), sealed, fault)
+
+    def _fault_of_anchors(self, anchors: Sequence[Anchor]) -> Fault | None:
+        for anchor in anchors:
+            why = self._signer.fault_of(anchor.head)
+            if why is not None:
+                return Fault(anchor.head.sequence, "anchor", f"the anchor is not one of ours: {why}")
+        return None
+
+    def _fault_of_erasures(self, tx: Transaction, walk: ChainWalk) -> Fault | None:
+        back = self._store.with_bodies(tx, walk.tenant_id, sorted(walk.erased))
+        if not back:
+            return None
+        entry = self._store.entry(tx, walk.tenant_id, min(back))
+        sequence = 0 if entry is None else entry.sequence
+        return Fault(sequence, "body", "the entry's body was erased and is back")
+
+
+async def _off_the_loop(work: Callable[[], T]) -> T:
+    # A command that reads one entry needs no event loop and does not pay for importing one.
+    import asyncio
+
+    return await asyncio.to_thread(work)
+
+
+def _fault_of_reads(tx: Transaction, walk: ChainWalk) -> Fault | None:
+    for seal in walk.seals.values():
+        now = digest_range(tx, walk.tenant_id, after=seal.after, through=seal.through)
+        if now.count != seal.count:
+            why = f"{seal.count} calls were sealed here, {now.count} are there"
+            return Fault(seal.sequence, "reads", why)
+        if now.hash != seal.hash:
+            return Fault(seal.sequence, "reads", "the calls sealed here are not what they were")
+    return None
+
+
+def _check_name(value: str, field: str) -> None:
+    if not value or len(value) > _LONGEST_NAME or "\0" in value:
+        raise InvalidInput(f"{field} must have 1 to {_LONGEST_NAME} characters", field=field)
+
+
+def _to_record(row: ChainRow, entry: AuditEntry) -> AuditRecord:
+    return AuditRecord(
+        tenant_id=row.tenant_id,
+        sequence=row.sequence,
+        id=row.id,
+        subject_type=row.subject_type,
+        subject_id=row.subject_id,
+        event_type=row.event_type,
+        actor_type=entry.actor_type,
+        actor_id=row.actor_id,
+        timestamp=entry.timestamp,
+        correlation_id=row.correlation_id,
+        code=row.code,
+        message=row.message,
+        data=parse_json(row.data_json),
+        body_hash=row.body_hash,
+        previous_hash=row.previous_hash,
+        entry_hash=row.entry_hash,
+        body=None if row.body is None else parse_json(row.body),
+    )

@@ -1,0 +1,86 @@
+"""Tenants, users, API keys, and the principal a key stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from twinraven.storage import DEFAULT_TENANT
+
+Role = Literal["admin", "member"]
+
+LOCAL_USER = "local"
+
+DIRECTORY = "*"
+"""Whom an operator's transaction acts for when it lists tenants; no tenant can have this id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    tenant_id: str
+    name: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Somebody inside a tenant; one who left is inactive, since what they did still names them."""
+
+    tenant_id: str
+    user_id: str
+    name: str
+    role: Role
+    active: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """What is remembered of a key: never the key itself. `prefix` lets a person recognise it."""
+
+    tenant_id: str
+    key_id: str
+    user_id: str
+    prefix: str
+    label: str
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
+    """To the hour: enough to find keys nobody uses, and no write on every request."""
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedKey:
+    """A new key in clear, for the one moment it can be seen."""
+
+    clear: str = field(repr=False)
+    key: ApiKey
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """On whose behalf something happens."""
+
+    tenant_id: str
+    user_id: str
+    role: Role
+    key_id: str | None = None
+
+
+LOCAL = Principal(DEFAULT_TENANT, LOCAL_USER, "admin")
+"""The one user of an embedded home."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenancyChange:
+    """Something that was changed, as the audit log will want to know it."""
+
+    tenant_id: str
+    event_type: str
+    subject_type: str
+    subject_id: str
+    by: Principal | None
+    data: Mapping[str, Any]

@@ -1,0 +1,229 @@
+"""The use cases of tenancy.
+
+Every change is told to `note` inside its own transaction, so that an audit log can hold both or neither; tenancy stands
+below the audit log and does not know it. `by` is who asks: an administrator acts inside their own tenant, a member may
+manage their own keys, and nobody means the operator at the machine.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
+
+from twinraven.foundation.clock import from_micros, now_micros, to_micros
+from twinraven.foundation.errors import InvalidInput, NotFound, PolicyViolation
+from twinraven.foundation.ids import new_id
+from twinraven.storage import Database, Transaction
+from twinraven.tenancy.errors import NotAuthenticated
+from twinraven.tenancy.keys import hash_key, is_key, new_key, shown_prefix
+from twinraven.tenancy.model import DIRECTORY, ApiKey, IssuedKey, Principal, Role, TenancyChange, Tenant, User
+from twinraven.tenancy.sql import SqlTenancyStore
+from twinraven.tenancy.store import TenancyStore, key_scope
+
+T = TypeVar("T")
+Note = Callable[[Transaction, TenancyChange], None]
+
+USE_NOTED_EVERY = timedelta(hours=1)
+_LONGEST_NAME = 200
+
+
+def _note_nothing(tx: Transaction, change: TenancyChange) -> None:
+    del tx, change
+
+
+class Tenancy:
+    """Tenants, users and keys."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        store: TenancyStore | None = None,
+        note: Note = _note_nothing,
+        micros: Callable[[], int] = now_micros,
+    ) -> None:
+        self._database = database
+        self._store = store or SqlTenancyStore()
+        self._note = note
+        self._micros = micros
+
+    async def create_tenant(self, name: str) -> Tenant:
+        """A new tenant, without users yet."""
+        tenant = Tenant(new_id(), _checked_name(name), from_micros(self._micros()))
+
+        def work(tx: Transaction) -> None:
+            self._store.add_tenant(tx, tenant)
+            self._note(
+                tx, TenancyChange(tenant.tenant_id, "tenant.created", "tenant", tenant.tenant_id, None, {"name": name})
+            )
+
+        await self._database.write(tenant.tenant_id, work)
+        return tenant
+
+    async def tenants(self) -> list[Tenant]:
+        """Every tenant, for the operator."""
+        return await self._database.read(DIRECTORY, self._store.tenants)
+
+    async def tenant(self, tenant_id: str) -> Tenant:
+        found = await self._database.read(tenant_id, lambda tx: self._store.tenant(tx, tenant_id))
+        return _present(found, "tenant", tenant_id)
+
+    async def add_user(self, tenant_id: str, name: str, *, role: Role = "member", by: Principal | None = None) -> User:
+        _require_admin(by, tenant_id)
+        created = from_micros(self._micros())
+        user = User(tenant_id, new_id(), _checked_name(name), _checked_role(role), active=True, created_at=created)
+
+        def work(tx: Transaction) -> None:
+            _present(self._store.tenant(tx, tenant_id), "tenant", tenant_id)
+            self._store.add_user(tx, user)
+            self._note(tx, TenancyChange(tenant_id, "user.added", "user", user.user_id, by, {"role": role}))
+
+        await self._database.write(tenant_id, work)
+        return user
+
+    async def users(self, tenant_id: str) -> list[User]:
+        return await self._database.read(tenant_id, lambda tx: self._store.users(tx, tenant_id))
+
+    async def user(self, tenant_id: str, user_id: str) -> User:
+        found = await self._database.read(tenant_id, lambda tx: self._store.user(tx, tenant_id, user_id))
+        return _present(found, "user", user_id)
+
+    async def change_user(
+        self,
+        tenant_id: str,
+        user_id: str,
+        *,
+        role: Role | None = None,
+        active: bool | None = None,
+        by: Principal | None = None,
+    ) -> User:
+        """Another role, or no entry any more: the keys of an inactive user open nothing."""
+        _require_admin(by, tenant_id)
+
+        def work(tx: Transaction) -> User:
+            before = _present(self._store.user(tx, tenant_id, user_id), "user", user_id)
+            after = replace(
+                before,
+                role=before.role if role is None else _checked_role(role),
+                active=before.active if active is None else active,
+            )
+            self._store.change_user(tx, tenant_id, user_id, role=after.role, active=after.active)
+            change = {"role": after.role, "active": after.active}
+            self._note(tx, TenancyChange(tenant_id, "user.changed", "user", user_id, by, change))
+            return after
+
+        return await self._database.write(tenant_id, work)
+
+    async def issue_key(
+        self,
+        tenant_id: str,
+        user_id: str,
+        *,
+        label: str = "",
+        expires_in: timedelta | None = None,
+        by: Principal | None = None,
+    ) -> IssuedKey:
+        """A new key; this answer is the only place that ever shows it."""
+        _require_admin(by, tenant_id, or_user=user_id)
+        if len(label) > _LONGEST_NAME:
+            raise InvalidInput(f"label must have at most {_LONGEST_NAME} characters", field="label")
+        if expires_in is not None and expires_in <= timedelta():
+            raise InvalidInput("expires_in must lie in the future", field="expires_in")
+        clear = new_key()
+        now = from_micros(self._micros())
+        expires_at = None if expires_in is None else now + expires_in
+        prefix = shown_prefix(clear)
+        key = ApiKey(tenant_id, new_id(), user_id, prefix, label, now, expires_at=expires_at)
+
+        def work(tx: Transaction) -> None:
+            user = _present(self._store.user(tx, tenant_id, user_id), "user", user_id)
+            if not user.active:
+                raise InvalidInput(f"user {user_id!r} is inactive; activate them first", field="user_id")
+            self._store.add_key(tx, key, hash_key(clear))
+            self._note(tx, TenancyChange(tenant_id, "api_key.issued", "api_key", key.key_id, by, {"user_id": user_id}))
+
+        await self._database.write(tenant_id, work)
+        return IssuedKey(clear, key)
+
+    async def keys(self, tenant_id: str) -> list[ApiKey]:
+        return await self._database.read(tenant_id, lambda tx: self._store.keys(tx, tenant_id))
+
+    async def revoke_key(self, tenant_id: str, key_id: str, *, by: Principal | None = None) -> None:
+        """From now on the key opens nothing; revoking it again changes nothing."""
+        _require_tenant(by, tenant_id)
+
+        def work(tx: Transaction) -> None:
+            key = _present(self._store.key(tx, tenant_id, key_id), "API key", key_id)
+            _require_admin(by, tenant_id, or_user=key.user_id)
+            if self._store.revoke_key(tx, tenant_id, key_id, at=self._micros()):
+                self._note(
+                    tx, TenancyChange(tenant_id, "api_key.revoked", "api_key", key_id, by, {"user_id": key.user_id})
+                )
+
+        await self._database.write(tenant_id, work)
+
+    async def authenticate(self, clear: str) -> Principal:
+        """Whom a key stands for, or NotAuthenticated."""
+        if not is_key(clear):
+            raise _refusal()
+        hashed = hash_key(clear)
+        found = await self._database.read(key_scope(hashed), lambda tx: self._store.find_key(tx, hashed))
+        now = self._micros()
+        if found is None or not hmac.compare_digest(found.key_hash, hashed) or not _in_force(found.key, now):
+            raise _refusal()
+        tenant_id, key = found.key.tenant_id, found.key
+        user = await self._database.read(tenant_id, lambda tx: self._store.user(tx, tenant_id, key.user_id))
+        if user is None or not user.active:
+            raise _refusal()
+        await self._note_use(key, now)
+        return Principal(tenant_id, user.user_id, user.role, key.key_id)
+
+    async def _note_use(self, key: ApiKey, now: int) -> None:
+        since = now - USE_NOTED_EVERY // timedelta(microseconds=1)
+        if key.last_used_at is None or to_micros(key.last_used_at) < since:
+            await self._database.write(
+                key.tenant_id,
+                lambda tx: self._store.note_use(tx, key.tenant_id, key.key_id, at=now, unless_since=since),
+            )
+
+
+def _in_force(key: ApiKey, now: int) -> bool:
+    return key.revoked_at is None and (key.expires_at is None or now < to_micros(key.expires_at))
+
+
+def _require_tenant(by: Principal | None, tenant_id: str) -> None:
+    if by is not None and by.tenant_id != tenant_id:
+        raise NotFound(f"no tenant {tenant_id!r}", tenant_id=tenant_id)
+
+
+def _require_admin(by: Principal | None, tenant_id: str, *, or_user: str | None = None) -> None:
+    _require_tenant(by, tenant_id)
+    if by is not None and by.role != "admin" and by.user_id != or_user:
+        raise PolicyViolation("only an administrator of the tenant may do this", user_id=by.user_id)
+
+
+def _checked_name(name: str) -> str:
+    if not name.strip() or len(name) > _LONGEST_NAME:
+        raise InvalidInput(f"name must have 1 to {_LONGEST_NAME} characters", field="name")
+    return name
+
+
+def _checked_role(role: str) -> Role:
+    if role == "admin":
+        return "admin"
+    if role == "member":
+        return "member"
+    raise InvalidInput(f"role must be admin or member, not {role!r}", field="role")
+
+
+def _present(found: T | None, kind: str, id: str) -> T:
+    if found is None:
+        raise NotFound(f"no {kind} {id!r}", id=id)
+    return found
+
+
+def _refusal() -> NotAuthenticated:
+    return NotAuthenticated("the API key is not valid; ask an administrator of your tenant for one")

@@ -1,0 +1,60 @@
+"""The port to what is known of tenants; each method runs inside its caller's transaction."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from twinraven.storage import Transaction
+from twinraven.tenancy.model import ApiKey, Role, Tenant, User
+
+
+class FoundKey(NamedTuple):
+    """A key found by its hash."""
+
+    key: ApiKey
+    key_hash: str
+
+
+class TenancyStore(Protocol):
+    """Rows of one tenant, but for the two look-ups that come before a tenant is known."""
+
+    def add_tenant(self, tx: Transaction, tenant: Tenant) -> None: ...
+
+    def tenant(self, tx: Transaction, tenant_id: str) -> Tenant | None: ...
+
+    def tenants(self, tx: Transaction) -> list[Tenant]:
+        """All of them; the transaction must act for `DIRECTORY`."""
+        ...
+
+    def add_user(self, tx: Transaction, user: User) -> None: ...
+
+    def user(self, tx: Transaction, tenant_id: str, user_id: str) -> User | None: ...
+
+    def users(self, tx: Transaction, tenant_id: str) -> list[User]: ...
+
+    def change_user(self, tx: Transaction, tenant_id: str, user_id: str, *, role: Role, active: bool) -> bool:
+        """Whether there was such a user."""
+        ...
+
+    def add_key(self, tx: Transaction, key: ApiKey, key_hash: str) -> None: ...
+
+    def key(self, tx: Transaction, tenant_id: str, key_id: str) -> ApiKey | None: ...
+
+    def keys(self, tx: Transaction, tenant_id: str) -> list[ApiKey]: ...
+
+    def find_key(self, tx: Transaction, key_hash: str) -> FoundKey | None:
+        """By hash alone; the transaction must act for `key_scope(key_hash)`."""
+        ...
+
+    def revoke_key(self, tx: Transaction, tenant_id: str, key_id: str, *, at: int) -> bool:
+        """Whether the key was still in force."""
+        ...
+
+    def note_use(self, tx: Transaction, tenant_id: str, key_id: str, *, at: int, unless_since: int) -> None:
+        """Remember that a key was used, unless that is known since a given time."""
+        ...
+
+
+def key_scope(key_hash: str) -> str:
+    """Whom a transaction acts for that may see the one key with this hash."""
+    return f"key:{key_hash}"
