@@ -21,6 +21,17 @@ def count(text: str) -> int:
     return int(text)
 
 
+def amount(text: str) -> float:
+    """A number from 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number from 0, not {text!r}")
+    return value
+
+
 def moment(text: str) -> datetime:
     """A time with its zone, or how long ago."""
     span = _SPAN.fullmatch(text)

@@ -261,6 +261,11 @@ class Progress:
             self._shown_at = now
             self._write(f"{done:,} {self._unit}, {done / (now - self._started):,.0f} a second")
 
+    def say(self, what: str) -> None:
+        """Say what is being done now."""
+        if self._is_shown:
+            self._write(what)
+
     def _write(self, text: str) -> None:
         self._stream.write(f"\r{text}{' ' * (self._width - len(text))}" if text else f"\r{' ' * self._width}\r")
         self._stream.flush()

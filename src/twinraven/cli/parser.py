@@ -35,6 +35,7 @@ GROUPS = (
     Group("events", "what agents did, call by call", "events"),
     Group("import", "read recorded calls into the log", "imports"),
     Group("export", "write the log to a file", "exports"),
+    Group("backtest", "what learned tools would have saved", "backtest"),
     Group("db", "the database and its version", "db"),
     Group("config", "the settings and where they come from", "config"),
     Group("doctor", "which home this is and what works", "doctor"),

@@ -1,7 +1,7 @@
 """Backtesting: learn from one part of the record, and say what would have been saved in the other.
 
-The figure assumes that the agent takes a tool wherever it fits, and says so. Turns are the assistant's; where the record
-does not number them, each call counts as one.
+The figure assumes that the agent takes a tool wherever it fits, and says so. Turns are the assistant's; where the
+record does not number them, each call counts as one.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from twinraven.huginn.learning import FindEntry, Learner, LearningConfig, LearningReport, Progress
+from twinraven.huginn.learning import Learner, LearningConfig, LearningReport, Progress
 from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
-from twinraven.huginn.savings import Savings, Use, Writes, uses_in
+from twinraven.huginn.savings import Savings, Use, uses_in
 from twinraven.huginn.splitting import SplitBy, split_sessions
+from twinraven.huginn.tool_facts import ToolFacts
 from twinraven.huginn.traces import SessionTrace
 
 LEARN_SHARE = 0.5
@@ -89,8 +90,7 @@ class Backtest:
 async def backtest(
     sessions: Sequence[SessionTrace],
     config: LearningConfig,
-    find_entry: FindEntry,
-    writes: Writes,
+    facts: ToolFacts,
     *,
     split: SplitBy,
     now: Callable[[], datetime],
@@ -98,16 +98,16 @@ async def backtest(
 ) -> Backtest:
     """Learn on one side of the split and count on the other."""
     learned, tested = split_sessions(sessions, split, share=LEARN_SHARE, salt="backtest") if sessions else ([], [])
-    learner = Learner(config, find_entry, writes, now=now)
+    learner = Learner(config, facts, now=now)
     report = await learner.learn(learned, progress=progress)
     tools = [chosen.tool for chosen in report.chosen]
     if progress is not None:
         progress(f"testing {len(tools)} tools on {len(tested)} sessions")
-    rehearsal = Rehearsal(Answers(tested), learner.index)
+    rehearsal = Rehearsal(Answers(tested), learner.index, facts.writes)
     outcome = Backtest(report, [], tools, all(session.turns_known for session in tested))
     outcome.per_tool = {tool: Savings() for tool in tools}
     for session in tested:
-        uses = await uses_in(session, tools, rehearsal, writes)
+        uses = await uses_in(session, tools, rehearsal)
         outcome.tested.append(SessionUses(session, uses))
         for use in uses:
             outcome.per_tool[use.tool].add(use)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from twinraven.huginn.traces import RecordedCall, SessionTrace
 
@@ -84,6 +85,4 @@ def find_repeats(sessions: Iterable[SessionTrace], tool: str) -> list[Instance]:
 
 def _in_turn(session: SessionTrace, runs: Sequence[tuple[int, ...]]) -> bool:
     calls = session.calls
-    return all(
-        calls[later[0]].turn > calls[earlier[-1]].turn for earlier, later in zip(runs, runs[1:], strict=False)
-    )
+    return all(calls[later[0]].turn > calls[earlier[-1]].turn for earlier, later in pairwise(runs))

@@ -11,25 +11,23 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from twinraven.catalog import ToolEntry
 from twinraven.foundation.canonical import canonical_json
 from twinraven.huginn.chains import CandidateChain, is_batch, mine_chains
 from twinraven.huginn.instances import find_instances, find_repeats
 from twinraven.huginn.mining import MiningConfig
 from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
-from twinraven.huginn.savings import Writes
 from twinraven.huginn.selection import Chosen, Prices, select
 from twinraven.huginn.splitting import best_split, split_sessions
 from twinraven.huginn.synthesis.compose import Origin, compose_batch, compose_chain
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.synthesis.wiring import LEAST_CONTEXTS, LEAST_SAMPLES, infer_wiring
+from twinraven.huginn.tool_facts import ToolFacts
 from twinraven.huginn.traces import SessionTrace
 from twinraven.huginn.validation.judge import validate
 from twinraven.huginn.validation.model import Criteria, ValidationResult
 
 SYNTHESIS_SHARE = 0.6
 
-FindEntry = Callable[[str], ToolEntry | None]
 Progress = Callable[[str], None]
 
 
@@ -74,7 +72,9 @@ class LearningReport:
         if not self.chains:
             return f"no two tools follow each other often enough in {self.sessions} sessions"
         if not self.drafts:
-            return f"none of {len(self.chains)} chains could be wired; the first: {next(iter(self.refused.values()), '')}"
+            return (
+                f"none of {len(self.chains)} chains could be wired; the first: {next(iter(self.refused.values()), '')}"
+            )
         passed = [draft for draft in self.drafts if draft.verdict.passed]
         if not passed:
             return f"none of {len(self.drafts)} drafts passed; the first: {self.drafts[0].verdict.failure_reasons[0]}"
@@ -84,12 +84,9 @@ class LearningReport:
 class Learner:
     """One round over one set of sessions."""
 
-    def __init__(
-        self, config: LearningConfig, find_entry: FindEntry, writes: Writes, *, now: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, config: LearningConfig, facts: ToolFacts, *, now: Callable[[], datetime]) -> None:
         self._config = config
-        self._find_entry = find_entry
-        self._writes = writes
+        self._facts = facts
         self._now = now
         self.index = TraceIndex()
 
@@ -104,18 +101,14 @@ class Learner:
         report.chains = self.mine(study)
         say(f"wiring {len(report.chains)} chains")
         drafts = self.synthesize(report.chains, study, report.refused)
-        rehearsal = Rehearsal(Answers(sessions), self.index)
+        rehearsal = Rehearsal(Answers(sessions), self.index, self._facts.writes)
         for number, (chain, tool) in enumerate(drafts):
             say(f"replaying draft {number + 1} of {len(drafts)}: {tool.tool_id}")
-            verdict = await validate(
-                tool, judge, rehearsal, self._writes, self._config.criteria, now=self._now()
-            )
+            verdict = await validate(tool, judge, rehearsal, self._config.criteria, now=self._now())
             report.drafts.append(Draft(chain, tool, verdict))
         passed = [draft.tool for draft in report.drafts if draft.verdict.passed]
         say(f"weighing {len(passed)} proven tools")
-        report.chosen = await select(
-            passed, sessions, rehearsal, self._writes, self._config.prices, most=self._config.max_tools
-        )
+        report.chosen = await select(passed, sessions, rehearsal, self._config.prices, most=self._config.max_tools)
         return report
 
     def mine(self, sessions: Sequence[SessionTrace]) -> list[CandidateChain]:
@@ -141,7 +134,7 @@ class Learner:
 
     def synthesize_chain(self, chain: CandidateChain, sessions: Sequence[SessionTrace]) -> LearnedTool | str:
         """One chain as a tool, or the reason why not."""
-        writing = [tool for tool in chain.tools if self._writes(tool)]
+        writing = [tool for tool in chain.tools if self._facts.writes(tool)]
         if writing:
             return f"{writing[0]} may write; a tool that writes is only made on request"
         origin = Origin(str(chain.chain_id), chain.discovered_at)
@@ -151,7 +144,7 @@ class Learner:
         if len(wiring.steps) < 2:
             return wiring.ended or "nothing could be wired"
         tools = tuple(step.tool_id for step in wiring.steps)
-        return LearnedTool(compose_chain(wiring, origin, self._find_entry), tools)
+        return LearnedTool(compose_chain(wiring, origin, self._facts), tools)
 
     def _batch(self, chain: CandidateChain, sessions: Sequence[SessionTrace], origin: Origin) -> LearnedTool | str:
         runs = find_repeats(sessions, chain.tools[0])
@@ -164,7 +157,7 @@ class Learner:
         )
         if knew < LEAST_SAMPLES:
             return f"in {len(runs) - knew} of {len(runs)} runs the later arguments were not known at the start"
-        return LearnedTool(compose_batch(chain.tools[0], runs, origin, self._find_entry), chain.tools[:2])
+        return LearnedTool(compose_batch(chain.tools[0], runs, origin, self._facts), chain.tools[:2])
 
 
 def _pairs_only(config: MiningConfig) -> MiningConfig:

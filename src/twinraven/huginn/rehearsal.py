@@ -1,18 +1,18 @@
 """Running a learned tool on recorded history, through the real executor.
 
-At a recorded call that equals the tool's first step, the tool is run as if the agent had called it there. Each inner call
-is answered from the record: from this session where it was made there, else from another session that made exactly the
-same call, else not at all. A wiring error cannot hide, because wrong arguments find no answer.
+At a recorded call that equals the tool's first step, the tool is run as if the agent had called it there. Each inner
+call is answered from the record: from this session where it was made there, else from another session that made exactly
+the same call, else not at all. A wiring error cannot hide, because wrong arguments find no answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from twinraven.flow import FlowExecutor, FlowResult, StepDefinition, SynthesizedTool
-from twinraven.foundation.errors import ToolError
+from twinraven.foundation.errors import InvalidInput, ToolError
 from twinraven.foundation.references import is_reference, parse_reference
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.traces import RecordedCall, SessionTrace, call_key
@@ -86,9 +86,10 @@ class Answers:
 class Rehearsal:
     """Runs tools at recorded places; each (tool, place) once."""
 
-    def __init__(self, answers: Answers, index: TraceIndex) -> None:
+    def __init__(self, answers: Answers, index: TraceIndex, writes: Callable[[str], bool]) -> None:
         self._answers = answers
         self._index = index
+        self.writes = writes
         self._executor = FlowExecutor(sleep=_no_sleep)
         self._attempts: dict[tuple[LearnedTool, SessionTrace, int], Attempt | None] = {}
 
@@ -106,7 +107,11 @@ class Rehearsal:
         if bound is None or not self._index.knowledge(session).knows(list(bound.values()), position):
             return None
         invoker = _Replay(session, position, self._answers)
-        result = await self._executor.run(tool.definition, bound, invoker)
+        try:
+            result = await self._executor.run(tool.definition, bound, invoker, writes=self.writes)
+        except InvalidInput:
+            # The recorded arguments are not what the parameters' schema takes: here an agent could not call the tool.
+            return None
         return Attempt(bound, tuple(invoker.made.values()), result)
 
 

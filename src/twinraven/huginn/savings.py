@@ -7,14 +7,12 @@ since. Every use counts, also those whose calls nobody needed; calls the session
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from twinraven.huginn.rehearsal import Attempt, LearnedTool, MadeCall, Rehearsal, nearest_equal
 from twinraven.huginn.traces import SessionTrace
-
-Writes = Callable[[str], bool]
 
 
 @dataclass(slots=True)
@@ -58,7 +56,7 @@ class Savings:
         self.extra_calls += use.extra_calls
 
 
-async def uses_in(session: SessionTrace, tools: Sequence[LearnedTool], rehearsal: Rehearsal, writes: Writes) -> list[Use]:
+async def uses_in(session: SessionTrace, tools: Sequence[LearnedTool], rehearsal: Rehearsal) -> list[Use]:
     """The uses an agent with these tools, best first, would have made in a session."""
     uses: list[Use] = []
     made: dict[str, Use] = {}
@@ -68,7 +66,7 @@ async def uses_in(session: SessionTrace, tools: Sequence[LearnedTool], rehearsal
             covered.append(made[call.key])
             continue
         covered.append(None)
-        if writes(call.tool_id):
+        if rehearsal.writes(call.tool_id):
             made.clear()
             continue
         use = await _use_at(session, position, tools, rehearsal)

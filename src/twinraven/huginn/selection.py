@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from twinraven.huginn.rehearsal import LearnedTool, Rehearsal
-from twinraven.huginn.savings import Savings, Writes, uses_in
+from twinraven.huginn.savings import Savings, uses_in
 from twinraven.huginn.traces import SessionTrace
 
 
@@ -74,12 +74,12 @@ def worth(savings: Savings, tool: LearnedTool, turns: int, prices: Prices) -> Wo
 
 
 async def measure(
-    tools: Sequence[LearnedTool], sessions: Sequence[SessionTrace], rehearsal: Rehearsal, writes: Writes
+    tools: Sequence[LearnedTool], sessions: Sequence[SessionTrace], rehearsal: Rehearsal
 ) -> dict[LearnedTool, Savings]:
     """What each tool saves when all are offered together, best first."""
     totals = {tool: Savings() for tool in tools}
     for session in sessions:
-        for use in await uses_in(session, tools, rehearsal, writes):
+        for use in await uses_in(session, tools, rehearsal):
             totals[use.tool].add(use)
     return totals
 
@@ -97,7 +97,6 @@ async def select(
     drafts: Sequence[LearnedTool],
     sessions: Sequence[SessionTrace],
     rehearsal: Rehearsal,
-    writes: Writes,
     prices: Prices,
     *,
     most: int,
@@ -105,8 +104,7 @@ async def select(
     """Greedily, the tool that adds most, until none adds anything."""
     turns = sum(session.turns for session in sessions)
     alone = {
-        draft: worth((await measure([draft], sessions, rehearsal, writes))[draft], draft, turns, prices)
-        for draft in drafts
+        draft: worth((await measure([draft], sessions, rehearsal))[draft], draft, turns, prices) for draft in drafts
     }
     waiting = sorted((draft for draft in drafts if alone[draft].value > 0), key=lambda d: (-alone[d].value, d.tool_id))
     chosen: list[Chosen] = []
@@ -118,7 +116,7 @@ async def select(
             if bound[draft] <= gain:
                 break
             offered = ranked([*(item.tool for item in chosen), draft], alone)
-            combined = await measure(offered, sessions, rehearsal, writes)
+            combined = await measure(offered, sessions, rehearsal)
             bound[draft] = sum(worth(combined[tool], tool, turns, prices).value for tool in offered) - total
             if bound[draft] > gain:
                 best, gain = draft, bound[draft]

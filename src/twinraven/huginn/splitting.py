@@ -32,7 +32,7 @@ def split_sessions(
     right: list[SessionTrace] = []
     for session in sessions:
         name = session.task_id if by == "task" and session.task_id else session.session_id
-        side = xxhash.xxh64_intdigest(f"{salt}\0{name}") % _SCALE < share * _SCALE
+        side = xxhash.xxh64_intdigest(f"{salt}\0{name}".encode()) % _SCALE < share * _SCALE
         (left if side else right).append(session)
     return left, right
 

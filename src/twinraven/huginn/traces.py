@@ -1,7 +1,7 @@
 """Sessions as Huginn reads them: plain recorded calls, from the log or straight from a file.
 
-Learning needs of a call only what it was given, what it answered, when the model asked for it, and whether anything came
-from outside before it. `key` names a call by tool and canonical arguments: two calls are equal when their keys are.
+Learning needs of a call only what it was given, what it answered, when the model asked for it, and whether anything
+came from outside before it. `key` names a call by tool and canonical arguments: calls are equal when their keys are.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """From wiring to a definition: names, parameters, schemas, error strategy, and the evidence for each choice.
 
-Everything here is deterministic: the same wiring gives the same tool, to the letter. A model may later improve the words,
-never the wiring.
+Everything here is deterministic: the same wiring gives the same tool, to the letter. A model may later improve the
+words, never the wiring.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -22,6 +22,7 @@ from twinraven.huginn.instances import Instance
 from twinraven.huginn.synthesis.errors_seen import error_strategy
 from twinraven.huginn.synthesis.sources import MISSING, Constant, EachOf, Evidence, FromStep, Path, Source
 from twinraven.huginn.synthesis.wiring import ChainWiring, StepWiring
+from twinraven.huginn.tool_facts import ToolFacts
 
 MAX_SLUG = 64
 """What the function-calling interfaces of model providers accept."""
@@ -29,8 +30,6 @@ MAX_ITEMS = 50
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
-
-FindEntry = Callable[[str], ToolEntry | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +45,8 @@ class Origin:
 class _Draft:
     """A definition under construction."""
 
+    tools: Sequence[str]
+    instances: Sequence[Instance]
     properties: dict[str, Any] = field(default_factory=dict[str, Any])
     required: list[str] = field(default_factory=list[str])
     wiring: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
@@ -70,17 +71,17 @@ class _Draft:
         return reference_text(("internal_wiring", str(step), name))
 
 
-def compose_chain(wiring: ChainWiring, origin: Origin, find_entry: FindEntry) -> SynthesizedTool:
+def compose_chain(wiring: ChainWiring, origin: Origin, facts: ToolFacts) -> SynthesizedTool:
     """A linear chain or a map as a definition."""
-    draft = _Draft()
     tools = [step.tool_id for step in wiring.steps]
+    draft = _Draft(tools, wiring.instances)
     for number, step in enumerate(wiring.steps):
         samples = [call for instance in wiring.instances for call in instance.calls(number)]
         mapping: dict[str, Any] = {}
         for name in step.asked:
             values = [call.params[name] for call in samples if name in call.params]
             always = len(values) == len(samples)
-            schema = _parameter_schema(find_entry(step.tool_id), name, values)
+            schema = _parameter_schema(facts.entry(step.tool_id), name, values)
             chosen = draft.parameter(name, step.tool_id, schema, required=always)
             mapping[name] = reference_text(("parameters", chosen))
         for name, evidence in step.sources.items():
@@ -89,24 +90,22 @@ def compose_chain(wiring: ChainWiring, origin: Origin, find_entry: FindEntry) ->
                 mapping[name] = value
         draft.steps.append(_step(number, step.tool_id, mapping, _list_reference(draft, step.each)))
         draft.evidence.append(_step_evidence(step))
-    _mark_parallel(draft.steps, wiring.steps, find_entry)
-    each = wiring.steps[-1].each
-    return _finish(
-        draft, chain_slug(tools, mapped=each is not None), _describe_chain(wiring), origin, wiring.instances, tools
-    )
+    _mark_parallel(draft.steps, wiring.steps, facts)
+    slug = chain_slug(tools, mapped=wiring.steps[-1].each is not None)
+    return _finish(draft, slug, _describe_chain(wiring), origin)
 
 
-def compose_batch(tool_id: str, instances: Sequence[Instance], origin: Origin, find_entry: FindEntry) -> SynthesizedTool:
+def compose_batch(tool_id: str, instances: Sequence[Instance], origin: Origin, facts: ToolFacts) -> SynthesizedTool:
     """One tool over a list that the caller gives."""
     calls = [call for instance in instances for call in instance.calls(0)]
     names = sorted({name for call in calls for name in call.params})
     varying = [name for name in names if any(_differs(instance, name) for instance in instances)]
-    entry = find_entry(tool_id)
+    entry = facts.entry(tool_id)
     schemas = {
         name: _parameter_schema(entry, name, [call.params[name] for call in calls if name in call.params])
         for name in names
     }
-    draft = _Draft()
+    draft = _Draft([tool_id, tool_id], instances)
     mapping: dict[str, Any] = {}
     for name in names:
         if name not in varying:
@@ -121,7 +120,7 @@ def compose_batch(tool_id: str, instances: Sequence[Instance], origin: Origin, f
     draft.steps.append(_step(0, tool_id, mapping, reference_text(("parameters", listed))))
     draft.evidence.append({"tool_id": tool_id, "batch_over": varying, "runs": len(instances)})
     words = f"Calls {tool_id} once for each of {listed}, in parallel, and gives all answers in that order."
-    return _finish(draft, _shorten(f"{slugify(tool_id)}_batch"), words, origin, instances, [tool_id, tool_id])
+    return _finish(draft, _shorten(f"{slugify(tool_id)}_batch"), words, origin)
 
 
 def slugify(text: str) -> str:
@@ -186,12 +185,12 @@ def _step(number: int, tool_id: str, mapping: dict[str, Any], each: str | None) 
     return step if each is None else {**step, "for_each": each, "max_items": MAX_ITEMS}
 
 
-def _mark_parallel(steps: list[dict[str, Any]], wired: Sequence[StepWiring], find_entry: FindEntry) -> None:
+def _mark_parallel(steps: list[dict[str, Any]], wired: Sequence[StepWiring], facts: ToolFacts) -> None:
     """Steps that need nothing of each other and only read may run at once."""
     needs = [_needed(step) for step in wired]
     for later in range(len(steps)):
         for earlier in range(1, later):
-            if earlier in needs[later] or not all(_reads(find_entry, wired[k].tool_id) for k in (earlier, later)):
+            if earlier in needs[later] or not all(not facts.writes(wired[k].tool_id) for k in (earlier, later)):
                 continue
             if needs[later] <= set(range(earlier)):
                 steps[earlier]["parallelizable_with"].append(later)
@@ -202,11 +201,6 @@ def _needed(step: StepWiring) -> set[int]:
     sources = [evidence.source for evidence in step.sources.values()]
     needed = {source.step for source in sources if isinstance(source, FromStep) and source.part == "output"}
     return needed | ({step.each.step} if step.each else set())
-
-
-def _reads(find_entry: FindEntry, tool_id: str) -> bool:
-    entry = find_entry(tool_id)
-    return entry is not None and not entry.writes
 
 
 def _parameter_schema(entry: ToolEntry | None, name: str, values: Sequence[Any]) -> dict[str, Any]:
@@ -277,14 +271,7 @@ def source_text(source: Source) -> str:
     return text if source.transform is None else f"{text} through {source.transform.kind}"
 
 
-def _finish(
-    draft: _Draft,
-    slug: str,
-    description: str,
-    origin: Origin,
-    instances: Sequence[Instance],
-    tools: Sequence[str],
-) -> SynthesizedTool:
+def _finish(draft: _Draft, slug: str, description: str, origin: Origin) -> SynthesizedTool:
     return SynthesizedTool.from_json(
         {
             "tool_id": slug,
@@ -298,13 +285,17 @@ def _finish(
             },
             "internal_wiring": draft.wiring,
             "steps": draft.steps,
-            "error_strategy": error_strategy(draft.steps, instances),
+            "error_strategy": error_strategy(draft.steps, draft.instances),
             "source_chain_id": origin.chain_id,
             "version": origin.version,
             "status": "draft",
             "created_at": iso(origin.created_at),
             "promoted_at": None,
             "retired_at": None,
-            "evidence": {"chain": list(tools), "instances": len(instances), "steps": draft.evidence},
+            "evidence": {
+                "chain": list(draft.tools),
+                "instances": len(draft.instances),
+                "steps": draft.evidence,
+            },
         }
     )

@@ -18,7 +18,9 @@ _SEPARATORS = ("/", ":", "-", "_", "@", ".", "#", " ", ",")
 _CANDIDATES = 400
 
 
-def transformed(values: Sequence[str], earlier: Sequence[Sequence[StepSample]], *, least_share: float) -> Evidence | None:
+def transformed(
+    values: Sequence[str], earlier: Sequence[Sequence[StepSample]], *, least_share: float
+) -> Evidence | None:
     """The cheapest transformed path that explains nearly all samples."""
     if MISSING in values or len(set(values)) < 2:
         return None

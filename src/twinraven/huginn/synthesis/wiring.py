@@ -28,9 +28,9 @@ from twinraven.huginn.traces import RecordedCall
 LEAST_SHARE = 0.95
 LEAST_SAMPLES = 8
 LEAST_CONTEXTS = 4
-"""Different tasks (or, where tasks are unknown, different first inputs): one task tried often proves nothing general."""
+"""Different tasks (where tasks are unknown: different first inputs). One task tried often proves nothing general."""
 MAP_RUN = 1.25
-"""Calls per run from which a last step is taken for a map, even if a fixed place in the list explains its first call."""
+"""Calls per run from which a last step is a map, even if a fixed place in the list explains each run's first call."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Validation: replay on sessions that synthesis did not see."""

@@ -1,8 +1,8 @@
 """Judging a tool on sessions its synthesis did not see.
 
-Wherever the tool fits, it is run on the record, and what the agent did next is compared with what the tool did: the same
-calls with the same arguments and answers, or not. What the agent never did says nothing about the wiring and costs extra
-calls instead. Where calls failed in the record, the composite must fail or step over them too, never make up an answer.
+Wherever the tool fits, it is run on the record, and what the agent did next is compared with what the tool did: the
+same calls with the same arguments and answers, or not. What the agent never did says nothing about the wiring and costs
+extra calls instead. Where calls failed in the record, the composite must fail or say what is missing, too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 
 from twinraven.foundation.ids import new_uuid
 from twinraven.huginn.rehearsal import Attempt, LearnedTool, Rehearsal
-from twinraven.huginn.savings import Writes
 from twinraven.huginn.traces import RecordedCall, SessionTrace
 from twinraven.huginn.validation.model import Criteria, EquivalenceScore, ValidationResult
 from twinraven.huginn.validation.similarity import similarity
@@ -38,6 +37,20 @@ class _Tally:
     timed: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a tool is tried."""
+
+    tool: LearnedTool
+    session: SessionTrace
+    position: int
+    rehearsal: Rehearsal
+
+    @property
+    def first(self) -> RecordedCall:
+        return self.session.calls[self.position]
+
+
 def wilson_low(hits: int, total: int, *, z: float = 1.96) -> float:
     """The lower end of the 95 % interval for a share."""
     if total == 0:
@@ -52,7 +65,6 @@ async def validate(
     tool: LearnedTool,
     sessions: Sequence[SessionTrace],
     rehearsal: Rehearsal,
-    writes: Writes,
     criteria: Criteria,
     *,
     now: datetime,
@@ -65,45 +77,45 @@ async def validate(
                 continue
             attempt = await rehearsal.attempt(tool, session, position)
             if attempt is not None:
-                _weigh(tally, tool, session, position, attempt, writes)
+                _weigh(tally, attempt, _Place(tool, session, position, rehearsal))
     return _verdict(tool, tally, criteria, now)
 
 
-def _weigh(
-    tally: _Tally, tool: LearnedTool, session: SessionTrace, position: int, attempt: Attempt, writes: Writes
-) -> None:
-    if session.calls[position].raised and tool.shape != "batch":
+def _weigh(tally: _Tally, attempt: Attempt, place: _Place) -> None:
+    if place.first.raised and place.tool.shape != "batch":
         tally.failures += 1
-        tally.masked += attempt.result.status == "success"
+        tally.masked += _hides_failure(attempt)
         return
-    expected = list(_expected(tool, session, position, writes))
+    expected = list(_expected(place))
     if not expected:
         return
     answers = _answers(attempt)
+    made = {call.key for call in attempt.calls}
     good = True
     for call in expected:
-        if call.raised:
-            tally.failures += 1
-            tally.masked += answers.get(call.key) is not None
+        if call.raised and call.key not in answers:
+            if call.key in made:
+                tally.failures += 1
+                tally.masked += _hides_failure(attempt)
             continue
         given = answers.get(call.key, _NOTHING)
         good = good and given is not _NOTHING
         tally.pairs.append((given, call.output))
-        tally.owners.append(session.session_id)
+        tally.owners.append(place.session.session_id)
     tally.uses += 1
     tally.hits += good
-    _time(tally, session.calls[position], expected)
+    _time(tally, place.first, expected)
 
 
-def _expected(tool: LearnedTool, session: SessionTrace, position: int, writes: Writes) -> Iterator[RecordedCall]:
+def _expected(place: _Place) -> Iterator[RecordedCall]:
     """What the agent did next that the tool claims to do: up to a write, or a new start of the same kind."""
+    tool, first, writes = place.tool, place.first, place.rehearsal.writes
     steps = tool.definition.steps
     once = {step.tool_id for step in steps[1:] if step.for_each is None}
     every = {step.tool_id for step in steps if step.for_each is not None}
-    first = session.calls[position]
     if tool.shape == "batch":
         yield first
-    for call in session.calls[position + 1 :]:
+    for call in place.session.calls[place.position + 1 :]:
         if writes(call.tool_id) or (call.tool_id == first.tool_id and tool.shape != "batch"):
             return
         if tool.shape == "batch" and (call.tool_id != first.tool_id or call.outside_input is not None):
@@ -113,6 +125,12 @@ def _expected(tool: LearnedTool, session: SessionTrace, position: int, writes: W
         elif call.tool_id in once:
             once.discard(call.tool_id)
             yield call
+
+
+def _hides_failure(attempt: Attempt) -> bool:
+    """Whether a composite whose call failed says nothing of it."""
+    output = attempt.result.output
+    return attempt.result.status == "success" and not (isinstance(output, dict) and output.get("incomplete"))
 
 
 def _answers(attempt: Attempt) -> dict[str, Any]:
@@ -162,9 +180,7 @@ def _verdict(tool: LearnedTool, tally: _Tally, criteria: Criteria, now: datetime
     )
 
 
-def _reasons(
-    tally: _Tally, mean: float, low: float, ratio: float | None, criteria: Criteria
-) -> Iterator[str]:
+def _reasons(tally: _Tally, mean: float, low: float, ratio: float | None, criteria: Criteria) -> Iterator[str]:
     if tally.uses < criteria.min_uses:
         yield f"promising: {tally.uses} of {criteria.min_uses} uses; wait for more sessions before judging it"
     if tally.uses and mean < criteria.threshold:

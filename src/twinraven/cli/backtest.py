@@ -1,0 +1,120 @@
+"""`twinraven backtest`: what learned tools would have saved, from a file of traces or from the log."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twinraven.cli.arguments import amount, count
+from twinraven.cli.output import Column, Progress, print_lines, show_json, show_rows
+from twinraven.cli.parser import CommandParser
+
+if TYPE_CHECKING:
+    from twinraven.huginn import Backtest, ToolFacts, TraceLog
+    from twinraven.huginn.selection import Prices
+
+_TOOLS = (
+    Column("tool_id", "TOOL", shrinks=True),
+    Column("shape", "SHAPE"),
+    Column("uses", "USES", right=True),
+    Column("misses", "WITH EXTRAS", right=True),
+    Column("turns_saved", "TURNS SAVED", right=True),
+    Column("extra_calls", "EXTRA CALLS", right=True),
+)
+_SPLITS = ("auto", "task", "session", "time")
+
+
+def register(parser: CommandParser) -> None:
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE", help="traces as JSON Lines, plain or gzip; without it, the log"
+    )
+    parser.add_argument(
+        "--split", choices=_SPLITS, default="auto", help="what must differ between learning and testing"
+    )
+    parser.add_argument("--max-tools", type=count, default=10, metavar="N", help="at most so many tools (default: 10)")
+    parser.add_argument("--uses", metavar="FILE", help="write every use of every tested session, one session a line")
+    parser.add_argument("--turn-cost", type=amount, default=0.01, metavar="$", help="one model turn (default: 0.01)")
+    parser.takes_output("table", "json")
+    parser.runs(run, example="twinraven backtest mytraces.jsonl.gz --split task")
+
+
+def run(options: Namespace) -> None:
+    import asyncio
+
+    from twinraven.huginn.selection import Prices
+
+    prices = Prices(turn=options.turn_cost, extra_call=options.turn_cost / 4)
+    with Progress("") as progress:
+        log, outcome = asyncio.run(_backtest(options, prices, progress))
+    if options.uses is not None:
+        _write_uses(Path(options.uses), outcome)
+    if options.output == "json":
+        show_json(outcome.as_json())
+    else:
+        _show(outcome, log, prices)
+
+
+async def _backtest(options: Namespace, prices: Prices, progress: Progress) -> tuple[TraceLog, Backtest]:
+    from twinraven.foundation.clock import utc_now
+    from twinraven.huginn import LearningConfig, backtest, best_split
+
+    log, facts = await _read(options)
+    split = best_split(log.sessions) if options.split == "auto" else options.split
+    config = LearningConfig(prices=prices, max_tools=options.max_tools)
+    outcome = await backtest(log.sessions, config, facts, split=split, now=utc_now, progress=progress.say)
+    return log, outcome
+
+
+async def _read(options: Namespace) -> tuple[TraceLog, ToolFacts]:
+    """Traces and what is known of their tools: from a file nothing but the names, from a home its catalogue."""
+    from twinraven.huginn import ToolFacts, load_traces, read_traces
+    from twinraven.muninn import open_lines
+
+    if options.file is not None:
+        with open_lines(None if options.file == "-" else Path(options.file)) as lines:
+            return read_traces(lines), ToolFacts()
+    from twinraven.cli.home import opened
+
+    with opened(options) as raven:
+        gap = raven.settings.muninn.session_idle_gap_s
+        log = await load_traces(raven.events, options.tenant, idle_gap_s=gap)
+        return log, ToolFacts(raven.catalog.entries(options.tenant))
+
+
+def _write_uses(path: Path, outcome: Backtest) -> None:
+    from twinraven.cli.output import encode_json
+
+    lines = (encode_json(item.as_json(), indent=False) + b"\n" for item in outcome.tested)
+    path.write_bytes(b"".join(lines))
+
+
+def _show(outcome: Backtest, log: TraceLog, prices: Prices) -> None:
+    from twinraven.huginn import draw_chain
+
+    body = outcome.as_json()
+    if log.errors:
+        print(f"twinraven: warning: {len(log.errors)} lines were not understood", file=sys.stderr)
+    if not body["tools"]:
+        print_lines([f"nothing to learn, because {outcome.learning.because}"])
+        return
+    print_lines([f"Learned from {body['sessions_learned']} sessions, tested on {body['sessions_tested']} others.", ""])
+    show_rows("table", body["tools"], _TOOLS)
+    print_lines(["", *(f"  {draw_chain(tool.definition)}" for tool in outcome.tools), ""])
+    print_lines(_summary(body, prices, turns_known=outcome.turns_known))
+
+
+def _summary(body: dict[str, Any], prices: Prices, *, turns_known: bool) -> list[str]:
+    turns, saved = body["assistant_turns"], body["assistant_turns_saved"]
+    calls, extra = body["calls"], body["extra_calls"]
+    money = saved * prices.turn - extra * prices.extra_call
+    lines = [
+        f"assistant turns  {turns:>8,}   saved {saved:,} ({saved / max(1, turns):.1%})",
+        f"tool calls       {calls:>8,}   extra {extra:,} ({extra / max(1, calls):.1%})",
+        f"money            {money:>8,.2f}   at ${prices.turn:g} a turn and ${prices.extra_call:g} an extra call",
+        "",
+        "Assumes that the agent takes a tool wherever it fits. Effects of tools that nobody declared are inferred from",
+        "their names; what is not clearly a read counts as a write, and nothing learned here writes.",
+    ]
+    return lines if turns_known else [*lines, "The traces do not number the model's turns: each call counts as one."]

@@ -1,0 +1,44 @@
+"""Huginn, thought: finds what agents repeat, compiles it into tools, and proves them on history.
+
+Mining finds chains, synthesis infers their wiring from recorded values, validation replays them on sessions it did not
+learn from, selection keeps what is worth more than it costs. Huginn reads Muninn's log and never writes to it.
+"""
+
+from __future__ import annotations
+
+from twinraven.huginn.backtest import Backtest, SessionUses, backtest
+from twinraven.huginn.chains import CandidateChain, mine_chains
+from twinraven.huginn.learning import Draft, Learner, LearningConfig, LearningReport
+from twinraven.huginn.pictures import draw_chain
+from twinraven.huginn.rehearsal import LearnedTool
+from twinraven.huginn.selection import Prices, Worth
+from twinraven.huginn.splitting import best_split
+from twinraven.huginn.tool_facts import ToolFacts
+from twinraven.huginn.traces import RecordedCall, SessionTrace, TraceLog, load_traces, read_traces
+from twinraven.huginn.validation.model import Criteria, EquivalenceScore, ValidationResult
+
+__all__ = [
+    "Backtest",
+    "CandidateChain",
+    "Criteria",
+    "Draft",
+    "EquivalenceScore",
+    "LearnedTool",
+    "Learner",
+    "LearningConfig",
+    "LearningReport",
+    "Prices",
+    "RecordedCall",
+    "SessionTrace",
+    "SessionUses",
+    "ToolFacts",
+    "TraceLog",
+    "ValidationResult",
+    "Worth",
+    "backtest",
+    "best_split",
+    "draw_chain",
+    "load_traces",
+    "mine_chains",
+    "read_traces",
+]

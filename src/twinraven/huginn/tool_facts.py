@@ -1,0 +1,30 @@
+"""What is known of the tools in a record: their entries where a catalogue has them, else what their names suggest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twinraven.catalog import Effect, ToolEntry, infer_effect
+
+
+class ToolFacts:
+    """Effects and schemas of tools; traces from a file know nothing but names."""
+
+    def __init__(self, entries: Iterable[ToolEntry] = ()) -> None:
+        self._entries = {entry.tool_id: entry for entry in entries}
+
+    def entry(self, tool_id: str) -> ToolEntry | None:
+        return self._entries.get(tool_id)
+
+    def effect(self, tool_id: str) -> Effect:
+        entry = self._entries.get(tool_id)
+        return infer_effect(tool_id) if entry is None else entry.effect
+
+    def writes(self, tool_id: str) -> bool:
+        """Whether a call may change something; what nobody knows may."""
+        return self.effect(tool_id) is not Effect.READ
+
+    def inferred(self, tool_id: str) -> bool:
+        """Whether the effect is only a guess from the name."""
+        entry = self._entries.get(tool_id)
+        return entry is None or entry.effect_origin != "declared"
