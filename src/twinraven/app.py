@@ -11,10 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twinraven.foundation.errors import SchemaOutdated, StorageError
+from twinraven.foundation.errors import SchemaOutdated
 from twinraven.foundation.settings import Settings, load_settings
 from twinraven.muninn import Collector, EncodingRules, EventStore, Importer, SqlEventStore
-from twinraven.storage import Database, open_database
+from twinraven.storage import Database, open_database, pending_migrations
 
 if TYPE_CHECKING:
     from twinraven.calls import Calls
@@ -77,18 +77,6 @@ class TwinRaven:
             default_timeout_ms=settings.default_timeout_ms,
         )
 
-    def pending_migrations(self) -> list[str]:
-        """What this database lacks; a look that never writes, so that opening a current home costs no lock."""
-        from twinraven.storage.migrations import STEPS
-
-        present = set(self.database.applied().values())
-        unknown = sorted(present.difference(STEPS))
-        if unknown:
-            raise StorageError(
-                f"the database was made by a newer TwinRaven: it has {', '.join(unknown)}", fix="upgrade TwinRaven"
-            )
-        return [step for step in STEPS if step not in present]
-
     def close(self) -> None:
         """Write what is queued and let go of everything."""
         if "collector" in self.__dict__:
@@ -114,7 +102,7 @@ class TwinRaven:
 def open_home(home: Path | None = None, *, functions: Iterable[Callable[..., Any]] = ()) -> TwinRaven:
     """Open a home that exists; the embedded database is brought up to date, a shared one must be."""
     raven = TwinRaven(load_settings(home), functions=functions)
-    pending = raven.pending_migrations()
+    pending = pending_migrations(raven.database)
     if pending and raven.database.dialect == "postgres":
         raise SchemaOutdated(f"the database lacks {', '.join(pending)}", fix="twinraven db upgrade")
     if pending:

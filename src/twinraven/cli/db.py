@@ -34,9 +34,10 @@ def upgrade_database(options: Namespace) -> None:
 
 def show_status(options: Namespace) -> None:
     from twinraven.foundation.settings import settings_as_rows
+    from twinraven.storage import pending_migrations
 
     with _as_it_is(options) as raven:
-        pending = raven.pending_migrations()
+        pending = pending_migrations(raven.database)
         version = max(raven.database.applied(), default=0)
     addresses = {row.key: row.value for row in settings_as_rows(raven.settings)}
     fields = {

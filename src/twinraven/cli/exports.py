@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
@@ -48,10 +48,11 @@ class _CountedLines:
         self._progress = progress
         self._lines = 0
 
-    def write(self, line: bytes) -> int:
-        self._lines += 1
+    def writelines(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            self._out.write(line)
+            self._lines += 1
         self._progress(self._lines)
-        return self._out.write(line)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
 
 from twinraven.cli.home import locate_home, see_tools_of
 from twinraven.foundation.errors import TwinRavenError
@@ -18,7 +18,6 @@ from twinraven.foundation.errors import TwinRavenError
 if TYPE_CHECKING:
     from twinraven.app import TwinRaven
     from twinraven.foundation.settings import Settings
-    from twinraven.storage.postgres import PostgresDatabase
 
 Status = Literal["ok", "info", "warning", "broken"]
 
@@ -35,6 +34,12 @@ class Finding(NamedTuple):
     status: Status
     detail: str
     fix: str | None = None
+
+
+class _BoundLogin(Protocol):
+    """What a Postgres store offers besides the port."""
+
+    def check_role(self) -> None: ...
 
 
 def examine(options: Namespace, *, fast: bool) -> Iterator[Finding]:
@@ -104,9 +109,10 @@ def _database(settings: Settings, *, fast: bool) -> Iterator[Finding]:
 
 def _schema(raven: TwinRaven) -> Iterator[Finding]:
     from twinraven.foundation.settings import settings_as_rows
+    from twinraven.storage import pending_migrations
 
     address = next(row.value for row in settings_as_rows(raven.settings) if row.key == "storage.url")
-    pending = raven.pending_migrations()
+    pending = pending_migrations(raven.database)
     # A file that is not there has no schema either; connecting tells the two apart.
     raven.database.connect().close()
     yield Finding("database", "ok", str(address))
@@ -120,16 +126,17 @@ def _schema(raven: TwinRaven) -> Iterator[Finding]:
 
 
 def _sqlite(raven: TwinRaven, *, fast: bool) -> Iterator[Finding]:
-    from twinraven.storage.sqlite import library
-
-    yield Finding("sqlite", "ok", f"{library.sqlite_version} from {library.__name__}")
     connection = raven.database.connect()
     try:
         with connection.transaction("", write=False) as tx:
+            library = tx.fetch_one("SELECT sqlite_version() AS version") or {}
             mode = tx.fetch_one("PRAGMA journal_mode") or {}
             damage = [] if fast else tx.fetch_all("PRAGMA quick_check(5)")
     finally:
         connection.close()
+    # Storage imports another library than Python's own only to use it.
+    name = "pysqlite3" if "pysqlite3" in sys.modules else "Python"
+    yield Finding("sqlite", "ok", f"{library.get('version')} from {name}")
     journal = str(mode.get("journal_mode"))
     status: Status = "ok" if journal == "wal" else "broken"
     yield Finding("journal", status, journal, None if status == "ok" else "put the home on a local disk")
@@ -143,9 +150,7 @@ def _sqlite(raven: TwinRaven, *, fast: bool) -> Iterator[Finding]:
 
 
 def _postgres(raven: TwinRaven) -> Iterator[Finding]:
-    from typing import cast
-
-    cast("PostgresDatabase", raven.database).check_role()
+    cast("_BoundLogin", raven.database).check_role()
     yield Finding("role", "ok", "bound by row-level security")
 
 

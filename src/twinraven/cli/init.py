@@ -31,6 +31,7 @@ def register(parser: CommandParser) -> None:
 def run(options: Namespace) -> None:
     from twinraven.app import TwinRaven
     from twinraven.foundation.settings import load_settings
+    from twinraven.storage import pending_migrations
 
     home = _wanted(options)
     created: list[Path] = []
@@ -39,7 +40,7 @@ def run(options: Namespace) -> None:
     _write_settings(home, created)
     with TwinRaven(load_settings(home)) as raven:
         embedded = raven.database.dialect == "sqlite"
-        migrated = raven.database.migrate() if embedded and raven.pending_migrations() else []
+        migrated = raven.database.migrate() if embedded and pending_migrations(raven.database) else []
     if options.output == "json":
         show_json({"home": str(home), "created": [str(path) for path in created], "migrations": migrated})
         return

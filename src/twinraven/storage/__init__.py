@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twinraven.foundation.errors import InvalidSetting
+from twinraven.foundation.errors import InvalidSetting, StorageError
 from twinraven.storage.arrivals import settled_arrival
 from twinraven.storage.database import (
     DEFAULT_TENANT,
@@ -33,6 +33,7 @@ __all__ = [
     "chunks",
     "forget_after_fork",
     "open_database",
+    "pending_migrations",
     "settled_arrival",
 ]
 
@@ -53,3 +54,16 @@ def open_database(url: str, *, admin_url: str | None = None) -> Database:
         "use sqlite:///path/to/file.db or postgresql://user@host/database",
         field="storage.url",
     )
+
+
+def pending_migrations(database: Database) -> list[str]:
+    """What a database lacks; a look that never writes, so that opening a current one takes no lock."""
+    from twinraven.storage.migrations import STEPS
+
+    present = set(database.applied().values())
+    unknown = sorted(present.difference(STEPS))
+    if unknown:
+        raise StorageError(
+            f"the database was made by a newer TwinRaven: it has {', '.join(unknown)}", fix="upgrade TwinRaven"
+        )
+    return [step for step in STEPS if step not in present]

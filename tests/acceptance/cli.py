@@ -1,0 +1,90 @@
+"""A shell for tests: the installed command, in a folder, with an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sysconfig
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+COMMAND = Path(sysconfig.get_path("scripts")) / "twinraven"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended and what it said."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out.decode()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass(slots=True)
+class Shell:
+    """Runs commands in one folder."""
+
+    folder: Path
+    env: dict[str, str] = field(default_factory=dict[str, str])
+
+    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("TWINRAVEN")}
+        return {**inherited, "NO_COLOR": "", "COLUMNS": "", **self.env, **(extra or {})}
+
+    def run(self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ended:
+        done = subprocess.run(
+            [str(COMMAND), *arguments],
+            cwd=self.folder,
+            env=self.environment(env),
+            input=stdin,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout, done.stderr.decode())
+
+    def succeed(self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ended:
+        """Run a command that must work."""
+        ended = self.run(*arguments, stdin=stdin, env=env)
+        assert ended.code == 0, ended.err
+        return ended
+
+    def json(self, *arguments: str) -> Any:
+        return self.succeed(*arguments, "--output", "json").json
+
+
+def home_in(folder: Path) -> Shell:
+    """A shell in a folder that has a home."""
+    shell = Shell(folder)
+    shell.succeed("init")
+    return shell
+
+
+def calls_file(path: Path, calls: Sequence[Mapping[str, Any]]) -> Path:
+    """A file in the `calls` format."""
+    path.write_text("".join(json.dumps(call) + "\n" for call in calls))
+    return path
+
+
+def call(session: str, seq: int, tool: str = "get_order", **rest: Any) -> dict[str, Any]:
+    """One line of the `calls` format."""
+    return {
+        "session_id": session,
+        "seq": seq,
+        "tool": tool,
+        "params": {"n": seq},
+        "output": {"ok": True},
+        "ok": True,
+        **rest,
+    }
