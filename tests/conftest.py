@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from blockbuster import BlockBuster, blockbuster_ctx
+from hypothesis import settings as HypothesisSettings  # noqa: N812
 
 from tests.postgres import PostgresLogin, PostgresServer, running_server
 from tools.requirements import Outcomes, digest_sources, known_requirements
@@ -24,6 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # `make test` draws the same examples every time; `make soak` draws many, and new ones.
+    long = HypothesisSettings(deadline=None, max_examples=2000, print_blob=True)
+    short = HypothesisSettings(deadline=None, derandomize=True)
+    HypothesisSettings.register_profile("twinraven", long if config.getoption("--soak") else short)
+    HypothesisSettings.load_profile("twinraven")
     if config.getoption("--requirements") is not None and not hasattr(config, "workerinput"):
         config.stash[_outcomes] = Outcomes(digest_sources())
         config.pluginmanager.register(_OutcomeWriter(config))
@@ -73,6 +80,13 @@ class _OutcomeWriter:
 
     def pytest_sessionfinish(self) -> None:
         self._outcomes.write(self._file)
+
+
+@pytest.fixture
+def loop_guard() -> Generator[BlockBuster]:
+    """Makes code of ours that blocks an event loop fail the test that asks for this."""
+    with blockbuster_ctx("twinraven") as guard:
+        yield guard
 
 
 @pytest.fixture

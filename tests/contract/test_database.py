@@ -105,6 +105,14 @@ async def test_a_cancelled_caller_does_not_cancel_the_work(database: Database) -
             pass
 
 
+@pytest.mark.usefixtures("loop_guard")
+async def test_the_event_loop_is_never_blocked(database: Database) -> None:
+    """Opening connections, reading and writing all happen on threads of the database's own."""
+    here = threading.get_ident()
+    assert await database.write("t", lambda _: threading.get_ident()) != here
+    assert await database.read("t", lambda _: threading.get_ident()) != here
+
+
 async def test_a_taken_key_is_a_conflict(database: Database) -> None:
     """A unique key that is taken is the caller's conflict, not a driver's error."""
     await database.write("t", add_blob("t", "a"))
