@@ -243,8 +243,10 @@ class FlowRun:
         """One attempt, in its time; the tool gets copies, so that it cannot change what other steps see."""
         if self._halted:
             raise _Halted
-        timeout_ms = step.definition.timeout_ms or self._plan.definition.timeout_ms
-        limit = asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000)
+        own_ms = step.definition.timeout_ms
+        # A step that inherits the time of the whole ends with the whole; a second clock would only race with it.
+        limit = asyncio.timeout(None if own_ms is None else own_ms / 1000)
+        timeout_ms = own_ms or self._plan.definition.timeout_ms
         progress, is_write = unit.progress, self._writes(step.tool_id)
         progress.attempts += 1
         progress.writing += is_write
@@ -257,7 +259,7 @@ class FlowRun:
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise self._timed_out(step.tool_id, f"did not answer within {timeout_ms} ms") from None
+            raise self._timed_out(step.tool_id, f"did not answer within {own_ms} ms") from None
         finally:
             progress.writing -= is_write
         progress.changed |= is_write
