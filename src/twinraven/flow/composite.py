@@ -20,14 +20,14 @@ from twinraven.flow.executor import FlowExecutor
 from twinraven.flow.plan import compile_flow
 from twinraven.flow.results import StepRun
 from twinraven.flow.validation import ToolLookup
-from twinraven.foundation.canonical import JsonObject
+from twinraven.foundation.canonical import JsonObject, content_hash
 from twinraven.foundation.errors import InvalidDefinition, NotFound
+from twinraven.muninn import FALLBACK, RETRY
 
 CONNECTOR: Final = "flow"
 MAX_COMPOSITES_INSIDE: Final = 8
 
-_FALLBACK = "fallback-path"
-_RETRY = "retry"
+_LONGEST_KEY = 512
 _EFFECTS = (Effect.READ, Effect.UNKNOWN, Effect.WRITE)
 _SENSITIVITIES = (Sensitivity.LOW, Sensitivity.MEDIUM, Sensitivity.HIGH)
 
@@ -100,7 +100,7 @@ class _InnerCalls:
             tenant_id=outer.tenant_id,
             correlation_id=outer.correlation_id,
             task_id=outer.task_id,
-            idempotency_key=f"{outer.key}:{step.key_suffix}" if writes and outer.key is not None else None,
+            idempotency_key=_inner_key(outer.key, step) if writes and outer.key is not None else None,
         )
         context = CallContext(
             session_id=outer.session_id,
@@ -150,6 +150,11 @@ def _writes(catalog: Catalog, tenant_id: str, tool_id: str) -> bool:
         return True
 
 
+def _inner_key(outer: str, step: StepRun) -> str:
+    key = f"{outer}:{step.key_suffix}"
+    return key if len(key) <= _LONGEST_KEY else f"{content_hash(outer.encode())}:{step.key_suffix}"
+
+
 def _tags(step: StepRun) -> tuple[str, ...]:
-    tags = (_RETRY,) if step.attempt > 1 else ()
-    return tags if step.fallback is None else (*tags, _FALLBACK)
+    tags = (RETRY,) if step.attempt > 1 else ()
+    return tags if step.fallback is None else (*tags, FALLBACK)
