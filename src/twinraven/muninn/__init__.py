@@ -2,31 +2,37 @@
 
 Calls enter through the `Collector` (or an importer) and are read through the `EventStore`. Nothing is ever changed:
 links between events are derived, sessions are a projection, and a later verdict is a further record.
+
+Names are resolved on first use: whoever only reads the log does not pay for the machinery that writes it.
 """
 
 from __future__ import annotations
 
-from twinraven.muninn.calls_format import parse_call
-from twinraven.muninn.collector import (
-    Collector,
-    SessionObserver,
-    check_tags,
-    clean_text,
-    current_observer,
-    encode_output,
-    encode_params,
-    has_odd_float,
-    recordable_output,
-    recordable_params,
-)
-from twinraven.muninn.exchange import Importer, ImportReport, LineError, export_json, open_lines
-from twinraven.muninn.model import MAX_TENANT, MuninnEvent, Outcome, Session, check_name, check_turn
-from twinraven.muninn.observed import observed
-from twinraven.muninn.receipt import Receipt
-from twinraven.muninn.row import EncodingRules, Observation, Redact
-from twinraven.muninn.sql import SqlEventStore
-from twinraven.muninn.store import EventFilter, EventStore, ToolUse, Transition
-from twinraven.muninn.tagging import CACHED, FALLBACK, RETRY
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinraven.muninn.calls_format import parse_call
+    from twinraven.muninn.collector import (
+        Collector,
+        SessionObserver,
+        check_tags,
+        clean_text,
+        current_observer,
+        encode_output,
+        encode_params,
+        has_odd_float,
+        recordable_output,
+        recordable_params,
+    )
+    from twinraven.muninn.exchange import Importer, ImportReport, LineError, export_json, open_lines
+    from twinraven.muninn.model import MAX_TENANT, MuninnEvent, Outcome, Session, check_name, check_turn
+    from twinraven.muninn.observed import observed
+    from twinraven.muninn.receipt import Receipt
+    from twinraven.muninn.row import EncodingRules, Observation, Redact
+    from twinraven.muninn.sql import SqlEventStore
+    from twinraven.muninn.store import EventFilter, EventStore, ToolUse, Transition
+    from twinraven.muninn.tagging import CACHED, FALLBACK, RETRY
 
 __all__ = [
     "CACHED",
@@ -65,3 +71,61 @@ __all__ = [
     "recordable_output",
     "recordable_params",
 ]
+
+_HOMES = {
+    "calls_format": ("parse_call",),
+    "collector": (
+        "Collector",
+        "SessionObserver",
+        "check_tags",
+        "clean_text",
+        "current_observer",
+        "encode_output",
+        "encode_params",
+        "has_odd_float",
+        "recordable_output",
+        "recordable_params",
+    ),
+    "exchange": (
+        "ImportReport",
+        "Importer",
+        "LineError",
+        "export_json",
+        "open_lines",
+    ),
+    "model": (
+        "MAX_TENANT",
+        "MuninnEvent",
+        "Outcome",
+        "Session",
+        "check_name",
+        "check_turn",
+    ),
+    "observed": ("observed",),
+    "receipt": ("Receipt",),
+    "row": (
+        "EncodingRules",
+        "Observation",
+        "Redact",
+    ),
+    "sql": ("SqlEventStore",),
+    "store": (
+        "EventFilter",
+        "EventStore",
+        "ToolUse",
+        "Transition",
+    ),
+    "tagging": (
+        "CACHED",
+        "FALLBACK",
+        "RETRY",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'twinraven.muninn' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"twinraven.muninn.{_HOME_OF[name]}"), name)
+    return value

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from operator import itemgetter
 
 from twinraven.foundation.errors import (
     AppendOnly,
@@ -22,7 +23,7 @@ from twinraven.foundation.errors import (
     StorageUnavailable,
     TwinRavenError,
 )
-from twinraven.muninn.row import BLOB_COLUMNS, COLUMNS, Row
+from twinraven.muninn.columns import BLOB_COLUMNS, COLUMNS, Row
 from twinraven.storage import Connection, Database, Transaction
 
 PAUSES_S = (0.05, 0.2, 0.5, 1.0)
@@ -128,7 +129,11 @@ def _write_tenant(tx: Transaction, items: list[Encoded]) -> None:
     blobs = [blob for _, blob in items if blob is not None]
     if blobs:
         tx.insert_missing("blobs", BLOB_COLUMNS, blobs)
-    tx.insert_rows("muninn_event_log", COLUMNS, [row for row, _ in items])
+    rows = [row for row, _ in items]
+    # Most events leave most of the optional columns empty; what no row of the batch fills need not be sent.
+    filled = [place for place, column in enumerate(zip(*rows, strict=True)) if column.count(None) < len(column)]
+    pick = itemgetter(*filled)
+    tx.insert_rows("muninn_event_log", pick(COLUMNS), list(map(pick, rows)))
 
 
 def _present(tx: Transaction, items: list[Encoded]) -> set[Row]:

@@ -27,8 +27,9 @@ from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import Conflict, InvalidInput, TwinRavenError
 from twinraven.muninn.batch import Encoded, write_rows
 from twinraven.muninn.calls_format import SEQUENCE_LIMIT, parse_call
+from twinraven.muninn.columns import COLUMNS, Row
 from twinraven.muninn.model import MAX_TENANT, MuninnEvent, check_name
-from twinraven.muninn.row import COLUMNS, EncodingRules, Redact, Row, RowEncoder, keep_everything
+from twinraven.muninn.row import EncodingRules, Redact, RowEncoder, keep_everything
 from twinraven.muninn.store import EventStore
 from twinraven.storage import Database, Transaction
 

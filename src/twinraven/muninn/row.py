@@ -9,42 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import orjson
 import xxhash
 
 from twinraven.foundation.canonical import content_hash
+from twinraven.muninn.columns import Row
 from twinraven.muninn.summary import summarize
 from twinraven.muninn.tagging import TagExtractor
 
-COLUMNS = (
-    "tenant_id",
-    "event_id",
-    "session_id",
-    "tool_id",
-    "input_hash",
-    "input_params",
-    "output_summary",
-    "timestamp",
-    "latency_ms",
-    "outcome",
-    "tags",
-    "parent_event_id",
-    "raised",
-    "error_code",
-    "output_hash",
-    "turn",
-    "task_id",
-    "outside_input",
-    "source_key",
-    "time_known",
-    "correlation_id",
-)
-BLOB_COLUMNS = ("tenant_id", "hash", "body")
-
-Row = tuple[Any, ...]
 Redact = Callable[[str, bytes], bytes]
 """Replaces what must not be stored in a JSON text, for a tenant."""
 

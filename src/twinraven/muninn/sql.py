@@ -16,8 +16,8 @@ import orjson
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.clock import from_micros, now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, NotFound
+from twinraven.muninn.columns import COLUMNS
 from twinraven.muninn.model import MuninnEvent, Outcome, Session, check_name
-from twinraven.muninn.row import COLUMNS
 from twinraven.muninn.store import EventFilter, ToolUse, Transition
 from twinraven.storage import Database, Row, Transaction, chunks
 

@@ -1,17 +1,19 @@
 """Deterministic summaries: the shape of an output and as much of its content as fits.
 
-A short output is its own summary. A long one keeps its structure: every key of an object, the first items of an array
+A short output is its own summary. A long one keeps its structure: the keys of an object, the first items of an array
 and how many there are, the beginning of a long string. The same output always gives the same summary.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, cast
 
 import orjson
 
 _WIDTH = 40
 _ITEMS = 2
+_KEYS = 100
 _DEPTH = 2
 
 
@@ -30,7 +32,7 @@ def _shrink(value: Any, depth: int) -> Any:
         members = cast("dict[str, Any]", value)
         if depth == 0:
             return f"object of {len(members)}"
-        return {key: _shrink(member, depth - 1) for key, member in members.items()}
+        return {key: _shrink(member, depth - 1) for key, member in islice(members.items(), _KEYS)}
     if isinstance(value, list):
         items = cast("list[Any]", value)
         if depth == 0:
