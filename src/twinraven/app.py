@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.foundation.errors import SchemaOutdated
 from twinraven.foundation.settings import Settings, load_settings
-from twinraven.muninn import Collector, EncodingRules, EventStore, Importer, SqlEventStore
 from twinraven.storage import Database, open_database, pending_migrations
 
 if TYPE_CHECKING:
     from twinraven.calls import Calls
     from twinraven.catalog import Catalog, FunctionTools
+    from twinraven.muninn import Collector, EncodingRules, EventStore, Importer
 
 
 class TwinRaven:
@@ -38,14 +38,20 @@ class TwinRaven:
 
     @cached_property
     def events(self) -> EventStore:
+        from twinraven.muninn import SqlEventStore
+
         return SqlEventStore(self.database)
 
     @cached_property
     def collector(self) -> Collector:
+        from twinraven.muninn import Collector
+
         return Collector(self.database, rules=self._rules, queue_size=self.settings.muninn.queue_size)
 
     @cached_property
     def importer(self) -> Importer:
+        from twinraven.muninn import Importer
+
         return Importer(self.database, rules=self._rules)
 
     @cached_property
@@ -92,6 +98,8 @@ class TwinRaven:
 
     @property
     def _rules(self) -> EncodingRules:
+        from twinraven.muninn import EncodingRules
+
         muninn = self.settings.muninn
         return EncodingRules(
             store_outputs=muninn.store_outputs,

@@ -62,7 +62,7 @@ async def _invoke(raven: TwinRaven, options: Namespace) -> SkillInvocationRespon
         tenant_id=options.tenant,
         idempotency_key=new_id() if key is None and entry.writes else key,
     )
-    session_id: str = options.session or f"cli-{new_id()}"
+    session_id: str = f"cli-{new_id()}" if options.session is None else options.session
     return await raven.calls.invoke(request, CallContext(session_id=session_id, turn=options.turn, caller="cli"))
 
 
