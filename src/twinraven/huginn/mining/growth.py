@@ -1,0 +1,172 @@
+"""Growing gapped chains tool by tool, depth first, each with its own places.
+
+A chain is kept as the set of events at which it ends. How the set of a longer chain follows from that of a shorter one
+is the business of a `Projection`; what is counted along the way is the same for all of them and lives here. Depth
+first, only the sets on the path from the first tool to the current one are alive, so memory does not grow with the
+number of chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinraven.huginn.mining.columns import Flags, Ints, SmallInts
+from twinraven.huginn.mining.search import Search, Tally, Tree
+from twinraven.huginn.mining.stretches import Stretches
+
+_NEVER = 1 << 48
+"""A latency that no chain of calls can reach: where one call's latency is unknown, the sum is at least this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which tools a chain may go on to: the given ones, or all that do so in at least `minimum` stretches."""
+
+    minimum: int
+    tools: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ends:
+    """The places where a chain ends, ascending, and for each the number of the step before among the parent's ends.
+
+    `masks` and `onward` are a projection's own notes for the next step.
+    """
+
+    tool: int
+    at: Ints
+    parents: Ints
+    masks: NDArray[np.unsignedinteger] | None = None
+    onward: int = -1
+
+
+class Projection(Protocol):
+    """How ends of a chain lead to ends of a longer chain."""
+
+    @property
+    def one_end(self) -> bool:
+        """Whether a chain has at most one end in a stretch."""
+        ...
+
+    def roots(self, tools: Iterable[int]) -> Iterator[Ends]:
+        """The ends of the chains of one tool; their `parents` mean nothing."""
+        ...
+
+    def extensions(self, ends: Ends, choice: Choice) -> Iterator[Ends]:
+        """The ends of the chains one tool longer, as far as the choice allows; lazily, one after the other."""
+        ...
+
+    def instances(self, ends: Ends) -> Ints | None:
+        """Which ends close an instance, being the first of their stretch; None when all do."""
+        ...
+
+    def failures(self, ends: Ends, instances: Ints | None) -> int:
+        """How many instances end in a failed call."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trail:
+    """What each end of a chain carries from its earlier steps."""
+
+    latency: Ints | None
+    breaks: SmallInts | None
+
+
+class Growth:
+    """One depth-first search."""
+
+    def __init__(self, stretches: Stretches, projection: Projection, search: Search) -> None:
+        columns = stretches.columns
+        self._projection = projection
+        self._search = search
+        self._kept: list[int] = stretches.kept.tolist()
+        self._number = {tool: number for number, tool in enumerate(self._kept)}
+        self._latency = _latencies(stretches.by_place(columns.latency))
+        # With breaks respected no stretch holds one, and there is nothing to look at.
+        self._breaks: SmallInts | None = None
+        if not search.respect_breaks and columns.breaks.any():
+            self._breaks = stretches.by_place(np.cumsum(columns.breaks, dtype=np.int32))
+        self._session = stretches.session
+        if self._session is None and not projection.one_end:
+            self._session = stretches.stretch_at_place()
+        self._found: list[Tally] = []
+
+    def run(self) -> list[Tally]:
+        tree = self._search.wanted
+        first = range(len(self._kept)) if tree is None else sorted(self._number[tool] for tool in tree)
+        for ends in self._projection.roots(first):
+            if self._count_sessions(ends.at) >= self._search.minimum:
+                chain = (self._kept[ends.tool],)
+                self._grow(chain, ends, self._begin(ends), None if tree is None else tree[chain[0]])
+        return self._found
+
+    def _grow(self, chain: tuple[int, ...], ends: Ends, trail: _Trail, tree: Tree | None) -> None:
+        search = self._search
+        choice = Choice(search.minimum, None if tree is None else tuple(self._number[tool] for tool in sorted(tree)))
+        for longer in self._projection.extensions(ends, choice):
+            sessions = self._count_sessions(longer.at)
+            if sessions < search.minimum:
+                continue
+            tool = self._kept[longer.tool]
+            following = (*chain, tool)
+            carried = self._carry(trail, longer)
+            if len(following) >= search.min_length:
+                self._found.append(self._tally(following, sessions, longer, carried))
+                search.check(len(self._found))
+            if len(following) < search.max_length and (tree is None or tree[tool]):
+                self._grow(following, longer, carried, None if tree is None else tree[tool])
+
+    def _begin(self, ends: Ends) -> _Trail:
+        latency = None if self._latency is None else self._latency.take(ends.at).astype(np.int64)
+        return _Trail(latency, None if self._breaks is None else self._breaks.take(ends.at))
+
+    def _carry(self, trail: _Trail, ends: Ends) -> _Trail:
+        latency = breaks = None
+        if trail.latency is not None and self._latency is not None:
+            latency = trail.latency.take(ends.parents)
+            latency += self._latency.take(ends.at)
+        if trail.breaks is not None:
+            breaks = trail.breaks.take(ends.parents)
+        return _Trail(latency, breaks)
+
+    def _tally(self, chain: tuple[int, ...], sessions: int, ends: Ends, trail: _Trail) -> Tally:
+        instances = self._projection.instances(ends)
+        count = len(ends.at) if instances is None else len(instances)
+        total = known = 0
+        if trail.latency is not None:
+            latency = trail.latency if instances is None else trail.latency[instances]
+            total, known = _measured(latency)
+        mergeable = count
+        if trail.breaks is not None and self._breaks is not None:
+            unbroken: Flags = self._breaks.take(ends.at) == trail.breaks
+            mergeable = int(np.count_nonzero(unbroken if instances is None else unbroken[instances]))
+        failures = self._projection.failures(ends, instances)
+        return Tally(chain, sessions, count, failures, total, known, mergeable)
+
+    def _count_sessions(self, ends: Ints) -> int:
+        if self._session is None or len(ends) < 2:
+            return len(ends)
+        session = self._session.take(ends)
+        return 1 + int(np.count_nonzero(session[1:] != session[:-1]))
+
+
+def _latencies(latency: Ints) -> NDArray[np.signedinteger] | None:
+    """Latencies as they are summed up; None where nothing was measured."""
+    if not np.any(latency >= 0):
+        return None
+    if np.any(latency < 0) or int(latency.max()) > np.iinfo(np.int32).max:
+        return np.where(latency < 0, _NEVER, latency)
+    return latency.astype(np.int32)
+
+
+def _measured(latency: Ints) -> tuple[int, int]:
+    """The sum of what is known, and how many are."""
+    known = latency < _NEVER
+    count = int(np.count_nonzero(known))
+    return int(latency.sum() if count == len(latency) else latency[known].sum()), count

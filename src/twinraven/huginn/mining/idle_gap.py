@@ -1,0 +1,113 @@
+"""Gapped chains whose steps come soon after each other (GSP's maximum gap, on idle time).
+
+A chain t1 … tn is in a stretch when it has calls e1 < … < en of those tools in the stretch's order such that each
+starts at most `max_gap_ms` after the one before *ended*; calls that overlap have no gap. Only calls whose time is known
+take part, and a call of unknown latency ends when it starts. Sessions without known times count as sessions and
+support nothing; a log without any is refused.
+
+The leftmost match is not enough here: a later call of the same tool may be the one from which the next step is near. So
+a chain keeps every event at which it can end. Of all steps before an event, the one that ended last leaves the smallest
+gap: it decides alone whether the event can follow, and it is the one the event's instance goes back through (the later
+one where two end at once). A stretch's instance is the one that ends first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from twinraven.foundation.errors import InvalidInput
+from twinraven.huginn.mining.columns import EventColumns, Ints, SmallInts
+from twinraven.huginn.mining.growth import Choice, Ends, Growth
+from twinraven.huginn.mining.ordering import group_starts, ranges, runs, stable_order
+from twinraven.huginn.mining.search import Search, Tally
+from twinraven.huginn.mining.stretches import Stretches, kept_tools
+
+_NO_PARENTS = np.empty(0, np.int64)
+
+
+def mine_idle_gap(columns: EventColumns, search: Search, *, max_gap_ms: int) -> list[Tally]:
+    """All chains the search asks for whose steps are near each other; in no particular order."""
+    usable = columns.time_known
+    kept = kept_tools(columns, search, usable)
+    stretches = Stretches.cut(columns, kept, respect_breaks=search.respect_breaks, usable=usable)
+    return Growth(stretches, GapProjection(stretches, max_gap_ms=max_gap_ms), search).run()
+
+
+def require_times(logs: Iterable[EventColumns]) -> None:
+    """Refuse to look for gaps where no event of any log says when it happened."""
+    events = 0
+    for columns in logs:
+        if columns.time_known.any():
+            return
+        events += len(columns)
+    if events:
+        raise InvalidInput(
+            "none of the events has a known time, so idle gaps cannot be measured: use prefixspan or contiguous",
+            field="algorithm",
+        )
+
+
+class GapProjection:
+    """Every event at which a chain can end, under a maximum idle gap."""
+
+    one_end = False
+
+    def __init__(self, stretches: Stretches, *, max_gap_ms: int) -> None:
+        self._stretches = stretches
+        self._gap = max_gap_ms * 1_000
+        self._stretch = stretches.stretch_at_place()
+        self._failed = stretches.by_place(stretches.columns.failed)
+        self._place = np.empty(len(stretches), np.int32)
+        self._place[stretches.events] = np.arange(len(stretches), dtype=np.int32)
+        self._start = stretches.by_place(stretches.columns.start)
+        self._end = stretches.by_place(stretches.columns.end)
+        # The rank of an event by when it ended: small enough to be compared within one integer with its stretch.
+        by_end = np.lexsort((stretches.events, self._end))
+        self._end_rank = np.empty(len(stretches), np.int64)
+        self._end_rank[by_end] = np.arange(len(stretches))
+
+    def roots(self, tools: Iterable[int]) -> Iterator[Ends]:
+        for tool in tools:
+            places = self._stretches.places(tool)
+            yield Ends(tool, np.arange(places.start, places.stop, dtype=np.int64), _NO_PARENTS)
+
+    def extensions(self, ends: Ends, choice: Choice) -> Iterator[Ends]:
+        at, parents = self._near(ends)
+        tools = np.searchsorted(self._stretches.first_of_tool, at, side="right") - 1
+        order = stable_order(tools, len(self._stretches.kept))
+        at, parents, tools = at[order], parents[order], tools[order]
+        for tool, begin, end in runs(tools):
+            found = Ends(tool, at[begin:end], parents[begin:end])
+            if choice.tools is None and len(self.instances(found)) < choice.minimum:
+                continue
+            if choice.tools is None or tool in choice.tools:
+                yield found
+
+    def instances(self, ends: Ends) -> Ints:
+        return group_starts(self._stretch.take(ends.at))
+
+    def failures(self, ends: Ends, instances: Ints | None) -> int:
+        last = ends.at if instances is None else ends.at[instances]
+        return int(np.count_nonzero(self._failed.take(last)))
+
+    def _near(self, ends: Ends) -> tuple[Ints, Ints]:
+        """The places of all events that can follow, by event, and for each the number of the end it follows."""
+        events = self._stretches.events.take(ends.at)
+        stretch = self._stretch.take(ends.at)
+        heads = group_starts(stretch)
+        later, _ = ranges(events[heads] + 1, self._stretches.offsets[1:][stretch[heads]])
+        before = np.searchsorted(events, later) - 1
+        latest = self._latest(ends.at, stretch)[before]
+        at = self._place[later].astype(np.int64)
+        near = np.flatnonzero(self._start[at] - self._end[ends.at[latest]] <= self._gap)
+        return at[near], latest[near]
+
+    def _latest(self, places: Ints, stretch: SmallInts) -> Ints:
+        """For each end the number of the one that ended last, of all up to it in its stretch."""
+        count = len(self._stretches)
+        reached = np.maximum.accumulate(stretch.astype(np.int64) * count + self._end_rank.take(places)) % max(count, 1)
+        number = np.empty(count, np.int64)
+        number[self._end_rank.take(places)] = np.arange(len(places))
+        return number[reached]

@@ -1,0 +1,39 @@
+"""Mining a log: the configuration picks the kernel, the result is one sorted list."""
+
+from __future__ import annotations
+
+from twinraven.huginn.mining.collapse import collapse_repeats
+from twinraven.huginn.mining.columns import EventColumns
+from twinraven.huginn.mining.config import MiningConfig
+from twinraven.huginn.mining.contiguous import mine_contiguous
+from twinraven.huginn.mining.idle_gap import mine_idle_gap, require_times
+from twinraven.huginn.mining.patterns import Pattern, in_order
+from twinraven.huginn.mining.prefix_span import mine_prefix_span
+from twinraven.huginn.mining.search import Search, as_patterns, search_all
+
+
+def mine(columns: EventColumns, config: MiningConfig) -> list[Pattern]:
+    """Every chain that the configuration asks for, best supported first. An empty log holds none."""
+    if config.algorithm == "gsp":
+        require_times([columns])
+    prepared = prepare(columns, config)
+    return in_order(run_search(prepared, config, search_all(prepared, config)))
+
+
+def prepare(columns: EventColumns, config: MiningConfig) -> EventColumns:
+    """The log as the configuration mines it. Links and instances of a mined chain are looked up in these columns."""
+    return collapse_repeats(columns, respect_breaks=config.respect_breaks) if config.collapse_repeats else columns
+
+
+def run_search(prepared: EventColumns, config: MiningConfig, search: Search) -> list[Pattern]:
+    """What a search finds in prepared columns, in no particular order."""
+    if not len(prepared):
+        return []
+    if config.algorithm == "gsp":
+        assert config.max_gap_ms is not None
+        tallies = mine_idle_gap(prepared, search, max_gap_ms=config.max_gap_ms)
+    elif config.algorithm == "prefixspan":
+        tallies = mine_prefix_span(prepared, search)
+    else:
+        tallies = mine_contiguous(prepared, search)
+    return as_patterns(prepared, tallies)
