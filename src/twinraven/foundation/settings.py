@@ -85,11 +85,11 @@ class ToolsSettings:
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MiningSettings:
     algorithm: str = _setting(
-        "prefixspan",
+        "contiguous",
         Choice("contiguous", "prefixspan", "gsp"),
         "Chains without gaps, with gaps, or with gaps of bounded time.",
     )
-    min_support: float = _setting(0.05, Number(0, 1), "Least share of sessions in which a chain occurs.")
+    min_support: float = _setting(0.01, Number(0, 1), "Least share of sessions in which a chain occurs.")
     min_confidence: float = _setting(0.0, Number(0, 1), "Least mean transition probability along a chain.")
     min_length: int = _setting(2, Whole(2, 100), "Fewest tools in a chain.")
     max_length: int = _setting(6, Whole(2, 100), "Most tools in a chain.")

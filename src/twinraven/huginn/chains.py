@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from twinraven.foundation.clock import iso
+from twinraven.foundation.clock import iso, parse_iso
 from twinraven.foundation.errors import InvalidInput
 from twinraven.foundation.ids import new_uuid
-from twinraven.huginn.instances import find_instances, find_repeats
-from twinraven.huginn.mining import ChainLink, EventColumns, MiningConfig, Pattern, chain_links, mine
+from twinraven.huginn.mining import (
+    ChainLink,
+    EventColumns,
+    MiningConfig,
+    TransitionCounts,
+    find_instances,
+    mine,
+    prepare,
+    transition_counts,
+)
+from twinraven.huginn.ranking import RankedChain, rank_chains
+from twinraven.huginn.selection import Prices
 from twinraven.huginn.traces import SessionTrace
 
 SAMPLES = 20
@@ -35,6 +45,9 @@ class CandidateChain:
     occurrences: int = 0
     latency_known: bool = True
     links: tuple[ChainLink, ...] = ()
+    value: float = 0.0
+    """What merging it would be worth over the mined sessions, in dollars."""
+    why: str = ""
 
     def __post_init__(self) -> None:
         if len(self.tools) < 2:
@@ -57,7 +70,46 @@ class CandidateChain:
             "sessions": self.sessions,
             "occurrences": self.occurrences,
             "latency_known": self.latency_known,
+            "links": [
+                {
+                    "from_tool": link.from_tool,
+                    "to_tool": link.to_tool,
+                    "transition_probability": link.transition_probability,
+                    "avg_gap_ms": link.avg_gap_ms,
+                }
+                for link in self.links
+            ],
+            "value": self.value,
+            "why": self.why,
         }
+
+    @classmethod
+    def from_json(cls, body: dict[str, Any]) -> CandidateChain:
+        """The inverse of `as_json`."""
+        return cls(
+            chain_id=UUID(body["chain_id"]),
+            tools=tuple(body["tools"]),
+            support=body["support"],
+            confidence=body["confidence"],
+            avg_latency_ms=body["avg_latency_ms"],
+            failure_rate=body["failure_rate"],
+            sample_event_ids=tuple(UUID(text) for text in body["sample_event_ids"]),
+            discovered_at=parse_iso(body["discovered_at"]),
+            mining_config=body["mining_config"],
+            sessions=body["sessions"],
+            occurrences=body["occurrences"],
+            latency_known=body["latency_known"],
+            links=tuple(ChainLink(**link) for link in body["links"]),
+            value=body["value"],
+            why=body["why"],
+        )
+
+
+class MinedChain(NamedTuple):
+    """A candidate, and the places of its sample calls in what was mined."""
+
+    chain: CandidateChain
+    rows: tuple[int, ...]
 
 
 def columns_of(sessions: Sequence[SessionTrace]) -> EventColumns:
@@ -77,44 +129,45 @@ def columns_of(sessions: Sequence[SessionTrace]) -> EventColumns:
     )
 
 
-def mine_chains(sessions: Sequence[SessionTrace], config: MiningConfig, *, now: datetime) -> list[CandidateChain]:
-    """Every frequent chain as a candidate with a new id, most supported first."""
-    if not sessions:
-        return []
-    columns = columns_of(sessions)
-    by_id = {session.session_id: session for session in sessions}
-    return [_candidate(pattern, columns, list(by_id.values()), config, now) for pattern in mine(columns, config)]
+def mine_chains(
+    columns: EventColumns, config: MiningConfig, *, now: datetime, most: int | None = None, prices: Prices | None = None
+) -> list[MinedChain]:
+    """Frequent chains as candidates with new ids, the most valuable first; at most so many."""
+    prepared = prepare(columns, config)
+    ranked = rank_chains(prepared, mine(columns, config), prices or Prices(), config)
+    counts = transition_counts(prepared)
+    return [_candidate(chain, prepared, counts, config, now) for chain in ranked[:most]]
 
 
 def _candidate(
-    pattern: Pattern, columns: EventColumns, sessions: Sequence[SessionTrace], config: MiningConfig, now: datetime
-) -> CandidateChain:
-    links = tuple(chain_links(columns, pattern.tools))
-    return CandidateChain(
+    ranked: RankedChain, prepared: EventColumns, counts: TransitionCounts, config: MiningConfig, now: datetime
+) -> MinedChain:
+    pattern = ranked.pattern
+    instances = find_instances(
+        prepared,
+        pattern.tools,
+        gapped=config.gapped,
+        respect_breaks=config.respect_breaks,
+        max_gap_ms=config.max_gap_ms,
+    )
+    chain = CandidateChain(
         chain_id=new_uuid(),
         tools=pattern.tools,
         support=pattern.support,
-        confidence=sum(link.transition_probability for link in links) / len(links),
+        confidence=counts.confidence(pattern.tools),
         avg_latency_ms=pattern.avg_latency_ms or 0,
         failure_rate=pattern.failure_rate,
-        sample_event_ids=sample_events(sessions, pattern.tools),
+        sample_event_ids=(),
         discovered_at=now,
         mining_config=dict(config.as_dict()),
         sessions=pattern.sessions,
         occurrences=pattern.occurrences,
         latency_known=pattern.avg_latency_ms is not None,
-        links=links,
+        links=tuple(counts.links(pattern.tools)),
+        value=round(ranked.value, 6),
+        why=ranked.why,
     )
-
-
-def sample_events(sessions: Sequence[SessionTrace], tools: Sequence[str]) -> tuple[UUID, ...]:
-    """Events of the first instances, for provenance and replay; empty for traces that are not in the log."""
-    instances = find_repeats(sessions, tools[0]) if is_batch(tools) else find_instances(sessions, tools)
-    events: list[UUID] = []
-    for instance in instances[:SAMPLES]:
-        for step in range(len(instance.runs)):
-            events.extend(call.event_id for call in instance.calls(step) if call.event_id is not None)
-    return tuple(events)
+    return MinedChain(chain, tuple(prepared.rows[instances[:SAMPLES]].ravel().tolist()))
 
 
 def is_batch(tools: Sequence[str]) -> bool:

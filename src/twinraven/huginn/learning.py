@@ -7,12 +7,13 @@ Everything that was tried keeps its reason, so that "nothing to learn" always co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from twinraven.foundation.canonical import canonical_json
-from twinraven.huginn.chains import CandidateChain, is_batch, mine_chains
+from twinraven.huginn.chains import CandidateChain, columns_of, is_batch, mine_chains
 from twinraven.huginn.instances import find_instances, find_repeats
 from twinraven.huginn.mining import MiningConfig
 from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
@@ -22,7 +23,7 @@ from twinraven.huginn.synthesis.compose import Origin, compose_batch, compose_ch
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.synthesis.wiring import LEAST_CONTEXTS, LEAST_SAMPLES, infer_wiring
 from twinraven.huginn.tool_facts import ToolFacts
-from twinraven.huginn.traces import SessionTrace
+from twinraven.huginn.traces import RecordedCall, SessionTrace
 from twinraven.huginn.validation.judge import validate
 from twinraven.huginn.validation.model import Criteria, ValidationResult
 
@@ -92,7 +93,7 @@ class Learner:
 
     async def learn(self, sessions: Sequence[SessionTrace], *, progress: Progress | None = None) -> LearningReport:
         """Mine, synthesise on one part, validate on the other, choose by worth."""
-        say = progress or (lambda _: None)
+        say = progress or _silent
         report = LearningReport(len(sessions))
         if not sessions:
             return report
@@ -113,11 +114,15 @@ class Learner:
 
     def mine(self, sessions: Sequence[SessionTrace]) -> list[CandidateChain]:
         """Chains of different tools (repeats collapsed), and tools repeated in a row."""
-        chains = mine_chains(sessions, self._config.mining, now=self._now())
-        batches = mine_chains(sessions, _pairs_only(self._config.mining), now=self._now())
-        return [chain for chain in chains if not is_batch(chain.tools)] + [
-            chain for chain in batches if is_batch(chain.tools)
+        columns = columns_of(sessions)
+        calls = [call for session in sessions for call in session.calls]
+        mined = [
+            item
+            for config in (self._config.mining, _pairs_only(self._config.mining))
+            for item in mine_chains(columns, config, now=self._now(), prices=self._config.prices)
+            if is_batch(item.chain.tools) != config.collapse_repeats
         ]
+        return [replace(item.chain, sample_event_ids=_events(calls, item.rows)) for item in mined]
 
     def synthesize(
         self, chains: Sequence[CandidateChain], sessions: Sequence[SessionTrace], refused: dict[tuple[str, ...], str]
@@ -158,6 +163,16 @@ class Learner:
         if knew < LEAST_SAMPLES:
             return f"in {len(runs) - knew} of {len(runs)} runs the later arguments were not known at the start"
         return LearnedTool(compose_batch(chain.tools[0], runs, origin, self._facts), chain.tools[:2])
+
+
+def _silent(_: str) -> None:
+    """Nobody watches."""
+
+
+def _events(calls: Sequence[RecordedCall], rows: Sequence[int]) -> tuple[UUID, ...]:
+    """The events behind sampled calls; traces from a file have none."""
+    found = (calls[row].event_id for row in rows)
+    return tuple(event_id for event_id in found if event_id is not None)
 
 
 def _pairs_only(config: MiningConfig) -> MiningConfig:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinraven.huginn.mining import EventColumns, Pattern
-from twinraven.huginn.mining.columns import Flags, Ints
+from twinraven.huginn.mining import EventColumns, MiningConfig, Pattern, find_instances
+from twinraven.huginn.mining.columns import Ints
 from twinraven.huginn.selection import Prices
 
 NEARLY_ALL = 0.8
@@ -36,7 +36,9 @@ class RankedChain:
     why: str
 
 
-def rank_chains(columns: EventColumns, patterns: Sequence[Pattern], prices: Prices) -> list[RankedChain]:
+def rank_chains(
+    columns: EventColumns, patterns: Sequence[Pattern], prices: Prices, config: MiningConfig
+) -> list[RankedChain]:
     """All chains, the most valuable first; what was set aside comes last and says why."""
     lifts = {pattern.tools: _lift(columns, pattern) for pattern in patterns}
     pieces = _pieces(patterns)
@@ -52,7 +54,7 @@ def rank_chains(columns: EventColumns, patterns: Sequence[Pattern], prices: Pric
             )
         else:
             eligible.append(pattern)
-    chosen = _cover(columns, eligible, lifts, prices)
+    chosen = _cover(_Cover(columns, config), eligible, lifts, prices)
     return chosen + sorted(aside, key=lambda chain: (-chain.pattern.sessions, chain.pattern.tools))
 
 
@@ -78,63 +80,50 @@ def _lift(columns: EventColumns, pattern: Pattern) -> float:
 
 
 def _cover(
-    columns: EventColumns,
-    patterns: Sequence[Pattern],
-    lifts: dict[tuple[str, ...], float],
-    prices: Prices,
+    cover: _Cover, patterns: Sequence[Pattern], lifts: dict[tuple[str, ...], float], prices: Prices
 ) -> list[RankedChain]:
     """Greedily by turns saved among calls not yet taken; a stale estimate is only an upper bound, so it is renewed."""
-    taken = np.zeros(len(columns), np.bool_)
-    joined = _joined(columns)
     waiting = [(-(len(p.tools) - 1) * p.occurrences, p.tools, number) for number, p in enumerate(patterns)]
     heapq.heapify(waiting)
     chosen: list[RankedChain] = []
     while waiting:
         _, tools, number = heapq.heappop(waiting)
-        places = _free_places(columns, tools, joined, taken)
+        places = cover.free(tools)
         gain = (len(tools) - 1) * len(places)
         if waiting and -gain > waiting[0][0]:
             heapq.heappush(waiting, (-gain, tools, number))
             continue
-        for step in range(len(tools)):
-            taken[places + step] = True
+        cover.take(places)
         pattern = patterns[number]
-        chosen.append(RankedChain(pattern, _value(pattern, gain, columns, prices), gain, lifts[tools], "saves turns"))
+        value = _value(pattern, gain, len(cover.columns), prices)
+        chosen.append(RankedChain(pattern, value, gain, lifts[tools], "saves turns"))
     return sorted(chosen, key=lambda chain: (-chain.value, chain.pattern.tools))
 
 
-def _value(pattern: Pattern, turns: int, columns: EventColumns, prices: Prices) -> float:
-    schema = SCHEMA_TOKENS * len(columns) * prices.schema_token
+def _value(pattern: Pattern, turns: int, calls: int, prices: Prices) -> float:
+    schema = SCHEMA_TOKENS * calls * prices.schema_token
     return prices.adoption * turns * prices.turn * (1 - pattern.failure_rate) - schema
 
 
-def _joined(columns: EventColumns) -> Flags:
-    """For each call, whether the next one follows in the same session with nothing from outside between."""
-    joined = np.ones(len(columns), np.bool_)
-    joined[columns.offsets[1:][columns.offsets[1:] > 0] - 1] = False
-    joined[:-1] &= ~columns.breaks[1:]
-    return joined
+class _Cover:
+    """Which calls are taken by better chains already."""
 
+    def __init__(self, columns: EventColumns, config: MiningConfig) -> None:
+        self.columns = columns
+        self._config = config
+        self._taken = np.zeros(len(columns), np.bool_)
 
-def _free_places(columns: EventColumns, tools: Sequence[str], joined: Flags, taken: Flags) -> Ints:
-    """Where a chain stands among calls no better chain has taken, leftmost and without overlap."""
-    ids = columns.tool_ids(tools)
-    if ids is None:
-        return np.zeros(0, np.int64)
-    length = len(ids)
-    places = np.flatnonzero((columns.tools == ids[0]) & ~taken)
-    places = places[places + length <= len(columns)]
-    for step in range(1, length):
-        before = places + step - 1
-        places = places[joined[before] & (columns.tools[before + 1] == ids[step]) & ~taken[before + 1]]
-    return _disjoint(places, length)
+    def free(self, tools: Sequence[str]) -> Ints:
+        """The instances of a chain whose calls are all still free, one a row."""
+        config = self._config
+        places = find_instances(
+            self.columns,
+            tools,
+            gapped=config.gapped,
+            respect_breaks=config.respect_breaks,
+            max_gap_ms=config.max_gap_ms,
+        )
+        return places[~self._taken[places].any(axis=1)]
 
-
-def _disjoint(places: Ints, length: int) -> Ints:
-    if len(places) < 2 or int(np.diff(places).min()) >= length:
-        return places
-    kept: list[int] = []
-    for place in places.tolist():
-        if not kept or place >= kept[-1] + length:
-            kept.append(place)
-    return np.array(kept, np.int64)
+    def take(self, places: Ints) -> None:
+        self._taken[places] = True

@@ -211,10 +211,10 @@ def _item(step: StepDefinition, call: RecordedCall) -> Any:
     item: dict[str, Any] = {}
     for argument, source in step.input_mapping.items():
         segments = parse_reference(source).segments if is_reference(source) else ()
-        if segments == ("item",):
-            return call.params[argument]
         if segments[:1] == ("item",):
-            item[str(segments[1])] = call.params[argument]
+            if len(segments) == 1:
+                return call.params[argument]
+            item[str(segments[-1])] = call.params[argument]
     return item
 
 

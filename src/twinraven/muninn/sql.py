@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import orjson
@@ -18,8 +18,10 @@ from twinraven.foundation.clock import from_micros, now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, NotFound
 from twinraven.muninn.columns import COLUMNS
 from twinraven.muninn.model import MuninnEvent, Outcome, Session, check_name
-from twinraven.muninn.store import EventFilter, ToolUse, Transition
+from twinraven.muninn.store import MINING_COLUMNS, EventFilter, ReadColumns, ToolUse, Transition
 from twinraven.storage import Database, Row, Transaction, chunks
+
+T = TypeVar("T")
 
 _EVENT = ", ".join(("arrival", *COLUMNS, "predecessor", "successor"))
 _SESSION_SUMMARIES = """
@@ -180,6 +182,28 @@ class SqlEventStore:
         rows = await self._database.read(tenant_id, lambda tx: tx.fetch_all(sql, tenant=tenant_id))
         return {row["session_id"]: Outcome(row["outcome"]) for row in rows}
 
+    async def read_columns(self, tenant_id: str, read: ReadColumns[T], *, where: EventFilter | None = None) -> T:
+        conditions, params = _conditions(tenant_id, where or EventFilter())
+        sql = (
+            f"SELECT {', '.join(MINING_COLUMNS)} FROM muninn_event_log "
+            f"WHERE {' AND '.join([*conditions, 'parent_event_id IS NULL'])} ORDER BY session_id, timestamp, arrival"
+        )
+        return await self._database.read(tenant_id, lambda tx: read(tx.stream(sql, batch=10_000, **params)))
+
+    async def event_ids(self, tenant_id: str, arrivals: Sequence[int]) -> dict[int, UUID]:
+        def work(tx: Transaction) -> dict[int, UUID]:
+            found: dict[int, UUID] = {}
+            for part in chunks(dict.fromkeys(arrivals), 500):
+                marks = ", ".join(str(int(arrival)) for arrival in part)
+                rows = tx.fetch_all(
+                    f"SELECT arrival, event_id FROM muninn_event_log WHERE tenant_id = :tenant AND arrival IN ({marks})",
+                    tenant=tenant_id,
+                )
+                found.update({row["arrival"]: UUID(row["event_id"]) for row in rows})
+            return found
+
+        return await self._database.read(tenant_id, work)
+
     async def scan(self, tenant_id: str, visit: Callable[[list[MuninnEvent]], None], *, batch: int = 2000) -> None:
         names = ("arrival", *COLUMNS, "predecessor", "successor")
 
@@ -258,8 +282,19 @@ def _to_use(row: Row) -> ToolUse:
 def _filtered(tenant_id: str, where: EventFilter) -> tuple[str, dict[str, Any]]:
     if where.limit < 1:
         raise InvalidInput(f"limit must be at least 1, it is {where.limit}", field="limit")
+    conditions, params = _conditions(tenant_id, where)
+    params["limit"] = where.limit
+    order = "DESC" if where.newest_first else "ASC"
+    sql = (
+        f"SELECT {_EVENT} FROM muninn_events WHERE {' AND '.join(conditions)} "
+        f"ORDER BY timestamp {order}, arrival {order} LIMIT :limit"
+    )
+    return sql, params
+
+
+def _conditions(tenant_id: str, where: EventFilter) -> tuple[list[str], dict[str, Any]]:
     conditions = ["tenant_id = :tenant"]
-    params: dict[str, Any] = {"tenant": tenant_id, "limit": where.limit}
+    params: dict[str, Any] = {"tenant": tenant_id}
 
     def restrict(condition: str, name: str, value: Any) -> None:
         if value is not None:
@@ -272,12 +307,7 @@ def _filtered(tenant_id: str, where: EventFilter) -> tuple[str, dict[str, Any]]:
     restrict("timestamp >= :since", "since", _time(where.since, "since"))
     restrict("timestamp < :until", "until", _time(where.until, "until"))
     restrict("arrival > :after", "after", where.after_arrival)
-    order = "DESC" if where.newest_first else "ASC"
-    sql = (
-        f"SELECT {_EVENT} FROM muninn_events WHERE {' AND '.join(conditions)} "
-        f"ORDER BY timestamp {order}, arrival {order} LIMIT :limit"
-    )
-    return sql, params
+    return conditions, params
 
 
 def _time(moment: datetime | None, field: str) -> int | None:

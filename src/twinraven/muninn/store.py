@@ -6,7 +6,7 @@ not about a call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
@@ -15,6 +15,18 @@ from uuid import UUID
 from twinraven.muninn.model import MuninnEvent, Outcome, Session
 
 T = TypeVar("T")
+
+MINING_COLUMNS = (
+    "session_id",
+    "tool_id",
+    "outside_input IS NOT NULL",
+    "outcome",
+    "latency_ms",
+    "timestamp",
+    "time_known",
+    "arrival",
+)
+ReadColumns = Callable[[Iterator[list[tuple[Any, ...]]]], T]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +108,14 @@ class EventStore(Protocol):
 
     async def verdicts(self, tenant_id: str) -> dict[str, Outcome]:
         """The verdict in force for each session that has one."""
+        ...
+
+    async def read_columns(self, tenant_id: str, read: ReadColumns[T], *, where: EventFilter | None = None) -> T:
+        """Let `read` consume the agents' own calls as plain tuples (`MINING_COLUMNS`), session by session in order."""
+        ...
+
+    async def event_ids(self, tenant_id: str, arrivals: Sequence[int]) -> dict[int, UUID]:
+        """The ids of events by their arrival numbers."""
         ...
 
     async def scan(self, tenant_id: str, visit: Callable[[list[MuninnEvent]], None], *, batch: int = 2000) -> None:
