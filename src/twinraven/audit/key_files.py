@@ -77,6 +77,11 @@ class KeyRing:
                     self._replace(generations)
         return generations[0]
 
+    def first(self) -> KeyGeneration:
+        """The oldest generation, for what must stay the same however often the ring is renewed."""
+        self.active()
+        return (self._given() or self.generations())[-1]
+
     def find(self, id: str) -> KeyGeneration | None:
         """A generation by its id; one that another process made a moment ago is found too."""
         return _named(id, self.generations()) or _named(id, self.reload())

@@ -1,0 +1,36 @@
+"""The vault: secrets are kept sealed, serve their owner alone, and appear nowhere else.
+
+Values are encrypted under keys that are not in the database and leave only through `Vault.reveal`, inside a connector.
+The `Redactor` knows them too, in order to replace them by stable tokens in everything that is stored or logged.
+"""
+
+from __future__ import annotations
+
+from twinraven.vault.errors import SecretUnreadable
+from twinraven.vault.known_values import KnownValues, StoredValues
+from twinraven.vault.logs import RedactingFilter
+from twinraven.vault.model import SECRET_TYPES, KekRotation, Secret, SecretRef, SecretType
+from twinraven.vault.redaction import Redactor
+from twinraven.vault.service import SecretWatch, UsageCheck, Vault
+from twinraven.vault.sql import SqlSecretStore
+from twinraven.vault.store import SecretStore
+from twinraven.vault.tokens import TenantKeys
+
+__all__ = [
+    "SECRET_TYPES",
+    "KekRotation",
+    "KnownValues",
+    "RedactingFilter",
+    "Redactor",
+    "Secret",
+    "SecretRef",
+    "SecretStore",
+    "SecretType",
+    "SecretUnreadable",
+    "SecretWatch",
+    "SqlSecretStore",
+    "StoredValues",
+    "TenantKeys",
+    "UsageCheck",
+    "Vault",
+]

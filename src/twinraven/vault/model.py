@@ -1,0 +1,64 @@
+"""Secrets as everybody may see them: never with their value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from twinraven.foundation.clock import iso
+
+SecretType = Literal["api_key", "oauth_token", "password", "certificate"]
+SECRET_TYPES: tuple[SecretType, ...] = ("api_key", "oauth_token", "password", "certificate")
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRef:
+    """Names a secret without holding it; only a connector turns it into the value, at the moment of the call."""
+
+    tenant_id: str
+    secret_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """What is known about a secret. `shared` is kept as stated and gives nobody access: a secret serves its owner."""
+
+    tenant_id: str
+    secret_id: str
+    owner_id: str
+    name: str
+    type: SecretType
+    shared: bool
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def ref(self) -> SecretRef:
+        return SecretRef(self.tenant_id, self.secret_id)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.secret_id,
+            "name": self.name,
+            "type": self.type,
+            "owner": self.owner_id,
+            "shared": self.shared,
+            "version": self.version,
+            "created_at": iso(self.created_at),
+            "updated_at": iso(self.updated_at),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class KekRotation:
+    """What a rotation of the key-encryption key did."""
+
+    kek_id: str
+    tenants: int
+    rewrapped: int
+    unreadable: int
+    """Values that no key opens; they are left as they are."""
+    dropped: tuple[str, ...]
+    """Generations that nothing uses any more and that were retired long enough ago."""
