@@ -8,7 +8,9 @@ with `runs(…)` what it does and shows an example. A group's file imports what 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
 
@@ -42,11 +44,26 @@ GROUPS = (
 )
 
 
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Knows its width; argparse makes a formatter for each argument and would import shutil to measure the terminal."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, **{"width": _help_width(), **options})
+
+
+@cache
+def _help_width() -> int:
+    try:
+        return max(40, int(os.environ.get("COLUMNS") or os.get_terminal_size().columns) - 2)
+    except (OSError, ValueError):
+        return 78
+
+
 class CommandParser(argparse.ArgumentParser):
     """A parser that fills itself in on first use, shows an example, and raises our errors."""
 
     def __init__(self, *, module: str | None = None, **options: Any) -> None:
-        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        options.setdefault("formatter_class", _HelpFormatter)
         super().__init__(allow_abbrev=False, **options)
         self.children: dict[str, CommandParser] = {}
         self.example = ""
