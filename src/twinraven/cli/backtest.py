@@ -12,8 +12,7 @@ from twinraven.cli.output import Column, Progress, print_lines, show_json, show_
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
-    from twinraven.huginn import Backtest, ToolFacts, TraceLog
-    from twinraven.huginn.selection import Prices
+    from twinraven.huginn import Backtest, Prices, ToolFacts, TraceLog
 
 _TOOLS = (
     Column("tool_id", "TOOL", shrinks=True),
@@ -43,7 +42,7 @@ def register(parser: CommandParser) -> None:
 def run(options: Namespace) -> None:
     import asyncio
 
-    from twinraven.huginn.selection import Prices
+    from twinraven.huginn import Prices
 
     prices = Prices(turn=options.turn_cost, extra_call=options.turn_cost / 4)
     with Progress("") as progress:

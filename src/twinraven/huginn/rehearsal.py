@@ -195,7 +195,7 @@ def _bind_step(step: StepDefinition, call: RecordedCall) -> dict[str, Any] | Non
     if any(name not in mapping for name in call.params):
         return None
     for argument, source in mapping.items():
-        segments = parse_reference(source).segments if is_reference(source) else ()
+        segments = _segments(source)
         if segments[:1] == ("item",):
             if argument not in call.params:
                 return None
@@ -210,7 +210,7 @@ def _bind_step(step: StepDefinition, call: RecordedCall) -> dict[str, Any] | Non
 def _item(step: StepDefinition, call: RecordedCall) -> Any:
     item: dict[str, Any] = {}
     for argument, source in step.input_mapping.items():
-        segments = parse_reference(source).segments if is_reference(source) else ()
+        segments = _segments(source)
         if segments[:1] == ("item",):
             if len(segments) == 1:
                 return call.params[argument]
@@ -218,13 +218,17 @@ def _item(step: StepDefinition, call: RecordedCall) -> Any:
     return item
 
 
+def _segments(source: Any) -> tuple[str | int, ...]:
+    """The path of a reference; empty for a literal."""
+    return parse_reference(source).segments if isinstance(source, str) and is_reference(source) else ()
+
+
 def _asked(step: StepDefinition) -> Iterator[tuple[str, str]]:
     """Arguments of a step that come straight from a parameter."""
     for argument, source in step.input_mapping.items():
-        if is_reference(source):
-            segments = parse_reference(source).segments
-            if len(segments) == 2 and segments[0] == "parameters":
-                yield argument, str(segments[1])
+        segments = _segments(source)
+        if len(segments) == 2 and segments[0] == "parameters":
+            yield argument, str(segments[1])
 
 
 def _next_straight(session: SessionTrace, position: int, tool_id: str) -> RecordedCall | None:
