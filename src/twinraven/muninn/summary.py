@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any, cast
 
-import orjson
+from twinraven.foundation.canonical import canonical_json, parse_json
 
 _WIDTH = 40
 _ITEMS = 2
@@ -21,7 +21,7 @@ def summarize(encoded: bytes, limit: int) -> str:
     """A JSON text in at most `limit` characters."""
     if len(encoded) <= limit:
         return encoded.decode()
-    shorter = orjson.dumps(_shrink(orjson.loads(encoded), _DEPTH)).decode()
+    shorter = canonical_json(_shrink(parse_json(encoded, field="output"), _DEPTH)).decode()
     return shorter if len(shorter) <= limit else shorter[: limit - 1] + "…"
 
 

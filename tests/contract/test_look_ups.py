@@ -1,0 +1,138 @@
+"""Look-ups in Muninn's log walk an index on both stores; shown by the plans of the statements that are really run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from twinraven.foundation.clock import to_micros
+from twinraven.foundation.errors import NotFound
+from twinraven.muninn import EventFilter, SqlEventStore
+from twinraven.muninn.columns import COLUMNS
+from twinraven.storage import Database, Row, Transaction, Work
+from twinraven.storage.postgres import PostgresDatabase
+
+TENANT = "default"
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+EVENTS = 20_000
+SESSION = 20
+TOOLS = 500
+EVENT = UUID(int=EVENTS // 2)
+
+
+class ExplainingTransaction:
+    """Passes statements on and keeps their plans."""
+
+    def __init__(self, tx: Transaction, plans: list[str]) -> None:
+        self._tx = tx
+        self._plans = plans
+
+    def fetch_all(self, sql: str, **params: Any) -> list[Row]:
+        self._explain(sql, params)
+        return self._tx.fetch_all(sql, **params)
+
+    def fetch_one(self, sql: str, **params: Any) -> Row | None:
+        self._explain(sql, params)
+        return self._tx.fetch_one(sql, **params)
+
+    def _explain(self, sql: str, params: dict[str, Any]) -> None:
+        word = "EXPLAIN QUERY PLAN" if self._tx.dialect == "sqlite" else "EXPLAIN"
+        lines = [list(row.values())[-1] for row in self._tx.fetch_all(f"{word} {sql}", **params)]
+        self._plans.append("\n".join(lines))
+
+
+class ExplainingDatabase:
+    """A database whose reads are explained before they run."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.plans: list[str] = []
+
+    async def read(self, tenant_id: str, work: Work[Any]) -> Any:
+        def explained(tx: Transaction) -> Any:
+            return work(cast("Transaction", ExplainingTransaction(tx, self.plans)))
+
+        return await self._database.read(tenant_id, explained)
+
+
+@pytest.fixture
+def filled(database: Database) -> ExplainingDatabase:
+    """A log that is long enough for a planner to prefer an index, with statistics where the store keeps them."""
+    connection = database.connect()
+    with connection.transaction(TENANT, write=True) as tx:
+        tx.insert_rows("muninn_event_log", _NAMES, [_row(number) for number in range(EVENTS)])
+    connection.close()
+    if isinstance(database, PostgresDatabase):
+        owner = database.maintenance()
+        with owner.transaction(TENANT, write=True) as tx:
+            tx.execute("ANALYZE muninn_event_log")
+        owner.close()
+    return ExplainingDatabase(database)
+
+
+_FACTS: dict[str, Any] = {
+    "tenant_id": TENANT,
+    "input_hash": "0" * 16,
+    "input_params": "{}",
+    "latency_ms": 1,
+    "outcome": "success",
+    "tags": "[]",
+    "raised": 0,
+    "time_known": 1,
+}
+_NAMES = tuple(name for name in COLUMNS if name in (*_FACTS, "event_id", "session_id", "tool_id", "timestamp"))
+
+
+def _row(number: int) -> tuple[Any, ...]:
+    facts = {
+        **_FACTS,
+        "event_id": str(UUID(int=number)),
+        "session_id": f"session-{number // SESSION}",
+        "tool_id": f"tool-{number % TOOLS}",
+        "timestamp": to_micros(NOON) + number * 1_000_000,
+    }
+    return tuple(facts[name] for name in _NAMES)
+
+
+async def _refused(look_up: Coroutine[Any, Any, Any]) -> None:
+    with pytest.raises(NotFound):
+        await look_up
+
+
+LOOK_UPS: dict[str, Callable[[SqlEventStore], Coroutine[Any, Any, Any]]] = {
+    "one event with both neighbours": lambda store: store.event(TENANT, EVENT),
+    "predecessor": lambda store: store.predecessor(TENANT, EVENT),
+    "successor": lambda store: store.successor(TENANT, EVENT),
+    "session": lambda store: store.session(TENANT, "session-7"),
+    "events of a session": lambda store: store.events(TENANT, EventFilter(session_id="session-7")),
+    "events of a tool": lambda store: store.events(TENANT, EventFilter(tool_id="tool-7", limit=10)),
+    "events of a time": lambda store: store.events(
+        TENANT, EventFilter(since=NOON + timedelta(hours=1), until=NOON + timedelta(hours=1, minutes=1))
+    ),
+    "an event that is not there": lambda store: _refused(store.event(TENANT, UUID(int=EVENTS + 1))),
+    "the newest events": lambda store: store.events(TENANT, EventFilter(limit=10, newest_first=True)),
+    "a page of sessions": lambda store: store.sessions(TENANT, limit=10, after="session-5"),
+}
+
+
+@pytest.mark.req("TR-06")
+async def test_look_ups_walk_an_index(filled: ExplainingDatabase) -> None:
+    """No look-up by session, tool, time or neighbour reads the log from end to end, nor sorts all of it."""
+    store = SqlEventStore(cast("Database", filled))
+    for name, look_up in LOOK_UPS.items():
+        filled.plans.clear()
+        await look_up(store)
+        assert filled.plans, name
+        for plan in filled.plans:
+            assert "muninn_event_log_" in plan, f"{name}:\n{plan}"
+            assert not any(_reads_the_whole_log(line) for line in plan.splitlines()), f"{name}:\n{plan}"
+
+
+def _reads_the_whole_log(line: str) -> bool:
+    return "Seq Scan on muninn_event_log" in line or line.strip().startswith(
+        ("SCAN e", "SCAN n", "SCAN muninn_event_log")
+    )
