@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from twinraven.calls import CallContext, CallFailed, CallFrame, Calls, SkillInvocationRequest
@@ -68,14 +68,10 @@ class FlowConnector:
         inside = (*outer, entry.tool_id)
         if entry.tool_id in outer or len(inside) > MAX_COMPOSITES_INSIDE:
             raise InvalidDefinition(f"composites call each other in a circle or too deep: {' → '.join(inside)}")
+        inner = _InnerCalls(self._calls, self._catalog, call)
         token = _around.set(inside)
         try:
-            result = await self._executor.run(
-                definition,
-                params,
-                _InnerCalls(self._calls, self._catalog, call),
-                writes=lambda tool_id: _writes(self._catalog, call.tenant_id, tool_id),
-            )
+            result = await self._executor.run(definition, params, inner, writes=inner.writes)
         finally:
             _around.reset(token)
         if result.error is not None:
@@ -83,17 +79,37 @@ class FlowConnector:
         return result.output
 
 
-@dataclass(frozen=True, slots=True)
 class _InnerCalls:
     """The steps of one composite call, made through the call path."""
 
-    calls: Calls
-    catalog: Catalog
-    outer: CallFrame
+    def __init__(self, calls: Calls, catalog: Catalog, outer: CallFrame) -> None:
+        self._calls = calls
+        self._catalog = catalog
+        self._outer = outer
+        self._effects: dict[str, bool] = {}
+        # Events are stored in the order they come, so a composite that is durable has made its reads durable too.
+        self._reading = CallContext(
+            session_id=outer.session_id,
+            turn=outer.turn,
+            parent_event_id=outer.event_id,
+            durable=False,
+            caller=outer.caller,
+        )
+
+    def writes(self, tool_id: str) -> bool:
+        """Whether a tool can change something; one that is not there counts as if it could."""
+        known = self._effects.get(tool_id)
+        if known is None:
+            try:
+                known = self._catalog.find(self._outer.tenant_id, tool_id).writes
+            except NotFound:
+                known = True
+            self._effects[tool_id] = known
+        return known
 
     async def __call__(self, tool_id: str, params: JsonObject, *, step: StepRun, timeout_ms: int | None) -> Any:
         del timeout_ms  # the run ends a call that is late, and the path then records it as such
-        outer, writes = self.outer, _writes(self.catalog, self.outer.tenant_id, tool_id)
+        outer, writes = self._outer, self.writes(tool_id)
         request = SkillInvocationRequest(
             tool_name=tool_id,
             payload=params,
@@ -102,16 +118,10 @@ class _InnerCalls:
             task_id=outer.task_id,
             idempotency_key=_inner_key(outer.key, step) if writes and outer.key is not None else None,
         )
-        context = CallContext(
-            session_id=outer.session_id,
-            turn=outer.turn,
-            parent_event_id=outer.event_id,
-            tags=_tags(step),
-            # Events are stored in the order they come, so a composite that is durable has made its reads durable too.
-            durable=outer.durable and writes,
-            caller=outer.caller,
-        )
-        response = await self.calls.invoke(request, context)
+        context, tags = self._reading, _tags(step)
+        if writes or tags:
+            context = replace(context, tags=tags, durable=outer.durable and writes)
+        response = await self._calls.invoke(request, context)
         if response.error is not None:
             raise CallFailed(response)
         return response.output
@@ -141,13 +151,6 @@ def _steps(definition: SynthesizedTool) -> Iterable[StepDefinition]:
     yield from definition.steps
     for sequence in definition.error_strategy.fallback_steps.values():
         yield from sequence
-
-
-def _writes(catalog: Catalog, tenant_id: str, tool_id: str) -> bool:
-    try:
-        return catalog.find(tenant_id, tool_id).writes
-    except NotFound:
-        return True
 
 
 def _inner_key(outer: str, step: StepRun) -> str:

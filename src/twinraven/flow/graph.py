@@ -19,11 +19,8 @@ class StepGraph:
 
     needs: tuple[frozenset[int], ...]
     after: tuple[frozenset[int], ...]
-
-    @property
-    def is_sequential(self) -> bool:
-        """Whether every step waits for the one before it."""
-        return all(number - 1 in before for number, before in enumerate(self.after) if number)
+    is_sequential: bool
+    """Whether every step waits for all before it."""
 
 
 def build_graph(steps: Sequence[StepDefinition], needs: Sequence[frozenset[int]]) -> StepGraph:
@@ -34,7 +31,8 @@ def build_graph(steps: Sequence[StepDefinition], needs: Sequence[frozenset[int]]
         frozenset(before for before in range(number) if before not in allowed[number] or number not in allowed[before])
         for number in range(len(steps))
     )
-    return StepGraph(tuple(needs), after)
+    is_sequential = all(len(before) == number for number, before in enumerate(after))
+    return StepGraph(tuple(needs), after, is_sequential)
 
 
 def _with_indirect(needs: Sequence[frozenset[int]]) -> list[frozenset[int]]:

@@ -98,6 +98,8 @@ class FlowPlan:
     steps: tuple[PlannedStep, ...]
     graph: StepGraph
     wiring: tuple[WiredField, ...]
+    wired_after: tuple[tuple[WiredField, ...], ...]
+    """By step: the named values that change when it ends."""
     aborts: tuple[AbortCondition, ...]
     output: MappedValue | None
     budget_ms: int
@@ -115,6 +117,9 @@ def compile_flow(definition: SynthesizedTool) -> FlowPlan:
         steps=steps,
         graph=graph,
         wiring=compiler.wiring,
+        wired_after=tuple(
+            tuple(wired for wired in compiler.wiring if number in wired.needs) for number in range(len(steps))
+        ),
         aborts=compiler.aborts(),
         output=compiler.output(),
         budget_ms=definition.timeout_ms or min(sum(map(_longest_ms, steps)), _LONGEST_MS),

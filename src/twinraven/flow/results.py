@@ -3,13 +3,15 @@
 A composite answers with everything its steps gave, because the agent would have seen all of it had it made the calls
 itself: `result` is the last step's output, `earlier` the others in order, and `incomplete` (only if there are any)
 names the steps that did not do what they were there for.
+
+`StepRun` and `StepResult` are made for every call and every step, so they are tuples, which cost least to make.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 from twinraven.flow.plan import PlannedStep
 from twinraven.foundation.canonical import JsonObject
@@ -20,8 +22,7 @@ FlowStatus = Literal["success", "failed"]
 StepStatus = Literal["ran", "skipped", "failed", "fallback", "cancelled", "not_run"]
 
 
-@dataclass(frozen=True, slots=True)
-class StepRun:
+class StepRun(NamedTuple):
     """Which call of a run this is, as its invoker is told."""
 
     step_index: int
@@ -42,8 +43,7 @@ class StepRun:
         return ":".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class StepResult:
+class StepResult(NamedTuple):
     """What became of one step. A for_each step has one input per element; any other has one or, if skipped, none."""
 
     step_index: int
@@ -105,36 +105,44 @@ class FlowFailed(ToolError):
         self.retryable = cause.retryable
 
 
-@dataclass(slots=True)
 class StepProgress:
     """A step while it runs. `seen` is what references see of it."""
 
-    step: PlannedStep
-    status: StepStatus = "not_run"
-    attempts: int = 0
-    begun: int = 0
-    ended: int = 0
-    rescued: int = 0
-    """Calls for which a fallback stood in."""
-    lost: int = 0
-    """Calls that nothing stood in for."""
-    writing: int = 0
-    """Calls under way that can change something."""
-    changed: bool = False
-    interrupted: str | None = None
-    """The tool of a write that was cut off, so that nobody knows its end."""
-    inputs: dict[int, JsonObject] = field(default_factory=dict[int, JsonObject])
-    errors: dict[int, TwinRavenError] = field(default_factory=dict[int, TwinRavenError])
-    seen: JsonObject = field(
-        default_factory=lambda: {"input": None, "output": None, "status": "not_run", "error": None}
+    __slots__ = (
+        "attempts",
+        "begun",
+        "changed",
+        "ended",
+        "errors",
+        "inputs",
+        "interrupted",
+        "lost",
+        "rescued",
+        "seen",
+        "status",
+        "step",
+        "writing",
     )
+
+    def __init__(self, step: PlannedStep) -> None:
+        self.step = step
+        self.status: StepStatus = "not_run"
+        self.begun = self.ended = 0
+        self.attempts = 0
+        self.rescued = 0  # calls for which a fallback stood in
+        self.lost = 0  # calls that nothing stood in for
+        self.writing = 0  # calls under way that can change something
+        self.changed = False
+        self.interrupted: str | None = None  # the tool of a write that was cut off, so that nobody knows its end
+        self.inputs: dict[int, JsonObject] = {}
+        self.errors: dict[int, TwinRavenError] = {}
+        self.seen: JsonObject = {"input": None, "output": None, "status": "not_run", "error": None}
 
     def settle(self, status: StepStatus, output: Any) -> None:
         """Decide what came of it."""
         self.status = self.seen["status"] = status
         self.seen["output"] = output
-        inputs = [self.inputs[item] for item in sorted(self.inputs)]
-        self.seen["input"] = inputs if self.step.for_each is not None else inputs[0] if inputs else None
+        self.seen["input"] = self.inputs.get(0) if self.step.for_each is None else self._inputs_in_order()
 
     def settle_once(self, status: StepStatus) -> None:
         """Decide it, without an output, unless that was done."""
@@ -162,10 +170,13 @@ class StepProgress:
             status=self.status,
             attempts=self.attempts,
             latency_ms=max(0, self.ended - self.begun) // 1000,
-            inputs=tuple(self.inputs[item] for item in sorted(self.inputs)),
+            inputs=tuple(self._inputs_in_order()),
             output=self.seen["output"],
             error=self.first_error,
         )
+
+    def _inputs_in_order(self) -> list[JsonObject]:
+        return [self.inputs[item] for item in sorted(self.inputs)]
 
 
 def whole_output(steps: Sequence[StepResult]) -> JsonObject:

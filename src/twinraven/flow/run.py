@@ -13,11 +13,11 @@ the caller's own cancellation and the end of time interrupt everything.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, cast
 
-from twinraven.flow.plan import CONCURRENCY, FlowPlan, PlannedStep
+from twinraven.flow.plan import CONCURRENCY, FlowPlan, PlannedStep, WiredField
 from twinraven.flow.results import FlowFailed, FlowResult, StepProgress, StepRun, StepStatus, whole_output
 from twinraven.foundation.canonical import JsonObject, to_json_value
 from twinraven.foundation.errors import (
@@ -104,7 +104,7 @@ class FlowRun:
             "steps": [progress.seen for progress in self._progress],
             "internal_wiring": self._wiring,
         }
-        self._wire(None)
+        self._wire([wired for wired in plan.wiring if not wired.needs])
 
     async def finish(self) -> FlowResult:
         """Run to the end; what fails is in the result, and only cancellation and foreign errors are raised."""
@@ -113,7 +113,7 @@ class FlowRun:
         limit = asyncio.timeout(self._plan.budget_ms / 1000)
         try:
             async with limit:
-                await self._run_steps()
+                await (self._run_in_order() if self._plan.graph.is_sequential else self._run_graph())
         except _Stopped as stopped:
             error = stopped.error
         except TimeoutError:
@@ -128,7 +128,11 @@ class FlowRun:
         status = "success" if error is None else "failed"
         return FlowResult(status, output, steps, error, started, self._micros())
 
-    async def _run_steps(self) -> None:
+    async def _run_in_order(self) -> None:
+        for number in range(len(self._progress)):
+            await self._run_step(number)
+
+    async def _run_graph(self) -> None:
         after = self._plan.graph.after
         waiting = list(range(len(after)))
         ended: set[int] = set()
@@ -171,7 +175,7 @@ class FlowRun:
                 progress.settle(_status_of(progress, units=1), output)
             else:
                 await self._run_each(step, progress)
-            self._wire(number)
+            self._wire(self._plan.wired_after[number])
             if progress.errors:
                 self._check_aborts(step, progress)
         except _Stopped:
@@ -218,12 +222,7 @@ class FlowRun:
         return items
 
     async def _perform(self, unit: _Unit) -> Any:
-        try:
-            return await self._try(unit)
-        except TwinRavenError as error:
-            return await self._recover(unit, error)
-
-    async def _try(self, unit: _Unit) -> Any:
+        """The output of one call, or what stands in for it."""
         step, policy = unit.step, unit.step.retry
         params = unit.progress.inputs[unit.place] = step.inputs.resolve(unit.scope)
         attempt = 1
@@ -231,8 +230,9 @@ class FlowRun:
             try:
                 return await self._call(unit, step, params, StepRun(step.definition.step_index, unit.item, attempt))
             except TwinRavenError as error:
-                if attempt > policy.max_retries or self._halted or not self._may_repeat(step, error):
-                    raise
+                failure = error
+            if attempt > policy.max_retries or self._halted or not self._may_repeat(step, failure):
+                return await self._recover(unit, failure)
             await self._sleep(policy.delay_ms(attempt) / 1000)
             attempt += 1
 
@@ -244,22 +244,18 @@ class FlowRun:
         if self._halted:
             raise _Halted
         own_ms = step.definition.timeout_ms
-        # A step that inherits the time of the whole ends with the whole; a second clock would only race with it.
-        limit = asyncio.timeout(None if own_ms is None else own_ms / 1000)
-        timeout_ms = own_ms or self._plan.definition.timeout_ms
         progress, is_write = unit.progress, self._writes(step.tool_id)
         progress.attempts += 1
         progress.writing += is_write
+        call = self._invoke(
+            step.tool_id, to_json_value(params), step=run, timeout_ms=own_ms or self._plan.definition.timeout_ms
+        )
         try:
-            async with limit:
-                output = await self._invoke(step.tool_id, to_json_value(params), step=run, timeout_ms=timeout_ms)
+            # A step that inherits the time of the whole ends with the whole; a second clock would only race with it.
+            output = await (call if own_ms is None else self._in_time(call, step.tool_id, own_ms))
         except asyncio.CancelledError:
             progress.interrupted = step.tool_id if is_write else progress.interrupted
             raise
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise self._timed_out(step.tool_id, f"did not answer within {own_ms} ms") from None
         finally:
             progress.writing -= is_write
         progress.changed |= is_write
@@ -267,6 +263,16 @@ class FlowRun:
             return to_json_value(output)
         except InvalidInput as error:
             raise InvalidOutput(f"{step.tool_id!r} answered what is not JSON: {error.message}") from None
+
+    async def _in_time(self, call: Awaitable[Any], tool_id: str, timeout_ms: int) -> Any:
+        limit = asyncio.timeout(timeout_ms / 1000)
+        try:
+            async with limit:
+                return await call
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise self._timed_out(tool_id, f"did not answer within {timeout_ms} ms") from None
 
     async def _recover(self, unit: _Unit, error: TwinRavenError, *, can_fall_back: bool = True) -> Any:
         """What stands in for the output of a call that failed for good; stops the composite if nothing may."""
@@ -343,11 +349,10 @@ class FlowRun:
             return EffectUnknown(f"{tool_id!r} {what}; whether it took effect is unknown", tool_id=tool_id)
         return ToolTimeout(f"{tool_id!r} {what}", tool_id=tool_id)
 
-    def _wire(self, ended: int | None) -> None:
-        """Bring the named values up to date that wait for the step that ended, or at first for none."""
-        for wired in self._plan.wiring:
-            if ended in wired.needs or (ended is None and not wired.needs):
-                self._wiring[wired.key][wired.name] = wired.value.resolve(self._scope)
+    def _wire(self, fields: Iterable[WiredField]) -> None:
+        """Bring named values up to date."""
+        for wired in fields:
+            self._wiring[wired.key][wired.name] = wired.value.resolve(self._scope)
 
 
 def _status_of(progress: StepProgress, *, units: int) -> StepStatus:
