@@ -106,24 +106,17 @@ async def test_a_call_that_raised_is_an_event(collector: Collector, store: SqlEv
 
 
 @pytest.mark.req("TR-02")
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE muninn_event_log SET outcome = 'success'",
-        "DELETE FROM muninn_event_log",
-        "UPDATE session_verdicts SET outcome = 'success'",
-        "DELETE FROM session_verdicts",
-    ],
-)
 async def test_the_collectors_connection_cannot_change_history(
-    collector: Collector, store: SqlEventStore, database: Database, statement: str
+    collector: Collector, store: SqlEventStore, database: Database
 ) -> None:
     """What application logic connects with may add to the log and nothing else."""
     await collector.observe("s").record("ping", {}, outcome=Outcome.FAILURE)
     await store.state_verdict(TENANT, "s", Outcome.FAILURE, stated_by="judge")
     connection = database.connect()
-    with pytest.raises(AppendOnly), connection.transaction(TENANT, write=True) as tx:
-        tx.execute(statement)
+    for table in ("muninn_event_log", "session_verdicts"):
+        for statement in (f"UPDATE {table} SET outcome = 'success'", f"DELETE FROM {table}"):
+            with pytest.raises(AppendOnly), connection.transaction(TENANT, write=True) as tx:
+                tx.execute(statement)
     connection.close()
     session = await store.session(TENANT, "s")
     assert (session.outcome, session.events[0].outcome) == (Outcome.FAILURE, Outcome.FAILURE)
@@ -196,24 +189,23 @@ async def test_two_processes_share_one_session(
 
 
 @pytest.mark.req("TR-04")
-@pytest.mark.parametrize("latency", [-1, 1.5, True, "3", None, 2**60])
-async def test_an_impossible_latency_is_refused(collector: Collector, store: SqlEventStore, latency: Any) -> None:
-    """A latency that is negative, fractional or no number at all is refused by name, and nothing is stored."""
-    with pytest.raises(InvalidInput, match="latency_ms") as caught:
-        collector.observe("s").record("ping", {}, latency_ms=latency)
-    assert caught.value.details["field"] == "latency_ms"
-    assert await store.counts(TENANT) == (0, 0)
-
-
-@pytest.mark.req("TR-04")
-@pytest.mark.parametrize(
-    "moment",
-    [datetime(2026, 1, 1), datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=2))), 2**62, 1.5],  # noqa: DTZ001
-)
-async def test_a_time_that_is_not_utc_is_refused(collector: Collector, store: SqlEventStore, moment: Any) -> None:
-    """A time without a zone, or in another one, is refused rather than guessed."""
-    with pytest.raises(InvalidInput, match="timestamp"):
-        collector.observe("s").record("ping", {}, timestamp=moment)
+async def test_impossible_latencies_and_times_are_refused(collector: Collector, store: SqlEventStore) -> None:
+    """A negative latency and a time that is not UTC are refused by name rather than guessed, and nothing is stored."""
+    latencies: list[Any] = [-1, 1.5, True, "3", None, 2**60]
+    moments: list[Any] = [
+        datetime(2026, 1, 1),  # noqa: DTZ001
+        datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=2))),
+        2**62,
+        1.5,
+    ]
+    session = collector.observe("s")
+    for latency in latencies:
+        with pytest.raises(InvalidInput, match="latency_ms") as caught:
+            session.record("ping", {}, latency_ms=latency)
+        assert caught.value.details["field"] == "latency_ms"
+    for moment in moments:
+        with pytest.raises(InvalidInput, match="timestamp"):
+            session.record("ping", {}, timestamp=moment)
     assert await store.counts(TENANT) == (0, 0)
 
 
