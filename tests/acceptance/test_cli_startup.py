@@ -59,6 +59,12 @@ def test_reading_commands_import_nothing_heavy(tmp_path: Path, arguments: tuple[
     assert {name.partition(".")[0] for name in modules_of(tmp_path, *arguments)} & FORBIDDEN == set()
 
 
+def test_listing_sessions_needs_no_event_loop(tmp_path: Path) -> None:
+    """One question to the log is asked on the command's own thread, and asyncio is not even imported."""
+    home_in(tmp_path)
+    assert "asyncio" not in modules_of(tmp_path, "sessions", "list")
+
+
 def test_help_reads_no_groups_file(tmp_path: Path) -> None:
     """The list of groups is a table: nothing of ours but the parser and the errors is imported to print it."""
     ours = {name for name in modules_of(tmp_path, "--help") if name.startswith("twinraven.")}

@@ -65,8 +65,9 @@ def report(error: TwinRavenError, *, as_json: bool) -> int:
     """Say on stderr what went wrong, and how the command ends."""
     fix = _fix(error)
     if as_json:
-        body = {"error": error.as_json() if fix is None else {**error.as_json(), "fix": fix}}
-        print(encode_json(body, indent=False).decode(), file=sys.stderr)
+        details = {name: value for name, value in error.details.items() if name != "fix"}
+        body = {**error.as_json(), "details": details, "fix": fix}
+        print(encode_json({"error": body}, indent=False).decode(), file=sys.stderr)
     else:
         print(f"{paint('twinraven: error:', 'red', sys.stderr)} {error.message}", file=sys.stderr)
         if fix is not None:
