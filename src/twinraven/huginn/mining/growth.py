@@ -87,7 +87,7 @@ class Growth:
         self._search = search
         self._kept: list[int] = stretches.kept.tolist()
         self._number = {tool: number for number, tool in enumerate(self._kept)}
-        self._latency = _latencies(stretches.by_place(columns.latency))
+        self._latency = _latencies(stretches)
         # With breaks respected no stretch holds one, and there is nothing to look at.
         self._breaks: SmallInts | None = None
         if not search.respect_breaks and columns.breaks.any():
@@ -156,13 +156,16 @@ class Growth:
         return 1 + int(np.count_nonzero(session[1:] != session[:-1]))
 
 
-def _latencies(latency: Ints) -> NDArray[np.signedinteger] | None:
-    """Latencies as they are summed up; None where nothing was measured."""
+def _latencies(stretches: Stretches) -> NDArray[np.signedinteger] | None:
+    """Latencies by place, as they are summed up, in the fewest bytes; None where nothing was measured."""
+    latency = stretches.columns.latency
     if not np.any(latency >= 0):
         return None
-    if np.any(latency < 0) or int(latency.max()) > np.iinfo(np.int32).max:
-        return np.where(latency < 0, _NEVER, latency)
-    return latency.astype(np.int32)
+    if np.all(latency >= 0) and int(latency.max()) <= np.iinfo(np.int32).max:
+        return stretches.by_place(latency.astype(np.int32))
+    chosen = stretches.by_place(latency)
+    chosen[chosen < 0] = _NEVER
+    return chosen
 
 
 def _measured(latency: Ints) -> tuple[int, int]:
