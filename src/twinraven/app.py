@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.foundation.errors import SchemaOutdated
 from twinraven.foundation.settings import Settings, load_settings
-from twinraven.storage import Database, open_database, pending_migrations
+from twinraven.storage import DEFAULT_TENANT, Database, open_database, pending_migrations
 
 if TYPE_CHECKING:
     from twinraven.calls import Calls
     from twinraven.catalog import Catalog, FunctionTools
+    from twinraven.flow import DefinitionShelf, SynthesizedTool
     from twinraven.muninn import Collector, EncodingRules, EventStore, Importer
 
 
@@ -67,21 +68,35 @@ class TwinRaven:
     def catalog(self) -> Catalog:
         from twinraven.catalog import Catalog
 
-        return Catalog(self.functions)
+        return Catalog(self.functions, self.shelf)
+
+    @cached_property
+    def shelf(self) -> DefinitionShelf:
+        """Composites offered in this process alone."""
+        from twinraven.flow import DefinitionShelf
+
+        return DefinitionShelf()
+
+    def offer(self, definitions: Iterable[SynthesizedTool], *, tenant_id: str = DEFAULT_TENANT) -> None:
+        """Offer composites to this process's callers without registering them."""
+        self.shelf.offer(definitions, self.catalog, tenant_id=tenant_id)
 
     @cached_property
     def calls(self) -> Calls:
         from twinraven.calls import Calls, Claims
         from twinraven.connectors import PythonConnector
+        from twinraven.flow import FlowConnector
 
         settings = self.settings.calls
-        return Calls(
+        calls = Calls(
             self.catalog,
             self.collector,
             Claims(self.database),
             [PythonConnector(self.functions, threads=settings.python_threads)],
             default_timeout_ms=settings.default_timeout_ms,
         )
+        calls.add_connector(FlowConnector(calls, self.catalog, self.shelf))
+        return calls
 
     def close(self) -> None:
         """Write what is queued and let go of everything."""

@@ -15,11 +15,13 @@ from twinraven.flow.mapping import literal
 from twinraven.flow.plan import FlowPlan, PlannedStep, compile_flow
 from twinraven.flow.results import FlowFailed, FlowResult, StepResult, StepRun
 from twinraven.flow.run import StepInvoker
+from twinraven.flow.shelf import DefinitionShelf
 from twinraven.flow.validation import ToolLookup, validate_definition
 
 __all__ = [
     "ALLOWED_TRANSITIONS",
     "CONNECTOR",
+    "DefinitionShelf",
     "DefinitionSource",
     "ErrorStrategy",
     "FlowConnector",

@@ -49,7 +49,7 @@ class SqlChainStore:
         rows = await self._database.read(
             tenant_id,
             lambda tx: tx.fetch_all(
-                "SELECT detail FROM candidate_chains WHERE tenant_id = :tenant ORDER BY arrival DESC LIMIT :limit",
+                "SELECT detail FROM candidate_chains WHERE tenant_id = :tenant ORDER BY discovered_at DESC, chain_id LIMIT :limit",
                 tenant=tenant_id,
                 limit=limit,
             ),
