@@ -96,7 +96,7 @@ class FlowRun:
         self._writes = writes
         self._sleep = sleep
         self._micros = micros
-        self._halted = False
+        self._stopped: _Stopped | None = None
         self._progress = [StepProgress(step) for step in plan.steps]
         self._wiring: dict[str, JsonObject] = {wired.key: {} for wired in plan.wiring}
         self._scope: JsonObject = {
@@ -150,14 +150,13 @@ class FlowRun:
                 for task in sorted(done, key=running.__getitem__):
                     await task
                     ended.add(running.pop(task))
-        except _Stopped:
+        except (_Stopped, _Halted) as error:
             await self._let_writes_finish(running)
-            raise
+            raise self._stopped or error from None
         finally:
             await _cancel(running)
 
     async def _let_writes_finish(self, running: dict[asyncio.Task[None], int]) -> None:
-        self._halted = True
         for task, number in running.items():
             if not self._progress[number].writing:
                 task.cancel()
@@ -178,7 +177,9 @@ class FlowRun:
             self._wire(self._plan.wired_after[number])
             if progress.errors:
                 self._check_aborts(step, progress)
-        except _Stopped:
+        except _Stopped as stopped:
+            # Said at once, so that no step beside this one makes another call.
+            self._stopped = self._stopped or stopped
             progress.settle_once("failed")
             raise
         except (asyncio.CancelledError, _Halted):
@@ -231,7 +232,7 @@ class FlowRun:
                 return await self._call(unit, step, params, StepRun(step.definition.step_index, unit.item, attempt))
             except TwinRavenError as error:
                 failure = error
-            if attempt > policy.max_retries or self._halted or not self._may_repeat(step, failure):
+            if attempt > policy.max_retries or self._stopped or not self._may_repeat(step, failure):
                 return await self._recover(unit, failure)
             await self._sleep(policy.delay_ms(attempt) / 1000)
             attempt += 1
@@ -241,7 +242,7 @@ class FlowRun:
 
     async def _call(self, unit: _Unit, step: PlannedStep, params: JsonObject, run: StepRun) -> Any:
         """One attempt, in its time; the tool gets copies, so that it cannot change what other steps see."""
-        if self._halted:
+        if self._stopped is not None:
             raise _Halted
         own_ms = step.definition.timeout_ms
         progress, is_write = unit.progress, self._writes(step.tool_id)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.flow.fakes import FakeTools, define, failing, slow, step
 from twinraven.flow import FlowExecutor, SynthesizedTool
+from twinraven.foundation.errors import ToolError
 
 _SHAPES: dict[str, SynthesizedTool] = {
     "one after another": define(step("work"), step("work"), step("work")),
@@ -86,10 +87,21 @@ async def test_the_end_of_time_leaves_nothing_running() -> None:
 
 async def test_cancelling_a_stopping_composite_ends_its_last_write_too() -> None:
     """A caller who goes away while a write is let finish does not wait for it any longer."""
-    tools = FakeTools(flaky=failing(), write=slow(60))
+    writing = asyncio.Event()
+
+    async def write(_: dict[str, Any]) -> None:
+        writing.set()
+        await asyncio.sleep(60)
+
+    async def flaky(_: dict[str, Any]) -> None:
+        await writing.wait()
+        raise ToolError("it broke")
+
+    tools = FakeTools(flaky=flaky, write=write)
     tool = define(step("flaky", parallelizable_with=[1]), step("write", parallelizable_with=[0]))
     run = asyncio.create_task(FlowExecutor().run(tool, {}, tools))
-    await asyncio.sleep(0.01)
+    for _ in range(20):
+        await asyncio.sleep(0)
     assert tools.running == 1
     run.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.flow.fakes import FakeTools, define, failing, run, slow, step
 from twinraven.flow import SynthesizedTool, compile_flow
 from twinraven.foundation.canonical import canonical_json
+from twinraven.foundation.errors import ToolError
 
 pytestmark = pytest.mark.req("TR-16")
 
@@ -81,42 +82,48 @@ async def test_wiring_sees_the_later_of_two_parallel_steps() -> None:
 
 async def test_a_failure_cancels_reads_and_lets_a_write_finish() -> None:
     """When one of three fails, the read beside it is cancelled and the write beside it comes to its end."""
-    ended: list[str] = []
-
-    async def write(_: dict[str, Any]) -> str:
-        await asyncio.sleep(0.01)
-        ended.append("written")
-        return "written"
-
-    tools = FakeTools(flaky=failing(), read=slow(30), write=write)
+    writing, tools = beside_a_failure()
     tool = define(
         step("flaky", parallelizable_with=[1, 2]),
         step("read", parallelizable_with=[0, 2]),
         step("write", parallelizable_with=[0, 1]),
     )
-    result = await asyncio.wait_for(run(tool, tools, writers={"write"}), 5)
+    result = await asyncio.wait_for(run(tool, tools, writers={"write"}), 10)
     assert [part.status for part in result.steps] == ["failed", "cancelled", "ran"]
-    assert ended == ["written"]
+    assert writing.is_set()
     assert tools.running == 0
 
 
-async def test_a_failure_keeps_further_writes_from_starting() -> None:
+@pytest.mark.parametrize("failing_first", [True, False])
+async def test_a_failure_keeps_further_writes_from_starting(failing_first: bool) -> None:
     """A map of writes beside a failing step finishes the write under way and starts no other."""
-
-    async def fail(_: dict[str, Any]) -> Any:
-        await asyncio.sleep(0.005)
-        return failing()({})
-
-    tools = FakeTools(write=slow(0.01), flaky=fail)
-    tool = define(
-        step("write", {"n": "$.item"}, for_each="$.parameters.rows", parallelizable_with=[1]),
-        step("flaky", parallelizable_with=[0]),
-    )
+    _, tools = beside_a_failure()
+    flaky = step("flaky")
+    write = step("write", {"n": "$.item"}, for_each="$.parameters.rows")
+    first, second = (flaky, write) if failing_first else (write, flaky)
+    tool = define({**first, "parallelizable_with": [1]}, {**second, "parallelizable_with": [0]})
     result = await run(tool, tools, {"rows": [1, 2, 3]}, writers={"write"})
-    assert tools.called == ["write", "flaky"]
-    assert result.steps[0].status == "cancelled"
+    assert sorted(tools.called) == ["flaky", "write"]
+    assert sorted(part.status for part in result.steps) == ["cancelled", "failed"]
     assert result.error is not None
-    assert result.error.details["step_index"] == 1
+    assert result.error.details["tool_id"] == "flaky"
+
+
+def beside_a_failure() -> tuple[asyncio.Event, FakeTools]:
+    """A tool that fails once a write is under way, and a write that goes on once it failed."""
+    writing, failed = asyncio.Event(), asyncio.Event()
+
+    async def write(_: dict[str, Any]) -> str:
+        writing.set()
+        await failed.wait()
+        return "written"
+
+    async def flaky(_: dict[str, Any]) -> Any:
+        await writing.wait()
+        failed.set()
+        raise ToolError("it broke")
+
+    return writing, FakeTools(flaky=flaky, read=slow(30), write=write)
 
 
 @st.composite
