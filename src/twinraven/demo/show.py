@@ -81,7 +81,7 @@ class Show:
         report = await learner.learn(log.sessions)
         passed = sum(draft.verdict.passed for draft in report.drafts)
         print(
-            f"{len(report.chains)} chains occur often enough, {len(report.drafts)} could be wired from recorded values, "
+            f"{len(report.chains)} chains occur often enough, {len(report.drafts)} could be wired from recorded data, "
             f"and {passed} passed\nreplay on tickets they were not learned from.\n"
         )
         rows = [_verdict_row(draft) for draft in report.drafts]

@@ -111,11 +111,19 @@ class Importer:
         return await self._database.write(tenant_id, lambda tx: _write_new(tx, tenant_id, batch, base))
 
 
+def _readable(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a file that may turn out to be damaged; made once, since leaving it half-way closes the file."""
+    try:
+        yield from lines
+    except (OSError, EOFError, zlib.error) as error:
+        raise InvalidInput(f"the file cannot be read on: {error}", field="file") from error
+
+
 class _Reader:
     """Turns lines into rows, a batch at a time, with the place in the session for a timestamp."""
 
     def __init__(self, lines: Iterable[bytes], tenant_id: str, encoder: RowEncoder) -> None:
-        self._lines = iter(lines)
+        self._lines = _readable(lines)
         self._tenant_id = tenant_id
         self._encoder = encoder
         self.report = ImportReport()
@@ -123,16 +131,10 @@ class _Reader:
 
     def read(self) -> list[Encoded] | None:
         """The next rows, or nothing at the end."""
-        lines = list(islice(self._guarded(), BATCH))
+        lines = list(islice(self._lines, BATCH))
         if not lines:
             return None
         return list(self._understood(lines))
-
-    def _guarded(self) -> Iterator[bytes]:
-        try:
-            yield from self._lines
-        except (OSError, EOFError, zlib.error) as error:
-            raise InvalidInput(f"the file cannot be read on: {error}", field="file") from error
 
     def _understood(self, lines: list[bytes]) -> Iterator[Encoded]:
         for line in lines:
