@@ -191,6 +191,7 @@ async def test_the_formats_own_example_runs_on_the_call_path(home: Home) -> None
     assert refused.error["code"] == "VALIDATION_FAILED"
 
 
+@pytest.mark.req("TR-23")
 async def test_inner_calls_are_recorded_as_children(home: Home) -> None:
     """Each inner call is an event whose parent is the composite's, in the same session, turn, task and correlation."""
     home.learned.add(SynthesizedTool.from_json(json.loads(_SEED.read_text(encoding="utf-8"))))
@@ -326,7 +327,6 @@ async def test_a_cancelled_composite_leaves_nothing_running_and_is_recorded(home
     ]
 
 
-@pytest.mark.req("TR-23")
 async def test_composites_can_be_steps_of_composites(home: Home) -> None:
     """A learned tool inside another works, keeps keys apart at every level, and links its events level by level."""
     home.learn(saving("x"), saving("y"), tool_id="inner")
