@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from twinraven.calls import Calls
     from twinraven.catalog import Catalog, FunctionTools
     from twinraven.flow import DefinitionShelf, SynthesizedTool
+    from twinraven.huginn import ChainStore
     from twinraven.muninn import Collector, EncodingRules, EventStore, Importer
 
 
@@ -54,6 +55,12 @@ class TwinRaven:
         from twinraven.muninn import Importer
 
         return Importer(self.database, rules=self._rules)
+
+    @cached_property
+    def chains(self) -> ChainStore:
+        from twinraven.huginn import SqlChainStore
+
+        return SqlChainStore(self.database)
 
     @cached_property
     def functions(self) -> FunctionTools:

@@ -32,6 +32,14 @@ def amount(text: str) -> float:
     return value
 
 
+def share(text: str) -> float:
+    """A number above 0 and at most 1."""
+    value = amount(text)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"must lie above 0 and at most at 1, not {text!r}")
+    return value
+
+
 def moment(text: str) -> datetime:
     """A time with its zone, or how long ago."""
     span = _SPAN.fullmatch(text)

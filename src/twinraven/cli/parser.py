@@ -37,6 +37,8 @@ GROUPS = (
     Group("events", "what agents did, call by call", "events"),
     Group("import", "read recorded calls into the log", "imports"),
     Group("export", "write the log to a file", "exports"),
+    Group("mine", "which chains of calls repeat, and what they are worth", "mine"),
+    Group("chains", "the chains that mining found", "chains"),
     Group("backtest", "what learned tools would have saved", "backtest"),
     Group("db", "the database and its version", "db"),
     Group("config", "the settings and where they come from", "config"),

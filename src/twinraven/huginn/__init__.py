@@ -9,10 +9,14 @@ from __future__ import annotations
 from twinraven.huginn.backtest import Backtest, SessionUses, backtest
 from twinraven.huginn.chains import CandidateChain, mine_chains
 from twinraven.huginn.learning import Draft, Learner, LearningConfig, LearningReport
+from twinraven.huginn.mining import MiningConfig
+from twinraven.huginn.mining_run import mine_log
 from twinraven.huginn.pictures import draw_chain
 from twinraven.huginn.rehearsal import LearnedTool
 from twinraven.huginn.selection import Prices, Worth
 from twinraven.huginn.splitting import best_split
+from twinraven.huginn.sql import SqlChainStore
+from twinraven.huginn.store import ChainStore
 from twinraven.huginn.tool_facts import ToolFacts
 from twinraven.huginn.traces import RecordedCall, SessionTrace, TraceLog, load_traces, read_traces
 from twinraven.huginn.validation.model import Criteria, EquivalenceScore, ValidationResult
@@ -20,6 +24,7 @@ from twinraven.huginn.validation.model import Criteria, EquivalenceScore, Valida
 __all__ = [
     "Backtest",
     "CandidateChain",
+    "ChainStore",
     "Criteria",
     "Draft",
     "EquivalenceScore",
@@ -27,10 +32,12 @@ __all__ = [
     "Learner",
     "LearningConfig",
     "LearningReport",
+    "MiningConfig",
     "Prices",
     "RecordedCall",
     "SessionTrace",
     "SessionUses",
+    "SqlChainStore",
     "ToolFacts",
     "TraceLog",
     "ValidationResult",
@@ -40,5 +47,6 @@ __all__ = [
     "draw_chain",
     "load_traces",
     "mine_chains",
+    "mine_log",
     "read_traces",
 ]

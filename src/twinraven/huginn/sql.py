@@ -23,6 +23,7 @@ _COLUMNS = (
     "sample_event_ids",
     "discovered_at",
     "mining_config",
+    "value",
     "detail",
 )
 
@@ -49,13 +50,13 @@ class SqlChainStore:
         rows = await self._database.read(
             tenant_id,
             lambda tx: tx.fetch_all(
-                "SELECT detail FROM candidate_chains WHERE tenant_id = :tenant ORDER BY discovered_at DESC, chain_id LIMIT :limit",
+                "SELECT detail FROM candidate_chains WHERE tenant_id = :tenant "
+                "ORDER BY discovered_at DESC, value DESC, chain_id LIMIT :limit",
                 tenant=tenant_id,
                 limit=limit,
             ),
         )
-        found = [CandidateChain.from_json(orjson.loads(row["detail"])) for row in rows]
-        return sorted(found, key=lambda chain: (-chain.discovered_at.timestamp(), -chain.value, chain.tools))
+        return [CandidateChain.from_json(orjson.loads(row["detail"])) for row in rows]
 
     async def exists(self, tenant_id: str, chain_id: str) -> bool:
         found = await self._database.read(tenant_id, lambda tx: _by_prefix(tx, tenant_id, chain_id))
@@ -87,5 +88,6 @@ def _row(tenant_id: str, chain: CandidateChain) -> tuple[Any, ...]:
         orjson.dumps(body["sample_event_ids"]).decode(),
         to_micros(chain.discovered_at),
         orjson.dumps(chain.mining_config).decode(),
+        chain.value,
         orjson.dumps(body).decode(),
     )
