@@ -3,7 +3,8 @@
 A claim is made by INSERT … ON CONFLICT DO NOTHING and committed before anything is sent. Success, final failure and
 "unknown" are kept for ever; a retryable failure frees the key. A claim that is still running after its time has run out
 belongs to a process that died: whether its effect happened cannot be known from here, so it becomes unknown and is
-never sent again blindly. The same key with another body is refused.
+never sent again blindly, unless that process was only slow and says after all what came of it. The same key with
+another body is refused.
 """
 
 from __future__ import annotations

@@ -194,6 +194,8 @@ class ToolCall:
     def __post_init__(self) -> None:
         if self.result is not None and self.error is not None:
             raise InvalidInput("a tool call has a result or an error, not both", field="error")
+        check_name(self.tool_name, field="tool_name")
+        check_name(self.step_id, field="step_id")
         parse_iso(self.timestamp)
 
     @classmethod

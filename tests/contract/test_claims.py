@@ -1,0 +1,116 @@
+"""Idempotency keys on both stores: one effect for one key, whoever asks and however often."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from twinraven.calls import Claims
+from twinraven.calls.claims import GRACE_MS, Claim, EarlierAnswer
+from twinraven.foundation.errors import CallInProgress, IdempotencyConflict
+from twinraven.storage import Database
+
+TENANT = "default"
+RACERS = 16
+
+
+class Clock:
+    """Time that stands still until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+    def pass_ms(self, milliseconds: int) -> None:
+        self.now += milliseconds * 1000
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def claims(database: Database, clock: Clock) -> Claims:
+    return Claims(database, micros=clock)
+
+
+async def take(claims: Claims, key: str, *, tool_id: str = "refund", body: bytes = b"{}") -> Claim | EarlierAnswer:
+    return await claims.claim(TENANT, key, tool_id=tool_id, body=body, timeout_ms=1_000)
+
+
+async def win(claims: Claims, key: str) -> Claim:
+    taken = await take(claims, key)
+    assert isinstance(taken, Claim)
+    return taken
+
+
+async def test_of_many_racers_one_wins(claims: Claims) -> None:
+    """Whoever asks at the same time, one is given the key and the others are told that it is running."""
+    results = await asyncio.gather(*(take(claims, "k") for _ in range(RACERS)), return_exceptions=True)
+    assert sorted(type(result).__name__ for result in results) == ["CallInProgress"] * (RACERS - 1) + ["Claim"]
+
+
+async def test_a_settled_key_answers_for_ever(claims: Claims) -> None:
+    """Success, failure and not knowing are kept, with answers of any shape."""
+    answers: list[tuple[Any, dict[str, Any]]] = [
+        ("success", {"output": {"n": 2**70, "text": "a\0b"}}),
+        ("success", {"output": None}),
+        ("failed", {"error": {"code": "TOOL_FAILED", "message": "no"}}),
+        ("unknown", {"error": {"code": "EFFECT_UNKNOWN", "message": "?"}}),
+    ]
+    for number, (state, response) in enumerate(answers):
+        await claims.settle(await win(claims, f"k{number}"), state, response)
+        for _ in range(2):
+            assert await take(claims, f"k{number}") == EarlierAnswer(state, response)
+
+
+async def test_an_answer_as_deep_as_json_goes_can_be_settled(claims: Claims) -> None:
+    """The wrapping of an answer does not make it too deep to be kept."""
+    output: Any = 1
+    for _ in range(254):
+        output = [output]
+    await claims.settle(await win(claims, "k"), "success", {"output": output})
+    assert await take(claims, "k") == EarlierAnswer("success", {"output": output})
+
+
+async def test_another_body_under_the_same_key_is_refused(claims: Claims) -> None:
+    """A key means one request: other arguments or another tool are refused, running or settled."""
+    claim = await win(claims, "k")
+    for _ in range(2):
+        with pytest.raises(IdempotencyConflict):
+            await take(claims, "k", body=b'{"other":1}')
+        with pytest.raises(IdempotencyConflict):
+            await take(claims, "k", tool_id="other")
+        await claims.settle(claim, "success", {"output": 1})
+
+
+async def test_a_released_key_can_be_taken_again(claims: Claims) -> None:
+    """A failure that may be tried again frees the key, for the same body as for another."""
+    await claims.release(await win(claims, "k"))
+    assert isinstance(await take(claims, "k", body=b'{"other":1}'), Claim)
+
+
+async def test_a_lost_owner_leaves_an_unknown_effect(claims: Claims, clock: Clock) -> None:
+    """A key whose owner said nothing in its time is unknown, not free; if the owner speaks after all, it knows best."""
+    lost = await win(claims, "k")
+    clock.pass_ms(1_000 + GRACE_MS - 1)
+    with pytest.raises(CallInProgress):
+        await take(claims, "k")
+    clock.pass_ms(2)
+    earlier = await take(claims, "k")
+    assert isinstance(earlier, EarlierAnswer)
+    assert (earlier.state, earlier.response["error"]["code"]) == ("unknown", "EFFECT_UNKNOWN")
+    await claims.settle(lost, "success", {"output": 1})
+    assert await take(claims, "k") == EarlierAnswer("success", {"output": 1})
+
+
+async def test_tenants_have_keys_of_their_own(claims: Claims) -> None:
+    """The same key of two tenants is two keys."""
+    for tenant in ("a", "b"):
+        taken = await claims.claim(tenant, "k", tool_id="t", body=b"{}", timeout_ms=1_000)
+        assert isinstance(taken, Claim)
