@@ -62,13 +62,14 @@ class FunctionTool:
     @cached_property
     def entry(self) -> ToolEntry:
         """The catalogue entry, with schemas from the type hints."""
+        effect = self.effect or infer_effect(self.tool_id)
         return ToolEntry(
             tool_id=self.tool_id,
             description=self.description,
             input_schema=self._signature.input_schema,
             output_schema=self._signature.output_schema,
-            effect=self.effect or infer_effect(self.tool_id),
-            effect_origin="declared" if self.effect else "inferred",
+            effect=effect,
+            effect_origin="declared" if self.effect else "none" if effect is Effect.UNKNOWN else "inferred",
             sensitivity=self.sensitivity,
             connector="python",
             timeout_ms=self.timeout_ms,
