@@ -14,12 +14,13 @@ from twinraven.cli.parser import CommandParser
 if TYPE_CHECKING:
     from twinraven.muninn import ImportReport
 
+_FORMATS = ("auto", "calls", "openai", "otlp", "claude-code")
 _SHOWN_ERRORS = 20
 
 
 def register(parser: CommandParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="JSON Lines, plain or gzip; - reads standard input")
-    parser.add_argument("--format", choices=("calls",), default="calls", help="what the lines are (default: calls)")
+    parser.add_argument("file", metavar="FILE", help="JSON or JSON Lines, plain or gzip; - reads standard input")
+    parser.add_argument("--format", choices=_FORMATS, default="auto", help="what the lines are (default: found out)")
     parser.takes_output("table", "json")
     parser.runs(run, example="twinraven import tau_retail.jsonl.gz --format calls --output json")
 
@@ -32,7 +33,8 @@ def run(options: Namespace) -> int:
 
     file = None if options.file == "-" else Path(options.file)
     with opened(options) as raven, open_lines(file) as lines, Progress("lines") as progress:
-        report = asyncio.run(raven.importer.import_calls(options.tenant, lines, progress=progress))
+        importing = raven.importer.import_trace(options.tenant, lines, format=options.format, progress=progress)
+        report = asyncio.run(importing)
     if options.output == "json":
         show_json(report.as_json())
     else:

@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twinraven.muninn.calls_format import parse_call
     from twinraven.muninn.collector import (
         Collector,
         SessionObserver,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         recordable_params,
     )
     from twinraven.muninn.exchange import Importer, ImportReport, LineError, export_json, open_lines
+    from twinraven.muninn.formats.calls import parse_call
     from twinraven.muninn.model import MAX_TENANT, MuninnEvent, Outcome, Session, check_name, check_turn
     from twinraven.muninn.observed import observed
     from twinraven.muninn.receipt import Receipt
@@ -73,7 +73,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "calls_format": ("parse_call",),
     "collector": (
         "Collector",
         "SessionObserver",
@@ -93,6 +92,7 @@ _HOMES = {
         "export_json",
         "open_lines",
     ),
+    "formats.calls": ("parse_call",),
     "model": (
         "MAX_TENANT",
         "MuninnEvent",

@@ -1,4 +1,4 @@
-"""Events as JSON Lines, out and in.
+"""Traces in and events out: the part that is the same for every format.
 
 Importing is idempotent (a line that is in the log already is counted as a duplicate), resumable (a batch is committed
 or not there), and constant in memory. A line that cannot be understood is reported by number and the rest goes on.
@@ -16,6 +16,7 @@ import io
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -26,8 +27,9 @@ from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import Conflict, InvalidInput, TwinRavenError
 from twinraven.muninn.batch import Encoded, write_rows
-from twinraven.muninn.calls_format import SEQUENCE_LIMIT, parse_call
 from twinraven.muninn.columns import COLUMNS, Row
+from twinraven.muninn.formats import Heard, LineError, TraceParser, open_trace
+from twinraven.muninn.formats.calls import SEQUENCE_LIMIT
 from twinraven.muninn.model import MAX_TENANT, MuninnEvent, check_name
 from twinraven.muninn.row import EncodingRules, Redact, RowEncoder, keep_everything
 from twinraven.muninn.store import EventStore
@@ -37,18 +39,12 @@ BATCH = 2000
 MAX_ERRORS = 1000
 TIME_BASE = SEQUENCE_LIMIT
 _RACES = 5
-_SESSION, _TIMESTAMP, _SOURCE_KEY = (COLUMNS.index(name) for name in ("session_id", "timestamp", "source_key"))
+_EVENT, _SESSION, _TIMESTAMP, _SOURCE_KEY, _TIME_KNOWN = (
+    COLUMNS.index(name) for name in ("event_id", "session_id", "timestamp", "source_key", "time_known")
+)
 
 Progress = Callable[[int], None]
 """Told how many lines are done."""
-
-
-@dataclass(frozen=True, slots=True)
-class LineError:
-    """A line that could not be understood."""
-
-    line: int
-    reason: str
 
 
 @dataclass(slots=True)
@@ -83,72 +79,87 @@ class Importer:
         self, tenant_id: str, lines: Iterable[bytes], *, progress: Progress | None = None
     ) -> ImportReport:
         """Import the `calls` format."""
+        return await self.import_trace(tenant_id, lines, format="calls", progress=progress)
+
+    async def import_trace(
+        self, tenant_id: str, lines: Iterable[bytes], *, format: str, progress: Progress | None = None
+    ) -> ImportReport:
+        """Import any of `FORMATS`, or whatever `auto` takes the lines for."""
         check_name(tenant_id, field="tenant_id", limit=MAX_TENANT)
-        reader = _Reader(lines, tenant_id, RowEncoder(self._rules, self._redact))
+        encoder = RowEncoder(self._rules, self._redact)
+        # Reading and parsing happen on a thread: a file may be slow, and a thousand lines keep a loop waiting.
+        reader = await asyncio.to_thread(lambda: _Reader(lines, format, tenant_id, encoder))
         report = reader.report
         base = now_micros() // TIME_BASE * TIME_BASE
         sessions: set[int] = set()
-        while True:
-            # Reading and parsing happen on a thread: a file may be slow, and a thousand lines keep a loop waiting.
-            batch = await asyncio.to_thread(reader.read)
-            if batch is None:
-                return report
-            stored = await self._store(tenant_id, batch, base)
+        while batch := await asyncio.to_thread(reader.read):
+            stored = await self._store(tenant_id, batch, base, keeps_ids=reader.keeps_ids)
             report.events += stored
             report.duplicates += len(batch) - stored
             sessions.update(hash(row[_SESSION]) for row, _ in batch)
             report.sessions = len(sessions)
             if progress is not None:
                 progress(reader.line)
+        return report
 
-    async def _store(self, tenant_id: str, batch: list[Encoded], base: int) -> int:
+    async def _store(self, tenant_id: str, batch: list[Encoded], base: int, *, keeps_ids: bool) -> int:
+        def write(tx: Transaction) -> int:
+            return _write_new(tx, tenant_id, batch, base, keeps_ids=keeps_ids)
+
         for _ in range(_RACES):
             try:
-                return await self._database.write(tenant_id, lambda tx: _write_new(tx, tenant_id, batch, base))
+                return await self._database.write(tenant_id, write)
             except Conflict:
                 # Another import of the same lines was faster; on the next look they are there.
                 continue
-        return await self._database.write(tenant_id, lambda tx: _write_new(tx, tenant_id, batch, base))
+        return await self._database.write(tenant_id, write)
 
 
-def _readable(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a file that may turn out to be damaged; made once, since leaving it half-way closes the file."""
+class _Reader:
+    """Turns lines into rows, a batch at a time; where the trace has no times, with the place in the session for one."""
+
+    def __init__(self, lines: Iterable[bytes], format: str, tenant_id: str, encoder: RowEncoder) -> None:
+        self._encoder = encoder
+        self.report = ImportReport()
+        self.line = 0
+        kept, parser = open_trace(_guarded(lines), format, tenant_id)
+        self.keeps_ids = parser.keeps_ids
+        self._rows = self._read_rows(kept, parser)
+
+    def read(self) -> list[Encoded]:
+        """The next rows, none at the end."""
+        return list(islice(self._rows, BATCH))
+
+    def _read_rows(self, lines: Iterable[bytes], parser: TraceParser) -> Iterator[Encoded]:
+        for line in lines:
+            self.line += 1
+            if not line.isspace():
+                yield from self._encoded(partial(parser.feed, line, self.line))
+        yield from self._encoded(parser.finish)
+
+    def _encoded(self, hear: Callable[[], Iterable[Heard]]) -> Iterator[Encoded]:
+        try:
+            for heard in hear():
+                if isinstance(heard, LineError):
+                    self._complain(heard)
+                else:
+                    yield self._encoder.encode(heard)
+        except TwinRavenError as error:
+            self._complain(LineError(self.line, error.message))
+
+    def _complain(self, error: LineError) -> None:
+        if len(self.report.errors) < MAX_ERRORS:
+            self.report.errors.append(error)
+
+
+def _guarded(lines: Iterable[bytes]) -> Iterator[bytes]:
     try:
         yield from lines
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidInput(f"the file cannot be read on: {error}", field="file") from error
 
 
-class _Reader:
-    """Turns lines into rows, a batch at a time, with the place in the session for a timestamp."""
-
-    def __init__(self, lines: Iterable[bytes], tenant_id: str, encoder: RowEncoder) -> None:
-        self._lines = _readable(lines)
-        self._tenant_id = tenant_id
-        self._encoder = encoder
-        self.report = ImportReport()
-        self.line = 0
-
-    def read(self) -> list[Encoded] | None:
-        """The next rows, or nothing at the end."""
-        lines = list(islice(self._lines, BATCH))
-        if not lines:
-            return None
-        return list(self._understood(lines))
-
-    def _understood(self, lines: list[bytes]) -> Iterator[Encoded]:
-        for line in lines:
-            self.line += 1
-            if line.isspace():
-                continue
-            try:
-                yield self._encoder.encode(parse_call(line, self._tenant_id))
-            except TwinRavenError as error:
-                if len(self.report.errors) < MAX_ERRORS:
-                    self.report.errors.append(LineError(self.line, error.message))
-
-
-def _write_new(tx: Transaction, tenant_id: str, batch: list[Encoded], base: int) -> int:
+def _write_new(tx: Transaction, tenant_id: str, batch: list[Encoded], base: int, *, keeps_ids: bool) -> int:
     """Insert the rows whose source is not in the log yet; says how many."""
     known = tx.present("muninn_event_log", "source_key", [row[_SOURCE_KEY] for row, _ in batch], tenant_id=tenant_id)
     fresh: dict[str, Encoded] = {}
@@ -156,6 +167,8 @@ def _write_new(tx: Transaction, tenant_id: str, batch: list[Encoded], base: int)
         key = item[0][_SOURCE_KEY]
         if key not in known:
             fresh.setdefault(key, item)
+    if keeps_ids:
+        fresh = _without_known_ids(tx, tenant_id, fresh)
     if not fresh:
         return 0
     bases = _session_bases(tx, tenant_id, {row[_SESSION] for row, _ in fresh.values()})
@@ -163,7 +176,18 @@ def _write_new(tx: Transaction, tenant_id: str, batch: list[Encoded], base: int)
     return len(fresh)
 
 
+def _without_known_ids(tx: Transaction, tenant_id: str, fresh: dict[str, Encoded]) -> dict[str, Encoded]:
+    """Leave out events that are in the log under their own id, such as those of a log that reads its own export."""
+    by_id = {row[_EVENT]: key for key, (row, _) in reversed(fresh.items())}
+    known = tx.present("muninn_event_log", "event_id", list(by_id), tenant_id=tenant_id)
+    kept = {key for event_id, key in by_id.items() if event_id not in known}
+    return {key: item for key, item in fresh.items() if key in kept}
+
+
 def _placed(row: Row, base: int) -> Row:
+    """A row with its time; one that has only a place in its session gets a time by sequence."""
+    if row[_TIME_KNOWN] or row[_TIMESTAMP] >= SEQUENCE_LIMIT:
+        return row
     return (*row[:_TIMESTAMP], base + row[_TIMESTAMP], *row[_TIMESTAMP + 1 :])
 
 

@@ -7,15 +7,16 @@ reading a file twice adds nothing, and two different calls that claim one place 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import orjson
 import xxhash
 
-from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput
 from twinraven.foundation.ids import new_uuid
 from twinraven.muninn.collector import clean_text, encode_output, encode_params
+from twinraven.muninn.formats.trace import Heard, parse_object
 from twinraven.muninn.model import check_name
 from twinraven.muninn.row import Observation
 
@@ -25,9 +26,25 @@ SEQUENCE_LIMIT = 1_000_000_000
 _OUTCOMES = ("success", "failure", "partial")
 
 
+class CallsParser:
+    """Each line is a call that needs no other."""
+
+    keeps_ids = False
+
+    def __init__(self, tenant_id: str) -> None:
+        self._tenant_id = tenant_id
+
+    def feed(self, line: bytes, number: int) -> Iterable[Heard]:
+        del number
+        return (parse_call(line, self._tenant_id),)
+
+    def finish(self) -> Iterable[Heard]:
+        return ()
+
+
 def parse_call(line: bytes, tenant_id: str) -> Observation:
     """One line; its timestamp is only its place in the session."""
-    call = _object(line)
+    call = parse_object(line)
     session_id = check_name(_need(call, "session_id"), field="session_id")
     seq = _whole(call, "seq")
     tool_id = check_name(_need(call, "tool"), field="tool")
@@ -56,13 +73,6 @@ def parse_call(line: bytes, tenant_id: str) -> Observation:
         time_known=False,
         correlation_id=None,
     )
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    call = parse_json(line, field="the line")
-    if not isinstance(call, dict):
-        raise InvalidInput("the line is not a JSON object", field="line")
-    return cast("dict[str, Any]", call)
 
 
 def _need(call: dict[str, Any], name: str) -> Any:

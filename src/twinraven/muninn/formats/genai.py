@@ -1,0 +1,30 @@
+"""The names of OpenTelemetry's GenAI conventions that a tool call is told in, and ours for what they lack.
+
+The conventions still move; whoever reads or writes spans takes the names from here, so that a change is made once.
+"""
+
+from __future__ import annotations
+
+OPERATION = "gen_ai.operation.name"
+EXECUTE_TOOL = "execute_tool"
+TOOL_NAME = "gen_ai.tool.name"
+TOOL_TYPE = "gen_ai.tool.type"
+TOOL_TYPE_FUNCTION = "function"
+CALL_ID = "gen_ai.tool.call.id"
+ARGUMENTS = "gen_ai.tool.call.arguments"
+RESULT = "gen_ai.tool.call.result"
+CONVERSATION = "gen_ai.conversation.id"
+ERROR_TYPE = "error.type"
+SERVICE_NAME = "service.name"
+
+EVENT_ID = "twinraven.event.id"
+PARENT_EVENT_ID = "twinraven.parent_event.id"
+RESULT_ENCODING = "twinraven.result.encoding"
+"""`json` where the result is JSON text whatever it holds; elsewhere a text may also be just a text."""
+OUTCOME = "twinraven.outcome"
+TURN = "twinraven.turn"
+TASK_ID = "twinraven.task.id"
+OUTSIDE_INPUT = "twinraven.outside_input"
+TAGS = "twinraven.tags"
+TIME_KNOWN = "twinraven.time_known"
+CORRELATION_ID = "twinraven.correlation.id"

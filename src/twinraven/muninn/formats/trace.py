@@ -1,0 +1,205 @@
+"""What all foreign traces have in common: a parser that is fed lines, and a call as it was found in one.
+
+A parser is fed one line at a time and says which calls it has understood by then; some are only complete lines later,
+when their result turns up. What cannot be understood is a `LineError` for that part alone, or an exception for the
+whole line, and never ends an import.
+
+A call's identity is made of where it was found and what it says, so that reading a file twice adds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+from uuid import UUID
+
+import xxhash
+
+from twinraven.foundation.canonical import parse_json
+from twinraven.foundation.errors import InvalidInput, TwinRavenError
+from twinraven.foundation.ids import new_uuid
+from twinraven.muninn.collector import check_tags, clean_text, encode_output, encode_params
+from twinraven.muninn.model import Outcome, check_latency, check_name
+from twinraven.muninn.row import Observation
+
+LONGEST_DOCUMENT = 64 << 20
+_LAYERS = 3
+"""How often a text inside a text is unwrapped."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineError:
+    """A line, or a part of it, that could not be understood."""
+
+    line: int
+    reason: str
+
+
+Heard = Observation | LineError
+
+
+class TraceParser(Protocol):
+    """Turns the lines of one file into calls."""
+
+    keeps_ids: bool
+    """Whether the trace names its calls itself, so that one may be in the log already under its id."""
+
+    def feed(self, line: bytes, number: int) -> Iterable[Heard]:
+        """The calls that are complete with this line."""
+        ...
+
+    def finish(self) -> Iterable[Heard]:
+        """The calls that are complete now that nothing follows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignCall:
+    """A call as a trace tells it.
+
+    `identity` is where it was found; `timestamp` is in microseconds, or its place in the session where the trace has no
+    times; `time_known` says whether when and how long are both known.
+    """
+
+    identity: str
+    session_id: str
+    tool_id: str
+    params: dict[str, Any]
+    timestamp: int
+    time_known: bool
+    output: Any = None
+    latency_ms: int = 0
+    raised: bool = False
+    error_code: str | None = None
+    outcome: str | None = None
+    turn: int | None = None
+    task_id: str | None = None
+    outside_input: str | None = None
+    tags: tuple[str, ...] = ()
+    correlation_id: str | None = None
+    event_id: UUID | None = None
+    parent_event_id: UUID | None = None
+
+    def observed_for(self, tenant_id: str) -> Observation:
+        """The call as the log takes it in, or InvalidInput."""
+        tool_id = check_name(self.tool_id, field="tool")
+        params = encode_params(self.params)
+        output = None if self.output is None else encode_output(self.output)
+        content = xxhash.xxh64_hexdigest(b"\0".join((tool_id.encode(), params, output or b"")))
+        # A trace that does not know how the task went says no more than whether the call failed.
+        stated = self.outcome or (Outcome.FAILURE if self.raised else Outcome.PARTIAL)
+        return Observation(
+            tenant_id=tenant_id,
+            event_id=self.event_id or new_uuid(),
+            session_id=check_name(self.session_id, field="session"),
+            tool_id=tool_id,
+            params=params,
+            output=output,
+            timestamp=self.timestamp,
+            latency_ms=check_latency(self.latency_ms),
+            outcome=_outcome(stated),
+            tags=check_tags(self.tags),
+            parent_event_id=self.parent_event_id,
+            raised=self.raised,
+            error_code=_cleaned(self.error_code or "TOOL_FAILED") if self.raised else None,
+            turn=self.turn,
+            task_id=None if self.task_id is None else check_name(self.task_id, field="task_id"),
+            outside_input=_cleaned(self.outside_input),
+            source_key=check_name(f"{self.identity}:{content}", field="source_key", limit=1024),
+            time_known=self.time_known,
+            correlation_id=_cleaned(self.correlation_id),
+        )
+
+
+def _outcome(stated: str) -> str:
+    try:
+        return Outcome(stated).value
+    except ValueError:
+        raise InvalidInput(f"outcome must be success, failure or partial, not {stated!r}", field="outcome") from None
+
+
+def _cleaned(text: str | None) -> str | None:
+    return None if text is None else clean_text(text)
+
+
+def parse_object(line: bytes) -> dict[str, Any]:
+    """A line that must be a JSON object."""
+    found = parse_json(line, field="the line")
+    if not isinstance(found, dict):
+        raise InvalidInput("the line is not a JSON object", field="line")
+    return cast("dict[str, Any]", found)
+
+
+def members_of(value: Any, field: str) -> dict[str, Any]:
+    """A value that must be an object."""
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{field} is not an object", field=field)
+    return cast("dict[str, Any]", value)
+
+
+def items_of(value: Any, field: str) -> list[Any]:
+    """A value that must be a list, or is left out."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise InvalidInput(f"{field} is not a list", field=field)
+    return cast("list[Any]", value)
+
+
+def decode_text(text: str) -> Any:
+    """The value where a text is a JSON object or array; any other text, also "17" and "true", stays one.
+
+    A number is not decoded because the same tool may answer "0017" the next time, and a value should keep its type.
+    """
+    return _parsed(text) if text.lstrip()[:1] in ("{", "[") else text
+
+
+def decode_arguments(value: Any) -> dict[str, Any]:
+    """Arguments as an object, however often they were encoded as text; what is none becomes its `input`."""
+    for _ in range(_LAYERS):
+        if not isinstance(value, str):
+            break
+        value = _parsed(value)
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    return {} if value is None or value == "" else {"input": value}
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return parse_json(text)
+    except TwinRavenError:
+        return text
+
+
+def whole_documents(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """JSON Lines as they are; a file that is one document over many lines as one line.
+
+    Which of the two it is shows on the first line. Where that is broken and the whole is no document either, the file
+    is a list of lines after all, and the broken ones will be reported by number.
+    """
+    rest = iter(lines)
+    held: list[bytes] = []
+    size, has_begun = 0, False
+    for line in rest:
+        held.append(line)
+        size += len(line)
+        if size > LONGEST_DOCUMENT or (not has_begun and not line.isspace() and _is_json(line)):
+            break
+        has_begun = has_begun or not line.isspace()
+    else:
+        whole = b"".join(held)
+        if len(held) > 1 and _is_json(whole):
+            yield whole
+            return
+    yield from held
+    yield from rest
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        parse_json(text)
+    except TwinRavenError:
+        return False
+    return True
