@@ -36,11 +36,11 @@ def spellings(value: str) -> frozenset[bytes]:
 
 
 def _in_json(text: str) -> Iterator[str]:
-    for escape in (_plain, _ascii, _ascii_upper, _ascii_slashed):
-        nested = text
-        for _ in range(_JSON_DEPTH):
-            nested = escape(nested)
-            yield nested
+    """Each level may have been written by another encoder than the one around it."""
+    level = {text}
+    for _ in range(_JSON_DEPTH):
+        level = {escape(inner) for inner in level for escape in (_plain, _ascii, _ascii_upper, _ascii_slashed)}
+        yield from level
 
 
 def _plain(text: str) -> str:

@@ -1,0 +1,69 @@
+"""What passes the filter of a log handler holds no secret."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.vault.fakes import HeldValues, make_redactor
+from twinraven.vault import RedactingFilter
+
+_SECRET = "correct-horse-battery"
+
+
+@pytest.fixture
+def output() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def log(tmp_path: Path, output: io.StringIO) -> Generator[logging.Logger]:
+    redactor = make_redactor(tmp_path, HeldValues(t=[_SECRET]))
+    redactor.prepare("t")
+    handler = logging.StreamHandler(output)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    handler.addFilter(RedactingFilter(redactor))
+    logger = logging.getLogger("tests.redacting_filter")
+    logger.propagate = False
+    logger.handlers = [handler]
+    yield logger
+    logger.handlers = []
+
+
+def test_messages_and_their_arguments_are_redacted(log: logging.Logger, output: io.StringIO) -> None:
+    """It makes no difference whether the secret stands in the format or in an argument."""
+    log.warning("password %s for %s", _SECRET, {"nested": [_SECRET]})
+    log.warning(f"plain {_SECRET}")
+    log.warning("%d broken", _SECRET)
+    assert _SECRET not in output.getvalue()
+    assert output.getvalue().count("[secret:") == 4
+
+
+def test_tracebacks_are_redacted(log: logging.Logger, output: io.StringIO) -> None:
+    """An exception whose message holds the secret is printed without it."""
+    try:
+        raise ValueError(f"cannot log in with {_SECRET}")
+    except ValueError:
+        log.exception("failed")
+    assert "ValueError: cannot log in with [secret:" in output.getvalue()
+    assert "Traceback" in output.getvalue()
+    assert _SECRET not in output.getvalue()
+
+
+def test_added_fields_are_redacted(log: logging.Logger, output: io.StringIO) -> None:
+    """Fields for structured logs pass the same filter; what holds no secret keeps its type."""
+    seen: list[logging.LogRecord] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            seen.append(record)
+
+    log.addHandler(Keep())
+    log.warning("x", extra={"header": f"Bearer {_SECRET}", "bag": {"k": _SECRET}, "count": 3, "plain": [1]})
+    fields = vars(seen[0])
+    assert _SECRET not in repr(fields)
+    assert (fields["count"], fields["plain"]) == (3, [1])
