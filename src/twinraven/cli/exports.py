@@ -9,24 +9,32 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from twinraven.cli.output import Progress
 from twinraven.cli.parser import CommandParser
 from twinraven.foundation.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from twinraven.storage import Database
+
 
 def register(parser: CommandParser) -> None:
     parser.show_example("twinraven export json events.jsonl")
-    _register_json(parser.command("json", "every event as one line of JSON"))
+    json = _with_file(parser.command("json", "every event as one line of JSON"))
+    json.runs(export_json_lines, example="twinraven export json - | jq -r .tool_id | sort | uniq -c")
+    otlp = _with_file(parser.command("otlp", "every event as a span, OTLP in JSON Lines"))
+    otlp.runs(export_spans, example="twinraven export otlp spans.jsonl")
+    parquet = _with_file(parser.command("parquet", "every event and its output as a row of a Parquet file"))
+    parquet.runs(export_rows, example="twinraven export parquet events.parquet")
 
 
-def _register_json(parser: CommandParser) -> None:
+def _with_file(parser: CommandParser) -> CommandParser:
     parser.add_argument("file", metavar="FILE", help="where to; - writes to standard output")
-    parser.runs(export_json_lines, example="twinraven export json - | jq -r .tool_id | sort | uniq -c")
+    return parser
 
 
 def export_json_lines(options: Namespace) -> None:
@@ -36,8 +44,34 @@ def export_json_lines(options: Namespace) -> None:
     with _destination(options.file) as out, Progress("events") as progress:
         counted = cast("IO[bytes]", _CountedLines(out, progress))
         written = ask(options, lambda store: export_json(store, options.tenant, counted))
-    if options.file != "-":
-        print(f"{written} events written to {options.file}")
+    _say(written, options.file)
+
+
+def export_spans(options: Namespace) -> None:
+    from twinraven.muninn import export_otlp
+
+    _export_full(options, export_otlp)
+
+
+def export_rows(options: Namespace) -> None:
+    from twinraven.muninn import export_parquet
+
+    _export_full(options, export_parquet)
+
+
+def _export_full(options: Namespace, export: Callable[[Database, str, IO[bytes]], Coroutine[Any, Any, int]]) -> None:
+    import asyncio
+
+    from twinraven.cli.home import opened
+
+    with opened(options) as raven, _destination(options.file) as out:
+        written = asyncio.run(export(raven.database, options.tenant, out))
+    _say(written, options.file)
+
+
+def _say(written: int, file: str) -> None:
+    if file != "-":
+        print(f"{written} events written to {file}")
 
 
 class _CountedLines:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from twinraven.flow import SynthesizedTool
 from twinraven.foundation.canonical import canonical_json
 from twinraven.huginn.chains import CandidateChain, columns_of, is_batch, mine_chains
 from twinraven.huginn.instances import find_instances, find_repeats
@@ -134,14 +135,18 @@ class Learner:
             if isinstance(tool, str):
                 refused[chain.tools] = tool
                 continue
-            drafts.setdefault(_essence(tool), (chain, tool))
+            drafts.setdefault(essence(tool.definition), (chain, tool))
         return list(drafts.values())
 
-    def synthesize_chain(self, chain: CandidateChain, sessions: Sequence[SessionTrace]) -> LearnedTool | str:
-        """One chain as a tool, or the reason why not."""
+    def synthesize_chain(
+        self, chain: CandidateChain, sessions: Sequence[SessionTrace], *, with_writes: bool = False
+    ) -> LearnedTool | str:
+        """One chain as a tool, or the reason why not; on request a write may stand last, and alone."""
         writing = [tool for tool in chain.tools if self._facts.writes(tool)]
-        if writing:
+        if writing and not with_writes:
             return f"{writing[0]} may write; a tool that writes is only made on request"
+        if writing and (writing != [chain.tools[-1]] or is_batch(chain.tools)):
+            return f"{writing[0]} may write; a write can only stand last, and alone"
         origin = Origin(str(chain.chain_id), chain.discovered_at)
         if is_batch(chain.tools):
             return self._batch(chain, sessions, origin)
@@ -180,7 +185,7 @@ def _pairs_only(config: MiningConfig) -> MiningConfig:
     return MiningConfig.from_dict(snapshot)
 
 
-def _essence(tool: LearnedTool) -> bytes:
+def essence(definition: SynthesizedTool) -> bytes:
     """What makes two drafts the same tool: what they call and how it is wired."""
-    body = tool.definition.as_json()
+    body = definition.as_json()
     return canonical_json([body["steps"], body["internal_wiring"]])

@@ -106,6 +106,8 @@ class Rehearsal:
             bound = bind_parameters(tool, session, position)
         if bound is None or not self._index.knowledge(session).knows(list(bound.values()), position):
             return None
+        if tool.shape != "batch" and not self._begins_with(tool, bound, session.calls[position]):
+            return None
         invoker = _Replay(session, position, self._answers)
         try:
             result = await self._executor.run(tool.definition, bound, invoker, writes=self.writes)
@@ -113,6 +115,11 @@ class Rehearsal:
             # The recorded arguments are not what the parameters' schema takes: here an agent could not call the tool.
             return None
         return Attempt(bound, tuple(invoker.made.values()), result)
+
+    def _begins_with(self, tool: LearnedTool, bound: dict[str, Any], call: RecordedCall) -> bool:
+        """Whether the first step, so bound, makes exactly the recorded call; literals in it may say otherwise."""
+        first = self._executor.plan(tool.definition).steps[0]
+        return call_key(first.tool_id, first.inputs.resolve({"parameters": bound})) == call.key
 
 
 class _Replay:
@@ -199,11 +206,8 @@ def _bind_step(step: StepDefinition, call: RecordedCall) -> dict[str, Any] | Non
         if segments[:1] == ("item",):
             if argument not in call.params:
                 return None
-        elif len(segments) == 2 and segments[0] == "parameters":
-            if argument in call.params:
-                bound[str(segments[1])] = call.params[argument]
-        elif call.params.get(argument) != source:
-            return None
+        elif len(segments) == 2 and segments[0] == "parameters" and argument in call.params:
+            bound[str(segments[1])] = call.params[argument]
     return bound
 
 

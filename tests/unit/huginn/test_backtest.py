@@ -130,7 +130,8 @@ def _recount(written: dict[str, Any], session: SessionTrace) -> tuple[int, int]:
         made = {call_key(call["tool"], call["params"]) for call in use["calls"]}
         for turn in use["turns_saved"]:
             inside = [call for call in session.calls if call.turn == turn]
-            assert inside and all(call.key in made for call in inside)
+            assert inside
+            assert all(call.key in made for call in inside)
             assert turn not in turns
             turns.add(turn)
     return len(turns), extra

@@ -1,0 +1,67 @@
+"""Whether a chain still happens: its support and confidence in recent sessions.
+
+A call of the learned tool is an occurrence of its chain, since it replaced one: a tool that everybody uses must not
+look as if its chain had died out.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from twinraven.huginn.mining import EventColumns, MiningConfig, find_instances, prepare, transition_counts
+from twinraven.huginn.mining_run import load_columns
+from twinraven.muninn import EventFilter, EventStore
+from twinraven.registry import Support
+
+_FILTERS = ("tag", "since", "until")
+
+
+class ChainSupport:
+    """Mines one chain again, for the registry."""
+
+    def __init__(self, events: EventStore, *, idle_gap_s: float) -> None:
+        self._events = events
+        self._idle_gap_s = idle_gap_s
+
+    async def measure(self, tenant_id: str, chain: dict[str, Any], *, tool_id: str, since: datetime) -> Support:
+        """Support and confidence of a chain in sessions since a time."""
+        snapshot: dict[str, Any] = chain["mining_config"]
+        config = MiningConfig.from_dict({name: value for name, value in snapshot.items() if name not in _FILTERS})
+        where = EventFilter(since=since, tag=snapshot.get("tag"))
+        columns, _ = await load_columns(self._events, tenant_id, idle_gap_s=self._idle_gap_s, where=where)
+        return _support(prepare(columns, config), tuple(chain["tools"]), tool_id, config)
+
+
+def _support(columns: EventColumns, tools: tuple[str, ...], tool_id: str, config: MiningConfig) -> Support:
+    if columns.sessions == 0:
+        return Support(0.0, 0.0, 0)
+    instances = find_instances(
+        columns,
+        tools,
+        gapped=config.gapped,
+        respect_breaks=config.respect_breaks,
+        max_gap_ms=config.max_gap_ms,
+    )
+    own = columns.tool_ids([tool_id])
+    calls = np.flatnonzero(columns.tools == own[0]) if own is not None else np.zeros(0, np.int64)
+    sessions = {*columns.session_of(instances[:, 0]).tolist(), *columns.session_of(calls).tolist()}
+    return Support(
+        support=len(sessions) / columns.sessions,
+        confidence=_confidence(columns, tools, len(calls)),
+        sessions=columns.sessions,
+    )
+
+
+def _confidence(columns: EventColumns, tools: tuple[str, ...], calls: int) -> float:
+    """The average transition probability, each call of the learned tool counting once on every link."""
+    counts = transition_counts(columns).transitions
+    shares: list[float] = []
+    for link in pairwise(tools):
+        leaving = sum(found.count for (start, _), found in counts.items() if start == link[0]) + calls
+        here = counts[link].count if link in counts else 0
+        shares.append((here + calls) / leaving if leaving else 0.0)
+    return sum(shares) / len(shares)

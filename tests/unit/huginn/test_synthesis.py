@@ -1,0 +1,194 @@
+"""Synthesis: which source each argument gets, and how the definition says so."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.unit.huginn.billing_world import INVOICE, LOAD, LOOKUP, RATE, SessionScript, billing_sessions, traces
+from twinraven.catalog import ToolEntry
+from twinraven.flow import SynthesizedTool, validate_definition
+from twinraven.foundation.json_schema import compile_schema
+from twinraven.huginn import CandidateChain, LearnedTool, Learner, LearningConfig, SessionTrace, ToolFacts
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def synthesize(sessions: list[SessionTrace], *tools: str, with_writes: bool = False) -> LearnedTool | str:
+    learner = Learner(LearningConfig(), ToolFacts(), now=lambda: NOW)
+    chain = CandidateChain(
+        chain_id=UUID(int=7),
+        tools=tools,
+        support=0.5,
+        confidence=0.5,
+        avg_latency_ms=0,
+        failure_rate=0.0,
+        sample_event_ids=(),
+        discovered_at=NOW,
+        mining_config={},
+    )
+    return learner.synthesize_chain(chain, sessions, with_writes=with_writes)
+
+
+def definition_of(sessions: list[SessionTrace], *tools: str) -> SynthesizedTool:
+    tool = synthesize(sessions, *tools)
+    assert isinstance(tool, LearnedTool), tool
+    return tool.definition
+
+
+def pairs(make: Callable[[random.Random], tuple[Any, Any]], *, count: int = 60) -> list[SessionTrace]:
+    """Sessions of two calls, where `make` gives the first's output and the second's argument."""
+    rng = random.Random(5)
+    scripts: list[SessionScript] = []
+    for number in range(count):
+        script = SessionScript(f"p{number}", f"task-{number}")
+        output, argument = make(rng)
+        script.call("find_thing", {"query": f"q{number}"}, output, said=f"look for q{number}")
+        script.call("read_thing", {"ref": argument}, {"ok": True})
+        scripts.append(script)
+    return traces(scripts)
+
+
+@pytest.mark.req("TR-15")
+def test_a_chain_becomes_a_complete_tool() -> None:
+    """Slug, description, schema, wiring, steps, error strategy, provenance and version are all there and valid."""
+    tool = definition_of(billing_sessions(200), LOOKUP, LOAD, INVOICE)
+    assert tool.tool_id == "search_customer_load_customer_get_invoice_each"
+    assert tool.source_chain_id == str(UUID(int=7))
+    assert tool.version == 1
+    assert tool.status == "draft"
+    assert tool.parameters["required"] == ["email"]
+    assert tool.parameters["$schema"].endswith("2020-12/schema")
+    compile_schema(tool.parameters).check({"email": "x@y.test"})
+    assert tool.internal_wiring == {
+        "0": {"customer_id": "$.steps[0].output.customer.id"},
+        "1": {"invoices": "$.steps[1].output.invoices"},
+    }
+    load, invoice = tool.steps[1:]
+    assert load.input_mapping == {"customer_id": "$.internal_wiring.0.customer_id", "detail": "full"}
+    assert invoice.for_each == "$.internal_wiring.1.invoices"
+    assert invoice.input_mapping == {"invoice_id": "$.item.id"}
+    assert tool.error_strategy.default_behavior == "skip"
+    validate_definition(tool, lambda name: ToolEntry(name, "known", {"type": "object"}))
+
+
+@pytest.mark.req("TR-15")
+def test_the_same_samples_give_the_same_tool() -> None:
+    """Synthesis is deterministic to the letter."""
+    first = definition_of(billing_sessions(200), LOOKUP, LOAD, INVOICE)
+    second = definition_of(billing_sessions(200), LOOKUP, LOAD, INVOICE)
+    assert first.as_json() == second.as_json()
+
+
+def test_every_choice_carries_its_evidence() -> None:
+    """For each argument the definition says where it comes from and how many samples agree."""
+    evidence = definition_of(billing_sessions(200), LOOKUP, LOAD).evidence
+    argument = evidence["steps"][1]["arguments"]["customer_id"]
+    assert argument["source"] == "$.steps[0].output.customer.id"
+    assert argument["for"] > 100
+    assert argument["against"] == 0
+
+
+def test_a_nested_field_is_found_by_its_path() -> None:
+    """A value deep in an output is wired by its exact path."""
+    tool = definition_of(pairs(lambda rng: (_nested(value := rng.randrange(10**9)), value)), "find_thing", "read_thing")
+    assert tool.internal_wiring["0"]["ref"] == "$.steps[0].output.hits[0].meta.ref"
+
+
+@pytest.mark.parametrize(
+    ("make", "mapping"),
+    [
+        (lambda n: ({"id": n}, str(n)), {"$string": "$.internal_wiring.0.ref"}),
+        (lambda n: ({"id": str(n)}, n), {"$integer": "$.internal_wiring.0.ref"}),
+        (
+            lambda n: ({"id": f"W{n}"}, f"#W{n}"),
+            {"$affix": {"of": "$.internal_wiring.0.ref", "before": "#", "after": ""}},
+        ),
+        (
+            lambda n: ({"url": f"https://shop.test/items/{n}"}, str(n)),
+            {"$part": {"of": "$.internal_wiring.0.ref", "separator": "/", "index": -1}},
+        ),
+    ],
+)
+def test_a_value_changed_on_the_way_is_found(make: Callable[[int], tuple[Any, Any]], mapping: Any) -> None:
+    """Casts, text around a value and parts of a text are inferred where no plain path explains the samples."""
+    tool = definition_of(pairs(lambda rng: make(rng.randrange(10**6, 10**9))), "find_thing", "read_thing")
+    assert tool.steps[1].input_mapping == {"ref": mapping}
+
+
+def test_what_nothing_explains_but_the_caller_knew_becomes_a_parameter() -> None:
+    """An argument the user had named before the chain began is asked of the caller."""
+    rng = random.Random(6)
+    scripts: list[SessionScript] = []
+    for number in range(60):
+        script = SessionScript(f"k{number}", f"task-{number}")
+        wish, place = f"wish-{rng.randrange(10**6)}", rng.randrange(10**9)
+        script.call("find_thing", {"query": "q"}, {"place": place}, said=f"for {wish} please")
+        script.call("read_thing", {"place": place, "wish": wish}, {})
+        scripts.append(script)
+    tool = definition_of(traces(scripts), "find_thing", "read_thing")
+    assert tool.steps[1].input_mapping["wish"] == "$.parameters.wish"
+    assert "wish" in tool.parameters["required"]
+
+
+def test_what_nobody_could_know_ends_the_chain() -> None:
+    """An argument from nowhere stops the chain before that step, with the argument's name in the reason."""
+    rng = random.Random(8)
+    sessions = pairs(lambda _: ({"id": rng.randrange(10**9)}, f"invented-{rng.randrange(10**9)}"))
+    reason = synthesize(sessions, "find_thing", "read_thing")
+    assert isinstance(reason, str)
+    assert "takes nothing from an earlier step" in reason
+
+
+def test_one_task_tried_often_is_not_evidence() -> None:
+    """However many sessions, samples of a single task do not wire anything."""
+    reason = synthesize(billing_sessions(200, tasks=1), LOOKUP, LOAD)
+    assert isinstance(reason, str)
+    assert "all samples come from 1 tasks" in reason
+
+
+def test_a_write_is_only_made_on_request_and_only_last() -> None:
+    """Tools that may write are refused by default and never stand in the middle."""
+    sessions = billing_sessions(50)
+    assert "only made on request" in str(synthesize(sessions, LOOKUP, "settle_invoice"))
+    assert "can only stand last" in str(synthesize(sessions, "settle_invoice", RATE, with_writes=True))
+
+
+def test_a_repeated_tool_becomes_a_batch() -> None:
+    """A run of one tool over values known at the start is one for_each step over the caller's list."""
+    rng = random.Random(9)
+    scripts: list[SessionScript] = []
+    for number in range(40):
+        script = SessionScript(f"b{number}", f"task-{number}")
+        days = [f"2026-02-{day:02}" for day in rng.sample(range(1, 29), 3)]
+        for place, day in enumerate(days):
+            script.call(RATE, {"day": day}, {"rate": 1.5}, said=f"rates of {', '.join(days)}" if place == 0 else None)
+        scripts.append(script)
+    tool = definition_of(traces(scripts), RATE, RATE)
+    assert [step.for_each for step in tool.steps] == ["$.parameters.days"]
+    assert tool.parameters["properties"]["days"]["type"] == "array"
+
+
+def test_retries_that_helped_are_in_the_error_strategy() -> None:
+    """A step that failed and then went well with the same arguments is retried; others are not."""
+    rng = random.Random(10)
+    scripts: list[SessionScript] = []
+    for number in range(40):
+        script = SessionScript(f"r{number}", f"task-{number}")
+        ref = rng.randrange(10**9)
+        script.call("find_thing", {"query": f"q{number}"}, {"id": ref}, said=f"q{number}")
+        if number % 4 == 0:
+            script.call("read_thing", {"ref": ref}, "timed out", ok=False)
+        script.call("read_thing", {"ref": ref}, {"fine": True})
+        scripts.append(script)
+    strategy = definition_of(traces(scripts), "find_thing", "read_thing").error_strategy
+    assert set(strategy.retry_policy) == {1}
+
+
+def _nested(value: int) -> dict[str, Any]:
+    return {"total": 1, "hits": [{"score": 0.5, "meta": {"ref": value}}]}
