@@ -1,0 +1,52 @@
+"""What the registry needs from others, each as small as its question."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from twinraven.catalog import ToolEntry
+from twinraven.foundation.canonical import JsonObject
+from twinraven.registry.model import RegistryChange
+from twinraven.storage import Transaction
+
+FindTool = Callable[[str, str], ToolEntry | None]
+"""A tool of a tenant's catalogue, by tenant and id."""
+
+Witness = Callable[[Transaction, RegistryChange], None]
+"""Told of every change inside its own transaction, so that an audit log holds both or neither."""
+
+Announce = Callable[[str], Awaitable[None]]
+"""Told, after a change, whose catalogue is another one now."""
+
+MayCall = Callable[[str, str | None, str], bool]
+"""Whether a caller of a tenant may call a tool."""
+
+
+class ChainLookup(Protocol):
+    """Where candidate chains are kept."""
+
+    async def exists(self, tenant_id: str, chain_id: str) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """How often a chain occurs now."""
+
+    support: float
+    confidence: float
+    sessions: int
+    """The sessions looked at; without any, nothing can be said."""
+
+
+class SupportProbe(Protocol):
+    """Mines one chain again."""
+
+    async def measure(self, tenant_id: str, chain: JsonObject, *, tool_id: str, since: datetime) -> Support:
+        """The chain's support in sessions since a time, calls of `tool_id` counting as occurrences of the chain.
+
+        `chain` is a stored candidate by the names of its fields: its tools, and the configuration that found it.
+        """
+        ...

@@ -1,0 +1,175 @@
+"""All that a person needs to say yes or no to a version, gathered in one place.
+
+The chain it was learned from, where each argument comes from and how often the record agreed and did not, what the
+steps can do to the world, the verdict of validation, what is different from the version before, and what it would have
+saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import Any, cast
+
+from twinraven.catalog import ToolEntry
+from twinraven.flow import StepDefinition, SynthesizedTool, ToolLookup, entry_of
+from twinraven.foundation.canonical import JsonObject, to_json_value
+from twinraven.registry.model import RegisteredTool, ToolVersion
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentSource:
+    """Where one argument of a step comes from, and what the record says for it and against it."""
+
+    name: str
+    source: str
+    agreed: int | None
+    disagreed: int | None
+    rivals: tuple[str, ...] = ()
+
+    def as_json(self) -> JsonObject:
+        return {
+            "name": self.name,
+            "source": self.source,
+            "for": self.agreed,
+            "against": self.disagreed,
+            "also": list(self.rivals),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class StepReview:
+    """One step: what it calls, what that can do, and how it is wired."""
+
+    tool_id: str
+    effect: str
+    effect_origin: str
+    sensitivity: str
+    for_each: str | None
+    arguments: tuple[ArgumentSource, ...]
+
+    def as_json(self) -> JsonObject:
+        return {
+            "tool_id": self.tool_id,
+            "effect": self.effect,
+            "effect_origin": self.effect_origin,
+            "sensitivity": self.sensitivity,
+            "for_each": self.for_each,
+            "arguments": [argument.as_json() for argument in self.arguments],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """One version, ready for a decision."""
+
+    version: ToolVersion
+    definition: SynthesizedTool
+    chain: JsonObject | None
+    entry: ToolEntry
+    steps: tuple[StepReview, ...]
+    compared_with: int | None
+    diff: tuple[str, ...]
+
+    def as_json(self) -> JsonObject:
+        return {
+            "tool_id": self.version.tool_id,
+            "version": self.version.version,
+            "status": self.version.status.value,
+            "description": self.definition.description,
+            "parameters": self.definition.parameters,
+            "replaces": self.definition.replaces,
+            "chain": to_json_value(self.chain),
+            "effect": self.entry.effect.value,
+            "effect_origin": self.entry.effect_origin,
+            "sensitivity": self.entry.sensitivity.value,
+            "steps": [step.as_json() for step in self.steps],
+            "validation": self.version.validation,
+            "savings": self.version.savings,
+            "compared_with": self.compared_with,
+            "diff": list(self.diff),
+        }
+
+
+def review_version(tool: RegisteredTool, number: int, chain: JsonObject | None, find: ToolLookup) -> Review:
+    """Gather what there is to know about a version of a tool."""
+    version = next(each for each in tool.versions if each.version == number)
+    definition = version.definition
+    before = _version_before(tool, number)
+    return Review(
+        version=version,
+        definition=definition,
+        chain=chain,
+        entry=entry_of(definition, find),
+        steps=tuple(_step_reviews(definition, find)),
+        compared_with=None if before is None else before.version,
+        diff=() if before is None else tuple(_difference(before, version)),
+    )
+
+
+def _version_before(tool: RegisteredTool, number: int) -> ToolVersion | None:
+    """The one in service, else the newest of those before."""
+    serving = next((each for each in tool.versions if each.is_in_service and each.version != number), None)
+    return serving or max((each for each in tool.versions if each.version < number), key=_number, default=None)
+
+
+def _number(version: ToolVersion) -> int:
+    return version.version
+
+
+def _difference(before: ToolVersion, after: ToolVersion) -> Iterator[str]:
+    old, new = before.text.splitlines(), after.text.splitlines()
+    names = (f"v{before.version}.json", f"v{after.version}.json")
+    yield from unified_diff(old, new, *names, n=1, lineterm="")
+
+
+def _step_reviews(definition: SynthesizedTool, find: ToolLookup) -> Iterator[StepReview]:
+    told = definition.evidence.get("steps")
+    listed = cast("list[Any]", told) if isinstance(told, list) else []
+    for number, step in enumerate(definition.steps):
+        entry = find(step.tool_id)
+        evidence = _members(listed[number]) if number < len(listed) else {}
+        yield StepReview(
+            tool_id=step.tool_id,
+            effect="not there" if entry is None else entry.effect.value,
+            effect_origin="none" if entry is None else entry.effect_origin,
+            sensitivity="unknown" if entry is None else entry.sensitivity.value,
+            for_each=step.for_each,
+            arguments=tuple(_arguments(step, definition, _members(evidence.get("arguments")))),
+        )
+
+
+def _arguments(step: StepDefinition, definition: SynthesizedTool, evidence: JsonObject) -> Iterator[ArgumentSource]:
+    for name, value in step.input_mapping.items():
+        said = _members(evidence.get(name))
+        source = said.get("source")
+        rivals = said.get("also")
+        yield ArgumentSource(
+            name=name,
+            source=source if isinstance(source, str) else _plain(value, definition),
+            agreed=_count(said.get("for")),
+            disagreed=_count(said.get("against")),
+            rivals=tuple(
+                f"{_members(rival).get('source')} ({_members(rival).get('for')})"
+                for rival in (cast("list[Any]", rivals) if isinstance(rivals, list) else [])
+            ),
+        )
+
+
+def _plain(value: Any, definition: SynthesizedTool) -> str:
+    """A mapping as it stands; a name in the wiring is replaced by what it names."""
+    if not isinstance(value, str):
+        return f"always {value!r}"
+    _, wired, rest = value.partition("$.internal_wiring.")
+    step, _, name = rest.partition(".")
+    found = definition.internal_wiring.get(step, {}).get(name) if wired else None
+    return str(found) if found is not None else value
+
+
+def _members(value: Any) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

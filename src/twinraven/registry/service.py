@@ -1,0 +1,385 @@
+"""The use cases of the registry: from a draft to a tool in service, and out again.
+
+Every change is one act on files and rows (`Acts`), decided by pure functions (`lifecycle`), told to the witness inside
+its transaction, and announced when it is done. The registry does not know how drafts are made or judged: it keeps the
+verdict as it was given and asks of a chain only whether it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from twinraven.flow import CONNECTOR, SynthesizedTool, ToolStatus, entry_of, validate_definition
+from twinraven.foundation.canonical import JsonObject
+from twinraven.foundation.clock import from_micros, now_micros
+from twinraven.foundation.errors import Conflict, IllegalTransition, InvalidDefinition, InvalidInput, NotFound
+from twinraven.foundation.settings import RegistrySettings
+from twinraven.muninn import clean_text
+from twinraven.registry import lifecycle, sql, usage
+from twinraven.registry.acts import Acts
+from twinraven.registry.drafting import make_draft
+from twinraven.registry.model import (
+    SYSTEM,
+    Draft,
+    RegisteredTool,
+    RegistryChange,
+    Rejection,
+    RetirementReason,
+    ToolRecord,
+    chain_key,
+    check_slug,
+)
+from twinraven.registry.places import Places
+from twinraven.registry.ports import Announce, ChainLookup, FindTool, Witness
+from twinraven.registry.registration import claim_version, new_record, refuse_circle, tested_version
+from twinraven.registry.renaming import move_rows, under_name
+from twinraven.storage import Database, Transaction
+
+Step = Callable[[RegisteredTool, datetime], RegisteredTool]
+
+
+class Registry:
+    """Learned tools and their lives."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        storage_dir: Path,
+        settings: RegistrySettings,
+        find_tool: FindTool,
+        chains: ChainLookup,
+        witness: Witness,
+        announce: Announce | None = None,
+        micros: Callable[[], int] = now_micros,
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._find_tool = find_tool
+        self._chains = chains
+        self._witness = witness
+        self._announce = announce
+        self._micros = micros
+        self._acts = Acts(database, Places(storage_dir))
+
+    async def recover(self, tenant_id: str) -> list[str]:
+        """Put right what a process left that died in the middle; every act does so before its first."""
+        return await self._acts.recover(tenant_id)
+
+    async def draft(self, tenant_id: str, definition: SynthesizedTool, *, evidence_hash: str) -> Draft:
+        """Number a synthesis: it gets the name of its tool and the next version, or is the draft it was before."""
+        await self._require_chain(tenant_id, definition)
+
+        def work(tx: Transaction) -> Draft:
+            sql.next_revision(tx, tenant_id)
+            now = from_micros(self._micros())
+            return make_draft(
+                tx,
+                tenant_id,
+                definition,
+                evidence_hash=evidence_hash,
+                is_taken=lambda name: self._is_foreign(tenant_id, name),
+                now=now,
+            )
+
+        return await self._database.write(tenant_id, work)
+
+    async def register(
+        self,
+        tenant_id: str,
+        definition: SynthesizedTool,
+        validation: JsonObject,
+        *,
+        by: str = SYSTEM,
+        savings: JsonObject | None = None,
+    ) -> ToolRecord:
+        """Take in a version that passed; it waits for approval, or is promoted at once where none is required."""
+        version = tested_version(definition, validation, savings)
+        await self._check_registration(tenant_id, definition)
+        at_once = self._is_promoted_at_once(tenant_id, definition)
+
+        def work(tx: Transaction) -> ToolRecord:
+            revision = sql.next_revision(tx, tenant_id)
+            now = from_micros(self._micros())
+            claim_version(tx, tenant_id, definition, now)
+            refuse_circle(tx, tenant_id, definition)
+            before = sql.tool(tx, tenant_id, definition.tool_id)
+            if before is None:
+                usage.begin(tx, tenant_id)
+            fresh = new_record(tenant_id, definition, now)
+            after = _stored(tx, before, lifecycle.admit(before, version, fresh=fresh), revision)
+            self._tell(tx, "tool.registered", after, version.version, by, validation=validation.get("result_id"))
+            return self._put_in_service(tx, after, version.version, by, revision).record if at_once else after.record
+
+        touched = _touched(definition) if at_once else [definition.tool_id]
+        record = await self._acts.perform(tenant_id, touched, work, makes=[version])
+        await self._told(tenant_id)
+        return record
+
+    async def promote(self, tenant_id: str, tool_id: str, *, version: int | None = None, by: str) -> ToolRecord:
+        """Put a tested version into service; the one before it is superseded, and the tool it replaces retired."""
+        tool = await self.tool(tenant_id, tool_id)
+        number = _awaiting(tool) if version is None else version
+        chosen = tool.version(number)
+        if chosen is None:
+            raise NotFound(f"{tool_id!r} has no version {number}", tool_id=tool_id, version=number)
+        definition = chosen.definition
+        validate_definition(definition, lambda name: self._find_tool(tenant_id, name))
+
+        def work(tx: Transaction) -> ToolRecord:
+            revision = sql.next_revision(tx, tenant_id)
+            refuse_circle(tx, tenant_id, definition)
+            return self._put_in_service(tx, _present(tx, tenant_id, tool_id), number, by, revision).record
+
+        record = await self._acts.perform(tenant_id, _touched(definition), work)
+        await self._told(tenant_id)
+        return record
+
+    async def rename(self, tenant_id: str, tool_id: str, new_id: str, *, by: str) -> ToolRecord:
+        """Give a tool that was never in service another name; afterwards too many would know it by the old one."""
+        check_slug(new_id)
+        if self._find_tool(tenant_id, new_id) is not None:
+            raise Conflict(f"there is a tool {new_id!r} already", tool_id=new_id)
+        tool = await self.tool(tenant_id, tool_id)
+
+        def work(tx: Transaction) -> ToolRecord:
+            revision = sql.next_revision(tx, tenant_id)
+            after = move_rows(tx, _present(tx, tenant_id, tool_id), new_id, revision)
+            self._tell(tx, "tool.renamed", after, after.record.current_version, by, renamed_from=tool_id)
+            return after.record
+
+        makes = [under_name(version, new_id) for version in tool.versions]
+        return await self._acts.perform(tenant_id, [tool_id, new_id], work, makes=makes, vanishes=tool_id)
+
+    async def reject(
+        self, tenant_id: str, tool_id: str, *, reason: str, by: str, version: int | None = None
+    ) -> Rejection:
+        """Say no to a version that waits: it is a draft again, and not proposed again on the same evidence."""
+        why = _reason(reason)
+
+        def work(tx: Transaction) -> Rejection:
+            revision = sql.next_revision(tx, tenant_id)
+            tool = _present(tx, tenant_id, tool_id)
+            number = _awaiting(tool) if version is None else version
+            after = _stored(tx, tool, lifecycle.send_back(tool, number), revision)
+            evidence = _evidence_of(tx, tenant_id, tool_id, number)
+            said = Rejection(tool_id, number, after.record.chain_key, evidence, why, by, from_micros(self._micros()))
+            sql.insert_rejection(tx, tenant_id, said)
+            self._tell(tx, "tool.rejected", after, number, by, reason=why)
+            return said
+
+        said = await self._acts.perform(tenant_id, [tool_id], work)
+        await self._told(tenant_id)
+        return said
+
+    async def rollback(self, tenant_id: str, tool_id: str, *, to_version: int, by: str) -> ToolRecord:
+        """Put a version back into service that was there before."""
+        return await self._change(
+            tenant_id,
+            tool_id,
+            lambda tool, now: lifecycle.roll_back(tool, to_version, now=now),
+            "tool.rolled_back",
+            by,
+        )
+
+    async def retire(
+        self, tenant_id: str, tool_id: str, reason: RetirementReason, *, by: str, note: str | None = None
+    ) -> ToolRecord:
+        """Remove a tool from service for good."""
+        return await self._change(
+            tenant_id,
+            tool_id,
+            lambda tool, now: lifecycle.retire(tool, reason, now=now),
+            "tool.retired",
+            by,
+            reason=reason.value,
+            note=note,
+        )
+
+    async def quarantine(self, tenant_id: str, tool_id: str, *, reason: str, by: str) -> ToolRecord:
+        """Take a tool out of service at once, until somebody has looked at it."""
+        why = _reason(reason)
+        return await self._change(
+            tenant_id,
+            tool_id,
+            lambda tool, now: lifecycle.quarantine(tool, why, by=by, now=now),
+            "tool.quarantined",
+            by,
+            reason=why,
+        )
+
+    async def release(self, tenant_id: str, tool_id: str, *, by: str) -> ToolRecord:
+        """End a quarantine."""
+        return await self._change(
+            tenant_id, tool_id, lambda tool, now: lifecycle.release(tool, now=now), "tool.released", by
+        )
+
+    async def flag(self, tenant_id: str, tool_id: str, name: str, detail: JsonObject | None, *, by: str) -> ToolRecord:
+        """Mark a tool for people to look at; no detail takes the mark away."""
+        return await self._change(
+            tenant_id,
+            tool_id,
+            lambda tool, _: lifecycle.set_flag(tool, name, detail),
+            "tool.flagged" if detail is not None else "tool.unflagged",
+            by,
+            flag=name,
+            detail=detail,
+        )
+
+    async def tools(self, tenant_id: str) -> list[ToolRecord]:
+        """Every record of a tenant by name, with all calls up to now."""
+
+        def work(tx: Transaction) -> tuple[list[ToolRecord], usage.Stretch]:
+            return sql.records(tx, tenant_id), usage.uncounted(tx, tenant_id)
+
+        records, fresh = await self._database.read(tenant_id, work)
+        await self._fold_if_long(tenant_id, fresh)
+        return usage.with_uses(records, fresh)
+
+    async def tool(self, tenant_id: str, tool_id: str) -> RegisteredTool:
+        """One tool with its versions and all calls up to now, or NotFound."""
+
+        def work(tx: Transaction) -> tuple[RegisteredTool | None, usage.Stretch]:
+            return sql.tool(tx, tenant_id, tool_id), usage.uncounted(tx, tenant_id)
+
+        found, fresh = await self._database.read(tenant_id, work)
+        if found is None:
+            raise NotFound(f"no learned tool {tool_id!r}", tool_id=tool_id)
+        await self._fold_if_long(tenant_id, fresh)
+        return replace(found, record=usage.with_uses([found.record], fresh)[0])
+
+    async def drafts(self, tenant_id: str, *, tool_id: str | None = None) -> list[Draft]:
+        """Every synthesis, oldest first."""
+        return await self._database.read(tenant_id, lambda tx: sql.drafts(tx, tenant_id, tool_id=tool_id))
+
+    async def rejection(self, tenant_id: str, definition: SynthesizedTool, evidence_hash: str) -> Rejection | None:
+        """Whether what a definition calls was rejected on this evidence."""
+        key = chain_key(definition)
+        return await self._database.read(tenant_id, lambda tx: sql.rejection(tx, tenant_id, key, evidence_hash))
+
+    async def chain(self, tenant_id: str, chain_id: str) -> JsonObject | None:
+        """A stored candidate chain by the names of its fields."""
+        return await self._database.read(tenant_id, lambda tx: sql.chain(tx, tenant_id, chain_id))
+
+    async def fold_usage(self, tenant_id: str) -> None:
+        """Add settled calls to the rows; whoever removes events from the log does this first."""
+        await self._database.write(tenant_id, lambda tx: usage.fold(tx, tenant_id, now=self._micros()))
+
+    async def _change(
+        self, tenant_id: str, tool_id: str, step: Step, event_type: str, by: str, **data: object
+    ) -> ToolRecord:
+        """One step in the life of one tool that leaves its version files alone."""
+
+        def work(tx: Transaction) -> ToolRecord:
+            revision = sql.next_revision(tx, tenant_id)
+            tool = _present(tx, tenant_id, tool_id)
+            after = _stored(tx, tool, step(tool, from_micros(self._micros())), revision)
+            self._tell(tx, event_type, after, after.record.current_version, by, **data)
+            return after.record
+
+        record = await self._acts.perform(tenant_id, [tool_id], work)
+        await self._told(tenant_id)
+        return record
+
+    def _put_in_service(
+        self, tx: Transaction, tool: RegisteredTool, number: int, by: str, revision: int
+    ) -> RegisteredTool:
+        now = from_micros(self._micros())
+        after = _stored(tx, tool, lifecycle.promote(tool, number, now=now), revision)
+        replaced = after.current.definition.replaces
+        self._tell(tx, "tool.promoted", after, number, by, replaces=replaced)
+        old = None if replaced is None else sql.tool(tx, tool.record.tenant_id, replaced)
+        if old is not None and not old.record.is_retired and old.current.status is ToolStatus.PROMOTED:
+            gone = _stored(tx, old, lifecycle.retire(old, RetirementReason.SUPERSEDED, now=now), revision)
+            reason = RetirementReason.SUPERSEDED.value
+            self._tell(
+                tx, "tool.retired", gone, gone.record.current_version, by, reason=reason, by_tool=tool.record.tool_id
+            )
+        return after
+
+    async def _check_registration(self, tenant_id: str, definition: SynthesizedTool) -> None:
+        await self._require_chain(tenant_id, definition)
+        if self._is_foreign(tenant_id, definition.tool_id):
+            raise Conflict(
+                f"{definition.tool_id!r} is the name of a tool that was not learned; take another",
+                tool_id=definition.tool_id,
+            )
+        validate_definition(definition, lambda name: self._find_tool(tenant_id, name))
+
+    async def _require_chain(self, tenant_id: str, definition: SynthesizedTool) -> None:
+        if not await self._chains.exists(tenant_id, definition.source_chain_id):
+            raise InvalidDefinition(
+                f"source_chain_id: there is no chain {definition.source_chain_id!r}; "
+                "a learned tool says what it was learned from",
+                field="source_chain_id",
+            )
+
+    def _is_promoted_at_once(self, tenant_id: str, definition: SynthesizedTool) -> bool:
+        """Without required approval; but what a tool does to the world is confirmed by a person or declared."""
+        if self._settings.require_approval:
+            return False
+        return entry_of(definition, lambda name: self._find_tool(tenant_id, name)).effect_origin == "declared"
+
+    def _is_foreign(self, tenant_id: str, tool_id: str) -> bool:
+        entry = self._find_tool(tenant_id, tool_id)
+        return entry is not None and entry.connector != CONNECTOR
+
+    async def _fold_if_long(self, tenant_id: str, fresh: usage.Stretch) -> None:
+        if fresh.events >= usage.FOLD_AT:
+            await self.fold_usage(tenant_id)
+
+    def _tell(
+        self, tx: Transaction, event_type: str, tool: RegisteredTool, version: int, by: str, **data: object
+    ) -> None:
+        said = {name: value for name, value in data.items() if value is not None}
+        record = tool.record
+        self._witness(tx, RegistryChange(record.tenant_id, event_type, record.tool_id, version, by, said))
+
+    async def _told(self, tenant_id: str) -> None:
+        if self._announce is not None:
+            await self._announce(tenant_id)
+
+
+def _stored(tx: Transaction, before: RegisteredTool | None, after: RegisteredTool, revision: int) -> RegisteredTool:
+    numbered = replace(after, record=replace(after.record, revision=revision))
+    sql.save(tx, before, numbered)
+    return numbered
+
+
+def _present(tx: Transaction, tenant_id: str, tool_id: str) -> RegisteredTool:
+    found = sql.tool(tx, tenant_id, tool_id)
+    if found is None:
+        raise NotFound(f"no learned tool {tool_id!r}", tool_id=tool_id)
+    return found
+
+
+def _touched(definition: SynthesizedTool) -> list[str]:
+    """The tools whose files change when this one goes into service."""
+    replaced = [] if definition.replaces is None else [check_slug(definition.replaces, field="replaces")]
+    return [definition.tool_id, *replaced]
+
+
+def _awaiting(tool: RegisteredTool) -> int:
+    """The newest version that waits for a decision."""
+    waiting = [version.version for version in tool.versions if version.status is ToolStatus.TESTING]
+    if not waiting:
+        raise IllegalTransition(
+            f"no version of {tool.record.tool_id!r} waits for a decision; it is {tool.record.status}",
+            tool_id=tool.record.tool_id,
+        )
+    return max(waiting)
+
+
+def _evidence_of(tx: Transaction, tenant_id: str, tool_id: str, version: int) -> str:
+    found = sql.drafts(tx, tenant_id, tool_id=tool_id, version=version)
+    return found[0].evidence_hash if found else ""
+
+
+def _reason(text: str) -> str:
+    cleaned = clean_text(text).strip()
+    if not cleaned:
+        raise InvalidInput("say why: the reason is what others will read", field="reason")
+    return cleaned[:2000]
