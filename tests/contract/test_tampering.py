@@ -5,78 +5,24 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import psycopg
 import pytest
 
+from tests.intruders import Intruder, intruder_of
 from tests.records import add_events
 from twinraven.audit import AuditEntry, AuditFilter, AuditLog, KeyRing, Signer
 from twinraven.audit.chain import GENESIS, ChainRow, hash_body, hash_entry
 from twinraven.storage import Database
-from twinraven.storage.sqlite import library
 
 _TABLES = ("audit_log", "audit_bodies", "audit_heads", "muninn_event_log")
 _COLUMNS = ChainRow._fields[:16]
 _NAMES = ", ".join(_COLUMNS)
 
 
-class Intruder(Protocol):
-    """Whoever runs SQL past every guard; parameters are written with `?`."""
-
-    def run(self, sql: str, *params: Any) -> list[tuple[Any, ...]]: ...
-
-    def restore(self, table: str, saved: str) -> None:
-        """Put a table's rows back as they were saved."""
-        ...
-
-
-class SqliteIntruder:
-    """A program that opened the file, dropped the triggers and obeys no foreign keys."""
-
-    def __init__(self, path: Path) -> None:
-        self._raw: Any = library.connect(str(path), isolation_level=None)
-        for (name,) in self.run("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
-            self.run(f"DROP TRIGGER {name}")
-
-    def run(self, sql: str, *params: Any) -> list[tuple[Any, ...]]:
-        return self._raw.execute(sql, params).fetchall()
-
-    def restore(self, table: str, saved: str) -> None:
-        self.run(f"DELETE FROM {table}")
-        self.run(f"INSERT INTO {table} SELECT * FROM {saved}")
-
-    def close(self) -> None:
-        self._raw.close()
-
-
-class PostgresIntruder:
-    """The superuser, with triggers and foreign keys switched off."""
-
-    def __init__(self, url: str) -> None:
-        self._raw: psycopg.Connection[Any] = psycopg.connect(url, autocommit=True)
-        self._raw.execute("SET session_replication_role = replica")
-
-    def run(self, sql: str, *params: Any) -> list[tuple[Any, ...]]:
-        cursor = self._raw.execute(sql.replace("?", "%s"), params)  # pyright: ignore[reportArgumentType, reportCallIssue]
-        return cursor.fetchall() if cursor.description else []
-
-    def restore(self, table: str, saved: str) -> None:
-        self.run(f"DELETE FROM {table}")
-        self.run(f"INSERT INTO {table} OVERRIDING SYSTEM VALUE SELECT * FROM {saved}")
-
-    def close(self) -> None:
-        self._raw.close()
-
-
 @pytest.fixture
-def intruder(
-    database: Database, tmp_path: Path, request: pytest.FixtureRequest
-) -> Generator[SqliteIntruder | PostgresIntruder]:
-    if database.dialect == "sqlite":
-        someone = SqliteIntruder(tmp_path / "twinraven.db")
-    else:
-        someone = PostgresIntruder(request.getfixturevalue("postgres_login").admin_url)
+def intruder(database: Database, request: pytest.FixtureRequest) -> Generator[Intruder]:
+    someone = intruder_of(database, request)
     yield someone
     someone.close()
 
