@@ -2,41 +2,30 @@
 
 A chain of length n+1 is a chain of length n and the tool of the next call, so one level is known from the one before
 by counting `prefix × tool` pairs: a dense table where it is small, a sort where a table would be mostly zeros (a log
-may hold a million distinct tools). An upper bound comes first, the number of occurrences, because it needs no sorting;
-only what survives it is grouped by chain to count sessions, instances, failures and latency exactly.
+may hold a million distinct tools). That count is an upper bound of the sessions. What it leaves is surveyed once more
+for the exact figures: a chain's sessions are its places less those that follow another in the same session, and only
+places that had such a twin at the level before can have one now.
 
-Work goes through the log in slices, so that memory above the columns stays below 40 bytes an event at any size, and
-what a slice touches stays in the processor's cache.
+Both passes go through the log in slices that end where sessions end. A slice stays in the processor's cache, and memory
+above the columns does not depend on how much of the log survives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twinraven.huginn.mining.columns import EventColumns, Flags, Ints, SmallInts
-from twinraven.huginn.mining.ordering import group_starts, runs, stable_order
+from twinraven.huginn.mining.disjoint import sharing_calls
+from twinraven.huginn.mining.ordering import group_starts, stable_order
 from twinraven.huginn.mining.search import Search, Tally, Tree
-from twinraven.huginn.mining.stretches import check_size, stretch_heads, tools_of
+from twinraven.huginn.mining.stretches import check_size, kept_tools, stretch_heads
 
-_SLICE = 1 << 18
-
-
-@dataclass(slots=True)
-class _Level:
-    """Every place where a chain of this length stands, sorted by chain, then by place; and each chain's sessions."""
-
-    chains: SmallInts
-    starts: SmallInts
-    codes: SmallInts
-    sessions: Ints
-    nodes: list[Tree] | None
-
-    @property
-    def length(self) -> int:
-        return self.chains.shape[1]
+_SLICE = 1 << 17
+_SPARSE = 4
+"""Once fewer than one place in so many still bears a chain, the others are dropped from the arrays."""
 
 
 def mine_contiguous(columns: EventColumns, search: Search) -> list[Tally]:
@@ -44,227 +33,216 @@ def mine_contiguous(columns: EventColumns, search: Search) -> list[Tally]:
     check_size(columns)
     walk = _Walk(columns, search)
     found: list[Tally] = []
-    level = walk.first_level()
-    while len(level.starts) and level.length < search.max_length:
-        level = walk.next_level(level)
-        if level.length >= search.min_length:
-            search.check(len(found) + len(level.chains))
-            found.extend(walk.tallies(level))
+    for length in range(2, search.max_length + 1):
+        tallies = walk.next_level()
+        if length >= search.min_length:
+            found.extend(tallies)
+            search.check(len(found))
+        if walk.is_over:
+            break
     return found
 
 
-def leftmost_disjoint(starts: SmallInts, codes: SmallInts, length: int) -> Flags:
-    """Which places remain when each chain takes its places from the left and no call twice.
-
-    Places are sorted by chain, then place. Only a chain that overlaps itself (`a a`, `a b a`) loses any. Inside a
-    cluster of overlapping places the survivors are those reached from its head by always jumping to the next place
-    that does not overlap; the jumps are followed in doubling strides, so a run of a million equal calls takes 20
-    rounds.
-    """
-    crowded = np.zeros(len(starts), np.bool_)
-    np.less(starts[1:] - starts[:-1], length, out=crowded[1:])
-    crowded[1:] &= codes[1:] == codes[:-1]
-    kept = ~crowded
-    if not crowded.any():
-        return kept
-    members = crowded.copy()
-    members[:-1] |= crowded[1:]
-    inside = np.flatnonzero(members)
-    heads = kept[inside]
-    kept[inside] = _reached(starts[inside].astype(np.int64), heads, length)
-    return kept
-
-
-def _reached(places: Ints, heads: Flags, length: int) -> Flags:
-    cluster = np.cumsum(heads) - 1
-    key = cluster * (int(places.max()) + length + 1) + places
-    jump = np.searchsorted(key, key + length)
-    last = np.searchsorted(cluster, cluster, side="right") - 1
-    stay = jump > last
-    jump[stay] = np.flatnonzero(stay)
-    reached = heads.copy()
-    for _ in range(int(np.bincount(cluster).max()).bit_length()):
-        reached[jump[reached]] = True
-        jump = jump[jump]
-    return reached
-
-
 class _Walk:
-    """One pass through the levels over fixed columns."""
+    """One way through the levels. `codes` holds at each place the chain that begins there, or one beyond the last."""
 
     def __init__(self, columns: EventColumns, search: Search) -> None:
         self._columns = columns
         self._search = search
-        self._kept = kept = self._kept_tools()
-        number = np.full(len(columns.names), len(kept), np.int32)
-        number[kept] = np.arange(len(kept), dtype=np.int32)
-        self._number = number
+        kept = kept_tools(columns, search)
+        self._kept = kept
+        self._number = np.full(len(columns.names), len(kept), np.int32)
+        self._number[kept] = np.arange(len(kept), dtype=np.int32)
         # The tool that a chain goes on to at each event. One number more than there are tools says that it cannot go
         # on: the event is after the end, begins a stretch, or calls a tool too rare to matter.
         self._width = len(kept) + 1
-        self._onward = np.full(len(columns) + 1, len(kept), np.int32)
-        self._onward[:-1] = number[columns.tools]
-        self._onward[:-1][stretch_heads(columns, respect_breaks=search.respect_breaks)] = len(kept)
+        self._codes: NDArray[np.signedinteger] = self._number[columns.tools]
+        self._onward = np.full(len(columns) + search.max_length, len(kept), np.int32)
+        self._onward[: len(columns)] = self._codes
+        self._onward[: len(columns)][stretch_heads(columns, respect_breaks=search.respect_breaks)] = len(kept)
         self._session = np.repeat(np.arange(columns.sessions, dtype=np.int32), np.diff(columns.offsets))
-        self._latency_known = bool(np.any(columns.latency >= 0))
+        self._measured = bool(np.any(columns.latency >= 0))
+        # With breaks respected no chain crosses one, and there is nothing to look at.
+        self._broken = not search.respect_breaks and bool(columns.breaks.any())
+        self._starts: SmallInts | None = None
+        self._twins = np.zeros(len(columns), np.bool_)
+        self._chains = kept.astype(np.int32).reshape(-1, 1)
+        self._live = np.ones(len(kept), np.bool_)
+        wanted = search.wanted
+        self._nodes = None if wanted is None else [wanted.get(tool, Tree()) for tool in _numbers(kept)]
 
-    def first_level(self) -> _Level:
-        codes = self._number[self._columns.tools]
-        starts = np.arange(len(codes), dtype=np.int32)
-        if len(self._kept) < len(self._columns.names):
-            starts = starts[codes < len(self._kept)]
-            codes = codes[starts]
-        wanted = self._search.wanted
-        nodes = None if wanted is None else [wanted.get(tool, Tree()) for tool in self._kept.tolist()]
-        chains = self._kept.astype(np.int32).reshape(-1, 1)
-        return _Level(chains, starts, codes, np.zeros(len(chains), np.int64), nodes)
+    @property
+    def is_over(self) -> bool:
+        """Whether no chain is left to go on from."""
+        return not self._live.any()
 
-    def next_level(self, level: _Level) -> _Level:
-        """The chains one tool longer that are frequent, or wanted and present."""
-        keys = self._frequent_keys(level) if level.nodes is None else self._wanted_keys(level, level.nodes)
-        numbered = _numbering(keys, len(level.chains) * self._width)
-        starts: list[SmallInts] = []
-        codes: list[SmallInts] = []
-        for part in _slices(len(level.starts) if len(keys) else 0):
-            code = numbered(self._keys(level, part))
-            going_on = np.flatnonzero(code >= 0)
-            starts.append(level.starts[part][going_on])
-            codes.append(code[going_on])
-        longer = _grouped(self._lengthened(level, keys), starts, codes)
-        longer.sessions = self._sessions(longer)
-        return longer if longer.nodes is not None else self._without_rare(longer)
+    def next_level(self) -> list[Tally]:
+        """Go on to the chains one tool longer, those that are frequent or wanted, and count them."""
+        size = (len(self._chains) + 1) * self._width
+        if size > np.iinfo(self._codes.dtype).max:
+            self._codes = self._codes.astype(np.int64)
+        keys = self._frequent_keys(size) if self._nodes is None else self._wanted_keys(self._nodes)
+        numbered = _numbering(keys, size)
+        counts = np.zeros((6, len(keys)), np.int64)
+        length = self._chains.shape[1] + 1
+        bearing = 0
+        for part in self._slices():
+            self._codes[part] = numbered(self._codes[part])
+            bearing += self._survey(part, length, counts)
+        self._lengthen(keys)
+        self._live = counts[0] >= self._search.minimum
+        if bearing * _SPARSE < len(self._codes):
+            self._compact()
+        chains: list[list[int]] = self._chains[self._live].tolist()
+        figures: list[list[int]] = counts[:, self._live].T.tolist()
+        return [Tally(tuple(chain), *numbers) for chain, numbers in zip(chains, figures, strict=True)]
 
-    def tallies(self, level: _Level) -> Iterator[Tally]:
-        """Exact counts of every chain of a level."""
-        count = len(level.chains)
-        sums = np.zeros((5, count), np.int64)
-        kept = leftmost_disjoint(level.starts, level.codes, level.length)
-        for part in _slices(len(kept)):
-            chosen = np.flatnonzero(kept[part])
-            starts, codes = level.starts[part][chosen].astype(np.int64), level.codes[part][chosen]
-            sums[0] += np.bincount(codes, minlength=count)
-            sums[1] += np.bincount(codes[self._columns.failed[starts + (level.length - 1)]], minlength=count)
-            if self._latency_known:
-                millis, known = self._latency(starts, level.length)
-                sums[2] += np.bincount(codes[known], weights=millis[known], minlength=count).astype(np.int64)
-                sums[3] += np.bincount(codes[known], minlength=count)
-            if not self._search.respect_breaks:
-                sums[4] += np.bincount(codes[self._unbroken(starts, level.length)], minlength=count)
-        if self._search.respect_breaks:
-            sums[4] = sums[0]
-        counts = np.vstack((level.sessions, sums)).T
-        for chain, numbers in zip(level.chains.tolist(), counts.tolist(), strict=True):
-            yield Tally(tuple(chain), *numbers)
-
-    def _kept_tools(self) -> Ints:
-        if self._search.wanted is not None:
-            return np.array(sorted(tools_of(self._search.wanted)), np.int64)
-        counts = np.bincount(self._columns.tools, minlength=len(self._columns.names))
-        return np.flatnonzero(counts >= self._search.minimum)
-
-    def _keys(self, level: _Level, part: slice) -> Ints:
-        """The number of (chain, next tool) at every place of a slice."""
-        keys = level.codes[part].astype(np.int64)
-        keys *= self._width
-        keys += self._onward[level.starts[part] + level.length]
-        return keys
-
-    def _frequent_keys(self, level: _Level) -> Ints:
-        """The keys that occur often enough to be worth grouping, ascending."""
-        size = len(level.chains) * self._width
-        if size <= max(_SLICE, len(level.starts) // 4):
+    def _frequent_keys(self, size: int) -> Ints:
+        """Turn codes into keys; those of live chains that occur often enough to be worth a survey, ascending."""
+        minimum = self._search.minimum
+        if size <= max(_SLICE, len(self._codes) // 4):
             table = np.zeros(size, np.int64)
-            for part in _slices(len(level.starts), max(_SLICE, size)):
-                table += np.bincount(self._keys(level, part), minlength=size)
-            keys = np.flatnonzero(table >= self._search.minimum)
+            for part in self._slices():
+                table += np.bincount(self._as_keys(part), minlength=size)
+            keys = np.flatnonzero(table >= minimum)
         else:
-            occurring = np.concatenate([self._keys(level, part) for part in _slices(len(level.starts))])
+            occurring = np.concatenate([self._as_keys(part) for part in self._slices()])
             occurring.sort()
             begins = group_starts(occurring)
-            keys = occurring[begins[np.diff(np.append(begins, len(occurring))) >= self._search.minimum]]
-        return keys[keys % self._width != self._width - 1]
+            keys = occurring[begins[np.diff(np.append(begins, len(occurring))) >= minimum]].astype(np.int64)
+        parents, tools = np.divmod(keys, self._width)
+        return keys[np.append(self._live, False)[parents] & (tools < len(self._kept))]
 
-    def _wanted_keys(self, level: _Level, nodes: list[Tree]) -> Ints:
+    def _wanted_keys(self, nodes: list[Tree]) -> Ints:
+        """Turn codes into keys; those of live chains that are wanted, ascending."""
+        for part in self._slices():
+            self._as_keys(part)
         number: list[int] = self._number.tolist()
-        keys = [code * self._width + number[tool] for code, _, _ in runs(level.codes) for tool in nodes[code]]
-        return np.array(sorted(keys), np.int64)
+        live: list[int] = np.flatnonzero(self._live).tolist()
+        return np.array(sorted(code * self._width + number[tool] for code in live for tool in nodes[code]), np.int64)
 
-    def _lengthened(self, level: _Level, keys: Ints) -> _Level:
-        """The chains of these keys, at no place yet."""
-        parents, numbers = np.divmod(keys, self._width)
-        tools = self._kept[numbers]
-        chains = np.column_stack((level.chains[parents], tools)).astype(np.int32)
-        nodes = None
-        if level.nodes is not None:
-            pairs: list[tuple[int, int]] = list(zip(parents.tolist(), tools.tolist(), strict=True))
-            nodes = [level.nodes[parent][tool] for parent, tool in pairs]
-        return _Level(chains, np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64), nodes)
+    def _as_keys(self, part: slice) -> NDArray[np.signedinteger]:
+        """Replace the chain at every place of a slice by the number of (chain, next tool)."""
+        keys = self._codes[part]
+        keys *= self._width
+        length = self._chains.shape[1]
+        if self._starts is None:
+            keys += self._onward[part.start + length : part.stop + length]
+        else:
+            keys += self._onward[length:][self._starts[part]]
+        return keys
 
-    def _without_rare(self, level: _Level) -> _Level:
-        """Occurrences are only an upper bound of sessions: what several in one session carried is dropped here."""
-        frequent = level.sessions >= self._search.minimum
-        if frequent.all():
-            return level
-        number = np.cumsum(frequent, dtype=np.int32) - 1
-        staying = np.flatnonzero(frequent[level.codes])
-        codes = number[level.codes[staying]]
-        return _Level(level.chains[frequent], level.starts[staying], codes, level.sessions[frequent], None)
+    def _survey(self, part: slice, length: int, counts: Ints) -> int:
+        """Add what a slice holds of the chains just numbered to their counts; how many places still bear a chain."""
+        places = np.flatnonzero(self._codes[part] < counts.shape[1])
+        if not len(places):
+            return 0
+        places += part.start
+        figures = self._figures(self._codes[places], self._events(places), length, counts.shape[1])
+        counts[0] += figures[0]
+        counts[1:] += figures
+        crowd = places if length == 2 else places[self._twins[places]]
+        self._twins[part] = False
+        if len(crowd) > 1:
+            self._take_back(crowd[stable_order(self._codes[crowd], counts.shape[1])], length, counts)
+        return len(places)
 
-    def _sessions(self, level: _Level) -> Ints:
-        """In how many sessions each chain stands; its places are ascending, so neighbours tell."""
-        sessions = np.zeros(len(level.chains), np.int64)
-        for part in _slices(len(level.starts)):
-            before = slice(max(part.start - 1, 0), part.stop)
-            codes, session = level.codes[before], self._session[level.starts[before]]
-            new = np.ones(len(codes), np.bool_)
-            np.not_equal(codes[1:], codes[:-1], out=new[1:])
-            new[1:] |= session[1:] != session[:-1]
-            new[0] = part.start == 0
-            sessions += np.bincount(codes[new], minlength=len(sessions))
-        return sessions
+    def _take_back(self, places: Ints, length: int, counts: Ints) -> None:
+        """Of places sorted by chain, take from the counts those whose session, or one of whose calls, was counted."""
+        codes, starts = self._codes[places], self._events(places)
+        session = self._session[starts]
+        follows = codes[1:] == codes[:-1]
+        follows &= session[1:] == session[:-1]
+        twins = np.flatnonzero(follows)
+        counts[0] -= np.bincount(codes[twins], minlength=counts.shape[1])
+        self._twins[places[twins]] = True
+        self._twins[places[twins + 1]] = True
+        near = twins[starts[twins + 1] - starts[twins] < length]
+        if len(near):
+            shared = sharing_calls(starts, near, length)
+            counts[1:] -= self._figures(codes[shared], starts[shared], length, counts.shape[1])
+
+    def _figures(self, codes: NDArray[np.signedinteger], starts: Ints, length: int, size: int) -> Ints:
+        """For each chain its places, those that failed, their latency, those it is known of, those without a break."""
+        figures = np.zeros((5, size), np.int64)
+        pairs = codes.astype(np.int64)
+        pairs += pairs
+        pairs += self._columns.failed[length - 1 :][starts]
+        by_outcome = np.bincount(pairs, minlength=2 * size).reshape(size, 2)
+        figures[1] = by_outcome[:, 1]
+        figures[0] = by_outcome[:, 0] + figures[1]
+        if self._measured:
+            millis, known = self._latency(starts, length)
+            figures[2] = np.bincount(codes, weights=millis, minlength=size)
+            figures[3] = np.bincount(codes[known], minlength=size)
+        figures[4] = figures[0]
+        if self._broken:
+            figures[4] -= np.bincount(codes[self._crosses_break(starts, length)], minlength=size)
+        return figures
 
     def _latency(self, starts: Ints, length: int) -> tuple[Ints, Flags]:
-        """What the calls from each start on took together, and whether all of it is known."""
+        """What the calls from each start on took together, 0 where not all of it is known, and where it is."""
         total = self._columns.latency[starts]
         known = total >= 0
         for step in range(1, length):
-            millis = self._columns.latency[starts + step]
+            millis = self._columns.latency[step:][starts]
             known &= millis >= 0
             total += millis
+        total *= known
         return total, known
 
-    def _unbroken(self, starts: Ints, length: int) -> Flags:
-        broken = self._columns.breaks[starts + 1]
+    def _crosses_break(self, starts: Ints, length: int) -> Flags:
+        broken = self._columns.breaks[1:][starts]
         for step in range(2, length):
-            broken |= self._columns.breaks[starts + step]
-        return ~broken
+            broken |= self._columns.breaks[step:][starts]
+        return broken
+
+    def _events(self, places: Ints) -> Ints:
+        """The event at each place."""
+        return places if self._starts is None else self._starts[places].astype(np.int64)
+
+    def _lengthen(self, keys: Ints) -> None:
+        """Let the chains be those of these keys."""
+        parents, numbers = np.divmod(keys, self._width)
+        tools = self._kept[numbers]
+        self._chains = np.column_stack((self._chains[parents], tools)).astype(np.int32)
+        if self._nodes is not None:
+            pairs = zip(_numbers(parents), _numbers(tools), strict=True)
+            self._nodes = [self._nodes[parent][tool] for parent, tool in pairs]
+
+    def _compact(self) -> None:
+        bearing = np.flatnonzero(self._codes < len(self._chains))
+        self._starts = (bearing if self._starts is None else self._starts[bearing]).astype(np.int32)
+        self._codes = self._codes[bearing]
+        self._twins = self._twins[bearing]
+
+    def _slices(self) -> Iterator[slice]:
+        """The places in slices, none of which parts a session."""
+        offsets = self._columns.offsets
+        begin = 0
+        while begin < len(self._codes):
+            beyond = min(begin + _SLICE, len(self._codes)) - 1
+            event = beyond if self._starts is None else int(self._starts[beyond])
+            limit = offsets[self._session[event] + 1]
+            end = int(limit) if self._starts is None else int(np.searchsorted(self._starts, limit))
+            yield slice(begin, end)
+            begin = end
 
 
-def _grouped(level: _Level, starts: list[SmallInts], codes: list[SmallInts]) -> _Level:
-    """The level at the places collected, sorted by chain."""
-    if not starts:
-        return level
-    places, chain = np.concatenate(starts), np.concatenate(codes)
-    starts.clear()
-    codes.clear()
-    order = stable_order(chain, len(level.chains))
-    return _Level(level.chains, places[order], chain[order], level.sessions, level.nodes)
-
-
-def _numbering(keys: Ints, size: int) -> Callable[[Ints], SmallInts]:
-    """The place of a key in the ascending `keys`, or -1; by table where one is small."""
+def _numbering(keys: Ints, size: int) -> Callable[[NDArray[np.signedinteger]], NDArray[np.signedinteger]]:
+    """The place of a key in the ascending `keys`, or their number for one that is not there; by table where small."""
     if size <= max(_SLICE, 4 * len(keys)):
-        table = np.full(size, -1, np.int32)
+        table = np.full(size, len(keys), np.int32)
         table[keys] = np.arange(len(keys), dtype=np.int32)
-        return table.__getitem__
+        return table.take
 
-    def search(candidates: Ints) -> SmallInts:
-        places = np.minimum(np.searchsorted(keys, candidates), len(keys) - 1)
-        return np.where(keys[places] == candidates, places, -1).astype(np.int32)
+    def search(candidates: NDArray[np.signedinteger]) -> NDArray[np.signedinteger]:
+        places = np.searchsorted(keys, candidates)
+        places[np.append(keys, -1)[places] != candidates] = len(keys)
+        return places
 
     return search
 
 
-def _slices(count: int, size: int = _SLICE) -> Iterator[slice]:
-    for begin in range(0, count, size):
-        yield slice(begin, min(begin + size, count))
+def _numbers(values: Ints) -> list[int]:
+    return values.tolist()

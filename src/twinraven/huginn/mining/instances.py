@@ -8,7 +8,7 @@ import numpy as np
 
 from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.mining.columns import EventColumns, Ints
-from twinraven.huginn.mining.contiguous import leftmost_disjoint
+from twinraven.huginn.mining.disjoint import sharing_calls
 from twinraven.huginn.mining.growth import Choice, Ends, Projection
 from twinraven.huginn.mining.idle_gap import GapProjection
 from twinraven.huginn.mining.prefix_span import project
@@ -50,9 +50,9 @@ def _contiguous(columns: EventColumns, ids: list[int], *, respect_breaks: bool) 
     for step in range(1, length):
         at = starts + step
         starts = starts[(columns.tools[at] == ids[step]) & ~heads[at]]
-    small = starts.astype(np.int32)
-    kept = starts[leftmost_disjoint(small, np.zeros(len(small), np.int32), length)]
-    return kept[:, None] + np.arange(length)
+    near = np.flatnonzero(np.diff(starts) < length)
+    apart = np.delete(starts, sharing_calls(starts, near, length))
+    return apart[:, None] + np.arange(length)
 
 
 def _traced(stretches: Stretches, projection: Projection, tools: list[int]) -> Ints:
