@@ -11,16 +11,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twinraven.foundation.errors import SchemaOutdated
+from twinraven.foundation.errors import NotFound, SchemaOutdated
 from twinraven.foundation.settings import Settings, load_settings
-from twinraven.storage import DEFAULT_TENANT, Database, open_database, pending_migrations
+from twinraven.storage import DEFAULT_TENANT, Database, Transaction, open_database, pending_migrations
 
 if TYPE_CHECKING:
+    from twinraven.audit import AuditLog, KeyRing, Signer
     from twinraven.calls import Calls
-    from twinraven.catalog import Catalog, FunctionTools
+    from twinraven.catalog import Catalog, FunctionTools, ToolEntry
     from twinraven.flow import DefinitionShelf, SynthesizedTool
-    from twinraven.huginn import ChainStore
+    from twinraven.huginn import ChainStore, Huginn
     from twinraven.muninn import Collector, EncodingRules, EventStore, Importer
+    from twinraven.registry import LearnedTools, Maintenance, Registry, RegistryChange, Verification
+    from twinraven.tenancy import Tenancy
+    from twinraven.vault import Redactor, TenantKeys, Vault
 
 
 class TwinRaven:
@@ -38,6 +42,53 @@ class TwinRaven:
     def database(self) -> Database:
         return open_database(self.settings.storage.url, admin_url=self.settings.storage.admin_url)
 
+    # Keys, evidence and secrets.
+
+    @cached_property
+    def signer(self) -> Signer:
+        from twinraven.audit import KeyRing, Signer
+
+        return Signer(KeyRing(self.home / "keys" / "audit.keys"))
+
+    @cached_property
+    def audit(self) -> AuditLog:
+        from twinraven.audit import AuditLog
+
+        return AuditLog(self.database, self.signer, redact=self.redactor.redact)
+
+    @cached_property
+    def key_ring(self) -> KeyRing:
+        from twinraven.audit import KeyRing
+
+        return KeyRing(self.home / "keys" / "kek.keys", variable="TWINRAVEN_KEK")
+
+    @cached_property
+    def tenant_keys(self) -> TenantKeys:
+        from twinraven.vault import TenantKeys
+
+        return TenantKeys(self.key_ring)
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        from twinraven.vault import Redactor, StoredValues
+
+        detect = self.settings.muninn.redact_high_entropy
+        return Redactor(self.tenant_keys, StoredValues(self.database, self.key_ring), detect=detect)
+
+    @cached_property
+    def vault(self) -> Vault:
+        from twinraven.vault import Vault
+
+        return Vault(self.database, self.key_ring, audit=self.audit, watch=self.redactor)
+
+    @cached_property
+    def tenancy(self) -> Tenancy:
+        from twinraven.tenancy import Tenancy
+
+        return Tenancy(self.database)
+
+    # Memory.
+
     @cached_property
     def events(self) -> EventStore:
         from twinraven.muninn import SqlEventStore
@@ -48,19 +99,20 @@ class TwinRaven:
     def collector(self) -> Collector:
         from twinraven.muninn import Collector
 
-        return Collector(self.database, rules=self._rules, queue_size=self.settings.muninn.queue_size)
+        return Collector(
+            self.database,
+            rules=self._rules,
+            redact=self.redactor.redact,
+            queue_size=self.settings.muninn.queue_size,
+        )
 
     @cached_property
     def importer(self) -> Importer:
         from twinraven.muninn import Importer
 
-        return Importer(self.database, rules=self._rules)
+        return Importer(self.database, rules=self._rules, redact=self.redactor.redact)
 
-    @cached_property
-    def chains(self) -> ChainStore:
-        from twinraven.huginn import SqlChainStore
-
-        return SqlChainStore(self.database)
+    # What can be called, and calling it.
 
     @cached_property
     def functions(self) -> FunctionTools:
@@ -72,17 +124,24 @@ class TwinRaven:
         return tools
 
     @cached_property
-    def catalog(self) -> Catalog:
-        from twinraven.catalog import Catalog
-
-        return Catalog(self.functions, self.shelf)
-
-    @cached_property
     def shelf(self) -> DefinitionShelf:
         """Composites offered in this process alone."""
         from twinraven.flow import DefinitionShelf
 
         return DefinitionShelf()
+
+    @cached_property
+    def learned(self) -> LearnedTools:
+        """Learned tools in service."""
+        from twinraven.registry import LearnedTools
+
+        return LearnedTools(self.database, [self.functions, self.shelf])
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        from twinraven.catalog import Catalog
+
+        return Catalog(self.functions, self.shelf, self.learned)
 
     def offer(self, definitions: Iterable[SynthesizedTool], *, tenant_id: str = DEFAULT_TENANT) -> None:
         """Offer composites to this process's callers without registering them."""
@@ -102,15 +161,73 @@ class TwinRaven:
             [PythonConnector(self.functions, threads=settings.python_threads)],
             default_timeout_ms=settings.default_timeout_ms,
         )
-        calls.add_connector(FlowConnector(calls, self.catalog, self.shelf))
+        calls.add_connector(FlowConnector(calls, self.catalog, _Definitions(self.shelf, self.learned)))
         return calls
+
+    # Learning.
+
+    @cached_property
+    def chains(self) -> ChainStore:
+        from twinraven.huginn import SqlChainStore
+
+        return SqlChainStore(self.database)
+
+    @cached_property
+    def registry(self) -> Registry:
+        from twinraven.registry import Registry
+
+        return Registry(
+            self.database,
+            storage_dir=self.home / self.settings.registry.storage_dir,
+            settings=self.settings.registry,
+            find_tool=self._find_tool,
+            chains=self.chains,
+            witness=self._witness,
+            announce=self.learned.refresh,
+        )
+
+    @cached_property
+    def verification(self) -> Verification:
+        from twinraven.registry import Places, Verification
+
+        places = Places(self.home / self.settings.registry.storage_dir)
+        return Verification(self.database, places, witness=self._witness, announce=self.learned.refresh)
+
+    @cached_property
+    def maintenance(self) -> Maintenance:
+        from twinraven.huginn import ChainSupport
+        from twinraven.registry import Maintenance
+
+        probe = ChainSupport(self.events, idle_gap_s=self.settings.muninn.session_idle_gap_s)
+        return Maintenance(self.registry, self.database, self.settings.registry, probe=probe)
+
+    @cached_property
+    def huginn(self) -> Huginn:
+        from twinraven.foundation.clock import utc_now
+        from twinraven.huginn import Criteria, Huginn, LearningConfig, ToolFacts
+
+        wanted = self.settings.validation
+        criteria = Criteria(
+            similarity=wanted.similarity,
+            threshold=wanted.threshold,
+            min_uses=wanted.min_uses,
+            max_latency_ratio=wanted.max_latency_ratio,
+        )
+        return Huginn(
+            self.events,
+            self.chains,
+            self.registry,
+            lambda tenant_id: ToolFacts(self.catalog.entries(tenant_id)),
+            config=LearningConfig(criteria=criteria),
+            idle_gap_s=self.settings.muninn.session_idle_gap_s,
+            now=utc_now,
+        )
 
     def close(self) -> None:
         """Write what is queued and let go of everything."""
-        if "collector" in self.__dict__:
-            self.collector.close()
-        if "database" in self.__dict__:
-            self.database.close()
+        for part in ("collector", "learned", "database"):
+            if part in self.__dict__:
+                getattr(self, part).close()
 
     def __enter__(self) -> TwinRaven:
         return self
@@ -127,6 +244,42 @@ class TwinRaven:
             store_outputs=muninn.store_outputs,
             summary_chars=0 if muninn.summaries == "off" else muninn.summary_chars,
         )
+
+    def _find_tool(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
+        try:
+            return self.catalog.find(tenant_id, tool_id)
+        except NotFound:
+            return None
+
+    def _witness(self, tx: Transaction, change: RegistryChange) -> None:
+        """Every step in a learned tool's life is evidence, stored with the step itself."""
+        from twinraven.audit import AuditEntry
+
+        self.audit.append(
+            tx,
+            AuditEntry(
+                tenant_id=change.tenant_id,
+                event_type=change.event_type,
+                subject_type="learned_tool",
+                subject_id=change.tool_id,
+                actor_type="system" if change.by == "system" else "human",
+                actor_id=change.by,
+                data={"version": change.version, **change.data},
+            ),
+        )
+
+
+class _Definitions:
+    """The definitions behind composite tools: those offered here first, then those in the registry."""
+
+    def __init__(self, shelf: DefinitionShelf, learned: LearnedTools) -> None:
+        self._shelf = shelf
+        self._learned = learned
+
+    def definition(self, tenant_id: str, tool_id: str) -> SynthesizedTool:
+        if self._shelf.find(tenant_id, tool_id) is not None:
+            return self._shelf.definition(tenant_id, tool_id)
+        return self._learned.definition(tenant_id, tool_id)
 
 
 def open_home(home: Path | None = None, *, functions: Iterable[Callable[..., Any]] = ()) -> TwinRaven:

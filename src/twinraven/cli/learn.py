@@ -84,6 +84,7 @@ def _show(outcome: Round) -> None:
         return
     show_rows("table", _rows(outcome), _PROPOSALS)
     print_lines(["", *(f"  {draw_chain(proposal.picture)}" for proposal in outcome.proposals)])
+    print_lines(f"  {proposal.tool_id}: {proposal.note}" for proposal in outcome.proposals if proposal.note)
     waiting = [proposal.tool_id for proposal in outcome.proposals if proposal.novelty == "awaiting"]
     if waiting:
         print_lines(["", "awaiting a decision:", *(f"  twinraven approve {tool_id}" for tool_id in waiting)])

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from twinraven.huginn.backtest import Backtest, SessionUses, backtest
 from twinraven.huginn.chains import CandidateChain, mine_chains
+from twinraven.huginn.drift import ChainSupport
 from twinraven.huginn.learning import Draft, Learner, LearningConfig, LearningReport
 from twinraven.huginn.mining import MiningConfig
 from twinraven.huginn.mining_run import mine_log
 from twinraven.huginn.pictures import draw_chain
 from twinraven.huginn.rehearsal import LearnedTool
 from twinraven.huginn.selection import Prices, Worth
+from twinraven.huginn.service import Huginn, Proposal, Round, as_learned
 from twinraven.huginn.splitting import best_split
 from twinraven.huginn.sql import SqlChainStore
 from twinraven.huginn.store import ChainStore
@@ -25,16 +27,20 @@ __all__ = [
     "Backtest",
     "CandidateChain",
     "ChainStore",
+    "ChainSupport",
     "Criteria",
     "Draft",
     "EquivalenceScore",
+    "Huginn",
     "LearnedTool",
     "Learner",
     "LearningConfig",
     "LearningReport",
     "MiningConfig",
     "Prices",
+    "Proposal",
     "RecordedCall",
+    "Round",
     "SessionTrace",
     "SessionUses",
     "SqlChainStore",
@@ -42,6 +48,7 @@ __all__ = [
     "TraceLog",
     "ValidationResult",
     "Worth",
+    "as_learned",
     "backtest",
     "best_split",
     "draw_chain",

@@ -28,7 +28,7 @@ from twinraven.huginn.validation.model import ValidationResult
 from twinraven.muninn import EventStore
 from twinraven.registry import Draft, Registry
 
-Novelty = Literal["awaiting", "promoted", "known", "rejected"]
+Novelty = Literal["awaiting", "promoted", "known", "rejected", "uncallable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,10 @@ class Huginn:
         known = await self._known(tenant_id, definition)
         if known is not None:
             return Proposal(known.tool_id, known.version, "known", known.definition, chosen)
+        missing = [step.tool_id for step in definition.steps if self._facts(tenant_id).entry(step.tool_id) is None]
+        if missing:
+            note = f"{missing[0]} is in the record, but not in this home's catalogue"
+            return Proposal(definition.tool_id, 0, "uncallable", definition, chosen, note)
         draft_of = next(draft for draft in report.drafts if draft.tool is chosen.tool)
         await self._keep_chain(tenant_id, draft_of.chain)
         try:
