@@ -58,7 +58,7 @@ def _show(verdict: ValidationResult) -> None:
             "tool": f"{verdict.tool_id} v{verdict.tool_version}",
             "sessions replayed": verdict.sessions_replayed,
             "uses": f"{verdict.uses}, of which {verdict.hits} agree with the record (at least {verdict.wired_low:.1%})",
-            "similarity": f"{score.mean_similarity:.3f} on average, at worst {score.min_similarity:.3f} ({score.method})",
+            "similarity": f"{score.mean_similarity:.3f} on average, {score.min_similarity:.3f} at worst, {score.method}",
             "failures": f"{verdict.failures_replayed} replayed, parity {'kept' if verdict.error_parity else 'broken'}",
             "time": "not measured" if ratio is None else f"{ratio:.2f} of the separate calls",
             "verdict": "passed" if verdict.passed else "not passed",
