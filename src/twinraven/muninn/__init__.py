@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from twinraven.muninn.formats.calls import parse_call
     from twinraven.muninn.model import MAX_TENANT, MuninnEvent, Outcome, Session, check_name, check_turn
     from twinraven.muninn.observed import observed
+    from twinraven.muninn.otlp_export import export_otlp
+    from twinraven.muninn.parquet import export_parquet
     from twinraven.muninn.receipt import Receipt
     from twinraven.muninn.row import EncodingRules, Observation, Redact
     from twinraven.muninn.sql import SqlEventStore
@@ -64,6 +66,8 @@ __all__ = [
     "encode_output",
     "encode_params",
     "export_json",
+    "export_otlp",
+    "export_parquet",
     "has_odd_float",
     "observed",
     "open_lines",
@@ -102,6 +106,8 @@ _HOMES = {
         "check_turn",
     ),
     "observed": ("observed",),
+    "otlp_export": ("export_otlp",),
+    "parquet": ("export_parquet",),
     "receipt": ("Receipt",),
     "row": (
         "EncodingRules",

@@ -106,6 +106,7 @@ class _Listener:
     turn: int = 0
     said: list[str] = field(default_factory=list[str])
     asked: list[_Asked] = field(default_factory=list[_Asked])
+    waiting: list[_Asked] = field(default_factory=list[_Asked])
 
     def hear(self, message: dict[str, Any]) -> None:
         role = message.get("role")
@@ -137,33 +138,44 @@ class _Listener:
                 )
 
     def _ask(self, message: dict[str, Any]) -> None:
-        requests = [
-            _request(members_of(item, "a tool call")) for item in items_of(message.get("tool_calls"), "tool_calls")
-        ]
+        """Note every call that can be understood, and only then complain of one that cannot."""
+        fault: TwinRavenError | None = None
+        for item in items_of(message.get("tool_calls"), "tool_calls"):
+            try:
+                self._note(*_request(members_of(item, "a tool call")))
+            except TwinRavenError as error:
+                fault = fault or error
         if message.get("function_call") is not None:
             function = members_of(message["function_call"], "function_call")
-            requests.append((None, _name(function), decode_arguments(function.get("arguments"))))
-        for call_id, tool, params in requests:
-            heard = "\n".join(self.said) if self.said else None
-            self.said.clear()
-            self.asked.append(_Asked(call_id, tool, params, self.turn, heard))
+            self._note(None, _name(function), decode_arguments(function.get("arguments")))
+        if fault is not None:
+            raise fault
+
+    def _note(self, call_id: str | None, tool: str, params: dict[str, Any]) -> None:
+        heard = "\n".join(self.said) if self.said else None
+        self.said.clear()
+        asked = _Asked(call_id, tool, params, self.turn, heard)
+        self.asked.append(asked)
+        self.waiting.append(asked)
 
     def _answer(self, message: dict[str, Any]) -> None:
-        waiting = [asked for asked in self.asked if not asked.is_settled]
         call_id, name = message.get("tool_call_id"), message.get("name")
+        found = self.waiting
         if call_id is not None:
-            waiting = [asked for asked in waiting if asked.id == call_id]
+            found = [asked for asked in found if asked.id == call_id]
         elif name is not None:
-            waiting = [asked for asked in waiting if asked.tool == name]
-        if not waiting:
+            found = [asked for asked in found if asked.tool == name]
+        if not found:
             raise InvalidInput(f"answers no call that waits for an answer (tool_call_id {call_id!r}, name {name!r})")
-        waiting[0].output = decode_text(_text(message.get("content")))
-        waiting[0].is_settled = True
+        found[0].output = decode_text(_text(message.get("content")))
+        found[0].is_settled = True
+        self.waiting = [asked for asked in self.waiting if asked is not found[0]]
 
     def _give_up(self) -> None:
         """What was not answered by now will not be."""
-        for asked in self.asked:
+        for asked in self.waiting:
             asked.is_settled = True
+        self.waiting.clear()
 
 
 def _request(call: dict[str, Any]) -> tuple[str | None, str, dict[str, Any]]:

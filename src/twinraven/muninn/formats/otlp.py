@@ -34,7 +34,8 @@ from twinraven.muninn.formats.trace import (
 )
 from twinraven.muninn.model import check_turn
 
-WINDOW = 10_000
+WINDOW = 5_000
+HELD_BYTES = 64 << 20
 _REMEMBERED = 200_000
 _TRACE_ID, _SPAN_ID = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{16}")
 _ERROR = (2, "STATUS_CODE_ERROR")
@@ -60,6 +61,7 @@ class OtlpParser:
         self._tenant_id = tenant_id
         self._size = window
         self._window: list[_Span] = []
+        self._bytes = 0
         self._events: OrderedDict[SpanKey, UUID] = OrderedDict()
 
     def feed(self, line: bytes, number: int) -> Iterator[Heard]:
@@ -70,6 +72,10 @@ class OtlpParser:
                 yield LineError(number, f"span {_shown_id(span)}: {error.message}")
             if len(self._window) >= 2 * self._size:
                 yield from self._release(self._size)
+        self._bytes += len(line)
+        if self._bytes > HELD_BYTES:
+            yield from self._release(len(self._window) // 2)
+            self._bytes //= 2
 
     def finish(self) -> Iterator[Heard]:
         yield from self._release(len(self._window))
