@@ -448,10 +448,12 @@ async def test_without_its_key_nothing_opens_and_nothing_is_overwritten(
     assert len(await house.vault.secrets("default", LOCAL_USER)) == 1
 
 
-async def test_nothing_blocks_the_event_loop(house: House, loop_guard: BlockBuster) -> None:
-    """Files and database are reached from threads."""
+async def test_nothing_blocks_the_event_loop(
+    house: House, open_house: Callable[..., House], keys: Path, loop_guard: BlockBuster
+) -> None:
+    """Files and database are reached from threads, also by a process that has not read its keys yet."""
     made = await house.keep()
-    await house.vault.reveal(made.ref, for_user=LOCAL_USER)
+    assert await open_house(keys).vault.reveal(made.ref, for_user=LOCAL_USER) == _VALUE
     await house.vault.rotate("default", LOCAL_USER, made.secret_id, "another-value")
     await house.vault.rotate_kek()
     await house.vault.delete("default", LOCAL_USER, made.secret_id)

@@ -179,13 +179,14 @@ class Vault:
 
     async def reveal(self, ref: SecretRef, *, for_user: str, tool_owner: str | None = None) -> str:
         """The value, for a connector that is about to use it: to the owner's calls of the owner's tools alone."""
-        stored = None
-        if tool_owner in (None, for_user):
-            stored = await self._database.read(
-                ref.tenant_id, lambda tx: self._store.current(tx, ref.tenant_id, for_user, ref.secret_id)
-            )
-        found = _present(stored, ref.secret_id)
-        value = self._cipher.open(found.sealed, found.place).decode()
+
+        def work(tx: Transaction) -> str:
+            mine = tool_owner in (None, for_user)
+            stored = self._store.current(tx, ref.tenant_id, for_user, ref.secret_id) if mine else None
+            place, sealed = _present(stored, ref.secret_id)
+            return self._cipher.open(sealed, place).decode()
+
+        value = await self._database.read(ref.tenant_id, work)
         self._watch.revealed(ref.tenant_id, value)
         return value
 
