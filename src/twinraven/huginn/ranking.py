@@ -43,14 +43,15 @@ def rank_chains(
     lifts = {pattern.tools: _lift(columns, pattern) for pattern in patterns}
     pieces = _pieces(patterns)
     eligible: list[Pattern] = []
+    unused = -SCHEMA_TOKENS * len(columns) * prices.schema_token
     aside: list[RankedChain] = []
     for pattern in patterns:
         if pattern.tools in pieces:
             longer = " → ".join(pieces[pattern.tools])
-            aside.append(RankedChain(pattern, 0.0, 0, lifts[pattern.tools], f"nearly always part of {longer}"))
+            aside.append(RankedChain(pattern, unused, 0, lifts[pattern.tools], f"nearly always part of {longer}"))
         elif lifts[pattern.tools] < LEAST_LIFT:
             aside.append(
-                RankedChain(pattern, 0.0, 0, lifts[pattern.tools], "its tools meet hardly more than by chance")
+                RankedChain(pattern, unused, 0, lifts[pattern.tools], "its tools meet hardly more than by chance")
             )
         else:
             eligible.append(pattern)

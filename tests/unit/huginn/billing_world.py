@@ -46,16 +46,25 @@ class SessionScript:
         )
 
 
-def billing_sessions(count: int, *, seed: int = 1, tasks: int = 40, pause: bool = False) -> list[SessionTrace]:
+def billing_scripts(count: int, *, seed: int = 1, tasks: int = 40, pause: bool = False) -> list[SessionScript]:
     """Sessions in which the planted chain occurs; with `pause`, the user speaks between every two calls."""
     rng = random.Random(seed)
-    scripts = [_billing_session(rng, number, tasks, pause=pause) for number in range(count)]
-    return traces(scripts)
+    return [_billing_session(rng, number, tasks, pause=pause) for number in range(count)]
+
+
+def billing_sessions(count: int, *, seed: int = 1, tasks: int = 40, pause: bool = False) -> list[SessionTrace]:
+    """The same, as Huginn reads them."""
+    return traces(billing_scripts(count, seed=seed, tasks=tasks, pause=pause))
+
+
+def lines_of(scripts: Sequence[SessionScript]) -> bytes:
+    """Scripts as a file of calls."""
+    return b"".join(orjson.dumps(line) + b"\n" for script in scripts for line in script.lines)
 
 
 def traces(scripts: Sequence[SessionScript]) -> list[SessionTrace]:
     """Scripts as Huginn reads them."""
-    return read_traces(orjson.dumps(line) for script in scripts for line in script.lines).sessions
+    return read_traces(lines_of(scripts).splitlines()).sessions
 
 
 def _billing_session(rng: random.Random, number: int, tasks: int, *, pause: bool) -> SessionScript:
@@ -68,7 +77,7 @@ def _billing_session(rng: random.Random, number: int, tasks: int, *, pause: bool
     loaded = {"id": customer, "plan": rng.choice(["free", "pro"]), "invoices": [{"id": each} for each in invoices]}
     script.call(LOAD, {"customer_id": customer, "detail": "full"}, loaded, said=interject)
     for invoice in rng.sample(invoices, rng.randrange(1, len(invoices) + 1)):
-        body = {"id": invoice, "total": rng.randrange(10_000), "lines": []}
+        body: dict[str, Any] = {"id": invoice, "total": rng.randrange(10_000), "lines": []}
         script.call(INVOICE, {"invoice_id": invoice}, body, said=interject)
     if rng.random() < 0.4:
         day = f"2026-01-{rng.randrange(1, 29):02}"

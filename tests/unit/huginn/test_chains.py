@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -66,9 +67,9 @@ def test_every_chain_has_links_with_probabilities_from_the_log() -> None:
 @pytest.mark.parametrize(
     ("field", "value"), [("support", 1.2), ("confidence", -0.1), ("failure_rate", 2.0), ("tools", ("only_one",))]
 )
-def test_a_chain_outside_its_bounds_is_refused(field: str, value: object) -> None:
+def test_a_chain_outside_its_bounds_is_refused(field: str, value: Any) -> None:
     """Statistics beyond 0 to 1 and single tools are not chains."""
-    body = {
+    body: dict[str, Any] = {
         "chain_id": new_uuid(),
         "tools": ("a", "b"),
         "support": 0.5,
@@ -80,7 +81,7 @@ def test_a_chain_outside_its_bounds_is_refused(field: str, value: object) -> Non
         "mining_config": {},
     }
     with pytest.raises(InvalidInput) as caught:
-        CandidateChain(**{**body, field: value})  # pyright: ignore[reportArgumentType]
+        CandidateChain(**{**body, field: value})
     assert caught.value.details["field"] == field
 
 

@@ -100,19 +100,32 @@ def test_a_nested_field_is_found_by_its_path() -> None:
     assert tool.internal_wiring["0"]["ref"] == "$.steps[0].output.hits[0].meta.ref"
 
 
+def _as_text(number: int) -> tuple[Any, Any]:
+    return {"id": number}, str(number)
+
+
+def _as_number(number: int) -> tuple[Any, Any]:
+    return {"id": str(number)}, number
+
+
+def _with_a_mark(number: int) -> tuple[Any, Any]:
+    return {"id": f"W{number}"}, f"#W{number}"
+
+
+def _end_of_a_path(number: int) -> tuple[Any, Any]:
+    return {"url": f"https://shop.test/items/{number}"}, str(number)
+
+
+_WIRED = "$.internal_wiring.0.ref"
+
+
 @pytest.mark.parametrize(
     ("make", "mapping"),
     [
-        (lambda n: ({"id": n}, str(n)), {"$string": "$.internal_wiring.0.ref"}),
-        (lambda n: ({"id": str(n)}, n), {"$integer": "$.internal_wiring.0.ref"}),
-        (
-            lambda n: ({"id": f"W{n}"}, f"#W{n}"),
-            {"$affix": {"of": "$.internal_wiring.0.ref", "before": "#", "after": ""}},
-        ),
-        (
-            lambda n: ({"url": f"https://shop.test/items/{n}"}, str(n)),
-            {"$part": {"of": "$.internal_wiring.0.ref", "separator": "/", "index": -1}},
-        ),
+        (_as_text, {"$string": _WIRED}),
+        (_as_number, {"$integer": _WIRED}),
+        (_with_a_mark, {"$affix": {"of": _WIRED, "before": "#", "after": ""}}),
+        (_end_of_a_path, {"$part": {"of": _WIRED, "separator": "/", "index": -1}}),
     ],
 )
 def test_a_value_changed_on_the_way_is_found(make: Callable[[int], tuple[Any, Any]], mapping: Any) -> None:
