@@ -3,25 +3,31 @@
 One hash chain per tenant holds effects, lifecycle changes, human actions and policy decisions, each appended in the
 transaction that makes it true. The head is signed with a key outside the database and can be anchored outside the
 machine. Personal details can be erased without breaking the chain.
+
+Names are resolved on first use: whoever needs one part does not pay for the others.
 """
 
 from __future__ import annotations
 
-from twinraven.audit.key_files import KeyGeneration, KeyRing
-from twinraven.audit.model import (
-    ActorType,
-    Anchor,
-    AuditEntry,
-    AuditFilter,
-    AuditRecord,
-    Fault,
-    Head,
-    VerifyReport,
-)
-from twinraven.audit.service import AuditLog
-from twinraven.audit.signing import Signer
-from twinraven.audit.sql import SqlAuditStore
-from twinraven.audit.store import AuditStore
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinraven.audit.key_files import KeyGeneration, KeyRing
+    from twinraven.audit.model import (
+        ActorType,
+        Anchor,
+        AuditEntry,
+        AuditFilter,
+        AuditRecord,
+        Fault,
+        Head,
+        VerifyReport,
+    )
+    from twinraven.audit.service import AuditLog
+    from twinraven.audit.signing import Signer
+    from twinraven.audit.sql import SqlAuditStore
+    from twinraven.audit.store import AuditStore
 
 __all__ = [
     "ActorType",
@@ -39,3 +45,32 @@ __all__ = [
     "SqlAuditStore",
     "VerifyReport",
 ]
+
+_HOMES = {
+    "key_files": (
+        "KeyGeneration",
+        "KeyRing",
+    ),
+    "model": (
+        "ActorType",
+        "Anchor",
+        "AuditEntry",
+        "AuditFilter",
+        "AuditRecord",
+        "Fault",
+        "Head",
+        "VerifyReport",
+    ),
+    "service": ("AuditLog",),
+    "signing": ("Signer",),
+    "sql": ("SqlAuditStore",),
+    "store": ("AuditStore",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'twinraven.audit' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"twinraven.audit.{_HOME_OF[name]}"), name)
+    return value

@@ -2,26 +2,32 @@
 
 A tenant is the wall of the house: nothing is shared across it, and nothing that belongs to another can be told from
 what is not there. An embedded home shows none of this: it has one tenant and one user, who are there from the start.
+
+Names are resolved on first use: whoever needs one part does not pay for the others.
 """
 
 from __future__ import annotations
 
-from twinraven.tenancy.errors import NotAuthenticated
-from twinraven.tenancy.model import (
-    DIRECTORY,
-    LOCAL,
-    LOCAL_USER,
-    ApiKey,
-    IssuedKey,
-    Principal,
-    Role,
-    TenancyChange,
-    Tenant,
-    User,
-)
-from twinraven.tenancy.service import Tenancy
-from twinraven.tenancy.sql import SqlTenancyStore
-from twinraven.tenancy.store import TenancyStore
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinraven.tenancy.errors import NotAuthenticated
+    from twinraven.tenancy.model import (
+        DIRECTORY,
+        LOCAL,
+        LOCAL_USER,
+        ApiKey,
+        IssuedKey,
+        Principal,
+        Role,
+        TenancyChange,
+        Tenant,
+        User,
+    )
+    from twinraven.tenancy.service import Tenancy
+    from twinraven.tenancy.sql import SqlTenancyStore
+    from twinraven.tenancy.store import TenancyStore
 
 __all__ = [
     "DIRECTORY",
@@ -39,3 +45,30 @@ __all__ = [
     "Tenant",
     "User",
 ]
+
+_HOMES = {
+    "errors": ("NotAuthenticated",),
+    "model": (
+        "ApiKey",
+        "DIRECTORY",
+        "IssuedKey",
+        "LOCAL",
+        "LOCAL_USER",
+        "Principal",
+        "Role",
+        "TenancyChange",
+        "Tenant",
+        "User",
+    ),
+    "service": ("Tenancy",),
+    "sql": ("SqlTenancyStore",),
+    "store": ("TenancyStore",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'twinraven.tenancy' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"twinraven.tenancy.{_HOME_OF[name]}"), name)
+    return value

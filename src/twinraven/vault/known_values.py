@@ -7,7 +7,6 @@ everything from being recorded.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import Protocol, TypeVar
@@ -20,7 +19,6 @@ from twinraven.vault.sql import SqlSecretStore
 from twinraven.vault.store import SecretStore
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
 
 
 class KnownValues(Protocol):
@@ -33,6 +31,8 @@ class KnownValues(Protocol):
     def values(self, tenant_id: str) -> list[str]:
         """Every value the tenant's secrets have or had."""
         ...
+
+    def close(self) -> None: ...
 
 
 class StoredValues:
@@ -58,7 +58,7 @@ class StoredValues:
             try:
                 found.append(self._cipher.open(sealed, place).decode())
             except SecretUnreadable as error:
-                _log.warning("a secret is not redacted: %s", error.message)
+                _warn(error)
         return found
 
     def close(self) -> None:
@@ -73,3 +73,9 @@ class StoredValues:
                 self._connection = self._database.connect()
             with self._connection.transaction(tenant_id, write=False) as tx:
                 return work(tx)
+
+
+def _warn(error: SecretUnreadable) -> None:
+    import logging
+
+    logging.getLogger(__name__).warning("a secret is not redacted: %s", error.message)

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import InvalidInput
-from twinraven.vault.detection import DEFAULT_ENTROPY, find_credentials
-from twinraven.vault.known_values import KnownValues
 from twinraven.vault.marked import marked_texts, replace_marked
 from twinraven.vault.matcher import Matcher, Span, replace_spans
-from twinraven.vault.spellings import spellings
-from twinraven.vault.tokens import TenantKeys
+
+if TYPE_CHECKING:
+    from twinraven.vault.known_values import KnownValues
+    from twinraven.vault.tokens import TenantKeys
 
 POLL_S = 1.0
 _NOBODY = ""
@@ -51,7 +51,7 @@ class Redactor:
         known: KnownValues,
         *,
         detect: bool = False,
-        entropy: float = DEFAULT_ENTROPY,
+        entropy: float | None = None,
         poll_s: float = POLL_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -121,19 +121,27 @@ class Redactor:
         if known is None or value not in known.values:
             self.changed(tenant_id)
 
+    def close(self) -> None:
+        """Let go of the store."""
+        self._source.close()
+
     def _look(self, tenant_id: str) -> _Known:
         notices = self._notices
         known = self._known.get(tenant_id)
         changes = self._source.changes(tenant_id)
         if known is None or known.changes != changes:
             values = self._source.values(tenant_id) if changes else []
-            known = _Known(changes, frozenset(values), self._matcher(tenant_id, values), 0.0)
+            matcher = self._matcher(tenant_id, values) if values else None
+            known = _Known(changes, frozenset(values), matcher, 0.0)
             self._known[tenant_id] = known
         # A notice that came in meanwhile may be about something this look did not see yet.
         known.due = self._monotonic() + self._poll_s if notices == self._notices else 0.0
         return known
 
     def _matcher(self, tenant_id: str, values: Iterable[str]) -> Matcher | None:
+        # Only a home with secrets pays for knowing how they are spelt.
+        from twinraven.vault.spellings import spellings
+
         tokens = {text: self.token(tenant_id, value).encode() for value in values for text in spellings(value)}
         return Matcher(tokens) if tokens else None
 
@@ -144,7 +152,9 @@ class Redactor:
         return found
 
     def _credentials(self, tenant_id: str, text: bytes) -> list[Span]:
-        places = find_credentials(text, entropy=self._entropy)
+        from twinraven.vault.detection import DEFAULT_ENTROPY, find_credentials
+
+        places = find_credentials(text, entropy=self._entropy or DEFAULT_ENTROPY)
         return [Span(start, end, self._keys.token(tenant_id, text[start:end]).encode()) for start, end in places]
 
 

@@ -8,8 +8,10 @@ would make the same value look like another.
 from __future__ import annotations
 
 import hmac
+from typing import TYPE_CHECKING
 
-from twinraven.audit import KeyRing
+if TYPE_CHECKING:
+    from twinraven.audit import KeyRing
 
 _TOKEN_DIGITS = 12
 
