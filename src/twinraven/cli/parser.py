@@ -43,6 +43,8 @@ GROUPS = (
     Group("validate", "judge a draft on history", "validate"),
     Group("learn", "find, draft and prove what is worth having", "learn"),
     Group("backtest", "what learned tools would have saved", "backtest"),
+    Group("secrets", "credentials for tools, kept sealed", "secrets"),
+    Group("audit", "who did what, and proof that it was not changed", "audit"),
     Group("db", "the database and its version", "db"),
     Group("config", "the settings and where they come from", "config"),
     Group("doctor", "which home this is and what works", "doctor"),
