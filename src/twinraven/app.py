@@ -149,7 +149,7 @@ class TwinRaven:
 
     @cached_property
     def calls(self) -> Calls:
-        from twinraven.calls import Calls, Claims
+        from twinraven.calls import CallEvidence, Calls, Claims, RulesGate, read_rules
         from twinraven.connectors import PythonConnector
         from twinraven.flow import FlowConnector
 
@@ -157,8 +157,10 @@ class TwinRaven:
         calls = Calls(
             self.catalog,
             self.collector,
-            Claims(self.database),
+            Claims(self.database, hash_body=self._hash_request, redact=self.redactor.redact),
             [PythonConnector(self.functions, threads=settings.python_threads)],
+            gate=RulesGate(read_rules(self.settings.policy.rules)),
+            evidence=CallEvidence(self.audit),
             default_timeout_ms=settings.default_timeout_ms,
         )
         calls.add_connector(FlowConnector(calls, self.catalog, _Definitions(self.shelf, self.learned)))
@@ -244,6 +246,9 @@ class TwinRaven:
             store_outputs=muninn.store_outputs,
             summary_chars=0 if muninn.summaries == "off" else muninn.summary_chars,
         )
+
+    def _hash_request(self, tenant_id: str, body: bytes) -> str:
+        return self.tenant_keys.hash(tenant_id, "idempotency", body)
 
     def _find_tool(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
         try:

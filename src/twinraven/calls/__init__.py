@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twinraven.calls.claims import Claims
+from twinraven.calls.evidence import CallEvidence
 from twinraven.calls.model import (
     CallAudit,
     CallContext,
@@ -12,12 +13,14 @@ from twinraven.calls.model import (
     ToolCall,
     side_effect_of,
 )
+from twinraven.calls.policy import Rule, RulesGate, read_rules
 from twinraven.calls.ports import CallFrame, Connector, OpenGate, PolicyDecision, PolicyGate
 from twinraven.calls.service import Calls
 
 __all__ = [
     "CallAudit",
     "CallContext",
+    "CallEvidence",
     "CallFailed",
     "CallFrame",
     "Calls",
@@ -26,8 +29,11 @@ __all__ = [
     "OpenGate",
     "PolicyDecision",
     "PolicyGate",
+    "Rule",
+    "RulesGate",
     "SkillInvocationRequest",
     "SkillInvocationResponse",
     "ToolCall",
+    "read_rules",
     "side_effect_of",
 ]

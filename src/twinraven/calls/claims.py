@@ -17,10 +17,26 @@ from twinraven.foundation.canonical import canonical_json, content_hash, parse_j
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import CallInProgress, IdempotencyConflict
 from twinraven.foundation.ids import new_id
+from twinraven.muninn import Redact
 from twinraven.storage import Database, Row, Transaction
 
 Settled = Literal["success", "failed", "unknown"]
 GRACE_MS = 5_000
+
+
+HashBody = Callable[[str, bytes], str]
+"""Hashes a tenant's unredacted request; keyed where there are keys, so that the hash tells nothing."""
+
+Along = Callable[[Transaction], None]
+
+
+def _plain_hash(tenant_id: str, body: bytes) -> str:
+    return content_hash(tenant_id.encode() + b"\0" + body)
+
+
+def _keep_everything(tenant_id: str, text: bytes) -> bytes:
+    del tenant_id
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +63,31 @@ class Claims:
         self,
         database: Database,
         *,
-        hash_body: Callable[[bytes], str] = content_hash,
+        hash_body: HashBody = _plain_hash,
+        redact: Redact = _keep_everything,
         micros: Callable[[], int] = now_micros,
     ) -> None:
         self._database = database
         self._hash_body = hash_body
+        self._redact = redact
         self._micros = micros
 
     async def claim(
-        self, tenant_id: str, key: str, *, tool_id: str, body: bytes, timeout_ms: int
+        self,
+        tenant_id: str,
+        key: str,
+        *,
+        tool_id: str,
+        body: bytes,
+        timeout_ms: int,
+        along: Along | None = None,
     ) -> Claim | EarlierAnswer:
-        """Take the key, or learn what came of it; raises if it is running or means something else."""
+        """Take the key, or learn what came of it; raises if it is running or means something else.
+
+        `along` runs in the transaction that takes the key, so that both happen or neither.
+        """
         owner = new_id()
-        hashed = self._hash_body(tool_id.encode() + b"\0" + body)
+        hashed = self._hash_body(tenant_id, tool_id.encode() + b"\0" + body)
         now = self._micros()
 
         def work(tx: Transaction) -> Row | None:
@@ -75,6 +103,8 @@ class Claims:
                 now=now,
             )
             if taken:
+                if along is not None:
+                    along(tx)
                 return None
             self._expire(tx, tenant_id, key, before=now - (timeout_ms + GRACE_MS) * 1000)
             return tx.fetch_one(
@@ -97,12 +127,14 @@ class Claims:
             raise CallInProgress(f"a call under key {key!r} is still running; ask again later", idempotency_key=key)
         return EarlierAnswer(row["state"], parse_json(row["response"] or "{}", field="response"))
 
-    async def settle(self, claim: Claim, state: Settled, response: dict[str, Any]) -> None:
-        """Keep the answer for everybody who asks with this key."""
-        text = _members(response)
-        await self._database.write(
-            claim.tenant_id,
-            lambda tx: tx.execute(
+    async def settle(
+        self, claim: Claim, state: Settled, response: dict[str, Any], *, along: Along | None = None
+    ) -> None:
+        """Keep the answer, without secrets, for everybody who asks with this key."""
+        text = self._redact(claim.tenant_id, _members(response).encode()).decode()
+
+        def work(tx: Transaction) -> None:
+            tx.execute(
                 "UPDATE idempotency_claims SET state = :state, settled_at = :now, response = :response "
                 "WHERE tenant_id = :tenant AND idempotency_key = :key AND owner = :owner",
                 state=state,
@@ -111,21 +143,27 @@ class Claims:
                 tenant=claim.tenant_id,
                 key=claim.key,
                 owner=claim.owner,
-            ),
-        )
+            )
+            if along is not None:
+                along(tx)
 
-    async def release(self, claim: Claim) -> None:
+        await self._database.write(claim.tenant_id, work)
+
+    async def release(self, claim: Claim, *, along: Along | None = None) -> None:
         """Free the key after a failure that may be tried again."""
-        await self._database.write(
-            claim.tenant_id,
-            lambda tx: tx.execute(
+
+        def work(tx: Transaction) -> None:
+            tx.execute(
                 "DELETE FROM idempotency_claims "
                 "WHERE tenant_id = :tenant AND idempotency_key = :key AND owner = :owner",
                 tenant=claim.tenant_id,
                 key=claim.key,
                 owner=claim.owner,
-            ),
-        )
+            )
+            if along is not None:
+                along(tx)
+
+        await self._database.write(claim.tenant_id, work)
 
     def _expire(self, tx: Transaction, tenant_id: str, key: str, *, before: int) -> None:
         tx.execute(

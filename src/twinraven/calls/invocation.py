@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 import orjson
 
 from twinraven.calls.claims import Claim
+from twinraven.calls.derived_keys import derive_key
 from twinraven.calls.model import (
     CallAudit,
     CallContext,
@@ -17,7 +18,7 @@ from twinraven.calls.model import (
     side_effect_of,
 )
 from twinraven.calls.ports import CallFrame
-from twinraven.catalog import ToolAnswer, ToolEntry
+from twinraven.catalog import Sensitivity, ToolAnswer, ToolEntry
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.clock import from_micros
 from twinraven.foundation.errors import InvalidInput, InvalidOutput
@@ -72,6 +73,18 @@ class Invocation:
         self.params = contract.inputs.fill(self.request.payload)
         contract.inputs.check(self.params)
         self.encoded = encode_params(self.params)
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether the call leaves evidence even if it only reads."""
+        return self.entry.sensitivity is Sensitivity.HIGH
+
+    def derive_key(self, now: int) -> None:
+        """Where the caller gave no key, take the one that the tool's own rule gives."""
+        if self.request.idempotency_key is None:
+            key = derive_key(self.entry, self.params, self.context, now=now)
+            if key is not None:
+                self.request = replace(self.request, idempotency_key=key)
 
     @property
     def frame(self) -> CallFrame:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from twinraven.calls.claims import Claim, Claims, EarlierAnswer, Settled
+from twinraven.calls.claims import Along, Claim, Claims, EarlierAnswer, Settled
+from twinraven.calls.evidence import CallEvidence
 from twinraven.calls.invocation import Answer, Contract, Invocation, to_answer
 from twinraven.calls.model import (
     CallContext,
@@ -22,7 +23,7 @@ from twinraven.calls.model import (
     SkillInvocationResponse,
     side_effect_of,
 )
-from twinraven.calls.ports import Connector, OpenGate, PolicyGate
+from twinraven.calls.ports import Connector, OpenGate, PolicyDecision, PolicyGate
 from twinraven.catalog import Catalog, ToolEntry
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import (
@@ -54,6 +55,7 @@ class Calls:
         connectors: Iterable[Connector],
         *,
         gate: PolicyGate | None = None,
+        evidence: CallEvidence | None = None,
         default_timeout_ms: int = DEFAULT_TIMEOUT_MS,
         micros: Callable[[], int] = now_micros,
     ) -> None:
@@ -62,6 +64,7 @@ class Calls:
         self._claims = claims
         self._connectors = {connector.name: connector for connector in connectors}
         self._gate = gate or OpenGate()
+        self._evidence = evidence
         self._default_timeout_ms = default_timeout_ms
         self._micros = micros
         self._contracts: dict[str, Contract] = {}
@@ -81,7 +84,7 @@ class Calls:
     ) -> Any:
         """The convenient door: the output, or an exception. A write without a key gets one of its own."""
         entry = self._catalog.find(tenant_id, tool_id)
-        if idempotency_key is None and entry.writes:
+        if idempotency_key is None and entry.writes and entry.idempotent_by is None:
             idempotency_key = new_id()
         response = await self.invoke(
             SkillInvocationRequest(
@@ -110,7 +113,7 @@ class Calls:
         try:
             contract = self._contract(call.entry)
             call.admit(contract)
-            if call.entry.writes or call.request.idempotency_key is not None:
+            if call.entry.writes or call.request.idempotency_key is not None or call.is_sensitive:
                 earlier = await self._enter_guarded(call)
                 if earlier is not None:
                     return await self._replay(call, earlier)
@@ -120,7 +123,8 @@ class Calls:
         return await self._succeeded(call, answer)
 
     async def _enter_guarded(self, call: Invocation) -> EarlierAnswer | None:
-        """Policy and the key, for everything that is not a plain read."""
+        """Policy, evidence and the key, for everything that is not a plain read."""
+        call.derive_key(self._micros())
         request, entry = call.request, call.entry
         actual = side_effect_of(entry.effect)
         if request.side_effect == "read" and entry.writes:
@@ -133,16 +137,27 @@ class Calls:
         classified = replace(request, side_effect=actual, sensitivity=entry.sensitivity.value)
         decision = await self._gate.decide(entry, classified, call.context)
         if decision.verdict != "allow":
-            raise PolicyViolation(decision.reason, tool_id=entry.tool_id, rule=decision.rule, verdict=decision.verdict)
+            await self._refuse(call, decision)
         if request.idempotency_key is None:
+            if self._evidence is not None:
+                await self._evidence.sensitive_read(call, decision)
             return None
-        taken = await self._claim(call, check_name(request.idempotency_key, field="idempotency_key"))
+        along = None if self._evidence is None else self._evidence.intended(call, decision)
+        taken = await self._claim(call, check_name(request.idempotency_key, field="idempotency_key"), along)
         if isinstance(taken, EarlierAnswer):
             return taken
         call.claim = taken
         return None
 
-    async def _claim(self, call: Invocation, key: str) -> Claim | EarlierAnswer:
+    async def _refuse(self, call: Invocation, decision: PolicyDecision) -> NoReturn:
+        error = PolicyViolation(
+            decision.reason, tool_id=call.entry.tool_id, rule=decision.rule, verdict=decision.verdict
+        )
+        if self._evidence is not None:
+            await self._evidence.refused(call, error, decision)
+        raise error
+
+    async def _claim(self, call: Invocation, key: str, along: Along | None) -> Claim | EarlierAnswer:
         """Take the key; a caller who goes away meanwhile does not leave it behind taken."""
         claiming = asyncio.ensure_future(
             self._claims.claim(
@@ -151,6 +166,7 @@ class Calls:
                 tool_id=call.entry.tool_id,
                 body=call.encoded or b"",
                 timeout_ms=self._timeout(call.entry),
+                along=along,
             )
         )
         try:
@@ -212,22 +228,29 @@ class Calls:
     async def _succeeded(self, call: Invocation, answer: Answer) -> SkillInvocationResponse:
         finished = self._micros()
         seen = call.observation(finished, output=answer.encoded, error_code=None)
-        settled = None if call.claim is None else self._claims.settle(call.claim, "success", {"output": answer.output})
-        await self._conclude(call, seen, settled)
+        await self._conclude(call, seen, None if call.claim is None else self._settle(call, call.claim, answer))
         return call.response(finished, answer=answer)
 
     async def _failed(self, call: Invocation, error: TwinRavenError) -> SkillInvocationResponse:
         finished = self._micros()
         seen = call.observation(finished, output=encode_output({"error": error.message}), error_code=error.code)
-        await self._conclude(call, seen, None if call.claim is None else self._settle_failure(call.claim, error))
+        await self._conclude(call, seen, None if call.claim is None else self._settle_failure(call, call.claim, error))
         return call.response(finished, answer=Answer(), error=error.as_json())
 
-    async def _settle_failure(self, claim: Claim, error: TwinRavenError) -> None:
+    async def _settle(self, call: Invocation, claim: Claim, answer: Answer) -> None:
+        along = None
+        if self._evidence is not None:
+            along = self._evidence.settled(call, "success", output=answer.output, error=None)
+        await self._claims.settle(claim, "success", {"output": answer.output}, along=along)
+
+    async def _settle_failure(self, call: Invocation, claim: Claim, error: TwinRavenError) -> None:
+        evidence = self._evidence
         if error.retryable:
-            await self._claims.release(claim)
+            await self._claims.release(claim, along=None if evidence is None else evidence.released(call, error))
             return
         state: Settled = "unknown" if isinstance(error, EffectUnknown) else "failed"
-        await self._claims.settle(claim, state, {"error": error.as_json()})
+        along = None if evidence is None else evidence.settled(call, state, output=None, error=error)
+        await self._claims.settle(claim, state, {"error": error.as_json()}, along=along)
 
     async def _replay(self, call: Invocation, earlier: EarlierAnswer) -> SkillInvocationResponse:
         """Answer from the key's record; the log shows that a call was made and nothing was sent."""

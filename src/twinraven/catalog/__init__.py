@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from twinraven.catalog.effects import infer_effect
 from twinraven.catalog.functions import FunctionTool, FunctionTools, tool
-from twinraven.catalog.model import Catalog, Effect, Sensitivity, ToolAnswer, ToolEntry, ToolSource
+from twinraven.catalog.model import Catalog, Effect, IdempotentBy, Sensitivity, ToolAnswer, ToolEntry, ToolSource
 
 __all__ = [
     "Catalog",
     "Effect",
     "FunctionTool",
     "FunctionTools",
+    "IdempotentBy",
     "Sensitivity",
     "ToolAnswer",
     "ToolEntry",

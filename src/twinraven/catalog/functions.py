@@ -20,7 +20,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from twinraven.catalog.effects import infer_effect
-from twinraven.catalog.model import Effect, Sensitivity, ToolEntry
+from twinraven.catalog.model import Effect, IdempotentBy, Sensitivity, ToolEntry
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import InvalidDefinition, InvalidInput, InvalidSetting
 
@@ -42,6 +42,7 @@ class FunctionTool:
     effect: Effect | None
     sensitivity: Sensitivity
     timeout_ms: int | None
+    idempotent_by: IdempotentBy | None = None
 
     @cached_property
     def is_async(self) -> bool:
@@ -73,6 +74,7 @@ class FunctionTool:
             sensitivity=self.sensitivity,
             connector="python",
             timeout_ms=self.timeout_ms,
+            idempotent_by=self.idempotent_by,
         )
 
 
@@ -83,8 +85,14 @@ def tool(
     sensitivity: str = "low",
     timeout_ms: int | None = None,
     description: str | None = None,
+    idempotent_by: Iterable[str] = (),
+    within: int | Literal["session"] = "session",
 ) -> Callable[[F], F]:
-    """Declare a function a tool; it stays the function it was."""
+    """Declare a function a tool; it stays the function it was.
+
+    `idempotent_by` names the arguments that make two calls the same effect within a session, or within so many seconds.
+    """
+    named = tuple(idempotent_by)
 
     def decorate(function: F) -> F:
         setattr(
@@ -97,6 +105,7 @@ def tool(
                 effect=None if effect is None else Effect(effect),
                 sensitivity=Sensitivity(sensitivity),
                 timeout_ms=timeout_ms,
+                idempotent_by=IdempotentBy(named, within) if named else None,
             ),
         )
         return function
@@ -158,6 +167,7 @@ def _bound(declared: FunctionTool, method: Callable[..., Any]) -> FunctionTool:
         effect=declared.effect,
         sensitivity=declared.sensitivity,
         timeout_ms=declared.timeout_ms,
+        idempotent_by=declared.idempotent_by,
     )
 
 

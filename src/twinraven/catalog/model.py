@@ -31,6 +31,20 @@ class Sensitivity(StrEnum):
     HIGH = "high"
 
 
+@dataclass(frozen=True, slots=True)
+class IdempotentBy:
+    """Which arguments name an effect, and for how long: within a session, or within so many seconds."""
+
+    arguments: tuple[str, ...]
+    within: int | Literal["session"] = "session"
+
+    def __post_init__(self) -> None:
+        if not self.arguments:
+            raise InvalidDefinition("idempotent_by names no argument", field="idempotent_by")
+        if self.within != "session" and self.within < 1:
+            raise InvalidDefinition("idempotent_by lasts a session or at least a second", field="within")
+
+
 EffectOrigin = Literal["declared", "inferred", "none"]
 
 
@@ -48,6 +62,7 @@ class ToolEntry:
     connector: str = "python"
     timeout_ms: int | None = None
     tags: tuple[str, ...] = field(default=())
+    idempotent_by: IdempotentBy | None = None
 
     def __post_init__(self) -> None:
         if not self.tool_id or len(self.tool_id) > MAX_TOOL_ID or not self.tool_id.isprintable():
@@ -74,6 +89,9 @@ class ToolEntry:
             "input_schema": self.input_schema,
             "output_schema": self.output_schema,
             "tags": list(self.tags),
+            "idempotent_by": None
+            if self.idempotent_by is None
+            else {"arguments": list(self.idempotent_by.arguments), "within": self.idempotent_by.within},
         }
 
 

@@ -86,6 +86,26 @@ class Texts:
         return tuple(item.strip() for item in text.split(",") if item.strip())
 
 
+class Objects:
+    """A list of objects; in the environment, as JSON. What is in them is for whoever uses them to check."""
+
+    name = "list of objects"
+
+    def from_file(self, value: Any) -> tuple[dict[str, Any], ...]:
+        items = tuple(cast("list[Any]", value)) if isinstance(value, list) else None
+        if items is None or not all(isinstance(item, dict) for item in items):
+            raise UnfitValue(self.name)
+        return items
+
+    def from_text(self, text: str) -> tuple[dict[str, Any], ...]:
+        import json
+
+        try:
+            return self.from_file(json.loads(text))
+        except ValueError:
+            raise UnfitValue(f"{self.name} as JSON") from None
+
+
 class Choice:
     """One of a few words."""
 

@@ -22,6 +22,7 @@ from twinraven.foundation.setting_kinds import (
     Choice,
     Flag,
     Number,
+    Objects,
     SettingKind,
     Text,
     Texts,
@@ -83,6 +84,11 @@ class ToolsSettings:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PolicySettings:
+    rules: tuple[dict[str, Any], ...] = _setting((), Objects(), "What may be called; the first rule that fits decides.")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MiningSettings:
     algorithm: str = _setting(
         "contiguous",
@@ -140,6 +146,7 @@ class Settings:
     muninn: MuninnSettings = field(default_factory=MuninnSettings)
     calls: CallsSettings = field(default_factory=CallsSettings)
     tools: ToolsSettings = field(default_factory=ToolsSettings)
+    policy: PolicySettings = field(default_factory=PolicySettings)
     mining: MiningSettings = field(default_factory=MiningSettings)
     validation: ValidationSettings = field(default_factory=ValidationSettings)
     registry: RegistrySettings = field(default_factory=RegistrySettings)
@@ -168,6 +175,7 @@ _SECTIONS: dict[str, type[Any]] = {
     "muninn": MuninnSettings,
     "calls": CallsSettings,
     "tools": ToolsSettings,
+    "policy": PolicySettings,
     "mining": MiningSettings,
     "validation": ValidationSettings,
     "registry": RegistrySettings,

@@ -1,0 +1,100 @@
+"""Evidence of calls: what was intended, who allowed it, and what came of it, in the tenant's audit chain.
+
+The intent is appended in the transaction that claims the key, before anything is sent; the result in the one that
+settles it. If the entry cannot be written, the effect does not happen. Arguments and answers go into bodies, which can
+be erased one day; ids, codes and decisions stay. Plain reads leave no entry here: they are sealed in batches from
+Muninn's log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twinraven.audit import AuditEntry, AuditLog
+from twinraven.calls.claims import Settled
+from twinraven.calls.invocation import Invocation
+from twinraven.calls.ports import PolicyDecision
+from twinraven.foundation.errors import TwinRavenError
+from twinraven.storage import Transaction
+
+Append = Callable[[Transaction], None]
+
+
+class CallEvidence:
+    """Appends entries about calls."""
+
+    def __init__(self, audit: AuditLog) -> None:
+        self._audit = audit
+
+    def intended(self, call: Invocation, decision: PolicyDecision) -> Append:
+        """To be run in the transaction that claims the key."""
+        data = {"policy": {"verdict": decision.verdict, "rule": decision.rule, "reason": decision.reason}}
+        entry = _entry(call, "call.intended", data=data, body={"params": call.params})
+        return lambda tx: _append(self._audit, tx, entry)
+
+    def settled(self, call: Invocation, state: Settled, *, output: Any, error: TwinRavenError | None) -> Append:
+        """To be run in the transaction that settles the key."""
+        entry = _entry(
+            call,
+            f"call.{'succeeded' if state == 'success' else state}",
+            code=None if error is None else error.code,
+            message=None if error is None else error.message,
+            body=None if error is not None else {"output": output},
+        )
+        return lambda tx: _append(self._audit, tx, entry)
+
+    def released(self, call: Invocation, error: TwinRavenError) -> Append:
+        """To be run in the transaction that frees the key after a failure that may be tried again."""
+        entry = _entry(call, "call.failed", code=error.code, message=error.message, data={"retryable": True})
+        return lambda tx: _append(self._audit, tx, entry)
+
+    async def refused(self, call: Invocation, error: TwinRavenError, decision: PolicyDecision) -> None:
+        """A policy's no, which stands for itself."""
+        data = {"policy": {"verdict": decision.verdict, "rule": decision.rule}}
+        entry = _entry(call, "policy.refused", code=error.code, message=error.message, data=data)
+        await self._audit.write(entry)
+
+    async def sensitive_read(self, call: Invocation, decision: PolicyDecision) -> None:
+        """A read whose data could do harm leaves its entry before it happens."""
+        data = {"policy": {"verdict": decision.verdict, "rule": decision.rule}}
+        await self._audit.write(_entry(call, "call.read", data=data, body={"params": call.params}))
+
+
+def _append(audit: AuditLog, tx: Transaction, entry: AuditEntry) -> None:
+    audit.append(tx, entry)
+
+
+def _entry(
+    call: Invocation,
+    event_type: str,
+    *,
+    data: dict[str, Any] | None = None,
+    body: Any = None,
+    code: str | None = None,
+    message: str | None = None,
+) -> AuditEntry:
+    request, context, entry = call.request, call.context, call.entry
+    known = {
+        "tool_id": entry.tool_id,
+        "effect": entry.effect.value,
+        "sensitivity": entry.sensitivity.value,
+        "event_id": str(call.event_id),
+        "session_id": context.session_id,
+        "idempotency_key": request.idempotency_key,
+        "campaign_id": request.campaign_id,
+        "task_id": request.task_id,
+    }
+    return AuditEntry(
+        tenant_id=request.tenant_id,
+        event_type=event_type,
+        subject_type="call",
+        subject_id=request.id,
+        actor_type="human" if context.caller is not None else "system",
+        actor_id=context.caller,
+        data={**{name: value for name, value in known.items() if value is not None}, **(data or {})},
+        body=body,
+        code=code,
+        message=message,
+        correlation_id=request.correlation_id or request.id,
+    )
