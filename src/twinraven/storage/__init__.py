@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from twinraven.foundation.errors import InvalidSetting, StorageError
 from twinraven.storage.arrivals import settled_arrival
@@ -22,20 +24,40 @@ from twinraven.storage.database import (
 )
 from twinraven.storage.forks import forget_after_fork
 
+if TYPE_CHECKING:
+    from twinraven.storage.maintenance import MaintainedDatabase, clear_residue, lifted, maintained, pruning
+
 __all__ = [
     "DEFAULT_TENANT",
     "Connection",
     "Database",
     "Dialect",
+    "MaintainedDatabase",
     "Row",
     "Transaction",
     "Work",
     "chunks",
+    "clear_residue",
     "forget_after_fork",
+    "lifted",
+    "maintained",
     "open_database",
     "pending_migrations",
+    "pruning",
     "settled_arrival",
 ]
+
+_RARELY_USED = {
+    "maintenance": ("MaintainedDatabase", "clear_residue", "lifted", "maintained", "pruning"),
+}
+_HOME_OF = {name: home for home, names in _RARELY_USED.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """What only a few commands need is read when it is first asked for."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'twinraven.storage' has no attribute {name!r}")
+    return getattr(import_module(f"twinraven.storage.{_HOME_OF[name]}"), name)
 
 
 def open_database(url: str, *, admin_url: str | None = None) -> Database:

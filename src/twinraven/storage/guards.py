@@ -14,7 +14,9 @@ from collections.abc import Iterator, Sequence
 
 GUARD_MESSAGE = "append-only"
 
-APPEND_ONLY_TABLES = frozenset({"audit_log", "candidate_chains", "muninn_event_log", "session_verdicts"})
+APPEND_ONLY_TABLES = frozenset(
+    {"audit_log", "candidate_chains", "muninn_event_log", "retention_notes", "session_verdicts"}
+)
 
 APP_ROLE = "twinraven_app"
 """The Postgres group role that application logins belong to; it owns nothing."""
