@@ -1,0 +1,118 @@
+"""Requests and answers of HTTP, the limits they are held to, and the two ways to get no answer.
+
+Whether a request reached the service decides what may be done next: what was never sent can be sent again by anyone,
+what was sent and not answered may have taken effect.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from twinraven.connectors.urls import Url
+from twinraven.foundation.errors import InvalidDefinition
+
+Headers = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """How long, how much and how often; a tool may ask for a shorter or longer time of its own."""
+
+    timeout_ms: int = 30_000
+    connect_timeout_ms: int = 5_000
+    max_request_bytes: int = 10_000_000
+    max_response_bytes: int = 10_000_000
+    max_error_bytes: int = 65_536
+    max_redirects: int = 5
+    attempts: int = 3
+    connections_per_endpoint: int = 16
+    open_endpoints: int = 256
+    keep_alive_s: float = 4.0
+    """Below the five seconds after which common servers hang up: a request must not meet a closing connection."""
+
+
+CredentialKind = Literal["bearer", "basic", "header", "query"]
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """A secret and where in a request it goes; it is shown to one origin alone."""
+
+    kind: CredentialKind
+    value: str
+    name: str = ""
+    """The user name, the header or the query parameter."""
+
+    @classmethod
+    def of(cls, stated: Any, secret: str) -> Credential:
+        """From a tool's `auth` parameter, which says how its service wants to be shown the secret."""
+        auth = cast("Mapping[str, Any]", stated) if isinstance(stated, Mapping) else {"type": stated or "bearer"}
+        kind, name = auth.get("type", "bearer"), auth.get("username" if auth.get("type") == "basic" else "name", "")
+        if kind not in ("bearer", "basic", "header", "query"):
+            raise _invalid_auth(f"has type {kind!r}; there are bearer, basic, header and query")
+        if not isinstance(name, str) or (kind in ("header", "query") and not name):
+            raise _invalid_auth(f"of type {kind!r} needs the name of the {kind} parameter")
+        if not secret.isprintable() or not secret.isascii():
+            raise _invalid_auth("cannot carry this secret: it has characters that no header has")
+        return cls(kind, secret, name)
+
+    @property
+    def headers(self) -> Headers:
+        if self.kind == "query":
+            return ()
+        if self.kind == "header":
+            return ((self.name, self.value),)
+        if self.kind == "bearer":
+            return (("Authorization", f"Bearer {self.value}"),)
+        pair = f"{self.name}:{self.value}" if self.name else self.value
+        return (("Authorization", f"Basic {base64.b64encode(pair.encode()).decode('ascii')}"),)
+
+    @property
+    def query(self) -> list[tuple[str, str]]:
+        return [(self.name, self.value)] if self.kind == "query" else []
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """One request, before anything is sent."""
+
+    method: str
+    url: Url
+    headers: Headers = ()
+    body: bytes | None = None
+    credential: Credential | None = None
+    ca_certificate: str | None = None
+    is_strict: bool = False
+    """Whether it goes where a stranger pointed, so that the operator's exceptions do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """One answer, read to its end; names of headers in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("content-type", "")
+
+
+class NotSent(Exception):
+    """The request did not leave, so nothing can have happened."""
+
+
+class NoAnswer(Exception):
+    """The request left and no answer came back; what it did is not known from here."""
+
+    def __init__(self, message: str, *, timed_out: bool = False) -> None:
+        super().__init__(message)
+        self.timed_out = timed_out
+
+
+def _invalid_auth(problem: str) -> InvalidDefinition:
+    return InvalidDefinition(f"connectionParams.auth {problem}", field="connectionParams.auth")

@@ -1,0 +1,148 @@
+"""One HTTP exchange: sent to a checked address, followed through redirects, read within limits.
+
+httpcore does the protocol. What stands above it elsewhere (proxies from the environment, cookies, transparent
+decompression, automatic redirects) is left out on purpose: each of them widens what a foreign server can make us do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from twinraven.connectors.addresses import AddressGuard
+from twinraven.connectors.bodies import ACCEPTED, BodyReader
+from twinraven.connectors.http_model import HttpLimits, HttpRequest, HttpResponse, NoAnswer, NotSent
+from twinraven.connectors.redirects import next_request
+from twinraven.foundation.errors import InvalidInput, ToolError, ToolUnavailable
+from twinraven.storage import forget_after_fork
+
+if TYPE_CHECKING:
+    from httpcore2 import AsyncNetworkBackend, Response
+
+    from twinraven.connectors.network import ConnectionPools
+
+_SENDING = "http11.send_request_headers.started"
+
+
+class _Progress:
+    """Notes the moment at which a request begins to leave."""
+
+    def __init__(self) -> None:
+        self.is_sent = False
+
+    async def __call__(self, event: str, info: dict[str, Any]) -> None:
+        del info
+        self.is_sent = self.is_sent or event == _SENDING
+
+
+class HttpTransport:
+    """Sends requests; raises NotSent or NoAnswer where no answer comes."""
+
+    def __init__(
+        self, guard: AddressGuard, *, limits: HttpLimits | None = None, network: AsyncNetworkBackend | None = None
+    ) -> None:
+        self.limits = limits or HttpLimits()
+        self._guard = guard
+        self._network = network
+        forget_after_fork(self)
+
+    async def exchange(self, request: HttpRequest, *, seconds: float) -> HttpResponse:
+        """The answer to a request, redirects followed, all of it within the given time."""
+        import httpcore2
+
+        progress = _Progress()
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                return await self._follow(request, progress, seconds)
+        except httpcore2.LocalProtocolError as error:
+            raise InvalidInput(f"this makes no HTTP request: {error}", field="params") from None
+        except ToolUnavailable as error:
+            raise NotSent(error.message) from error
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise _lost(progress, f"did not answer within {round(seconds * 1000)} ms", timed_out=True) from error
+        except httpcore2.TimeoutException as error:
+            raise _lost(progress, "did not answer in time", timed_out=True) from error
+        except (httpcore2.NetworkError, httpcore2.ProtocolError) as error:
+            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise _lost(progress, f"broke the connection ({reason[:200]})") from error
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop."""
+        if "_pools" in self.__dict__:
+            await self._pools.aclose()
+
+    def after_fork(self) -> None:
+        """A child must not speak on its parent's connections."""
+        self.__dict__.pop("_pools", None)
+
+    @cached_property
+    def _pools(self) -> ConnectionPools:
+        from twinraven.connectors.network import ConnectionPools
+
+        return ConnectionPools(self._guard, self.limits, inner=self._network)
+
+    async def _follow(self, request: HttpRequest, progress: _Progress, seconds: float) -> HttpResponse:
+        for _ in range(self.limits.max_redirects + 1):
+            response = await self._send(request, progress, seconds)
+            following = next_request(request, response)
+            if following is None:
+                return response
+            request = following
+        raise ToolError(f"the service redirects more than {self.limits.max_redirects} times")
+
+    async def _send(self, request: HttpRequest, progress: _Progress, seconds: float) -> HttpResponse:
+        from httpcore2 import URL
+
+        if request.body is not None and len(request.body) > self.limits.max_request_bytes:
+            raise InvalidInput(f"the request is larger than {self.limits.max_request_bytes} bytes", field="params")
+        url = request.url if request.credential is None else request.url.asking(request.credential.query)
+        origin = url.origin
+        pool = await self._pools.pool(request)
+        connect = min(seconds, self.limits.connect_timeout_ms / 1000)
+        async with pool.stream(
+            request.method,
+            URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=url.target),
+            headers=_headers(request),
+            content=request.body,
+            extensions={
+                "timeout": {"connect": connect, "read": seconds, "write": seconds, "pool": seconds},
+                "trace": progress,
+            },
+        ) as response:
+            return await self._read(response)
+
+    async def _read(self, response: Response) -> HttpResponse:
+        headers: dict[str, str] = {}
+        for raw_name, raw_value in response.headers:
+            name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        failed = response.status >= 400
+        limit = self.limits.max_error_bytes if failed else self.limits.max_response_bytes
+        reader = BodyReader(headers.get("content-encoding", ""), limit=limit, cut=failed)
+        async for piece in response.aiter_stream():
+            reader.feed(piece)
+            if reader.is_full:
+                break
+        return HttpResponse(response.status, headers, reader.body())
+
+
+def _headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
+    given = [*request.headers, *(request.credential.headers if request.credential else ())]
+    named = {name.lower() for name, _ in given}
+    ours = [
+        ("Host", request.url.origin.authority),
+        ("User-Agent", "twinraven"),
+        ("Accept-Encoding", ACCEPTED),
+    ]
+    shown = [pair for pair in ours if pair[0].lower() not in named] + given
+    return [(name.encode("ascii"), value.encode("latin-1")) for name, value in shown]
+
+
+def _lost(progress: _Progress, what: str, *, timed_out: bool = False) -> NotSent | NoAnswer:
+    if not progress.is_sent:
+        return NotSent(f"the service could not be reached: it {what}")
+    return NoAnswer(f"the service {what}", timed_out=timed_out)
