@@ -63,6 +63,8 @@ class ToolEntry:
     timeout_ms: int | None = None
     tags: tuple[str, ...] = field(default=())
     idempotent_by: IdempotentBy | None = None
+    private_to: str | None = None
+    """The one user who sees it; None where the whole tenant does."""
 
     def __post_init__(self) -> None:
         if not self.tool_id or len(self.tool_id) > MAX_TOOL_ID or not self.tool_id.isprintable():
@@ -71,6 +73,10 @@ class ToolEntry:
             )
         if not self.description.strip():
             raise InvalidDefinition(f"tool {self.tool_id!r} has no description; say what it does", field="description")
+
+    def is_visible_to(self, caller: str | None) -> bool:
+        """Whether a user sees it; whoever is nobody in particular acts for the whole tenant."""
+        return caller is None or self.private_to in (None, caller)
 
     @property
     def writes(self) -> bool:
@@ -125,23 +131,26 @@ class Catalog:
     def add(self, source: ToolSource) -> None:
         self._sources.append(source)
 
-    def find(self, tenant_id: str, tool_id: str) -> ToolEntry:
-        """The entry, or NotFound with the nearest names."""
+    def find(self, tenant_id: str, tool_id: str, *, caller: str | None = None) -> ToolEntry:
+        """The entry, or NotFound with the nearest names; what a caller may not see is not there."""
         for source in self._sources:
             entry = source.find(tenant_id, tool_id)
-            if entry is not None:
+            if entry is not None and entry.is_visible_to(caller):
                 return entry
         from difflib import get_close_matches
 
-        names = [entry.tool_id for entry in self.entries(tenant_id)]
+        seen = self.entries(tenant_id, caller=caller)
+        names = [entry.tool_id for entry in seen if entry.private_to in (None, caller)]
         near = get_close_matches(tool_id, names, n=3)
         hint = f"; did you mean {', '.join(near)}?" if near else ""
         raise NotFound(f"no tool {tool_id!r}{hint}", tool_id=tool_id)
 
-    def entries(self, tenant_id: str) -> list[ToolEntry]:
-        """Every entry a tenant has, by name."""
+    def entries(self, tenant_id: str, *, caller: str | None = None) -> list[ToolEntry]:
+        """Every entry that a tenant has and a caller may see, by name."""
         found: dict[str, ToolEntry] = {}
         for source in self._sources:
             for entry in source.entries(tenant_id):
+                if not entry.is_visible_to(caller):
+                    continue
                 found.setdefault(entry.tool_id, entry)
         return [found[name] for name in sorted(found)]
