@@ -1,0 +1,98 @@
+"""What learning saves on recorded agents, and what it costs.
+
+The traces are not part of the project: point TWINRAVEN_TRACES at a folder with files in the `calls` format to measure
+on them. Without it a generated desk of billing agents is learned from, so that the module always says something. Turns
+and calls are counted on tasks that nothing was learned from; a ratio below 1 is what is left of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.harness import Harness, Row, cpu_timed
+from twinraven.foundation.clock import utc_now
+from twinraven.huginn import Backtest, LearningConfig, ToolFacts, backtest, read_traces
+
+VARIABLE = "TWINRAVEN_TRACES"
+
+
+def measure(harness: Harness) -> list[Row]:
+    rows: list[Row] = []
+    for name, lines in _records():
+        outcome = _backtest(lines)
+        rows += [
+            _counted(f"learning: assistant turns left, {name}", _left(outcome), "the same sessions as recorded", 0.8),
+            _counted(f"learning: calls made, {name}", _made(outcome), "the same sessions as recorded", 1.25),
+            harness.compare(
+                f"learning and testing, {name}",
+                ours=cpu_timed(lambda lines=lines: _backtest(lines)),
+                theirs=cpu_timed(lambda lines=lines: [json.loads(line) for line in lines]),
+                against="json.loads of the traces",
+                aim=60.0,
+            ),
+        ]
+    return rows
+
+
+def _backtest(lines: list[bytes]) -> Backtest:
+    log = read_traces(lines)
+    return asyncio.run(backtest(log.sessions, LearningConfig(), ToolFacts(), split="task", now=utc_now))
+
+
+def _left(outcome: Backtest) -> float:
+    return 1 - outcome.turns_saved / max(1, outcome.assistant_turns)
+
+
+def _made(outcome: Backtest) -> float:
+    return 1 + outcome.extra_calls / max(1, outcome.calls)
+
+
+def _counted(name: str, ratio: float, against: str, aim: float) -> Row:
+    """A count has no spread: it is the same every time."""
+    return Row(name, round(ratio, 3), against, round(ratio, 3), round(ratio, 3), aim)
+
+
+def _records() -> Iterator[tuple[str, list[bytes]]]:
+    folder = os.environ.get(VARIABLE)
+    if not folder:
+        yield "generated billing agents", list(_generated())
+        return
+    for path in sorted(Path(folder).glob("*.jsonl.gz")):
+        with gzip.open(path) as file:
+            yield path.name.removesuffix(".jsonl.gz"), file.read().splitlines()
+
+
+def _generated() -> Iterator[bytes]:
+    rng = random.Random(12)
+    for number in range(1500):
+        for line in _session(rng, number):
+            yield json.dumps(line).encode()
+
+
+def _session(rng: random.Random, number: int) -> Iterator[dict[str, Any]]:
+    email, customer = f"u{rng.randrange(10**6)}@mail.test", f"C-{rng.randrange(10**9)}"
+    invoices = [f"INV{rng.randrange(10**9)}" for _ in range(rng.randrange(2, 5))]
+    wanted = rng.sample(invoices, rng.randrange(1, len(invoices) + 1))
+    calls: list[tuple[str, dict[str, Any], Any]] = [
+        ("search_customer", {"email": email}, {"customer": {"id": customer}}),
+        ("load_customer", {"customer_id": customer}, {"invoices": [{"id": each} for each in invoices]}),
+        *(("get_invoice", {"invoice_id": each}, {"id": each, "total": rng.randrange(999)}) for each in wanted),
+    ]
+    for seq, (tool, params, output) in enumerate(calls):
+        yield {
+            "session_id": f"s{number}",
+            "seq": seq,
+            "tool": tool,
+            "params": params,
+            "output": output,
+            "user_before": f"I am {email}" if seq == 0 else None,
+            "llm_turn": seq + 1,
+            "task_id": number % 100,
+        }
