@@ -16,45 +16,65 @@ FALLBACK = "fallback-path"
 CACHED = "cached-result"
 
 _SESSIONS = 4096
-_TOOLS = 64
+_CALLS = 256
 _CACHE_MARKS = (b'"cached":true', b'"from_cache":true', b'"cache_hit":true', b'"x-cache":"HIT"')
+
+_Call = tuple[str, str]
+"""A tool and the hash of its arguments."""
+
+
+class _Failures:
+    """The calls of one session that raised and have not succeeded since, and the last one if nothing came after it."""
+
+    __slots__ = ("last", "open")
+
+    def __init__(self) -> None:
+        self.open: dict[_Call, None] = {}
+        self.last: _Call | None = None
+
+    def note(self, call: _Call, *, raised: bool) -> None:
+        self.open.pop(call, None)
+        self.last = call if raised else None
+        if raised:
+            self.open[call] = None
+            if len(self.open) > _CALLS:
+                del self.open[next(iter(self.open))]
 
 
 class TagExtractor:
     """Remembers, for the sessions seen lately, which calls raised."""
 
     def __init__(self) -> None:
-        self._raised: OrderedDict[tuple[str, str], dict[str, str]] = OrderedDict()
-        self._last: dict[tuple[str, str], tuple[str, str] | None] = {}
+        self._failures: OrderedDict[tuple[str, str], _Failures] = OrderedDict()
 
     def tags(
         self, tenant_id: str, session_id: str, tool_id: str, input_hash: str, *, raised: bool, output: bytes | None
     ) -> list[str]:
         """The tags of the next call of a session, in the order the calls are recorded."""
-        key = (tenant_id, session_id)
-        failures = self._raised.get(key)
+        failures = self._failures.get((tenant_id, session_id))
         found: list[str] = []
-        if failures:
-            if failures.get(tool_id) == input_hash:
+        if failures is not None:
+            if (tool_id, input_hash) in failures.open:
                 found.append(RETRY)
-            last = self._last.get(key)
+            last = failures.last
             if last is not None and last[0] != tool_id and last[1] == input_hash:
                 found.append(FALLBACK)
         if output is not None and b"cach" in output and any(mark in output for mark in _CACHE_MARKS):
             found.append(CACHED)
-        if raised or failures:
-            self._remember(key, tool_id, input_hash, raised=raised)
+        if raised or failures is not None:
+            self._remember((tenant_id, session_id)).note((tool_id, input_hash), raised=raised)
         return found
 
-    def _remember(self, key: tuple[str, str], tool_id: str, input_hash: str, *, raised: bool) -> None:
-        failures = self._raised.setdefault(key, {})
-        self._raised.move_to_end(key)
-        if raised:
-            if len(failures) < _TOOLS or tool_id in failures:
-                failures[tool_id] = input_hash
+    @property
+    def remembered_sessions(self) -> int:
+        return len(self._failures)
+
+    def _remember(self, session: tuple[str, str]) -> _Failures:
+        failures = self._failures.get(session)
+        if failures is None:
+            failures = self._failures[session] = _Failures()
+            if len(self._failures) > _SESSIONS:
+                self._failures.popitem(last=False)
         else:
-            failures.pop(tool_id, None)
-        self._last[key] = (tool_id, input_hash) if raised else None
-        if len(self._raised) > _SESSIONS:
-            oldest, _ = self._raised.popitem(last=False)
-            self._last.pop(oldest, None)
+            self._failures.move_to_end(session)
+        return failures

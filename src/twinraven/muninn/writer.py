@@ -17,6 +17,7 @@ import logging
 import threading
 import weakref
 from collections import deque
+from contextlib import suppress
 from functools import partial
 
 from twinraven.foundation.errors import StorageBusy, StorageError, StorageUnavailable, TwinRavenError
@@ -159,14 +160,20 @@ class EventWriter:
         )
 
     def _run(self) -> None:
-        while not self._closed:
-            self._wake.wait()
-            if not self._closed and len(self._queue) < BATCH:
-                self._urgent.wait(LINGER_S)
-            self._urgent.clear()
-            self._wake.clear()
-            self._write_queue()
-        self._finish()
+        try:
+            while not self._closed:
+                self._wake.wait()
+                if not self._closed and len(self._queue) < BATCH:
+                    self._urgent.wait(LINGER_S)
+                self._urgent.clear()
+                self._wake.clear()
+                self._write_queue()
+        finally:
+            self._thread = None
+            if self._closed:
+                self._finish()
+            elif self._queue:
+                self._ensure_thread()
 
     def _finish(self) -> None:
         """After the last event: write what came in between, and let go of the connection."""
@@ -194,8 +201,12 @@ class EventWriter:
         """Store a batch and tell everybody; gives the last error."""
         try:
             errors = self._store(batch)
-        except Exception as surprise:  # noqa: BLE001 - the thread's edge: it must outlive whatever befalls one batch
-            return self._fail(batch, StorageError(f"the events could not be stored: {surprise!r}"))
+        except BaseException as surprise:
+            # The thread's edge: nobody may be left waiting, and only what is meant to end a thread ends this one.
+            error = self._fail(batch, StorageError(f"the events could not be stored: {surprise!r}"))
+            if not isinstance(surprise, Exception):
+                raise
+            return error
         return self._tell(batch, errors)
 
     def _fail(self, batch: list[Queued], error: TwinRavenError) -> TwinRavenError | None:
@@ -215,20 +226,23 @@ class EventWriter:
             return StorageError(f"the event could not be encoded: {error!r}", event_id=str(seen.event_id))
 
     def _tell(self, batch: list[Queued], errors: list[TwinRavenError | None]) -> TwinRavenError | None:
+        failed = [error for error in errors if error is not None]
+        if failed:
+            self._note_losses(batch, errors)
         wake: Wakeups = {}
-        lost = 0
-        last = None
         for (_, receipt), error in zip(batch, errors, strict=True):
-            if error is not None:
-                last = error
-                lost += not receipt.is_awaited
             receipt.settle(error, wake)
         self._in_hand = []
         wake_loops(wake)
+        return failed[-1] if failed else None
+
+    def _note_losses(self, batch: list[Queued], errors: list[TwinRavenError | None]) -> None:
+        """Say what nobody waits for before anybody is woken: a flush behind it must find it said."""
+        pairs = zip(batch, errors, strict=True)
+        lost = [error for (_, receipt), error in pairs if error is not None and not receipt.is_awaited]
         if lost:
-            self._lost = last
-            _logger.error("%d events that nobody waits for were not stored: %s", lost, last)
-        return last
+            self._lost = lost[-1]
+            _logger.error("%d events that nobody waits for were not stored: %s", len(lost), lost[-1])
 
 
 def _close_at_exit(writer: EventWriter) -> None:
@@ -246,10 +260,9 @@ def _end(reference: weakref.ref[EventWriter], *, close: bool) -> None:
     writer = reference()
     if writer is None:
         return
-    try:
-        if close:
-            writer.close()
-        else:
-            writer.flush()
-    except TwinRavenError:
-        _logger.exception("not everything that was recorded could be stored before the end")
+    if close:
+        writer.close()
+        return
+    # What could not be stored has been logged already, and nobody is left to be told.
+    with suppress(TwinRavenError):
+        writer.flush()
