@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from twinraven.catalog import Catalog, FunctionTools, ToolEntry
     from twinraven.flow import DefinitionShelf, SynthesizedTool
     from twinraven.huginn import ChainStore, Huginn
-    from twinraven.muninn import Collector, EncodingRules, EventStore, Importer
+    from twinraven.muninn import Collector, EncodingRules, EventStore, Importer, Retention
     from twinraven.registry import LearnedTools, Maintenance, Registry, RegistryChange, Verification
-    from twinraven.tenancy import Tenancy
+    from twinraven.tenancy import Tenancy, TenancyChange
     from twinraven.vault import Redactor, TenantKeys, Vault
 
 
@@ -45,10 +45,16 @@ class TwinRaven:
     # Keys, evidence and secrets.
 
     @cached_property
-    def signer(self) -> Signer:
-        from twinraven.audit import KeyRing, Signer
+    def signing_keys(self) -> KeyRing:
+        from twinraven.audit import KeyRing
 
-        return Signer(KeyRing(self.home / "keys" / "audit.keys"))
+        return KeyRing(self.home / "keys" / "audit.keys", variable="TWINRAVEN_AUDIT_KEY")
+
+    @cached_property
+    def signer(self) -> Signer:
+        from twinraven.audit import Signer
+
+        return Signer(self.signing_keys)
 
     @cached_property
     def audit(self) -> AuditLog:
@@ -64,9 +70,11 @@ class TwinRaven:
 
     @cached_property
     def tenant_keys(self) -> TenantKeys:
+        from twinraven.audit import KeyRing
         from twinraven.vault import TenantKeys
 
-        return TenantKeys(self.key_ring)
+        # A ring of its own: tokens and request hashes must outlive every rotation of the key-encryption key.
+        return TenantKeys(KeyRing(self.home / "keys" / "tokens.keys", variable="TWINRAVEN_TOKEN_KEY"))
 
     @cached_property
     def redactor(self) -> Redactor:
@@ -85,7 +93,7 @@ class TwinRaven:
     def tenancy(self) -> Tenancy:
         from twinraven.tenancy import Tenancy
 
-        return Tenancy(self.database)
+        return Tenancy(self.database, note=self._note_tenancy)
 
     # Memory.
 
@@ -111,6 +119,12 @@ class TwinRaven:
         from twinraven.muninn import Importer
 
         return Importer(self.database, rules=self._rules, redact=self.redactor.redact)
+
+    @cached_property
+    def retention(self) -> Retention:
+        from twinraven.muninn import Retention, RingSigner
+
+        return Retention(self.database, audit=self.audit, signer=RingSigner(self.signing_keys))
 
     # What can be called, and calling it.
 
@@ -227,7 +241,7 @@ class TwinRaven:
 
     def close(self) -> None:
         """Write what is queued and let go of everything."""
-        for part in ("collector", "learned", "database"):
+        for part in ("collector", "learned", "redactor", "database"):
             if part in self.__dict__:
                 getattr(self, part).close()
 
@@ -270,6 +284,23 @@ class TwinRaven:
                 actor_type="system" if change.by == "system" else "human",
                 actor_id=change.by,
                 data={"version": change.version, **change.data},
+            ),
+        )
+
+    def _note_tenancy(self, tx: Transaction, change: TenancyChange) -> None:
+        """So is every change of who may see what."""
+        from twinraven.audit import AuditEntry
+
+        self.audit.append(
+            tx,
+            AuditEntry(
+                tenant_id=change.tenant_id,
+                event_type=change.event_type,
+                subject_type=change.subject_type,
+                subject_id=change.subject_id,
+                actor_type="system" if change.by is None else "human",
+                actor_id=None if change.by is None else change.by.user_id,
+                data=change.data,
             ),
         )
 
