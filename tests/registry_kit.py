@@ -12,6 +12,7 @@ from twinraven.calls import CallContext, Calls, Claims
 from twinraven.catalog import Catalog, FunctionTools, tool
 from twinraven.connectors import PythonConnector
 from twinraven.flow import FlowConnector, StepDefinition, SynthesizedTool
+from twinraven.foundation.clock import now_micros
 from twinraven.foundation.settings import RegistrySettings
 from twinraven.muninn import Collector
 from twinraven.registry import (
@@ -149,6 +150,13 @@ class Clock:
     def __call__(self) -> int:
         self.now += 1
         return self.now
+
+
+class RealClock(Clock):
+    """Time as it is, for processes that meet."""
+
+    def __call__(self) -> int:
+        return now_micros()
 
 
 @dataclass
