@@ -55,6 +55,7 @@ def _create_candidates(ddl: Ddl, real: str) -> None:
         sample_event_ids TEXT NOT NULL,
         discovered_at INTEGER NOT NULL,
         mining_config TEXT NOT NULL,
+        value {real} NOT NULL DEFAULT 0,
         detail TEXT NOT NULL,
         PRIMARY KEY (tenant_id, chain_id)
         """,
