@@ -57,6 +57,7 @@ class EventWriter:
         self._urgent = threading.Event()
         self._room = threading.Condition()
         self._turn = threading.RLock()
+        self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._hurrying: asyncio.AbstractEventLoop | None = None
         self._lost: TwinRavenError | None = None
@@ -116,8 +117,9 @@ class EventWriter:
 
     def close(self) -> None:
         """Write what is queued and stop; nothing can be recorded afterwards."""
-        self._closed = True
-        thread = self._thread
+        with self._starting:
+            self._closed = True
+            thread = self._thread
         self._urgent.set()
         self._wake.set()
         if thread is not None and thread is not threading.current_thread():
@@ -137,9 +139,9 @@ class EventWriter:
 
     def _ensure_thread(self) -> None:
         thread = self._thread
-        if (thread is None or not thread.is_alive()) and not self._closed:
-            with self._turn:
-                if self._thread is thread:
+        if thread is None or not thread.is_alive():
+            with self._starting:
+                if self._thread is thread and not self._closed:
                     self._thread = threading.Thread(target=self._run, name="twinraven-muninn", daemon=True)
                     self._thread.start()
 
