@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from twinraven.foundation.clock import from_micros, now_micros
 from twinraven.foundation.errors import NotFound, SchemaOutdated
 from twinraven.foundation.settings import Settings, load_settings
 from twinraven.storage import DEFAULT_TENANT, Database, Transaction, open_database, pending_migrations
@@ -30,9 +31,16 @@ if TYPE_CHECKING:
 class TwinRaven:
     """One home, opened."""
 
-    def __init__(self, settings: Settings, *, functions: Iterable[Callable[..., Any]] = ()) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        functions: Iterable[Callable[..., Any]] = (),
+        micros: Callable[[], int] = now_micros,
+    ) -> None:
         self.settings = settings
         self._given = tuple(functions)
+        self._micros = micros
 
     @property
     def home(self) -> Path:
@@ -112,6 +120,7 @@ class TwinRaven:
             rules=self._rules,
             redact=self.redactor.redact,
             queue_size=self.settings.muninn.queue_size,
+            micros=self._micros,
         )
 
     @cached_property
@@ -171,11 +180,12 @@ class TwinRaven:
         calls = Calls(
             self.catalog,
             self.collector,
-            Claims(self.database, hash_body=self._hash_request, redact=self.redactor.redact),
+            Claims(self.database, hash_body=self._hash_request, redact=self.redactor.redact, micros=self._micros),
             [PythonConnector(self.functions, threads=settings.python_threads)],
             gate=RulesGate(read_rules(self.settings.policy.rules)),
             evidence=CallEvidence(self.audit),
             default_timeout_ms=settings.default_timeout_ms,
+            micros=self._micros,
         )
         calls.add_connector(FlowConnector(calls, self.catalog, _Definitions(self.shelf, self.learned)))
         return calls
@@ -200,6 +210,7 @@ class TwinRaven:
             chains=self.chains,
             witness=self._witness,
             announce=self.learned.refresh,
+            micros=self._micros,
         )
 
     @cached_property
@@ -215,11 +226,10 @@ class TwinRaven:
         from twinraven.registry import Maintenance
 
         probe = ChainSupport(self.events, idle_gap_s=self.settings.muninn.session_idle_gap_s)
-        return Maintenance(self.registry, self.database, self.settings.registry, probe=probe)
+        return Maintenance(self.registry, self.database, self.settings.registry, probe=probe, micros=self._micros)
 
     @cached_property
     def huginn(self) -> Huginn:
-        from twinraven.foundation.clock import utc_now
         from twinraven.huginn import Criteria, Huginn, LearningConfig, ToolFacts
 
         wanted = self.settings.validation
@@ -236,7 +246,7 @@ class TwinRaven:
             lambda tenant_id: ToolFacts(self.catalog.entries(tenant_id)),
             config=LearningConfig(criteria=criteria),
             idle_gap_s=self.settings.muninn.session_idle_gap_s,
-            now=utc_now,
+            now=lambda: from_micros(self._micros()),
         )
 
     def close(self) -> None:
@@ -318,9 +328,14 @@ class _Definitions:
         return self._learned.definition(tenant_id, tool_id)
 
 
-def open_home(home: Path | None = None, *, functions: Iterable[Callable[..., Any]] = ()) -> TwinRaven:
+def open_home(
+    home: Path | None = None,
+    *,
+    functions: Iterable[Callable[..., Any]] = (),
+    micros: Callable[[], int] = now_micros,
+) -> TwinRaven:
     """Open a home that exists; the embedded database is brought up to date, a shared one must be."""
-    raven = TwinRaven(load_settings(home), functions=functions)
+    raven = TwinRaven(load_settings(home), functions=functions, micros=micros)
     pending = pending_migrations(raven.database)
     if pending and raven.database.dialect == "postgres":
         raise SchemaOutdated(f"the database lacks {', '.join(pending)}", fix="twinraven db upgrade")
