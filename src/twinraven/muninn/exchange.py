@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import orjson
 
@@ -207,20 +207,24 @@ def _session_bases(tx: Transaction, tenant_id: str, sessions: set[str]) -> dict[
 
 
 def open_lines(path: Path | None) -> IO[bytes]:
-    """A file, gzip or plain, or standard input, as lines of bytes."""
+    """A file or pipe, gzip or plain, or standard input, as lines of bytes."""
     if path is None:
         import sys
 
-        return sys.stdin.buffer
+        return _unpacked(cast("io.BufferedReader", sys.stdin.buffer))
     try:
-        raw = path.open("rb")
-        magic = raw.read(2)
-        raw.seek(0)
+        return _unpacked(path.open("rb"))
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}", field="file") from error
-    if magic == b"\x1f\x8b":
-        return io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 20)  # pyright: ignore[reportArgumentType]
-    return raw
+
+
+def _unpacked(raw: io.BufferedReader) -> IO[bytes]:
+    # Looking without taking: a pipe cannot be rewound.
+    if raw.peek(2)[:2] != b"\x1f\x8b":
+        return raw
+    packed = gzip.GzipFile(fileobj=raw)
+    packed.myfileobj = cast("Any", raw)  # closed with the archive
+    return io.BufferedReader(packed, 1 << 20)  # pyright: ignore[reportArgumentType]
 
 
 async def export_json(store: EventStore, tenant_id: str, out: IO[bytes]) -> int:
