@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import InvalidInput, InvalidOutput
+from twinraven.foundation.predicates import json_equal
 
 Result = dict[str, Any]
 
@@ -116,8 +117,7 @@ def _says_the_same(text: str, structured: Any) -> bool:
         value = parse_json(text, field="text")
     except InvalidInput:
         value = text
-    wrapped = {"result": value}
-    return value == structured or wrapped == structured
+    return json_equal(value, structured) or json_equal({"result": value}, structured)
 
 
 def _as_json(text: str) -> Any:

@@ -138,7 +138,7 @@ def _url(members: Mapping[str, Any], where: str) -> str:
 
 
 def _texts(members: Mapping[str, Any], key: str, where: str) -> dict[str, str]:
-    found = members.get(key) or {}
+    found: Any = members.get(key) or {}
     if not isinstance(found, Mapping):
         raise InvalidSetting(f"{where}.{key} must hold names and texts", field=key)
     pairs = cast("Mapping[str, Any]", found)

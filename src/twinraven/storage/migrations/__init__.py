@@ -15,7 +15,15 @@ from twinraven.foundation.clock import now_micros
 from twinraven.storage.database import Dialect, Transaction
 from twinraven.storage.guards import APP_ROLE, APPEND_ONLY_TABLES, postgres_fence, postgres_guards, sqlite_guards
 
-STEPS = ("m0001_memory", "m0002_tenancy", "m0003_vault", "m0004_audit", "m0005_registry", "m0006_retention")
+STEPS = (
+    "m0001_memory",
+    "m0002_tenancy",
+    "m0003_vault",
+    "m0004_audit",
+    "m0005_registry",
+    "m0006_retention",
+    "m0007_upstreams",
+)
 """In order; the number in the name is the version."""
 
 _TYPES: dict[Dialect, dict[str, str]] = {

@@ -1,0 +1,53 @@
+"""MCP servers upstream of us: their configuration, their lives, their tools, and the connector that calls them.
+
+Nothing here loads the MCP SDK until a server is really reached.
+"""
+
+from __future__ import annotations
+
+from twinraven.connectors.mcp.connector import McpConnector, keeping_answers
+from twinraven.connectors.mcp.content import is_result, to_output, to_result
+from twinraven.connectors.mcp.errors import ToolQuarantined, UpstreamLost
+from twinraven.connectors.mcp.model import (
+    Classification,
+    Journal,
+    PinnedTool,
+    ToolChanges,
+    UpstreamEvent,
+    UpstreamStatus,
+    definition_hash,
+)
+from twinraven.connectors.mcp.naming import legal_name, upstream_tool_id
+from twinraven.connectors.mcp.placeholders import SecretSource
+from twinraven.connectors.mcp.pool import LogJournal, UpstreamPool
+from twinraven.connectors.mcp.servers import ServerConfig, find_block, read_servers
+from twinraven.connectors.mcp.tools import Suggestion, UpstreamTools
+from twinraven.connectors.mcp.upstream import UpstreamLimits
+
+__all__ = [
+    "Classification",
+    "Journal",
+    "LogJournal",
+    "McpConnector",
+    "PinnedTool",
+    "SecretSource",
+    "ServerConfig",
+    "Suggestion",
+    "ToolChanges",
+    "ToolQuarantined",
+    "UpstreamEvent",
+    "UpstreamLimits",
+    "UpstreamLost",
+    "UpstreamPool",
+    "UpstreamStatus",
+    "UpstreamTools",
+    "definition_hash",
+    "find_block",
+    "is_result",
+    "keeping_answers",
+    "legal_name",
+    "read_servers",
+    "to_output",
+    "to_result",
+    "upstream_tool_id",
+]

@@ -1,0 +1,181 @@
+"""One living connection to an upstream server: which revision it speaks, what it offers, and calling it.
+
+The newest revision is tried first, and the older handshake where a server does not know it. We offer a server nothing
+in return: no sampling, no files, no questions to a person, and nothing of what our own caller sent besides the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, cast
+
+import anyio
+import anyio.abc
+import mcp_types as types
+from mcp.client.session import ClientSession, IncomingMessage
+from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.shared.dispatcher import CallOptions, Dispatcher, OnNotify, OnNotifyIntercept, OnRequest
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import RootModel, ValidationError
+
+from twinraven.connectors.mcp.child import child_link
+from twinraven.connectors.mcp.errors import UpstreamLost
+from twinraven.connectors.mcp.servers import ServerConfig
+from twinraven.connectors.mcp.web import NOT_SENT, web_link
+from twinraven.foundation.errors import InvalidOutput, ToolError, ToolTimeout, ToolUnavailable
+
+_CLIENT: Final = types.Implementation(name="twinraven", version="0.1")
+_MOST_PAGES: Final = 100
+_MOST_TOOLS: Final = 2_000
+_LISTEN_S: Final = 10.0
+
+Definition = dict[str, Any]
+
+
+class _Raw(RootModel[dict[str, Any]]):
+    """An answer as it came."""
+
+
+class _Watched(Dispatcher[Any]):
+    """A dispatcher of which somebody wants to know when it ends."""
+
+    def __init__(self, inner: Dispatcher[Any]) -> None:
+        self.lost = asyncio.Event()
+        self._inner = inner
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        return await self._inner.send_raw_request(method, params, opts)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
+        await self._inner.notify(method, params, opts)
+
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        on_notify_intercept: OnNotifyIntercept | None = None,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        try:
+            await self._inner.run(on_request, on_notify, on_notify_intercept, task_status=task_status)
+        finally:
+            self.lost.set()
+
+
+class Connection:
+    """An upstream server we can talk to right now."""
+
+    def __init__(self, server: ServerConfig, session: ClientSession, lost: asyncio.Event) -> None:
+        self._server = server
+        self._session = session
+        self.lost = lost
+
+    @property
+    def protocol_version(self) -> str:
+        return self._session.protocol_version or ""
+
+    async def tools(self) -> list[Definition]:
+        """The definitions of all tools, page by page, as the server wrote them."""
+        found: list[Definition] = []
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            request = types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor))
+            page = (await self._session.send_request(request, _Raw)).root
+            found += cast("list[Definition]", page["tools"])
+            cursor = page.get("nextCursor")
+            if cursor is None or len(found) > _MOST_TOOLS:
+                break
+        if len(found) > _MOST_TOOLS:
+            raise InvalidOutput(f"{self._server.name!r} lists more than {_MOST_TOOLS} tools")
+        return found
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The server's answer, as it came."""
+        request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=arguments))
+        try:
+            answer = (await self._session.send_request(request, _Raw)).root
+        except MCPError as error:
+            raise self._translated(error, tool) from error
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise InvalidOutput(f"{self._server.name!r} answered {tool!r} wrongly: {where}: {first['msg']}") from error
+        if answer.get("resultType") == "input_required":
+            raise ToolError(f"{tool!r} asks a person for input, which cannot be given here", server=self._server.name)
+        return answer
+
+    def _translated(self, error: MCPError, tool: str) -> ToolError:
+        name = self._server.name
+        gone = error.code == INVALID_REQUEST and error.message == "Session terminated"
+        if error.code == NOT_SENT or gone:
+            self.lost.set()
+            reason = "it forgot our session" if gone else error.message
+            return ToolUnavailable(f"{name!r} is not available: {reason}", server=name)
+        if error.code == CONNECTION_CLOSED:
+            return UpstreamLost(f"{name!r} ended the connection while {tool!r} was running", server=name)
+        if error.code == REQUEST_TIMEOUT:
+            return ToolTimeout(f"{name!r} did not answer {tool!r} in time", server=name)
+        return ToolError(f"{name!r} refused {tool!r}: {error.message}", server=name, rpc_code=error.code)
+
+    async def watch_tools(self, on_change: Callable[[], None]) -> None:
+        """Say each time the server announces other tools, where its revision has such a subscription."""
+        if self.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return
+        try:
+            async with asyncio.timeout(_LISTEN_S) as limit, listen(self._session, tools_list_changed=True) as events:
+                limit.reschedule(None)
+                async for _ in events:
+                    on_change()
+        except (MCPError, SubscriptionLost, TimeoutError):
+            return
+
+
+@asynccontextmanager
+async def connect(
+    server: ServerConfig,
+    *,
+    max_bytes: int,
+    on_fault: Callable[[str], None],
+    on_change: Callable[[], None],
+    handshake_only: bool = False,
+) -> AsyncGenerator[Connection]:
+    """Start or reach the server and agree on a revision; some old servers do not survive being asked for the newest."""
+    link = child_link if server.transport == "stdio" else web_link
+
+    async def on_message(message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            on_change()
+        elif isinstance(message, Exception):
+            on_fault("it sent something that is not JSON-RPC")
+
+    async def on_broken(error: Exception) -> None:
+        await on_message(error)
+
+    async with link(server, max_bytes=max_bytes, on_fault=on_fault) as dispatcher:
+        if isinstance(dispatcher, JSONRPCDispatcher):
+            dispatcher.on_stream_exception = on_broken
+        watched = _Watched(dispatcher)
+        async with ClientSession(dispatcher=watched, client_info=_CLIENT, message_handler=on_message) as session:
+            await _agree(session, handshake_only=handshake_only)
+            yield Connection(server, session, watched.lost)
+
+
+async def _agree(session: ClientSession, *, handshake_only: bool) -> None:
+    """The newest revision where the server knows it, else the handshake."""
+    if not handshake_only:
+        try:
+            await session.discover()
+        except (MCPError, RuntimeError, ValidationError) as error:
+            if isinstance(error, MCPError) and error.code in (CONNECTION_CLOSED, NOT_SENT):
+                raise
+        else:
+            return
+    await session.initialize()

@@ -1,0 +1,124 @@
+"""An upstream server that is an address: streamable HTTP, or SSE for older ones, with limits on what it may send.
+
+A request that could not even be connected is answered with an error of our own, since nothing was sent and the caller
+may try again; the SDK would take the whole connection down for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final, cast
+
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.dispatcher import Dispatcher
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+
+from twinraven.connectors.mcp.servers import ServerConfig
+from twinraven.foundation.canonical import canonical_json
+
+NOT_SENT: Final = -32_950
+"""The code of our own error for a request that never left."""
+
+_CONNECT_S: Final = 10.0
+_REFUSALS: Final = {401: "it refuses our credentials", 403: "it forbids the request", 429: "it is asked too often"}
+
+
+class AnswerTooLong(httpx2.ReadError):
+    """The server sends more than it may."""
+
+
+class _CappedBody(httpx2.AsyncByteStream):
+    """A body that ends with an error once it is longer than allowed."""
+
+    def __init__(self, body: httpx2.AsyncByteStream, max_bytes: int, on_fault: Callable[[str], None]) -> None:
+        self._body = body
+        self._max_bytes = max_bytes
+        self._on_fault = on_fault
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        length = 0
+        async for part in self._body:
+            length += len(part)
+            if length > self._max_bytes:
+                reason = f"it sent an answer of more than {self._max_bytes} bytes"
+                self._on_fault(reason)
+                raise AnswerTooLong(reason)
+            yield part
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+class CappedTransport(httpx2.AsyncBaseTransport):
+    """Sends requests, and bounds what comes back."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, max_bytes: int, on_fault: Callable[[str], None]) -> None:
+        self._inner = inner
+        self._max_bytes = max_bytes
+        self._on_fault = on_fault
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            response = await self._inner.handle_async_request(request)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            if request.method != "POST":
+                raise
+            return _error_response(request, 503, f"it cannot be reached: {error}")
+        refusal = _REFUSALS.get(response.status_code)
+        if refusal is not None and request.method == "POST":
+            await response.aclose()
+            return _error_response(request, response.status_code, f"{refusal} (HTTP {response.status_code})")
+        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            # The events of a stream are bounded one by one; the stream itself may last for ever.
+            response.stream = _CappedBody(
+                cast("httpx2.AsyncByteStream", response.stream), self._max_bytes, self._on_fault
+            )
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _error_response(request: httpx2.Request, status: int, message: str) -> httpx2.Response:
+    body = {"jsonrpc": "2.0", "id": None, "error": {"code": NOT_SENT, "message": message}}
+    headers = {"content-type": "application/json"}
+    return httpx2.Response(status, headers=headers, content=canonical_json(body), request=request)
+
+
+@asynccontextmanager
+async def web_link(
+    server: ServerConfig, *, max_bytes: int, on_fault: Callable[[str], None]
+) -> AsyncGenerator[Dispatcher[Any]]:
+    """Speak to the address as long as the block does."""
+    if server.transport == "sse":
+        factory = partial(_client, max_bytes=max_bytes, on_fault=on_fault)
+        async with sse_client(server.url, headers=dict(server.headers), httpx_client_factory=factory) as (read, write):
+            yield JSONRPCDispatcher(read, write)
+        return
+    async with (
+        _client(headers=dict(server.headers), max_bytes=max_bytes, on_fault=on_fault) as client,
+        streamable_http_client(server.url, http_client=client, max_sse_event_size=max_bytes) as (read, write),
+    ):
+        yield JSONRPCDispatcher(read, write)
+
+
+def _client(
+    headers: dict[str, str] | None = None,
+    timeout: httpx2.Timeout | None = None,
+    auth: httpx2.Auth | None = None,
+    *,
+    max_bytes: int,
+    on_fault: Callable[[str], None],
+) -> httpx2.AsyncClient:
+    # Proxies of the environment are left alone: the address is the owner's, and so is the way to it.
+    return httpx2.AsyncClient(
+        headers=headers,
+        timeout=timeout or httpx2.Timeout(None, connect=_CONNECT_S),
+        auth=auth,
+        transport=CappedTransport(httpx2.AsyncHTTPTransport(), max_bytes, on_fault),
+        trust_env=False,
+    )

@@ -1,0 +1,101 @@
+"""Single JSON-RPC messages: how they are written, what stands for an error, and the context of one that arrived."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import anyio
+import orjson
+from mcp.shared.dispatcher import CallOptions, Outbound
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
+from mcp.shared.message import MessageMetadata
+from mcp.shared.transport_context import TransportContext
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, RequestId
+
+from twinraven.foundation.canonical import canonical_json, to_json_value
+
+_PIPE: Final = TransportContext(kind="stdio", can_send_request=True)
+_logger = logging.getLogger("twinraven.mcp")
+
+Message = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Arrived:
+    """The context of one message from the peer."""
+
+    line: Outbound
+    request_id: RequestId | None
+    progress_token: str | int | None = None
+    message_metadata: MessageMetadata = None
+    cancel_requested: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def transport(self) -> TransportContext:
+        return _PIPE
+
+    @property
+    def can_send_request(self) -> bool:
+        return True
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> Message:
+        return await self.line.send_raw_request(method, params, opts)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
+        await self.line.notify(method, params, opts)
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        if self.progress_token is None:
+            return
+        stated = {"total": total, "message": message}
+        known = {name: value for name, value in stated.items() if value is not None}
+        await self.notify(
+            "notifications/progress", {"progressToken": self.progress_token, "progress": progress, **known}
+        )
+
+
+async def contained(work: Awaitable[None]) -> None:
+    try:
+        await work
+    except Exception:
+        _logger.exception("a handler of notifications failed")
+
+
+def encode(message: Message) -> bytes:
+    try:
+        return orjson.dumps(message)
+    except TypeError:  # integers beyond 64 bits, lone surrogates
+        return canonical_json(to_json_value(message))
+
+
+def notification(method: str, params: Mapping[str, Any] | None) -> Message:
+    message: Message = {"jsonrpc": "2.0", "method": method}
+    return message if params is None else {**message, "params": dict(params)}
+
+
+def closed() -> MCPError:
+    return MCPError(code=CONNECTION_CLOSED, message="Connection closed")
+
+
+def peer_error(error: Any) -> MCPError:
+    members = cast("Message", error) if isinstance(error, dict) else {}
+    code, words = members.get("code"), members.get("message")
+    return MCPError(
+        code=code if isinstance(code, int) else INTERNAL_ERROR,
+        message=words if isinstance(words, str) else "the peer answered neither a result nor an error",
+        data=members.get("data"),
+    )
+
+
+def as_wire_error(error: Exception) -> Message:
+    known = handler_exception_to_error_data(error)
+    if known is not None:
+        return known.model_dump(by_alias=True, mode="json", exclude_none=True)
+    _logger.error("a request could not be served", exc_info=error)
+    return {"code": INTERNAL_ERROR, "message": "Internal server error"}
