@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinraven.audit.key_files import KeyGeneration, KeyRing
+    from twinraven.audit.key_merge import merge_key_files
     from twinraven.audit.model import (
         ActorType,
         Anchor,
@@ -44,6 +45,7 @@ __all__ = [
     "Signer",
     "SqlAuditStore",
     "VerifyReport",
+    "merge_key_files",
 ]
 
 _HOMES = {
@@ -51,6 +53,7 @@ _HOMES = {
         "KeyGeneration",
         "KeyRing",
     ),
+    "key_merge": ("merge_key_files",),
     "model": (
         "ActorType",
         "Anchor",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from twinraven.muninn.otlp_export import export_otlp
     from twinraven.muninn.parquet import export_parquet
     from twinraven.muninn.receipt import Receipt
+    from twinraven.muninn.retention import Retention, RetentionNote, RetentionReport, RingSigner
     from twinraven.muninn.row import EncodingRules, Observation, Redact
     from twinraven.muninn.sql import SqlEventStore
     from twinraven.muninn.store import EventFilter, EventStore, ToolUse, Transition
@@ -53,6 +54,10 @@ __all__ = [
     "Outcome",
     "Receipt",
     "Redact",
+    "Retention",
+    "RetentionNote",
+    "RetentionReport",
+    "RingSigner",
     "Session",
     "SessionObserver",
     "SqlEventStore",
@@ -109,6 +114,7 @@ _HOMES = {
     "otlp_export": ("export_otlp",),
     "parquet": ("export_parquet",),
     "receipt": ("Receipt",),
+    "retention": ("Retention", "RetentionNote", "RetentionReport", "RingSigner"),
     "row": (
         "EncodingRules",
         "Observation",

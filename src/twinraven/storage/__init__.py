@@ -25,15 +25,20 @@ from twinraven.storage.database import (
 from twinraven.storage.forks import forget_after_fork
 
 if TYPE_CHECKING:
+    from twinraven.storage.backup import BackupManifest, Folder, restore_backup, write_backup
     from twinraven.storage.maintenance import MaintainedDatabase, clear_residue, lifted, maintained, pruning
+    from twinraven.storage.sqlite import SqliteDatabase
 
 __all__ = [
     "DEFAULT_TENANT",
+    "BackupManifest",
     "Connection",
     "Database",
     "Dialect",
+    "Folder",
     "MaintainedDatabase",
     "Row",
+    "SqliteDatabase",
     "Transaction",
     "Work",
     "chunks",
@@ -44,11 +49,15 @@ __all__ = [
     "open_database",
     "pending_migrations",
     "pruning",
+    "restore_backup",
     "settled_arrival",
+    "write_backup",
 ]
 
 _RARELY_USED = {
+    "backup": ("BackupManifest", "Folder", "restore_backup", "write_backup"),
     "maintenance": ("MaintainedDatabase", "clear_residue", "lifted", "maintained", "pruning"),
+    "sqlite": ("SqliteDatabase",),
 }
 _HOME_OF = {name: home for home, names in _RARELY_USED.items() for name in names}
 
