@@ -1,14 +1,16 @@
 """What a connector needs to know of one tool: where the service is, what to ask of it, and how to prove who asks.
 
-Connectors stand above the catalogue but do not read its rows; whoever wires them gives a `BindingSource`. The secret
-comes as a function and not as a value, because it is opened at the moment of the call, for the user the call runs for.
+Connectors stand above the catalogue but do not read its rows; whoever wires them gives a `BindingSource`. An operation
+turns arguments into a request by itself, so what is asked of it here is no more than that. The secret comes as a
+function and not as a value, because it is opened at the moment of the call, for the user the call runs for.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from twinraven.foundation.errors import InvalidDefinition
 
@@ -16,6 +18,55 @@ HealthStatus = Literal["healthy", "degraded", "down"]
 
 RevealSecret = Callable[[str | None], Awaitable[str]]
 """Opens the secret for a user; raises if it may not serve them."""
+
+RequestT_co = TypeVar("RequestT_co", covariant=True)
+
+_LOW_LINE = re.compile(r"_([a-z])")
+
+
+class RestRequest(Protocol):
+    """What a REST operation makes of arguments; the path is encoded and stands below the endpoint."""
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def query(self) -> tuple[tuple[str, str], ...]: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    @property
+    def body(self) -> Any: ...
+
+
+class PromptRequest(Protocol):
+    """What a prompt makes of arguments."""
+
+    @property
+    def prompt(self) -> str: ...
+
+    @property
+    def system(self) -> str | None: ...
+
+
+class GraphRequest(Protocol):
+    """What a graph query makes of arguments."""
+
+    @property
+    def query(self) -> str: ...
+
+    @property
+    def parameters(self) -> dict[str, Any]: ...
+
+
+class Operation(Protocol[RequestT_co]):
+    """What a tool does at its service."""
+
+    def request(self, params: Mapping[str, Any], /) -> RequestT_co: ...
 
 
 class Frame(Protocol):
@@ -32,7 +83,7 @@ class Frame(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Generic[RequestT_co]):
     """One tool, bound to one service."""
 
     tool_id: str
@@ -40,29 +91,35 @@ class Binding:
     """http, https, bolt or bolt+s."""
     params: Mapping[str, Any]
     """Connection parameters, already checked against the service's schema, defaults filled in."""
-    operation: Mapping[str, Any]
+    operation: Operation[RequestT_co]
     reveal: RevealSecret | None = None
+
+    def param(self, name: str) -> Any:
+        """A connection parameter, in either spelling: max_tokens, maxTokens."""
+        found = self.params.get(name)
+        return self.params.get(_LOW_LINE.sub(lambda hit: hit[1].upper(), name)) if found is None else found
 
     @property
     def endpoint(self) -> str:
-        found = self.params.get("endpoint")
+        found = self.param("endpoint")
         if not isinstance(found, str) or not found:
-            raise InvalidDefinition(
-                f"tool {self.tool_id!r} has no endpoint in its connection parameters",
-                field="connectionParams.endpoint",
-                tool_id=self.tool_id,
-            )
+            raise self.invalid("endpoint", "is missing")
         return found
 
     async def secret(self, user: str | None) -> str | None:
         """The secret's value, or None where the tool has none."""
         return None if self.reveal is None else await self.reveal(user)
 
+    def invalid(self, name: str, problem: str) -> InvalidDefinition:
+        """The error for a connection parameter that cannot be used."""
+        field = f"connection_params.{name}"
+        return InvalidDefinition(f"{field} {problem}", field=field, tool_id=self.tool_id)
+
 
 class BindingSource(Protocol):
     """Finds a tool's binding; raises NotFound or ToolUnavailable where there is none to use."""
 
-    async def binding(self, tenant_id: str, tool_id: str) -> Binding: ...
+    async def binding(self, tenant_id: str, tool_id: str) -> Binding[Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +131,7 @@ class Health:
     message: str | None = None
 
 
-class Healthy(Protocol):
-    """A connector that can look whether its services are there."""
+class Prober(Protocol):
+    """A connector that can look whether a tool's service is there."""
 
-    async def probe(self, binding: Binding, *, user: str | None = None) -> Health: ...
+    async def probe(self, binding: Binding[Any], *, user: str | None = None) -> Health: ...

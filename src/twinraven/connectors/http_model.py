@@ -115,4 +115,4 @@ class NoAnswer(Exception):
 
 
 def _invalid_auth(problem: str) -> InvalidDefinition:
-    return InvalidDefinition(f"connectionParams.auth {problem}", field="connectionParams.auth")
+    return InvalidDefinition(f"connection_params.auth {problem}", field="connection_params.auth")

@@ -132,6 +132,6 @@ def make_tls_context(ca_certificate: str | None) -> ssl.SSLContext:
         return ssl.create_default_context(cadata=ca_certificate)
     except (ssl.SSLError, ValueError) as error:
         raise InvalidDefinition(
-            f"connectionParams.caCertificate is not a certificate in PEM form: {error}",
-            field="connectionParams.caCertificate",
+            f"connection_params.ca_certificate is not a certificate in PEM form: {error}",
+            field="connection_params.ca_certificate",
         ) from None

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from twinraven.connectors.network import ConnectionPools
 
+# A tool that could set these could smuggle a second request into its first.
+_OF_THE_CONNECTION = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade"})
 _SENDING = "http11.send_request_headers.started"
 
 
@@ -133,13 +135,18 @@ class HttpTransport:
 def _headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
     given = [*request.headers, *(request.credential.headers if request.credential else ())]
     named = {name.lower() for name, _ in given}
+    if not _OF_THE_CONNECTION.isdisjoint(named):
+        raise InvalidInput(f"the header {min(_OF_THE_CONNECTION & named)} belongs to the connection", field="headers")
     ours = [
         ("Host", request.url.origin.authority),
         ("User-Agent", "twinraven"),
         ("Accept-Encoding", ACCEPTED),
     ]
     shown = [pair for pair in ours if pair[0].lower() not in named] + given
-    return [(name.encode("ascii"), value.encode("latin-1")) for name, value in shown]
+    try:
+        return [(name.encode("ascii"), value.encode("latin-1")) for name, value in shown]
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"no header can carry {error.object[error.start : error.end]!r}", field="params") from None
 
 
 def _lost(progress: _Progress, what: str, *, timed_out: bool = False) -> NotSent | NoAnswer:

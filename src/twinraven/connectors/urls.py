@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from typing import NamedTuple
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from twinraven.connectors.addresses import check_host
-from twinraven.foundation.errors import InvalidDefinition
+from twinraven.foundation.errors import InvalidDefinition, InvalidInput
 
 MAX_URL_CHARS = 16_000
 
 _PORTS = {"http": 80, "https": 443}
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
+_SLASHES = re.compile(r"[/\\]")
 _PATH_SAFE = "/%:@!$&'()*+,;=~-._"
 _QUERY_SAFE = _PATH_SAFE + "?"
 
@@ -54,7 +55,9 @@ class Url:
         return f"{self.origin}{self.target}"
 
     def extended(self, path: str) -> Url:
-        """This URL with a path below it; what was encoded stays so."""
+        """This URL with a path below it, encoded already; it may not climb, however late a server decodes it."""
+        if not {".", ".."}.isdisjoint(_SLASHES.split(unquote(path))):
+            raise InvalidInput("the path may not climb with '.' or '..'", field="params")
         below = quote(path.removeprefix("/"), safe=_PATH_SAFE)
         return replace(self, path=f"{self.path.rstrip('/')}/{below}") if below else self
 

@@ -1,0 +1,74 @@
+"""What every service over HTTP is asked for: its address, how the secret is shown to it, and whether it is there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from twinraven.connectors.binding import Binding, Health
+from twinraven.connectors.http_model import Credential, Headers, HttpRequest, NoAnswer, NotSent
+from twinraven.connectors.transport import HttpTransport
+from twinraven.connectors.urls import Url, parse_url
+from twinraven.foundation.errors import TwinRavenError
+
+PROBE_TIMEOUT_S = 5.0
+
+
+def endpoint_of(binding: Binding[Any]) -> Url:
+    """Where a binding's service is; its scheme is the one the service was declared with."""
+    url = parse_url(binding.endpoint, field="connection_params.endpoint")
+    if url.origin.scheme != binding.protocol:
+        raise binding.invalid("endpoint", f"is {url.origin.scheme}, but its service speaks {binding.protocol}")
+    return url
+
+
+async def credential_of(binding: Binding[Any], user: str | None, *, default: Any = None) -> Credential | None:
+    """The tool's secret, opened for this user, in the form its service wants."""
+    secret = await binding.secret(user)
+    return None if secret is None else Credential.of(binding.param("auth") or default, secret)
+
+
+def certificate_of(binding: Binding[Any]) -> str | None:
+    """The authority to trust instead of the system's, where the tool names one."""
+    found = binding.param("ca_certificate")
+    if found is not None and not isinstance(found, str):
+        raise binding.invalid("ca_certificate", "must be a certificate in PEM form")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What to ask a service in order to see whether it is there."""
+
+    url: Url
+    auth: Any = None
+    headers: Headers = ()
+    is_bare: bool = False
+    """Whether nobody said that there is anything at this address; then any answer below 500 will do."""
+
+
+async def probe_http(
+    transport: HttpTransport, binding: Binding[Any], prepare: Callable[[], Probe], *, user: str | None
+) -> Health:
+    """One GET, without retries; whatever is wrong with the binding shows here too."""
+    begun = time.monotonic()
+    try:
+        probe = prepare()
+        credential = await credential_of(binding, user, default=probe.auth)
+        request = HttpRequest("GET", probe.url, probe.headers, None, credential, certificate_of(binding))
+        response = await transport.exchange(request, seconds=PROBE_TIMEOUT_S)
+    except (NotSent, NoAnswer) as error:
+        return Health("down", elapsed_ms(begun), str(error))
+    except TwinRavenError as error:
+        return Health("down", elapsed_ms(begun), error.message)
+    if response.status in (401, 403) and credential is not None:
+        return Health("down", elapsed_ms(begun), f"the service refuses the credentials ({response.status})")
+    if response.status >= (500 if probe.is_bare else 400):
+        return Health("degraded", elapsed_ms(begun), f"the service answered {response.status}")
+    return Health("healthy", elapsed_ms(begun))
+
+
+def elapsed_ms(begun: float) -> int:
+    return round((time.monotonic() - begun) * 1000)

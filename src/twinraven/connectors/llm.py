@@ -1,0 +1,161 @@
+"""Calling models: a prompt made from the arguments goes out, text or JSON comes back, with what it cost.
+
+One small client for two dialects stands on the same HTTP layer as REST, so that a model's endpoint is held to the same
+rules: checked addresses, bounded answers, breaker, retries. Asking a model changes nothing, so a failed request may
+always be sent again. A tool whose output schema is not that of a string gets JSON that fits it; an answer that does not
+is sent back once, with what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from twinraven.catalog import ToolAnswer, ToolEntry
+from twinraven.connectors.binding import Binding, BindingSource, Frame, Health, PromptRequest
+from twinraven.connectors.bodies import read_body
+from twinraven.connectors.delivery import HttpDelivery, Terms
+from twinraven.connectors.endpoints import Probe, certificate_of, credential_of, endpoint_of, probe_http
+from twinraven.connectors.http_model import Credential, HttpRequest
+from twinraven.connectors.llm_answers import AnswerShape, Price, without_thoughts
+from twinraven.connectors.llm_dialects import Completion, Dialect, ModelChoice, Prompt, dialect_of
+from twinraven.connectors.urls import Url
+from twinraven.foundation.canonical import canonical_json
+from twinraven.foundation.errors import InvalidOutput, ToolError
+
+REPAIRS = 1
+TRUNCATED = "truncated"
+
+
+class LlmConnector:
+    """Reaches `llm_provider` services."""
+
+    name = "llm"
+
+    def __init__(self, bindings: BindingSource, delivery: HttpDelivery) -> None:
+        self._bindings = bindings
+        self._delivery = delivery
+
+    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: Frame) -> ToolAnswer:
+        """Ask the model; the answer carries the tokens and, where prices are known, the money it took."""
+        binding: Binding[PromptRequest] = await self._bindings.binding(call.tenant_id, entry.tool_id)
+        asked = binding.operation.request(params)
+        endpoint = endpoint_of(binding)
+        dialect = _dialect(binding, endpoint)
+        conversation = _Conversation(
+            delivery=self._delivery,
+            endpoint=endpoint,
+            dialect=dialect,
+            choice=_choice(binding),
+            price=Price.of(binding.param("pricing")),
+            credential=await credential_of(binding, call.caller, default=dialect.auth),
+            ca_certificate=certificate_of(binding),
+            terms=Terms(
+                tenant_id=call.tenant_id,
+                tool_id=entry.tool_id,
+                timeout_ms=entry.timeout_ms or self._delivery.transport.limits.timeout_ms,
+                is_repeatable=True,
+            ),
+        )
+        shape = _shape(entry)
+        prompt = Prompt(asked.system, (("user", asked.prompt),), None if shape is None else shape.asked)
+        return await conversation.hold(prompt, shape)
+
+    async def probe(self, binding: Binding[Any], *, user: str | None = None) -> Health:
+        """Ask for the list of models, which every provider offers and which costs nothing."""
+
+        def prepare() -> Probe:
+            endpoint = endpoint_of(binding)
+            dialect = _dialect(binding, endpoint)
+            return Probe(dialect.address(endpoint, "models"), dialect.auth, dialect.headers)
+
+        return await probe_http(self._delivery.transport, binding, prepare, user=user)
+
+    async def aclose(self) -> None:
+        await self._delivery.transport.aclose()
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """The exchanges with one model that make one call."""
+
+    delivery: HttpDelivery
+    endpoint: Url
+    dialect: Dialect
+    choice: ModelChoice
+    price: Price | None
+    credential: Credential | None
+    ca_certificate: str | None
+    terms: Terms
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    async def hold(self, prompt: Prompt, shape: AnswerShape | None) -> ToolAnswer:
+        """Ask until an answer serves; what each asking took is added up, whatever becomes of it."""
+        for repairs_left in range(REPAIRS, -1, -1):
+            completion = await self._ask(prompt)
+            if completion.stop == "refusal":
+                raise ToolError(f"the model refuses: {completion.text[:300]}", **self._spent())
+            if shape is None:
+                return self._answer(without_thoughts(completion.text).strip(), completion)
+            if completion.stop == "length":
+                raise InvalidOutput("the model's answer was cut off; give it more max_tokens", **self._spent())
+            try:
+                return self._answer(shape.read(completion), completion)
+            except InvalidOutput as error:
+                if repairs_left == 0:
+                    raise InvalidOutput(error.message, **self._spent()) from None
+                said = completion.text or canonical_json(completion.value).decode()
+                prompt = prompt.continued(said, f"{error.message}. Answer again, with JSON alone.")
+        raise AssertionError("the last repair returns or raises")
+
+    async def _ask(self, prompt: Prompt) -> Completion:
+        request = HttpRequest(
+            method="POST",
+            url=self.dialect.address(self.endpoint, "ask"),
+            headers=(("Content-Type", "application/json"), *self.dialect.headers),
+            body=canonical_json(self.dialect.body(prompt, self.choice, self.endpoint)),
+            credential=self.credential,
+            ca_certificate=self.ca_certificate,
+        )
+        response = await self.delivery.deliver(request, self.terms)
+        completion = self.dialect.read(read_body(response.body, response.content_type, reading="json"))
+        self.input_tokens += completion.input_tokens
+        self.output_tokens += completion.output_tokens
+        return completion
+
+    def _answer(self, output: Any, completion: Completion) -> ToolAnswer:
+        price = self.price
+        return ToolAnswer(
+            output,
+            tokens=self.input_tokens + self.output_tokens,
+            currency=None if price is None else price.currency,
+            amount=None if price is None else price.amount(self.input_tokens, self.output_tokens),
+            risk_tags=(TRUNCATED,) if completion.stop == "length" else (),
+        )
+
+    def _spent(self) -> dict[str, Any]:
+        return {"tool_id": self.terms.tool_id, "tokens": self.input_tokens + self.output_tokens}
+
+
+def _shape(entry: ToolEntry) -> AnswerShape | None:
+    schema = entry.output_schema
+    return None if schema is None or schema.get("type") == "string" else AnswerShape.of(schema)
+
+
+def _dialect(binding: Binding[Any], endpoint: Url) -> Dialect:
+    dialect = dialect_of(binding.param("dialect"), endpoint)
+    if dialect is None:
+        raise binding.invalid("dialect", "must be openai or anthropic")
+    return dialect
+
+
+def _choice(binding: Binding[Any]) -> ModelChoice:
+    model, options = binding.param("model"), binding.param("options")
+    if not isinstance(model, str):
+        raise binding.invalid("model", "must name a model")
+    if options is not None and not isinstance(options, Mapping):
+        raise binding.invalid("options", "must be an object")
+    temperature, max_tokens = binding.param("temperature"), binding.param("max_tokens")
+    return ModelChoice(model, temperature, max_tokens, cast("Mapping[str, Any]", options or {}))
