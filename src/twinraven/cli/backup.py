@@ -6,6 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from twinraven import __version__
 from twinraven.cli.output import show_fields
 from twinraven.cli.parser import CommandParser
 from twinraven.foundation.errors import InvalidInput
@@ -37,7 +38,7 @@ def run(options: Namespace) -> None:
     database = embedded_database(settings, f"pg_dump --format=custom --file={options.file} DATABASE")
     folders = [folder for folder in folders_of(settings) if options.with_keys or folder.name != KEYS]
     with replaced(file) as out:
-        manifest = write_backup(database, out, folders, scratch=file.parent)
+        manifest = write_backup(database, out, folders, scratch=file.parent, version=__version__)
     database.close()
     show_fields(options.output, {"file": str(file), "bytes": file.stat().st_size, **shown(options, manifest.as_json())})
 

@@ -12,7 +12,6 @@ from typing import IO, Any, cast
 
 import orjson
 
-from twinraven import __version__
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.clock import to_micros
 from twinraven.muninn.formats import genai
@@ -38,7 +37,7 @@ async def export_otlp(database: Database, tenant_id: str, out: IO[bytes]) -> int
 
 
 def _document(batch: list[FullEvent]) -> dict[str, Any]:
-    scope = {"name": "twinraven.muninn", "version": __version__}
+    scope = {"name": "twinraven.muninn"}
     spans = [_span(*full) for full in batch]
     resource = {"attributes": [_attribute(genai.SERVICE_NAME, "twinraven")]}
     return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]}

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from twinraven import __version__
 from twinraven.foundation.clock import iso, utc_now
 from twinraven.foundation.errors import Conflict, InvalidInput, StorageBusy, StorageCorrupt, StorageError
 from twinraven.storage.archive import ArchiveWriter, unpack
@@ -65,14 +64,14 @@ class BackupManifest:
 
 
 def write_backup(
-    database: SqliteDatabase, out: IO[bytes], folders: Sequence[Folder], *, scratch: Path
+    database: SqliteDatabase, out: IO[bytes], folders: Sequence[Folder], *, scratch: Path, version: str
 ) -> BackupManifest:
-    """Write an archive; `scratch` is where the copy of the database may lie meanwhile."""
+    """Write an archive; `scratch` is where the copy of the database may lie meanwhile, `version` our own."""
     with _workplace(scratch, "backup") as place:
         copy = place / DATABASE
         _copy_database(database.path, copy)
         schema = _check_database(copy)
-        manifest = BackupManifest(iso(utc_now()), __version__, schema, tuple(folder.name for folder in folders))
+        manifest = BackupManifest(iso(utc_now()), version, schema, tuple(folder.name for folder in folders))
         archive = ArchiveWriter(out)
         archive.add_bytes(MANIFEST, json.dumps(manifest.as_json(), indent=1).encode())
         archive.add_file(DATABASE, copy)
