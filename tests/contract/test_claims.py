@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -107,6 +108,21 @@ async def test_a_lost_owner_leaves_an_unknown_effect(claims: Claims, clock: Cloc
     assert (earlier.state, earlier.response["error"]["code"]) == ("unknown", "EFFECT_UNKNOWN")
     await claims.settle(lost, "success", {"output": 1})
     assert await take(claims, "k") == EarlierAnswer("success", {"output": 1})
+
+
+async def test_secrets_are_looked_for_off_the_loop(database: Database) -> None:
+    """What is kept under a key is cleaned on the store's thread, because cleaning may ask the store."""
+    threads: list[threading.Thread] = []
+
+    def redact(tenant_id: str, text: bytes) -> bytes:
+        threads.append(threading.current_thread())
+        return text.replace(b"hunter2hunter2", b"[secret:1]")
+
+    claims = Claims(database, redact=redact)
+    await claims.settle(await win(claims, "k"), "success", {"output": "hunter2hunter2"})
+    assert threads
+    assert threading.current_thread() not in threads
+    assert await take(claims, "k") == EarlierAnswer("success", {"output": "[secret:1]"})
 
 
 async def test_tenants_have_keys_of_their_own(claims: Claims) -> None:

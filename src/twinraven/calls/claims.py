@@ -131,9 +131,11 @@ class Claims:
         self, claim: Claim, state: Settled, response: dict[str, Any], *, along: Along | None = None
     ) -> None:
         """Keep the answer, without secrets, for everybody who asks with this key."""
-        text = self._redact(claim.tenant_id, _members(response).encode()).decode()
+        # What is said now is kept; looking for secrets in it may ask the store and happens on the store's thread.
+        said = _members(response).encode()
 
         def work(tx: Transaction) -> None:
+            text = self._redact(claim.tenant_id, said).decode()
             tx.execute(
                 "UPDATE idempotency_claims SET state = :state, settled_at = :now, response = :response "
                 "WHERE tenant_id = :tenant AND idempotency_key = :key AND owner = :owner",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -80,10 +80,11 @@ class RowEncoder:
         extracted = self._tagger.tags(tenant, seen.session_id, seen.tool_id, hashed, raised=seen.raised, output=output)
         tags = seen.tags if not extracted else (*seen.tags, *(tag for tag in extracted if tag not in seen.tags))
         summary, blob = self._keep(tenant, output)
+        session, task, code, source, correlation = self._clean_names(seen)
         row = (
             tenant,
             str(seen.event_id),
-            seen.session_id,
+            session,
             seen.tool_id,
             hashed,
             params.decode(),
@@ -94,14 +95,14 @@ class RowEncoder:
             orjson.dumps([self._clean(tenant, tag) for tag in tags]).decode() if tags else "[]",
             None if seen.parent_event_id is None else str(seen.parent_event_id),
             1 if seen.raised else 0,
-            seen.error_code,
+            code,
             None if blob is None else blob[1],
             seen.turn,
-            seen.task_id,
+            task,
             None if seen.outside_input is None else self._clean(tenant, seen.outside_input),
-            seen.source_key,
+            source,
             1 if seen.time_known else 0,
-            seen.correlation_id,
+            correlation,
         )
         return row, blob
 
@@ -112,6 +113,16 @@ class RowEncoder:
         summary = summarize(output, limit) if limit else None
         blob = (tenant, content_hash(output), output) if self._rules.store_outputs else None
         return summary, blob
+
+    def _clean_names(self, seen: Observation) -> tuple[Any, ...]:
+        """The short texts that others name an event by; nearly always clean, so one look serves for all of them."""
+        names = (seen.session_id, seen.task_id, seen.error_code, seen.source_key, seen.correlation_id)
+        if self._redact is keep_everything:
+            return names
+        together = "\n".join([name for name in names if name is not None]).encode()
+        if self._redact(seen.tenant_id, together) is together:
+            return names
+        return tuple(None if name is None else self._clean(seen.tenant_id, name) for name in names)
 
     def _clean(self, tenant: str, text: str) -> str:
         if self._redact is keep_everything:
