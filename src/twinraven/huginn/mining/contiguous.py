@@ -34,11 +34,11 @@ def mine_contiguous(columns: EventColumns, search: Search) -> list[Tally]:
     walk = _Walk(columns, search)
     found: list[Tally] = []
     for length in range(2, search.max_length + 1):
-        tallies = walk.next_level()
+        walk.next_level()
         if length >= search.min_length:
-            found.extend(tallies)
-            search.check(len(found))
-        if walk.is_over:
+            search.check(len(found) + walk.chains_found)
+            found.extend(walk.tallies())
+        if not walk.chains_found:
             break
     return found
 
@@ -68,22 +68,28 @@ class _Walk:
         self._twins = np.zeros(len(columns), np.bool_)
         self._chains = kept.astype(np.int32).reshape(-1, 1)
         self._live = np.ones(len(kept), np.bool_)
+        self._counts = np.zeros((6, len(kept)), np.int64)
         wanted = search.wanted
         self._nodes = None if wanted is None else [wanted.get(tool, Tree()) for tool in _numbers(kept)]
 
     @property
-    def is_over(self) -> bool:
-        """Whether no chain is left to go on from."""
-        return not self._live.any()
+    def chains_found(self) -> int:
+        """How many chains of the current length there are."""
+        return int(np.count_nonzero(self._live))
 
-    def next_level(self) -> list[Tally]:
+    def tallies(self) -> list[Tally]:
+        chains: list[list[int]] = self._chains[self._live].tolist()
+        figures: list[list[int]] = self._counts[:, self._live].T.tolist()
+        return [Tally(tuple(chain), *numbers) for chain, numbers in zip(chains, figures, strict=True)]
+
+    def next_level(self) -> None:
         """Go on to the chains one tool longer, those that are frequent or wanted, and count them."""
         size = (len(self._chains) + 1) * self._width
         if size > np.iinfo(self._codes.dtype).max:
             self._codes = self._codes.astype(np.int64)
         keys = self._frequent_keys(size) if self._nodes is None else self._wanted_keys(self._nodes)
         numbered = _numbering(keys, size)
-        counts = np.zeros((6, len(keys)), np.int64)
+        self._counts = counts = np.zeros((6, len(keys)), np.int64)
         length = self._chains.shape[1] + 1
         bearing = 0
         for part in self._slices():
@@ -93,9 +99,6 @@ class _Walk:
         self._live = counts[0] >= self._search.minimum
         if bearing * _SPARSE < len(self._codes):
             self._compact()
-        chains: list[list[int]] = self._chains[self._live].tolist()
-        figures: list[list[int]] = counts[:, self._live].T.tolist()
-        return [Tally(tuple(chain), *numbers) for chain, numbers in zip(chains, figures, strict=True)]
 
     def _frequent_keys(self, size: int) -> Ints:
         """Turn codes into keys; those of live chains that occur often enough to be worth a survey, ascending."""

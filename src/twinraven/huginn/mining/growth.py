@@ -53,8 +53,11 @@ class Projection(Protocol):
         """Whether a chain has at most one end in a stretch."""
         ...
 
-    def roots(self, tools: Iterable[int]) -> Iterator[Ends]:
-        """The ends of the chains of one tool; their `parents` mean nothing."""
+    def roots(self, tools: Iterable[int], minimum: int) -> Iterator[Ends]:
+        """The ends of the chains of one tool, at least where a longer one in `minimum` stretches begins with it.
+
+        Their `parents` mean nothing.
+        """
         ...
 
     def extensions(self, ends: Ends, choice: Choice) -> Iterator[Ends]:
@@ -100,7 +103,7 @@ class Growth:
     def run(self) -> list[Tally]:
         tree = self._search.wanted
         first = range(len(self._kept)) if tree is None else sorted(self._number[tool] for tool in tree)
-        for ends in self._projection.roots(first):
+        for ends in self._projection.roots(first, self._search.minimum):
             if self._count_sessions(ends.at) >= self._search.minimum:
                 chain = (self._kept[ends.tool],)
                 self._grow(chain, ends, self._begin(ends), None if tree is None else tree[chain[0]])

@@ -20,11 +20,14 @@ import numpy as np
 from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.mining.columns import EventColumns, Ints, SmallInts
 from twinraven.huginn.mining.growth import Choice, Ends, Growth
+from twinraven.huginn.mining.last_calls import LastCalls
 from twinraven.huginn.mining.ordering import group_starts, ranges, runs, stable_order
 from twinraven.huginn.mining.search import Search, Tally
 from twinraven.huginn.mining.stretches import Stretches, kept_tools
 
 _NO_PARENTS = np.empty(0, np.int64)
+_MANY = 1_000
+"""With more tools than this, those that lead nowhere are sorted out before any is looked at."""
 
 
 def mine_idle_gap(columns: EventColumns, search: Search, *, max_gap_ms: int) -> list[Tally]:
@@ -50,25 +53,34 @@ def require_times(logs: Iterable[EventColumns]) -> None:
 
 
 class GapProjection:
-    """Every event at which a chain can end, under a maximum idle gap."""
+    """Every event at which a chain can end, under a maximum idle gap.
+
+    Times are kept as ranks, in half the bytes: `starts` ranks a call among all by its start, `limit` says which ranks
+    start soon enough after its end, and `ends` ranks it by its end. `reach` is the last event of the stretch that could
+    follow a call, so that nothing beyond it is looked at.
+    """
 
     one_end = False
 
     def __init__(self, stretches: Stretches, *, max_gap_ms: int) -> None:
         self._stretches = stretches
-        self._gap = max_gap_ms * 1_000
         self._stretch = stretches.stretch_at_place()
         self._failed = stretches.by_place(stretches.columns.failed)
         self._place = np.empty(len(stretches), np.int32)
         self._place[stretches.events] = np.arange(len(stretches), dtype=np.int32)
-        self._start = stretches.by_place(stretches.columns.start)
-        self._end = stretches.by_place(stretches.columns.end)
-        # The rank of an event by when it ended: small enough to be compared within one integer with its stretch.
-        by_end = np.lexsort((stretches.events, self._end))
-        self._end_rank = np.empty(len(stretches), np.int64)
-        self._end_rank[by_end] = np.arange(len(stretches))
+        ends = stretches.by_place(stretches.columns.end)
+        self._ends = _ranks(ends, stretches.events)
+        starts = stretches.by_place(stretches.columns.start)
+        self._starts = _ranks(starts, stretches.events)
+        starts.sort()
+        ends += max_gap_ms * 1_000
+        self._limit = np.searchsorted(starts, ends, side="right").astype(np.int32)
+        del starts, ends
+        self._reach = self._reaches()
 
-    def roots(self, tools: Iterable[int]) -> Iterator[Ends]:
+    def roots(self, tools: Iterable[int], minimum: int) -> Iterator[Ends]:
+        if len(self._stretches.kept) > _MANY:
+            tools = LastCalls(self._stretches).leading_on(tools, minimum)
         for tool in tools:
             places = self._stretches.places(tool)
             yield Ends(tool, np.arange(places.start, places.stop, dtype=np.int64), _NO_PARENTS)
@@ -92,22 +104,41 @@ class GapProjection:
         last = ends.at if instances is None else ends.at[instances]
         return int(np.count_nonzero(self._failed.take(last)))
 
+    def _reaches(self) -> SmallInts:
+        """At each place the last event of the stretch from which on some event starts soon enough after the call."""
+        count = np.int64(len(self._stretches))
+        earliest = np.empty(count, np.int64)
+        earliest[self._stretches.events] = self._stretch * count + self._starts
+        # From the back, the earliest start still to come; a stretch's numbers are all below those of the next.
+        np.minimum.accumulate(earliest[::-1], out=earliest[::-1])
+        reach = np.searchsorted(earliest, self._stretch * count + self._limit)
+        reach -= 1
+        return reach.astype(np.int32)
+
     def _near(self, ends: Ends) -> tuple[Ints, Ints]:
         """The places of all events that can follow, by event, and for each the number of the end it follows."""
         events = self._stretches.events.take(ends.at)
-        stretch = self._stretch.take(ends.at)
-        heads = group_starts(stretch)
-        later, _ = ranges(events[heads] + 1, self._stretches.offsets[1:][stretch[heads]])
-        before = np.searchsorted(events, later) - 1
-        latest = self._latest(ends.at, stretch)[before]
+        # Events between one end and the next are looked at once, as far as any end before them reaches.
+        furthest = np.maximum.accumulate(self._reach.take(ends.at))
+        furthest[:-1] = np.minimum(furthest[:-1], events[1:])
+        later, before = ranges(events + 1, furthest + 1)
+        latest = self._latest(ends.at)[before]
         at = self._place[later].astype(np.int64)
-        near = np.flatnonzero(self._start[at] - self._end[ends.at[latest]] <= self._gap)
+        near = np.flatnonzero(self._starts[at] < self._limit[ends.at[latest]])
         return at[near], latest[near]
 
-    def _latest(self, places: Ints, stretch: SmallInts) -> Ints:
+    def _latest(self, places: Ints) -> Ints:
         """For each end the number of the one that ended last, of all up to it in its stretch."""
         count = len(self._stretches)
-        reached = np.maximum.accumulate(stretch.astype(np.int64) * count + self._end_rank.take(places)) % max(count, 1)
-        number = np.empty(count, np.int64)
-        number[self._end_rank.take(places)] = np.arange(len(places))
-        return number[reached]
+        ended = self._ends.take(places).astype(np.int64)
+        last = np.maximum.accumulate(self._stretch.take(places) * np.int64(count) + ended) % count
+        number = np.empty(count, np.int32)
+        number[ended] = np.arange(len(places), dtype=np.int32)
+        return number[last].astype(np.int64)
+
+
+def _ranks(times: Ints, events: SmallInts) -> SmallInts:
+    """The rank of each place by time, equal times by event."""
+    ranks = np.empty(len(times), np.int32)
+    ranks[np.lexsort((events, times))] = np.arange(len(times), dtype=np.int32)
+    return ranks

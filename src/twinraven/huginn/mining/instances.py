@@ -57,8 +57,8 @@ def _contiguous(columns: EventColumns, ids: list[int], *, respect_breaks: bool) 
 
 def _traced(stretches: Stretches, projection: Projection, tools: list[int]) -> Ints:
     """Follow the chain forwards, then every instance back from its end."""
-    path: list[Ends] = list(projection.roots(tools[:1]))
-    for tool in tools[1:]:
+    path: list[Ends] = list(projection.roots(tools[:1], 1))
+    for tool in tools[1:] if path else ():
         longer = next(iter(projection.extensions(path[-1], Choice(1, (tool,)))), None)
         if longer is None:
             return np.empty((0, len(tools)), np.int64)

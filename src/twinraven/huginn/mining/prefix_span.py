@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from twinraven.huginn.mining.columns import EventColumns, Flags, Ints, SmallInts
 from twinraven.huginn.mining.growth import Choice, Ends, Growth, Projection
-from twinraven.huginn.mining.ordering import group_starts, ranges, runs, stable_order
+from twinraven.huginn.mining.last_calls import LastCalls
+from twinraven.huginn.mining.ordering import group_starts, runs, stable_order
 from twinraven.huginn.mining.search import Search, Tally
 from twinraven.huginn.mining.stretches import Stretches, kept_tools
 
@@ -59,13 +60,15 @@ class MaskProjection:
         self._bit = [self._word.type(1 << tool) for tool in range(self._bits)]
         repeats = stretches.repeats()
         self._masks = self._still_to_come(repeats)
-        self._first = _firsts(repeats)
+        self._first = np.concatenate((np.ones(1, np.bool_), ~repeats))
         self._rank = self._index()
 
-    def roots(self, tools: Iterable[int]) -> Iterator[Ends]:
+    def roots(self, tools: Iterable[int], minimum: int) -> Iterator[Ends]:
         for tool in tools:
-            at = _roots(self._stretches, self._first, tool)
-            yield Ends(tool, at, _NO_PARENTS, self._masks.take(at))
+            places = self._stretches.places(tool)
+            at = np.flatnonzero(self._first[places]) + places.start
+            if len(at) >= minimum:
+                yield Ends(tool, at, _NO_PARENTS, self._masks.take(at))
 
     def extensions(self, ends: Ends, choice: Choice) -> Iterator[Ends]:
         assert ends.masks is not None
@@ -160,25 +163,14 @@ class ListProjection:
     def __init__(self, stretches: Stretches) -> None:
         self._stretches = stretches
         self._failed = stretches.by_place(stretches.columns.failed)
-        repeats = stretches.repeats()
-        self._first = _firsts(repeats)
-        tools = stretches.tool_at_place()
-        last = np.ones(len(stretches), np.bool_)
-        last[stretches.events[:-1][repeats]] = False
-        tool_of_event = np.empty_like(tools)
-        tool_of_event[stretches.events] = tools
-        self._last_tools = tool_of_event[last]
-        passed = np.concatenate((np.zeros(1, np.int32), np.cumsum(last, dtype=np.int32)))
-        self._begin = passed[1:][stretches.events]
-        self._end = np.repeat(passed[stretches.offsets[1:]], np.diff(stretches.offsets))[stretches.events]
+        self._last_calls = LastCalls(stretches)
 
-    def roots(self, tools: Iterable[int]) -> Iterator[Ends]:
-        for tool in tools:
-            yield Ends(tool, _roots(self._stretches, self._first, tool), _NO_PARENTS)
+    def roots(self, tools: Iterable[int], minimum: int) -> Iterator[Ends]:
+        for tool in self._last_calls.leading_on(tools, minimum):
+            yield Ends(tool, self._last_calls.first_calls(tool), _NO_PARENTS)
 
     def extensions(self, ends: Ends, choice: Choice) -> Iterator[Ends]:
-        entries, owners = ranges(self._begin.take(ends.at), self._end.take(ends.at))
-        tools = self._last_tools.take(entries)
+        tools, owners = self._last_calls.following(ends.at)
         if choice.tools is not None:
             chosen = np.flatnonzero(np.isin(tools, np.array(choice.tools)))
             tools, owners = tools[chosen], owners[chosen]
@@ -199,13 +191,3 @@ class ListProjection:
     def _next(self, tool: int, after: SmallInts) -> Ints:
         places = self._stretches.places(tool)
         return np.searchsorted(self._stretches.events[places], after, side="right") + places.start
-
-
-def _firsts(repeats: Flags) -> Flags:
-    """At each place whether it is the first call of its tool in its stretch."""
-    return np.concatenate((np.ones(1, np.bool_), ~repeats))
-
-
-def _roots(stretches: Stretches, first: Flags, tool: int) -> Ints:
-    places = stretches.places(tool)
-    return np.flatnonzero(first[places]) + places.start

@@ -65,7 +65,7 @@ class Stretches:
         """A column's value at each place."""
         return column[self.events if self.positions is None else self.positions[self.events]]
 
-    def places(self, tool: int) -> slice:
+    def places(self, tool: int) -> slice[int, int, None]:
         """Where a tool's calls are."""
         return slice(int(self.first_of_tool[tool]), int(self.first_of_tool[tool + 1]))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -166,6 +168,23 @@ def test_a_million_distinct_tools_are_no_burden(algorithm: Algorithm) -> None:
     )
     gap = 10 if algorithm == "gsp" else None
     assert mine(columns, MiningConfig(algorithm=algorithm, min_support=1e-6, max_gap_ms=gap)) == []
+
+
+def test_of_thousands_of_tools_those_that_lead_nowhere_cost_nothing_and_change_nothing() -> None:
+    """Pairs among 4,000 tools equal those of plain sets, and a gap longer than the log changes none of them."""
+    random = np.random.default_rng(3)
+    rows: list[list[int]] = random.integers(0, 4_000, (60, 200)).tolist()
+    names = [f"t{number:04d}" for number in range(4_000)]
+    columns = EventColumns.from_arrays(
+        names, np.array(rows).ravel(), np.arange(0, 60 * 200 + 1, 200), start=np.arange(60 * 200)
+    )
+    seen = Counter(
+        pair for row in rows for pair in {(one, other) for at, one in enumerate(row) for other in row[at + 1 :]}
+    )
+    expected = {(names[one], names[other]): count for (one, other), count in seen.items() if count >= 3}
+    config = MiningConfig(algorithm="prefixspan", min_support=0.05, max_length=2)
+    assert {found.tools: found.sessions for found in mine(columns, config)} == expected
+    assert mine(columns, replace(config, algorithm="gsp", max_gap_ms=1_000)) == mine(columns, config)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
