@@ -89,6 +89,24 @@ class PolicySettings:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class GatewaySettings:
+    """The servers themselves are in `Settings.servers`, apart, since they may hold credentials."""
+
+    start_s: float = _setting(
+        15.0, Number(0, 600), "How long a client that asks for tools waits for servers that are just starting."
+    )
+    await_reads: bool = _setting(
+        False, Flag(), "Answer a read only when its record is on disk; writes are always recorded first."
+    )
+    max_message_bytes: int = _setting(
+        16_777_216, Whole(1_024, 1_073_741_824), "Longest message of an upstream server; a longer one ends it."
+    )
+    refresh_s: float = _setting(
+        300.0, Number(1), "How often an upstream server's tools are read again without being told to."
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MiningSettings:
     algorithm: str = _setting(
         "contiguous",
@@ -147,12 +165,15 @@ class Settings:
     calls: CallsSettings = field(default_factory=CallsSettings)
     tools: ToolsSettings = field(default_factory=ToolsSettings)
     policy: PolicySettings = field(default_factory=PolicySettings)
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
     mining: MiningSettings = field(default_factory=MiningSettings)
     validation: ValidationSettings = field(default_factory=ValidationSettings)
     registry: RegistrySettings = field(default_factory=RegistrySettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
     file: Path | None = None
+    servers: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The file's `mcpServers` (or `gateway.servers`), as it stands there; never shown."""
 
 
 class SettingDescription(NamedTuple):
@@ -176,6 +197,7 @@ _SECTIONS: dict[str, type[Any]] = {
     "calls": CallsSettings,
     "tools": ToolsSettings,
     "policy": PolicySettings,
+    "gateway": GatewaySettings,
     "mining": MiningSettings,
     "validation": ValidationSettings,
     "registry": RegistrySettings,
@@ -208,7 +230,7 @@ def load_settings(home: Path | None = None, env: Mapping[str, str] | None = None
     if not sections["storage"].url:
         sections["storage"] = StorageSettings(f"sqlite:///{place / 'twinraven.db'}", sections["storage"].admin_url)
     _check_together(sections["mining"])
-    return Settings(home=place, origins=stated.origins, file=file, **sections)
+    return Settings(home=place, origins=stated.origins, file=file, servers=stated.servers, **sections)
 
 
 def describe_settings() -> list[SettingDescription]:
@@ -237,6 +259,7 @@ class _Stated:
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
         self.origins: dict[str, str] = {}
+        self.servers: dict[str, Any] = {}
 
     def of(self, section: str) -> dict[str, Any]:
         """The keyword arguments of a section's class."""
@@ -245,10 +268,16 @@ class _Stated:
 
     def read_file(self, file: Path) -> None:
         for section, members in _mapping(_parse_yaml(file), "the file", file).items():
+            if section == "mcpServers":
+                self._take_servers(members, section, file)
+                continue
             if section not in _SECTIONS:
                 raise _unknown(f"section {section!r}", str(section), list(_SECTIONS), str(file))
             for name, value in _mapping(members, f"section {section!r}", file).items():
                 key = f"{section}.{name}"
+                if key == "gateway.servers":
+                    self._take_servers(value, key, file)
+                    continue
                 if key not in _all_fields():
                     raise _unknown(f"setting {key!r}", key, list(_all_fields()), str(file))
                 self._take(key, value, f"{key} in {file}", _kind(_all_fields()[key]).from_file)
@@ -269,6 +298,12 @@ class _Stated:
             key = known[variable]
             self._take(key, env[name], f"{name} in the environment", _kind(_all_fields()[key]).from_text)
             self.origins[key] = "environment"
+
+    def _take_servers(self, found: Any, key: str, file: Path) -> None:
+        for name, server in _mapping(found, key, file).items():
+            if name in self.servers:
+                raise InvalidSetting(f"{file} has two servers named {name!r}; rename one", field=key)
+            self.servers[str(name)] = server
 
     def _take(self, key: str, value: Any, where: str, read: Callable[[Any], Any]) -> None:
         try:
