@@ -6,10 +6,12 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from twinraven.app import TwinRaven, open_home
+from twinraven.calls import CallFailed
 from twinraven.demo.charts import Canvas, canvas_for, heading, table
 from twinraven.demo.desk import SupportDesk, create_desk
 from twinraven.demo.drawings import ChainStep, Wire, chain_svg, transition_svg
@@ -22,19 +24,23 @@ from twinraven.demo.report import (
     render_sessions,
     render_transitions,
 )
-from twinraven.demo.shift import Shift, work_shift
+from twinraven.demo.shift import CallDoor, Shift, work_shift
 from twinraven.demo.tickets import Ticket, generate_tickets
 from twinraven.demo.tools import EFFECTS, desk_tools
 from twinraven.flow import SynthesizedTool
-from twinraven.foundation.clock import utc_now
+from twinraven.foundation.clock import now_micros
 from twinraven.foundation.references import is_reference, parse_reference
-from twinraven.huginn import Draft, Learner, LearningConfig, LearningReport, ToolFacts, draw_chain, load_traces
+from twinraven.huginn import Draft, draw_chain
 from twinraven.muninn import MuninnEvent
+from twinraven.registry import Measures, ToolRecord
 
 TICKETS = 400
 NEW_TICKETS = 120
+LATER_TICKETS = 160
 TURN_S = 0.02
 SEED = 11
+MONTH_US = 32 * 86_400 * 1_000_000
+WHO = "demo"
 
 
 class Show:
@@ -43,22 +49,28 @@ class Show:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._canvas: Canvas = canvas_for(sys.stdout)
+        self._later_us = 0
 
     async def run(self) -> None:
         if self._folder.exists():
             shutil.rmtree(self._folder)
         self._folder.mkdir(parents=True)
         desk = create_desk(self._folder / "desk.db", SEED)
-        tickets = generate_tickets(desk, TICKETS + NEW_TICKETS, seed=SEED)
+        tickets = generate_tickets(desk, TICKETS + NEW_TICKETS + LATER_TICKETS, seed=SEED)
+        first, new, later = _cut(tickets, TICKETS, NEW_TICKETS)
         with self._open(desk) as raven:
-            await self._first_day(raven, tickets[:TICKETS])
-            report = await self._learn(raven)
-        await self._second_day(tickets[TICKETS:], report)
+            await self._first_day(raven, first)
+            offered = await self._learn(raven)
+            if offered:
+                await self._compare(new, offered)
+                await self._next_day(raven, later, offered)
+                await self._month_later(raven, desk)
+        print(f"\nPictures, databases and the learned tools are in {self._folder}.")
 
     def _open(self, desk: SupportDesk, name: str = "home") -> TwinRaven:
         home = self._folder / name / ".twinraven"
         home.mkdir(parents=True)
-        return open_home(home, functions=desk_tools(desk))
+        return open_home(home, functions=desk_tools(desk), micros=lambda: now_micros() + self._later_us)
 
     async def _first_day(self, raven: TwinRaven, tickets: Sequence[Ticket]) -> None:
         self._say("A day at the support desk")
@@ -74,11 +86,11 @@ class Show:
         print(render_latencies(_latencies(events), _failures(events), canvas=self._canvas))
         self._write("transitions.svg", transition_svg(counts))
 
-    async def _learn(self, raven: TwinRaven) -> LearningReport:
+    async def _learn(self, raven: TwinRaven) -> list[SynthesizedTool]:
+        """One round of learning; a person's yes is played by the demo."""
         self._say("What Huginn learned from it")
-        log = await load_traces(raven.events, "default", idle_gap_s=raven.settings.muninn.session_idle_gap_s)
-        learner = Learner(LearningConfig(), ToolFacts(raven.catalog.entries("default")), now=utc_now)
-        report = await learner.learn(log.sessions)
+        outcome = await raven.huginn.learn("default", by=WHO)
+        report = outcome.report
         passed = sum(draft.verdict.passed for draft in report.drafts)
         print(
             f"{len(report.chains)} chains occur often enough, {len(report.drafts)} could be wired from recorded data, "
@@ -86,31 +98,71 @@ class Show:
         )
         rows = [_verdict_row(draft) for draft in report.drafts]
         print(table(("draft", "replayed", "agree", "similarity", "time", "verdict"), rows, canvas=self._canvas))
-        print()
-        for chosen in report.chosen:
-            print(f"  {draw_chain(chosen.tool.definition)}")
-        if not report.chosen:
-            print(f"nothing to learn, because {report.because}")
-        else:
-            best = max(report.chosen, key=lambda item: item.alone.turns_saved).tool.definition
-            self._write("learned-tool.svg", chain_svg(_drawn(best), title=best.tool_id))
-        return report
+        if not outcome.proposals:
+            print(f"\nnothing to learn, because {report.because}")
+            return []
+        print("\nWorth having, and approved:\n")
+        for proposal in outcome.proposals:
+            await raven.registry.promote("default", proposal.tool_id, by=WHO)
+            print(f"  {draw_chain(proposal.picture)}")
+        best = max(outcome.proposals, key=lambda item: item.chosen.alone.turns_saved).picture
+        self._write("learned-tool.svg", chain_svg(_drawn(best), title=best.tool_id))
+        return [proposal.picture for proposal in outcome.proposals]
 
-    async def _second_day(self, tickets: Sequence[Ticket], report: LearningReport) -> None:
+    async def _compare(self, tickets: Sequence[Ticket], offered: Sequence[SynthesizedTool]) -> None:
         """The same new tickets twice, on twin desks: without the learned tools and with them."""
         self._say("New tickets, without and with the learned tools")
-        definitions = [chosen.tool.definition for chosen in report.chosen]
         shifts: list[Shift] = []
-        for name, offered in (("without", []), ("with", definitions)):
+        none: Sequence[SynthesizedTool] = ()
+        for name, tools in (("without", none), ("with", offered)):
             desk = create_desk(self._folder / f"desk-{name}.db", SEED)
             with self._open(desk, name) as raven:
-                raven.offer(offered)
-                shifts.append(await self._work(raven, tickets, name, [OfferedTool(each) for each in offered]))
+                raven.offer(tools)
+                shifts.append(await self._work(raven, tickets, name, [OfferedTool(each) for each in tools]))
         before, after = shifts
         print(render_saving(before.effort, after.effort, canvas=self._canvas))
         used = sum(resolution.learned_calls for resolution in after.resolutions)
         print(f"\nThe agent used a learned tool {used} times in {len(tickets)} tickets.")
-        print(f"Pictures and databases are in {self._folder}.")
+
+    async def _next_day(self, raven: TwinRaven, tickets: Sequence[Ticket], offered: Sequence[SynthesizedTool]) -> None:
+        """Half of the agents have the tools and half do not yet; the record grows, and so does the evidence."""
+        self._say("The next day, and a second version")
+        middle = len(tickets) // 2
+        await self._work(raven, tickets[:middle], "old")
+        await self._work(raven, tickets[middle:], "new", [OfferedTool(each) for each in offered])
+        again = await raven.huginn.learn("default", by=WHO)
+        known = sum(proposal.novelty == "known" for proposal in again.proposals)
+        print(f"Learning again: {known} of {len(again.proposals)} tools are what the registry already has.")
+        best = max(offered, key=lambda tool: len(tool.steps))
+        draft = await raven.huginn.synthesize("default", best.source_chain_id)
+        draft, verdict = await raven.huginn.validate("default", draft.tool_id)
+        await raven.huginn.register("default", draft, verdict, by=WHO)
+        record = await raven.registry.promote("default", draft.tool_id, by=WHO)
+        print(f"\n{draft.tool_id}: v{record.current_version} from more evidence is in service, v1 is superseded.")
+        record = await raven.registry.rollback("default", draft.tool_id, to_version=1, by=WHO)
+        print(f"Rolled back: v{record.current_version} serves again, both versions stay on disk.")
+
+    async def _month_later(self, raven: TwinRaven, desk: SupportDesk) -> None:
+        """Most questions are answered from the handbook now, and few customers are looked up; the registry notices."""
+        self._say("A month later, customers ask other things")
+        self._later_us = MONTH_US
+        for number in range(LATER_TICKETS):
+            door = CallDoor(raven.calls, f"later-{number}")
+            with suppress(CallFailed):
+                await door.call("search_kb", {"query": "how to return a gift"}, turn=1, outside_input="a question")
+        await self._work(raven, generate_tickets(desk, 30, seed=SEED + 1), "later", [])
+        report = await raven.maintenance.run("default", by=WHO)
+        for action in report.actions:
+            print(f"  {action.verb} {action.tool_id}: {action.why}")
+        self._say("The registry's own view")
+        measured = {item.record.tool_id: item for item in report.measures}
+        rows = [_registry_row(record, measured.get(record.tool_id)) for record in await raven.registry.tools("default")]
+        headers = ("tool", "status", "version", "used", "turns saved", "flags")
+        print(table(headers, rows, canvas=self._canvas))
+        audited = await raven.audit.verify("default")
+        print(
+            f"\nThe audit log holds {audited.entries} entries about all this, and {'verifies' if audited.ok else 'fails'}."
+        )
 
     async def _work(
         self, raven: TwinRaven, tickets: Sequence[Ticket], name: str, learned: Sequence[OfferedTool] = ()
@@ -140,6 +192,20 @@ def _progress(total: int) -> Callable[[int], None] | None:
         print(f"\r{done} of {total} tickets", end="", file=sys.stderr, flush=True)
 
     return show if sys.stderr.isatty() else None
+
+
+def _cut(tickets: Sequence[Ticket], *sizes: int) -> list[Sequence[Ticket]]:
+    parts: list[Sequence[Ticket]] = []
+    for size in sizes:
+        parts.append(tickets[:size])
+        tickets = tickets[size:]
+    return [*parts, tickets]
+
+
+def _registry_row(record: ToolRecord, measured: Measures | None) -> tuple[str | int, ...]:
+    saved = "-" if measured is None else str(measured.turns.turns)
+    flags = ", ".join(record.flags) or "-"
+    return (record.tool_id, record.status.value, record.current_version, record.invocation_count, saved, flags)
 
 
 def _session_lines(tickets: Sequence[Ticket], shift: Shift, events: Sequence[MuninnEvent]) -> list[SessionLine]:
