@@ -1,24 +1,130 @@
 """The catalogue: everything that can be called, as one list of entries.
 
-Sources (Python functions, upstream servers, learned tools) plug in; callers see `ToolEntry` and nothing else.
+Sources (Python functions, data-defined tools, upstream servers, learned tools) plug in; callers see `ToolEntry` and
+nothing else. Behind data-defined tools stand services, templates, secrets and health (`DefinedCatalog`); those names
+are resolved on first use, so that a command which needs none of them does not pay for them.
 """
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from twinraven.catalog.effects import infer_effect
 from twinraven.catalog.functions import FunctionTool, FunctionTools, tool
 from twinraven.catalog.model import Catalog, Effect, IdempotentBy, Sensitivity, ToolAnswer, ToolEntry, ToolSource
 
+if TYPE_CHECKING:
+    from twinraven.catalog.applying import Applied, CatalogFiles
+    from twinraven.catalog.bindings import Bindings, Endpoint, ToolBinding
+    from twinraven.catalog.defined_catalog import DefinedCatalog
+    from twinraven.catalog.defined_tools import DefinedTools
+    from twinraven.catalog.health import HealthChecks, HealthProbe
+    from twinraven.catalog.operations import (
+        GraphQuery,
+        GraphRequest,
+        LlmCall,
+        McpCall,
+        McpRequest,
+        Operation,
+        PromptRequest,
+        RestCall,
+        read_operation,
+    )
+    from twinraven.catalog.ports import CatalogChange, SecretLookup, StepUsage, Witness, audited
+    from twinraven.catalog.rest_request import RestRequest
+    from twinraven.catalog.service_model import (
+        HealthStatus,
+        Service,
+        ServiceChange,
+        ServiceSpec,
+        ServiceStructure,
+        ServiceType,
+        WireProtocol,
+    )
+    from twinraven.catalog.services import Services
+    from twinraven.catalog.sql import SqlCatalogStore
+    from twinraven.catalog.store import CatalogStore, Health
+    from twinraven.catalog.template_model import Template, TemplateChange, TemplateKind, TemplateSpec
+    from twinraven.catalog.templates import Templates
+    from twinraven.catalog.tool_model import Tool, ToolChange, ToolPlacement, ToolSpec, ToolStructure
+    from twinraven.catalog.tools import Tools
+    from twinraven.catalog.yaml_file import CatalogFile, read_file
+
 __all__ = [
+    "Applied",
+    "Bindings",
     "Catalog",
+    "CatalogChange",
+    "CatalogFile",
+    "CatalogFiles",
+    "CatalogStore",
+    "DefinedCatalog",
+    "DefinedTools",
     "Effect",
+    "Endpoint",
     "FunctionTool",
     "FunctionTools",
+    "GraphQuery",
+    "GraphRequest",
+    "Health",
+    "HealthChecks",
+    "HealthProbe",
+    "HealthStatus",
     "IdempotentBy",
+    "LlmCall",
+    "McpCall",
+    "McpRequest",
+    "Operation",
+    "PromptRequest",
+    "RestCall",
+    "RestRequest",
+    "SecretLookup",
     "Sensitivity",
+    "Service",
+    "ServiceChange",
+    "ServiceSpec",
+    "ServiceStructure",
+    "ServiceType",
+    "Services",
+    "SqlCatalogStore",
+    "StepUsage",
+    "Template",
+    "TemplateChange",
+    "TemplateKind",
+    "TemplateSpec",
+    "Templates",
+    "Tool",
     "ToolAnswer",
+    "ToolBinding",
+    "ToolChange",
     "ToolEntry",
+    "ToolPlacement",
     "ToolSource",
+    "ToolSpec",
+    "ToolStructure",
+    "Tools",
+    "WireProtocol",
+    "Witness",
+    "audited",
     "infer_effect",
+    "read_file",
+    "read_operation",
     "tool",
 ]
+
+_MODULES = (
+    *("service_model", "tool_model", "template_model", "operations", "rest_request", "ports", "store", "sql"),
+    *("services", "tools", "templates", "bindings", "health", "defined_tools", "yaml_file", "applying"),
+    "defined_catalog",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        for module in _MODULES:
+            members = vars(import_module(f"{__name__}.{module}"))
+            if name in members:
+                globals()[name] = members[name]
+                return members[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

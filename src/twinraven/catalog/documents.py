@@ -50,7 +50,7 @@ class Document:
             raise InvalidDefinition(f"{where.removesuffix('.') or what} must be an object", field=where or what)
         self.fields: dict[str, Any] = {}
         for written, value in cast("dict[object, Any]", body).items():
-            name = _HUMP.sub("_", str(written)).lower()
+            name = plain_name(str(written))
             if name in fixed:
                 raise self._invalid(name, f"never changes, so it cannot stand in a change of a {what}")
             if name not in known:
@@ -120,7 +120,7 @@ class Document:
     def _unknown(self, written: str, known: Collection[str]) -> InvalidDefinition:
         from difflib import get_close_matches
 
-        near = get_close_matches(_HUMP.sub("_", written).lower(), known, n=1)
+        near = get_close_matches(plain_name(written), known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
         return self._invalid(written, f"is not a field of a {self._what}; {hint}")
 
@@ -128,9 +128,14 @@ class Document:
         return InvalidDefinition(f"{self._where}{name} {problem}", field=f"{self._where}{name}")
 
 
+def plain_name(written: str) -> str:
+    """A field's name as TwinRaven writes it."""
+    return _HUMP.sub("_", written).lower()
+
+
 def refuse_nulls(what: str, body: Mapping[str, Any], nullable: Collection[str]) -> None:
     """In a change null means "no value"; a field that must have one cannot be set to it."""
     for written, value in body.items():
-        name = _HUMP.sub("_", str(written)).lower()
+        name = plain_name(written)
         if value is None and name not in nullable:
             raise InvalidDefinition(f"{name} of a {what} cannot be null; leave it out to keep it", field=name)

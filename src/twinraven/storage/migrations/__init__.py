@@ -23,6 +23,7 @@ STEPS = (
     "m0005_registry",
     "m0006_retention",
     "m0007_upstreams",
+    "m0008_catalog",
 )
 """In order; the number in the name is the version."""
 

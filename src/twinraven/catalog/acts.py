@@ -1,0 +1,176 @@
+"""One act on the catalogue: who does it, in which transaction, and what it changed.
+
+Every change of a tenant's catalogue takes its turn and is told to the witness last in its transaction. What a user
+changes also raises the catalogue's version and is announced when it is done. An act can be tried: then it does
+everything and takes it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from twinraven.catalog.ports import Announce, CatalogChange, Witness
+from twinraven.catalog.sql import SqlCatalogStore
+from twinraven.catalog.store import CatalogStore
+from twinraven.foundation.clock import from_micros, now_micros
+from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation, StaleState
+from twinraven.foundation.ids import new_id
+from twinraven.storage import Database, Transaction
+from twinraven.tenancy import Principal, SqlTenancyStore
+
+T = TypeVar("T")
+
+
+class Owned(Protocol):
+    """What services, tools and templates have in common."""
+
+    @property
+    def owner_id(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def state_version(self) -> int: ...
+
+    def is_visible_to(self, user_id: str) -> bool: ...
+
+
+O = TypeVar("O", bound=Owned)  # noqa: E741
+
+
+@dataclass(slots=True)
+class Act:
+    """What somebody is doing inside one transaction; `by` is None where the system does it."""
+
+    tx: Transaction
+    tenant_id: str
+    by: Principal | None
+    now: datetime
+    correlation_id: str
+    changes: list[CatalogChange] = field(default_factory=list[CatalogChange])
+
+    @property
+    def user_id(self) -> str:
+        assert self.by is not None, "the system owns nothing"
+        return self.by.user_id
+
+    def tell(self, event_type: str, subject_type: str, subject_id: str, **data: Any) -> None:
+        change = CatalogChange(self.tenant_id, event_type, subject_type, subject_id, self.by, self.correlation_id, data)
+        self.changes.append(change)
+
+
+class _TakenBack(Exception):
+    """Ends the transaction of an act that was only tried."""
+
+
+class Acts:
+    """Performs acts, one at a time for each tenant."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        witness: Witness,
+        announce: Announce | None = None,
+        store: CatalogStore | None = None,
+        micros: Callable[[], int] = now_micros,
+    ) -> None:
+        self._database = database
+        self._witness = witness
+        self._announce = announce
+        self.store: CatalogStore = store or SqlCatalogStore()
+        self._users = SqlTenancyStore()
+        self._micros = micros
+
+    async def perform(
+        self, who: Principal, work: Callable[[Act], T], *, correlation_id: str | None = None, is_trial: bool = False
+    ) -> T:
+        """Do something for a user; a trial answers the same and changes nothing."""
+        return await self._perform(who.tenant_id, who, work, correlation_id=correlation_id, is_trial=is_trial)
+
+    async def perform_unasked(self, tenant_id: str, work: Callable[[Act], T]) -> T:
+        """Note something that nobody asked for, such as a service's health; what is offered stays the same."""
+        return await self._perform(tenant_id, None, work)
+
+    async def look(self, tenant_id: str, work: Callable[[Transaction], T]) -> T:
+        return await self._database.read(tenant_id, work)
+
+    def now(self) -> datetime:
+        return from_micros(self._micros())
+
+    async def _perform(
+        self,
+        tenant_id: str,
+        by: Principal | None,
+        work: Callable[[Act], T],
+        *,
+        correlation_id: str | None = None,
+        is_trial: bool = False,
+    ) -> T:
+        answers: list[T] = []
+
+        def run(tx: Transaction) -> int:
+            act = Act(tx, tenant_id, by, self.now(), correlation_id or new_id())
+            self.store.lock(tx, tenant_id)
+            if by is not None and self._users.user(tx, tenant_id, by.user_id) is None:
+                raise_not_found("user", by.user_id)
+            answers[:] = [work(act)]
+            if is_trial:
+                raise _TakenBack
+            if act.changes and by is not None:
+                self.store.raise_version(tx, tenant_id)
+            for change in act.changes:
+                self._witness(tx, change)
+            return len(act.changes)
+
+        try:
+            changed = await self._database.write(tenant_id, run)
+        except _TakenBack:
+            changed = 0
+        if changed and by is not None and self._announce is not None:
+            await self._announce(tenant_id)
+        return answers[0]
+
+
+def visible(found: O | None, user_id: str, kind: str, ref: str) -> O:
+    """What a user may see, or the one answer for what is not there and what is not theirs."""
+    if found is None or not found.is_visible_to(user_id):
+        raise_not_found(kind, ref)
+    return found
+
+
+def owned(found: O | None, user_id: str, kind: str, ref: str) -> O:
+    """What a user may change: their own."""
+    seen = visible(found, user_id, kind, ref)
+    if seen.owner_id != user_id:
+        raise PolicyViolation(f"{kind} {seen.name!r} belongs to somebody else; only its owner may change it", id=ref)
+    return seen
+
+
+def raise_not_found(kind: str, ref: str) -> NoReturn:
+    raise NotFound(f"no {kind} {ref!r}", id=ref)
+
+
+def check_version(item: Owned, expected: int | None, kind: str) -> None:
+    """Raise StaleState if somebody else changed it since the caller looked."""
+    if expected is not None and expected != item.state_version:
+        raise StaleState(
+            f"{kind} {item.name!r} was changed meanwhile: it is at version {item.state_version}, not {expected}",
+            expected=expected,
+            current=item.state_version,
+        )
+
+
+def require_stored(is_stored: bool, kind: str, name: str) -> None:
+    """Raise StaleState if the database holds another version than the one that was changed."""
+    if not is_stored:
+        raise StaleState(f"{kind} {name!r} was changed meanwhile; look at it again")
+
+
+def refuse_taken(is_taken: bool, kind: str, name: str) -> None:
+    if is_taken:
+        raise Conflict(f"you have a {kind} named {name!r} already", name=name)

@@ -1,0 +1,146 @@
+"""From a tool's key to everything a connector needs, or to the reason why the call must not be made.
+
+This is the gate of the data-defined catalogue. It looks at what is stored now, at every call: a tool that was disabled,
+un-shared or found dead a moment ago is not called. What was found dead some time ago is looked at again first, so that
+a service comes back by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from twinraven.catalog.acts import Acts, raise_not_found
+from twinraven.catalog.service_model import HealthStatus, Service
+from twinraven.catalog.tool_checks import fit_params, why_stopped
+from twinraven.catalog.tool_model import Tool
+from twinraven.foundation.clock import iso
+from twinraven.foundation.errors import PolicyViolation, ToolUnavailable
+from twinraven.storage import Transaction
+from twinraven.tenancy import LOCAL_USER
+
+if TYPE_CHECKING:
+    from twinraven.vault import SecretRef
+
+RECHECK_AFTER: Final = timedelta(seconds=30)
+
+Recheck = Callable[[str, str], Awaitable[object]]
+"""Looks at a service again, by tenant and id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One place that a service is reached at: the parameters, and whose secret opens it."""
+
+    service: Service
+    params: dict[str, Any]
+    owner_id: str
+    secret_ref: SecretRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolBinding:
+    """A tool that may be called now, with the service it runs on."""
+
+    service: Service
+    tool: Tool
+    secret_ref: SecretRef | None
+    params: dict[str, Any]
+    """The tool's connection parameters with the schema's defaults."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.service, self.params, self.tool.owner_id, self.secret_ref)
+
+
+class Bindings:
+    """Looks tools up for connectors."""
+
+    def __init__(self, acts: Acts, *, recheck: Recheck | None = None) -> None:
+        self._acts = acts
+        self._store = acts.store
+        self._recheck = recheck
+        self._rechecking: dict[tuple[str, str], asyncio.Future[object]] = {}
+
+    async def binding(self, tenant_id: str, key: str, *, caller: str | None = None) -> ToolBinding:
+        """What a call of a tool needs; NotFound, PolicyViolation or ToolUnavailable where it must not be made.
+
+        `caller` is the user the call runs for; nobody in particular is the user of an embedded home.
+        """
+        user_id = LOCAL_USER if caller is None else caller
+        tool, service = await self._find(tenant_id, key, user_id)
+        if self._recheck is not None and _is_due(tool, service, self._acts.now()):
+            await self._look_again(self._recheck, tenant_id, service.service_id)
+            tool, service = await self._find(tenant_id, key, user_id)
+        refuse_unavailable(tool, service)
+        if not tool.is_runnable_by(user_id):
+            raise PolicyViolation(
+                f"tool {key!r} runs with its owner's secret, which serves its owner alone; "
+                "make a tool of your own with a secret of yours",
+                tool_id=key,
+            )
+        return bind(tool, service)
+
+    async def _find(self, tenant_id: str, key: str, user_id: str) -> tuple[Tool, Service]:
+        def work(tx: Transaction) -> tuple[Tool, Service] | None:
+            tool = self._store.tool(tx, tenant_id, key)
+            if tool is None or tool.key != key or not tool.is_visible_to(user_id):
+                return None
+            service = self._store.service(tx, tenant_id, tool.service_id)
+            assert service is not None, "the database keeps a tool's service"
+            return tool, service
+
+        found = await self._acts.look(tenant_id, work)
+        return found if found is not None else raise_not_found("tool", key)
+
+    async def _look_again(self, recheck: Recheck, tenant_id: str, service_id: str) -> None:
+        """Callers that find the same service dead wait for one look at it."""
+        place = (tenant_id, service_id)
+        if place not in self._rechecking:
+            looking = asyncio.ensure_future(recheck(tenant_id, service_id))
+            self._rechecking[place] = looking
+            looking.add_done_callback(lambda _: self._rechecking.pop(place, None))
+        await asyncio.shield(self._rechecking[place])
+
+
+def bind(tool: Tool, service: Service) -> ToolBinding:
+    """A tool and its service as connectors take them."""
+    from twinraven.vault import SecretRef
+
+    secret = None if tool.secret_id is None else SecretRef(tool.tenant_id, tool.secret_id)
+    return ToolBinding(service, tool, secret, fit_params(service, tool.connection_params))
+
+
+def refuse_unavailable(tool: Tool, service: Service) -> None:
+    """Raise ToolUnavailable, saying why, if a tool must not be called now."""
+    why = why_stopped(tool, service)
+    if why is not None:
+        _refuse(tool, service, why)
+    if not service.enabled:
+        _refuse(tool, service, f"its service {service.name!r} is disabled")
+    if service.status is HealthStatus.DOWN:
+        _refuse(tool, service, f"its service {service.name!r} is down{_seen(service)}")
+    if tool.status is HealthStatus.DOWN:
+        _refuse(tool, service, f"it is down{_seen(tool)}")
+
+
+def _refuse(tool: Tool, service: Service, why: str) -> NoReturn:
+    raise ToolUnavailable(
+        f"tool {tool.key!r} cannot be called: {why}", tool_id=tool.key, service_id=service.service_id, reason=why
+    )
+
+
+def _seen(item: Service | Tool) -> str:
+    when = "" if item.last_health_check is None else f" (checked {iso(item.last_health_check)})"
+    return f": {item.error_message or 'no reason was given'}{when}"
+
+
+def _is_due(tool: Tool, service: Service, now: datetime) -> bool:
+    """Whether somebody looked and found it dead, long enough ago to look again."""
+    if not service.enabled or why_stopped(tool, service) is not None:
+        return False
+    dead = [item.last_health_check for item in (service, tool) if item.status is HealthStatus.DOWN]
+    return any(checked is None or now - checked >= RECHECK_AFTER for checked in dead)

@@ -1,0 +1,42 @@
+"""The data-defined catalogue, put together: services, tools, templates, health, and what a call needs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from twinraven.catalog.acts import Acts
+from twinraven.catalog.applying import CatalogFiles
+from twinraven.catalog.bindings import Bindings
+from twinraven.catalog.defined_tools import DefinedTools
+from twinraven.catalog.health import HealthChecks, HealthProbe
+from twinraven.catalog.ports import FindTool, SecretLookup, Witness
+from twinraven.catalog.service_model import ServiceType
+from twinraven.catalog.services import Services
+from twinraven.catalog.templates import Templates
+from twinraven.catalog.tools import Tools
+from twinraven.foundation.clock import now_micros
+from twinraven.storage import Database
+
+
+class DefinedCatalog:
+    """What doors, connectors and the command line use."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        witness: Witness,
+        probes: Mapping[ServiceType, HealthProbe],
+        find_other: FindTool | None = None,
+        secrets: SecretLookup | None = None,
+        micros: Callable[[], int] = now_micros,
+    ) -> None:
+        """`find_other` finds tools of other sources; `probes` may be filled later, as connectors are set up."""
+        self.source = DefinedTools(database)
+        acts = Acts(database, witness=witness, announce=self.source.refresh, micros=micros)
+        self.services = Services(acts)
+        self.tools = Tools(acts, self.services, secrets=secrets, find_other=find_other)
+        self.templates = Templates(acts, self.services, self.tools)
+        self.files = CatalogFiles(acts, self.services, self.tools, self.templates)
+        self.health = HealthChecks(acts, self.services, probes)
+        self.bindings = Bindings(acts, recheck=self.health.check)

@@ -1,0 +1,106 @@
+"""Data-defined tools as the catalogue sees them: from memory, because a look-up happens on every call.
+
+A snapshot per tenant holds the entries. It is loaded when somebody first asks, and again when whoever watches the
+catalogue's version says so (`reload` on a thread, `refresh` in a loop). Whether a call may be made now is not decided
+here but by `Bindings`, from what is stored.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from twinraven.catalog.model import ToolEntry
+from twinraven.catalog.service_model import CONNECTORS
+from twinraven.catalog.sql import SqlCatalogStore
+from twinraven.catalog.store import CatalogStore
+from twinraven.catalog.tool_model import Tool
+from twinraven.storage import Database, Transaction, forget_after_fork
+from twinraven.tenancy import LOCAL_USER
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A tool, its entry, and whether it is offered."""
+
+    tool: Tool
+    entry: ToolEntry
+    is_offered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    version: int
+    tools: dict[str, _Known]
+
+
+class DefinedTools:
+    """The source of data-defined tools."""
+
+    def __init__(self, database: Database, *, store: CatalogStore | None = None) -> None:
+        self._database = database
+        self._store: CatalogStore = store or SqlCatalogStore()
+        self._snapshots: dict[str, _Snapshot] = {}
+        self._swap = threading.Lock()
+        forget_after_fork(self)
+
+    def after_fork(self) -> None:
+        """A child knows what its parent knew."""
+        self._swap = threading.Lock()
+
+    def find(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
+        """An entry, also of a tool that is disabled: the call path says so instead of denying that it is there."""
+        known = self._snapshot(tenant_id).tools.get(tool_id)
+        return None if known is None else known.entry
+
+    def entries(self, tenant_id: str) -> list[ToolEntry]:
+        """The tools that are offered: those that nobody disabled."""
+        return [known.entry for known in self._snapshot(tenant_id).tools.values() if known.is_offered]
+
+    def may_call(self, tenant_id: str, caller: str | None, tool_id: str) -> bool:
+        """Whether a user may call a tool, as far as this source knows it."""
+        known = self._snapshot(tenant_id).tools.get(tool_id)
+        return known is None or known.tool.is_runnable_by(LOCAL_USER if caller is None else caller)
+
+    async def refresh(self, tenant_id: str) -> None:
+        """Know what is committed now; for doors that open, and for whoever has just changed something."""
+        known = self._snapshots.get(tenant_id)
+        self._take(tenant_id, await self._database.read(tenant_id, lambda tx: self._load(tx, tenant_id, known)))
+
+    def reload(self, tenant_id: str) -> None:
+        """The same on this thread."""
+        connection = self._database.connect()
+        try:
+            with connection.transaction(tenant_id, write=False) as tx:
+                found = self._load(tx, tenant_id, self._snapshots.get(tenant_id))
+        finally:
+            connection.close()
+        self._take(tenant_id, found)
+
+    def _snapshot(self, tenant_id: str) -> _Snapshot:
+        found = self._snapshots.get(tenant_id)
+        if found is None:
+            self.reload(tenant_id)
+            found = self._snapshots[tenant_id]
+        return found
+
+    def _take(self, tenant_id: str, found: _Snapshot) -> None:
+        with self._swap:
+            known = self._snapshots.get(tenant_id)
+            if known is None or known.version < found.version:
+                self._snapshots[tenant_id] = found
+
+    def _load(self, tx: Transaction, tenant_id: str, before: _Snapshot | None) -> _Snapshot:
+        version = self._store.version(tx, tenant_id)
+        if before is not None and before.version >= version:
+            return before
+        services = {service.service_id: service for service in self._store.services(tx, tenant_id)}
+        tools: dict[str, _Known] = {}
+        for tool in self._store.tools(tx, tenant_id):
+            service = services[tool.service_id]
+            entry = tool.entry(CONNECTORS[service.type])
+            old = None if before is None else before.tools.get(tool.key)
+            # An entry that says the same stays the same object: what others keep by it stays valid.
+            kept = old.entry if old is not None and old.entry == entry else entry
+            tools[tool.key] = _Known(tool, kept, tool.enabled and service.enabled)
+        return _Snapshot(version, tools)

@@ -1,0 +1,178 @@
+"""Health: services are looked at through their tools, because only tools know an address.
+
+Each different place that the tools of a service connect to is probed once. A tool is as healthy as its place; a service
+is healthy if all its places are, down if none can be reached, and degraded between the two. What is found is stored
+only if nothing was changed while it was looked at, and told to the witness only if it is news.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final, Protocol
+
+from twinraven.catalog.acts import Act, Acts, owned, raise_not_found
+from twinraven.catalog.bindings import Endpoint, bind
+from twinraven.catalog.service_model import HealthStatus, Service, ServiceType
+from twinraven.catalog.services import Services
+from twinraven.catalog.store import Health
+from twinraven.catalog.tool_checks import fit_params, why_stopped
+from twinraven.catalog.tool_model import Tool
+from twinraven.foundation.canonical import canonical_json
+from twinraven.foundation.errors import InvalidDefinition, ToolUnavailable, TwinRavenError
+from twinraven.storage import Transaction
+from twinraven.tenancy import Principal
+
+PROBE_TIMEOUT_S: Final = 10.0
+PROBES_AT_ONCE: Final = 8
+NOTHING_TO_PROBE: Final = "no tool on it states an address to check"
+
+_LONGEST_MESSAGE: Final = 500
+
+
+class HealthProbe(Protocol):
+    """Looks at an endpoint of one type of service; connectors provide it. What it raises counts as down."""
+
+    async def probe(self, endpoint: Endpoint) -> Health: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One service with the tools that can be looked at, and what was found."""
+
+    service: Service
+    tools: tuple[Tool, ...]
+    found: Mapping[str, Health]
+    """By tool id."""
+    verdict: Health
+
+
+class HealthChecks:
+    """Looks at services and remembers what it found."""
+
+    def __init__(
+        self,
+        acts: Acts,
+        services: Services,
+        probes: Mapping[ServiceType, HealthProbe],
+        *,
+        timeout_s: float = PROBE_TIMEOUT_S,
+    ) -> None:
+        self._acts = acts
+        self._store = acts.store
+        self._services = services
+        self._probes = probes
+        self._timeout_s = timeout_s
+
+    async def check_health(self, who: Principal, ref: str) -> Service:
+        """Look at a service of the user's now."""
+        service = await self._services.service(who, ref)
+        return await self.check(who.tenant_id, owned(service, who.user_id, "service", ref).service_id)
+
+    async def check(self, tenant_id: str, service_id: str) -> Service:
+        """Look at a service now, for nobody in particular; a disabled one is not looked at."""
+
+        def look(tx: Transaction) -> tuple[Service, list[Tool]]:
+            service = self._store.service(tx, tenant_id, service_id)
+            if service is None:
+                raise_not_found("service", service_id)
+            return service, self._store.tools_on(tx, tenant_id, service_id)
+
+        service, tools = await self._acts.look(tenant_id, look)
+        if not service.enabled:
+            return service
+        probe = self._probes.get(service.type)
+        if probe is None:
+            raise ToolUnavailable(f"nothing here can check a {service.type}", service_id=service_id)
+        done = await self._probe_all(probe, service, [tool for tool in tools if why_stopped(tool, service) is None])
+        return await self._acts.perform_unasked(tenant_id, lambda act: self._note(act, done))
+
+    async def check_due(self, tenant_id: str, *, older_than: timedelta) -> list[Service]:
+        """Look at every enabled service that was not looked at for so long; for whoever does this regularly."""
+        since = self._acts.now() - older_than
+        services = await self._acts.look(tenant_id, lambda tx: self._store.services(tx, tenant_id))
+        due = [
+            service.service_id
+            for service in services
+            if service.enabled
+            and service.type in self._probes
+            and (service.last_health_check is None or service.last_health_check <= since)
+        ]
+        return [await self.check(tenant_id, service_id) for service_id in due]
+
+    async def _probe_all(self, probe: HealthProbe, service: Service, tools: Sequence[Tool]) -> _Round:
+        places = _places(service, tools)
+        limit = asyncio.Semaphore(PROBES_AT_ONCE)
+
+        async def look(endpoint: Endpoint) -> Health:
+            async with limit:
+                return await self._probe(probe, endpoint)
+
+        answers = await asyncio.gather(*(look(endpoint) for endpoint, _ in places))
+        found = {tool_id: health for (_, ids), health in zip(places, answers, strict=True) for tool_id in ids}
+        return _Round(service, tuple(tools), found, _verdict(answers))
+
+    async def _probe(self, probe: HealthProbe, endpoint: Endpoint) -> Health:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await probe.probe(endpoint)
+        except TimeoutError:
+            return Health(HealthStatus.DOWN, f"did not answer within {self._timeout_s:g} s")
+        except TwinRavenError as error:
+            return Health(HealthStatus.DOWN, error.message)
+        except Exception as error:  # noqa: BLE001 - foreign code: whatever a probe raises says that it failed
+            return Health(HealthStatus.DOWN, f"{type(error).__name__}: {error}")
+
+    def _note(self, act: Act, done: _Round) -> Service:
+        """Store what was found of what is still as it was; what changed meanwhile will be looked at again."""
+        for tool in done.tools:
+            health = _bounded(done.found[tool.tool_id], act)
+            if self._store.set_tool_health(act.tx, tool, health) and tool.status is not health.status:
+                _tell(act, "tool", tool.tool_id, health)
+        service, verdict = done.service, _bounded(done.verdict, act)
+        if self._store.set_service_health(act.tx, service, verdict) and service.status is not verdict.status:
+            _tell(act, "service", service.service_id, verdict)
+        stored = self._store.service(act.tx, act.tenant_id, service.service_id)
+        return service if stored is None else stored
+
+
+def _places(service: Service, tools: Sequence[Tool]) -> list[tuple[Endpoint, list[str]]]:
+    """Each different place that tools connect to, with the tools that do; one without tools if defaults suffice."""
+    places: dict[tuple[bytes, str | None, str], tuple[Endpoint, list[str]]] = {}
+    for tool in tools:
+        endpoint = bind(tool, service).endpoint
+        key = (canonical_json(endpoint.params), tool.secret_id, tool.owner_id)
+        places.setdefault(key, (endpoint, []))[1].append(tool.tool_id)
+    if not places and not service.structure.requires_secret:
+        try:
+            params = fit_params(service, {})
+        except InvalidDefinition:
+            return []
+        return [(Endpoint(service, params, service.owner_id), [])]
+    return list(places.values())
+
+
+def _verdict(answers: Iterable[Health]) -> Health:
+    """A service's health from that of its places."""
+    found = list(answers)
+    if not found:
+        return Health(HealthStatus.DEGRADED, NOTHING_TO_PROBE)
+    worse = [health for health in found if health.status is not HealthStatus.HEALTHY]
+    if not worse:
+        return Health(HealthStatus.HEALTHY)
+    is_dead = all(health.status is HealthStatus.DOWN for health in found)
+    message = worse[0].message or worse[0].status.value
+    more = f" (and {len(worse) - 1} more of {len(found)})" if len(worse) > 1 else ""
+    return Health(HealthStatus.DOWN if is_dead else HealthStatus.DEGRADED, message + more)
+
+
+def _bounded(health: Health, act: Act) -> Health:
+    message = None if health.message is None else health.message[:_LONGEST_MESSAGE].replace("\x00", "")
+    healthy = health.status is HealthStatus.HEALTHY
+    return replace(health, message=None if healthy else message, at=act.now)
+
+
+def _tell(act: Act, kind: str, subject_id: str, health: Health) -> None:
+    act.tell(f"{kind}.health_changed", kind, subject_id, status=health.status.value, message=health.message)

@@ -1,0 +1,69 @@
+"""What the catalogue needs from others, each as small as its question."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from twinraven.catalog.model import ToolEntry
+from twinraven.storage import Transaction
+from twinraven.tenancy import Principal
+
+if TYPE_CHECKING:
+    from twinraven.audit import AuditLog
+    from twinraven.vault import Secret
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogChange:
+    """Something that was changed, as the audit log will want to know it; `by` is None where nobody asked for it."""
+
+    tenant_id: str
+    event_type: str
+    subject_type: str
+    subject_id: str
+    by: Principal | None
+    correlation_id: str
+    data: Mapping[str, Any]
+
+
+Witness = Callable[[Transaction, CatalogChange], None]
+"""Told of every change inside its own transaction, so that an audit log holds both or neither."""
+
+Announce = Callable[[str], Awaitable[None]]
+"""Told, after a change, whose catalogue is another one now."""
+
+FindTool = Callable[[str, str], ToolEntry | None]
+"""A tool of a tenant that is not data-defined, by tenant and id: its name is taken."""
+
+StepUsage = Callable[[Transaction, str, str], list[str]]
+"""Says, for a tenant and a tool's key, which steps call the tool, each in a few words."""
+
+
+class SecretLookup(Protocol):
+    """Where secrets are known without their values; the vault's store is one."""
+
+    def secret(self, tx: Transaction, tenant_id: str, owner_id: str, secret_id: str) -> Secret | None: ...
+
+    def named(self, tx: Transaction, tenant_id: str, owner_id: str, name: str) -> Secret | None: ...
+
+
+def audited(log: AuditLog) -> Witness:
+    """A witness that appends each change to the audit log."""
+    from twinraven.audit import AuditEntry
+
+    def tell(tx: Transaction, change: CatalogChange) -> None:
+        entry = AuditEntry(
+            change.tenant_id,
+            change.event_type,
+            change.subject_type,
+            change.subject_id,
+            "system" if change.by is None else "human",
+            None if change.by is None else change.by.user_id,
+            data=change.data,
+            correlation_id=change.correlation_id,
+        )
+        log.append(tx, entry)
+
+    return tell
