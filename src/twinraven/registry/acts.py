@@ -4,6 +4,10 @@ Whoever changes a tool holds its lock from the first file to the last. New versi
 the moment it becomes true; then the files are made to say what the rows say, whether it became true or not. If that
 last part cannot be done (the process dies, the disk is full), the lock file stays behind as a mark, and the next one to
 come finishes it. An act that has begun is not cut short when its caller is cancelled.
+
+After a crash, or a commit that failed, the store may show one thing now and another after the next start: what was
+written but not synchronised. So whoever puts such a tool right first commits something of its own, which settles all
+that came before, and believes the rows only then.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from twinraven.foundation.errors import TwinRavenError
+from twinraven.foundation.errors import StorageError, TwinRavenError
 from twinraven.registry import sql
 from twinraven.registry.locks import ToolLock, ToolLocks
 from twinraven.registry.mirror import Mirror
@@ -56,7 +60,7 @@ class Acts:
             if not SLUG.fullmatch(tool_id):
                 continue
             lock = await asyncio.to_thread(self._locks.try_acquire, tenant_id, tool_id)
-            if lock is not None and await self._settle(tenant_id, lock, lock.leftovers):
+            if lock is not None and await self._settle(tenant_id, lock, lock.leftovers, is_sure=False):
                 mended.append(tool_id)
         self._recovered.add(tenant_id)
         return mended
@@ -73,19 +77,23 @@ class Acts:
             await self.recover(tenant_id)
         locks = await self._locks.acquire(tenant_id, tool_ids)
         intents: Intents = {}
+        is_sure = True
         try:
             for lock in locks:
-                if lock.leftovers:
-                    await self._mend(tenant_id, lock.tool_id, lock.leftovers)
+                if lock.is_marked:
+                    await self._mend(tenant_id, lock.tool_id, lock.leftovers, is_sure=False)
             new = await self._unknown(tenant_id, makes)
             intents = await self._intents(tenant_id, new, vanishes)
             await asyncio.to_thread(_write_down, locks, intents)
             for version in new:
                 await asyncio.to_thread(self._mirror.write_version, tenant_id, version)
             return await self._database.write(tenant_id, work)
+        except StorageError:
+            is_sure = False
+            raise
         finally:
             for lock in locks:
-                await self._settle(tenant_id, lock, intents.get(lock.tool_id, ()))
+                await self._settle(tenant_id, lock, intents.get(lock.tool_id, ()), is_sure=is_sure)
 
     async def _unknown(self, tenant_id: str, makes: Sequence[ToolVersion]) -> list[ToolVersion]:
         """The versions whose files are to be made; where something stands in their way, nothing is begun."""
@@ -106,9 +114,9 @@ class Acts:
             intents[gone.record.tool_id] = [METADATA, *(version_file(each.version) for each in gone.versions)]
         return intents
 
-    async def _settle(self, tenant_id: str, lock: ToolLock, leftovers: Sequence[str]) -> bool:
+    async def _settle(self, tenant_id: str, lock: ToolLock, leftovers: Sequence[str], *, is_sure: bool) -> bool:
         try:
-            await self._mend(tenant_id, lock.tool_id, leftovers)
+            await self._mend(tenant_id, lock.tool_id, leftovers, is_sure=is_sure)
             await asyncio.to_thread(lock.finish)
         except (TwinRavenError, OSError) as error:
             lock.leave()
@@ -116,7 +124,9 @@ class Acts:
             return False
         return True
 
-    async def _mend(self, tenant_id: str, tool_id: str, leftovers: Sequence[str]) -> None:
+    async def _mend(self, tenant_id: str, tool_id: str, leftovers: Sequence[str], *, is_sure: bool) -> None:
+        if not is_sure:
+            await self._database.write(tenant_id, lambda tx: sql.next_revision(tx, tenant_id))
         tool = await self._rows(tenant_id, tool_id)
         await asyncio.to_thread(self._mirror.sync, tenant_id, tool_id, tool, leftovers)
 

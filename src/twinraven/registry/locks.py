@@ -36,13 +36,14 @@ class ToolLock:
         self._places = places
         self._tenant_id = tenant_id
         self._descriptor: int | None = descriptor
-        self._is_marked = is_marked
+        self.is_marked = is_marked
+        """Whether somebody before us died under it."""
         self.tool_id = tool_id
 
     @property
     def leftovers(self) -> list[str]:
         """The files that whoever died meant to make or to remove: without rows that ask for them, they must go."""
-        if not self._is_marked or self._descriptor is None:
+        if not self.is_marked or self._descriptor is None:
             return []
         try:
             names = orjson.loads(os.pread(self._descriptor, _MOST_NAMES, 0))
@@ -77,7 +78,7 @@ class ToolLock:
 
     def give_up(self) -> None:
         """Nothing was done under this lock; a mark that was there before stays."""
-        if self._is_marked:
+        if self.is_marked:
             self.leave()
         else:
             self.finish()
