@@ -64,7 +64,7 @@ class Show:
             if offered:
                 await self._compare(new, offered)
                 await self._next_day(raven, later, offered)
-                await self._month_later(raven, desk)
+                await self._month_later(raven, generate_tickets(desk, 40, seed=SEED + 1), offered)
         print(f"\nPictures, databases and the learned tools are in {self._folder}.")
 
     def _open(self, desk: SupportDesk, name: str = "home") -> TwinRaven:
@@ -142,7 +142,9 @@ class Show:
         record = await raven.registry.rollback("default", draft.tool_id, to_version=1, by=WHO)
         print(f"Rolled back: v{record.current_version} serves again, both versions stay on disk.")
 
-    async def _month_later(self, raven: TwinRaven, desk: SupportDesk) -> None:
+    async def _month_later(
+        self, raven: TwinRaven, tickets: Sequence[Ticket], offered: Sequence[SynthesizedTool]
+    ) -> None:
         """Most questions are answered from the handbook now, and few customers are looked up; the registry notices."""
         self._say("A month later, customers ask other things")
         self._later_us = MONTH_US
@@ -150,7 +152,7 @@ class Show:
             door = CallDoor(raven.calls, f"later-{number}")
             with suppress(CallFailed):
                 await door.call("search_kb", {"query": "how to return a gift"}, turn=1, outside_input="a question")
-        await self._work(raven, generate_tickets(desk, 30, seed=SEED + 1), "later", [])
+        await self._work(raven, tickets, "later", [OfferedTool(each) for each in offered])
         report = await raven.maintenance.run("default", by=WHO)
         for action in report.actions:
             print(f"  {action.verb} {action.tool_id}: {action.why}")
@@ -160,9 +162,8 @@ class Show:
         headers = ("tool", "status", "version", "used", "turns saved", "flags")
         print(table(headers, rows, canvas=self._canvas))
         audited = await raven.audit.verify("default")
-        print(
-            f"\nThe audit log holds {audited.entries} entries about all this, and {'verifies' if audited.ok else 'fails'}."
-        )
+        state = "verifies" if audited.ok else "does not verify"
+        print(f"\nThe audit log holds {audited.entries} entries about all this, and it {state}.")
 
     async def _work(
         self, raven: TwinRaven, tickets: Sequence[Ticket], name: str, learned: Sequence[OfferedTool] = ()
