@@ -6,6 +6,8 @@ MAKEFLAGS += --no-print-directory
 PYTHON_IN_VENV := .venv/bin/python
 OUTCOMES := .cache/requirements.json
 WORKERS ?= 2
+# Recorded agent traces to measure on; they are no part of the project, and without them a generated log serves.
+TRACES ?= $(wildcard ../shared/data)
 ARGS ?=
 
 .PHONY: help setup demo test check reqs bench soak lock clean
@@ -33,7 +35,7 @@ reqs: setup ## which requirements have a passing test (ARGS=--json for programs)
 	@$(PYTHON_IN_VENV) -m tools.reqs $(ARGS)
 
 bench: setup ## ratios against peers, into bench/results.json (ARGS=NAME for one)
-	@$(PYTHON_IN_VENV) -m bench $(ARGS)
+	@TWINRAVEN_TRACES='$(TRACES)' $(PYTHON_IN_VENV) -m bench $(ARGS)
 
 soak: setup ## the long form: faults in full, ten million events
 	@$(PYTHON_IN_VENV) -m pytest -q --soak $(ARGS)

@@ -1,7 +1,6 @@
 """What learning saves on recorded agents, and what it costs.
 
-The traces are not part of the project: point TWINRAVEN_TRACES at a folder with files in the `calls` format to measure
-on them. Without it a generated desk of billing agents is learned from, so that the module always says something. Turns
+Measured on recorded traces where there are any (see `recorded.py`); without them a generated desk of billing agents is learned from, so that the module always says something. Turns
 and calls are counted on tasks that nothing was learned from; a ratio below 1 is what is left of them.
 """
 
@@ -10,17 +9,14 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import os
 import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from bench.harness import Harness, Row, cpu_timed
+from bench.recorded import recorded_logs
 from twinraven.foundation.clock import utc_now
 from twinraven.huginn import Backtest, LearningConfig, ToolFacts, backtest, read_traces
-
-VARIABLE = "TWINRAVEN_TRACES"
 
 
 def measure(harness: Harness) -> list[Row]:
@@ -60,11 +56,10 @@ def _counted(name: str, ratio: float, against: str, aim: float) -> Row:
 
 
 def _records() -> Iterator[tuple[str, list[bytes]]]:
-    folder = os.environ.get(VARIABLE)
-    if not folder:
+    recorded = recorded_logs()
+    if not recorded:
         yield "generated billing agents", list(_generated())
-        return
-    for path in sorted(Path(folder).glob("*.jsonl.gz")):
+    for path in recorded:
         with gzip.open(path) as file:
             yield path.name.removesuffix(".jsonl.gz"), file.read().splitlines()
 

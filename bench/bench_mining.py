@@ -20,10 +20,10 @@ import numpy as np
 
 from bench.generated_log import generate_log
 from bench.harness import HERE, Contender, Harness, Row, cpu_timed, peer_python
+from bench.recorded import recorded_logs
 from twinraven.huginn.mining import EventColumns, MiningConfig, Pattern, mine
 from twinraven.huginn.mining.search import search_all
 
-REAL_LOG = HERE.parent.parent / "shared" / "data" / "tau_retail.jsonl.gz"
 COPIES = 40
 BYTES = 40
 SHORT, LONG = 9_000, 900_000
@@ -34,8 +34,8 @@ CONTIGUOUS = MiningConfig(algorithm="contiguous", min_support=0.01, respect_brea
 
 def measure(harness: Harness) -> list[Row]:
     logs = {"generated log": _generated(100_000)}
-    if REAL_LOG.exists():
-        logs[f"real log {COPIES} times"] = _real()
+    for path in recorded_logs()[-1:]:
+        logs[f"{path.name.partition('.')[0]} {COPIES} times"] = _real(path)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="twinraven-bench-") as folder:
         for name, columns in logs.items():
@@ -123,9 +123,9 @@ def _generated(sessions: int) -> EventColumns:
     )
 
 
-def _real() -> EventColumns:
+def _real(path: Path) -> EventColumns:
     """The recorded calls as they are, one copy of every session after the other."""
-    with gzip.open(REAL_LOG) as file:
+    with gzip.open(path) as file:
         calls = [json.loads(line) for line in file]
     return EventColumns.build(
         (f"{copy}:{call['session_id']}", call["tool"], False, call["session_outcome"] == "failure", None, 0, False)
