@@ -1,7 +1,8 @@
 """What learning saves on recorded agents, and what it costs.
 
-Measured on recorded traces where there are any (see `recorded.py`); without them a generated desk of billing agents is learned from, so that the module always says something. Turns
-and calls are counted on tasks that nothing was learned from; a ratio below 1 is what is left of them.
+Measured on recorded traces where there are any (see `recorded.py`); without them a generated desk of billing agents is
+learned from, so that the module always says something. Turns and calls are counted on tasks that nothing was learned
+from; a ratio below 1 is what is left of them.
 """
 
 from __future__ import annotations
