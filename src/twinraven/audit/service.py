@@ -56,11 +56,13 @@ class AuditLog:
         signer: Signer,
         *,
         redact: Redact = _keep_everything,
+        redact_names: Redact | None = None,
         store: AuditStore | None = None,
     ) -> None:
         self._database = database
         self._signer = signer
         self._redact = redact
+        self._redact_names = redact_names or redact
         self._store = store or SqlAuditStore()
 
     def append(self, tx: Transaction, entry: AuditEntry) -> AuditRecord:
@@ -201,12 +203,12 @@ class AuditLog:
             sequence=0,
             id=entry.id,
             subject_type=entry.subject_type,
-            subject_id=entry.subject_id,
+            subject_id=self._clean_name(entry.tenant_id, entry.subject_id),
             event_type=entry.event_type,
             actor_type=entry.actor_type,
-            actor_id=entry.actor_id,
+            actor_id=None if entry.actor_id is None else self._clean_name(entry.tenant_id, entry.actor_id),
             timestamp=to_micros(entry.timestamp),
-            correlation_id=entry.correlation_id,
+            correlation_id=self._clean_name(entry.tenant_id, entry.correlation_id),
             code=entry.code,
             message=None if entry.message is None else self._redacted_text(entry.tenant_id, entry.message),
             data_json=self._redacted(entry.tenant_id, dict(entry.data)).decode(),
@@ -216,6 +218,11 @@ class AuditLog:
             salt=salt,
             body=body,
         )
+
+    def _clean_name(self, tenant_id: str, name: str) -> str:
+        raw = name.encode("utf-8", "replace")
+        cleaned = self._redact_names(tenant_id, raw)
+        return name if cleaned is raw else cleaned.decode("utf-8", "replace")
 
     def _redacted(self, tenant_id: str, value: Any) -> bytes:
         return self._redact(tenant_id, canonical_json(to_json_value(value)))

@@ -47,10 +47,12 @@ class Collector:
         *,
         rules: EncodingRules | None = None,
         redact: Redact = keep_everything,
+        redact_names: Redact | None = None,
         queue_size: int = QUEUE_SIZE,
         micros: Callable[[], int] = now_micros,
     ) -> None:
-        self._writer = EventWriter(database, RowEncoder(rules or EncodingRules(), redact), queue_size=queue_size)
+        encoder = RowEncoder(rules or EncodingRules(), redact, redact_names=redact_names)
+        self._writer = EventWriter(database, encoder, queue_size=queue_size)
         self._micros = micros
 
     def observe(

@@ -69,11 +69,17 @@ class Importer:
     """Reads foreign traces into the log."""
 
     def __init__(
-        self, database: Database, *, rules: EncodingRules | None = None, redact: Redact = keep_everything
+        self,
+        database: Database,
+        *,
+        rules: EncodingRules | None = None,
+        redact: Redact = keep_everything,
+        redact_names: Redact | None = None,
     ) -> None:
         self._database = database
         self._rules = rules or EncodingRules()
         self._redact = redact
+        self._redact_names = redact_names
 
     async def import_calls(
         self, tenant_id: str, lines: Iterable[bytes], *, progress: Progress | None = None
@@ -86,7 +92,7 @@ class Importer:
     ) -> ImportReport:
         """Import any of `FORMATS`, or whatever `auto` takes the lines for."""
         check_name(tenant_id, field="tenant_id", limit=MAX_TENANT)
-        encoder = RowEncoder(self._rules, self._redact)
+        encoder = RowEncoder(self._rules, self._redact, redact_names=self._redact_names)
         # Reading and parsing happen on a thread: a file may be slow, and a thousand lines keep a loop waiting.
         reader = await asyncio.to_thread(lambda: _Reader(lines, format, tenant_id, encoder))
         report = reader.report
@@ -120,6 +126,7 @@ class _Reader:
 
     def __init__(self, lines: Iterable[bytes], format: str, tenant_id: str, encoder: RowEncoder) -> None:
         self._encoder = encoder
+        self._tenant_id = tenant_id
         self.report = ImportReport()
         self.line = 0
         kept, parser = open_trace(_guarded(lines), format, tenant_id)
@@ -149,7 +156,8 @@ class _Reader:
 
     def _complain(self, error: LineError) -> None:
         if len(self.report.errors) < MAX_ERRORS:
-            self.report.errors.append(error)
+            reason = self._encoder.clean(self._tenant_id, error.reason)
+            self.report.errors.append(LineError(error.line, reason))
 
 
 def _guarded(lines: Iterable[bytes]) -> Iterator[bytes]:

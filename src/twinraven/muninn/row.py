@@ -66,9 +66,12 @@ class EncodingRules:
 class RowEncoder:
     """Turns observations into rows of the log and blobs; one per writer, because tags look back."""
 
-    def __init__(self, rules: EncodingRules, redact: Redact = keep_everything) -> None:
+    def __init__(
+        self, rules: EncodingRules, redact: Redact = keep_everything, *, redact_names: Redact | None = None
+    ) -> None:
         self._rules = rules
         self._redact = redact
+        self._redact_names = redact_names or redact
         self._tagger = TagExtractor()
 
     def encode(self, seen: Observation) -> tuple[Row, Row | None]:
@@ -92,14 +95,14 @@ class RowEncoder:
             seen.timestamp,
             seen.latency_ms,
             seen.outcome,
-            orjson.dumps([self._clean(tenant, tag) for tag in tags]).decode() if tags else "[]",
+            orjson.dumps([self.clean(tenant, tag) for tag in tags]).decode() if tags else "[]",
             None if seen.parent_event_id is None else str(seen.parent_event_id),
             1 if seen.raised else 0,
             code,
             None if blob is None else blob[1],
             seen.turn,
             task,
-            None if seen.outside_input is None else self._clean(tenant, seen.outside_input),
+            None if seen.outside_input is None else self.clean(tenant, seen.outside_input),
             source,
             1 if seen.time_known else 0,
             correlation,
@@ -117,14 +120,16 @@ class RowEncoder:
     def _clean_names(self, seen: Observation) -> tuple[Any, ...]:
         """The short texts that others name an event by; nearly always clean, so one look serves for all of them."""
         names = (seen.session_id, seen.task_id, seen.error_code, seen.source_key, seen.correlation_id)
-        if self._redact is keep_everything:
+        redact = self._redact_names
+        if redact is keep_everything:
             return names
         together = "\n".join([name for name in names if name is not None]).encode()
-        if self._redact(seen.tenant_id, together) is together:
+        if redact(seen.tenant_id, together) is together:
             return names
-        return tuple(None if name is None else self._clean(seen.tenant_id, name) for name in names)
+        return tuple(None if name is None else redact(seen.tenant_id, name.encode()).decode() for name in names)
 
-    def _clean(self, tenant: str, text: str) -> str:
+    def clean(self, tenant: str, text: str) -> str:
+        """Free text without what must not be stored or shown."""
         if self._redact is keep_everything:
             return text
         return self._redact(tenant, text.encode()).decode("utf-8", "replace")

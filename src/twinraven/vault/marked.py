@@ -24,17 +24,29 @@ def is_marked(schema: Any) -> bool:
     return rules.get("x-secret") is True or rules.get("writeOnly") is True or rules.get("format") == "password"
 
 
+def has_marks(schema: Any) -> bool:
+    """Whether a schema marks anything at all; most do not, and their values need not be walked."""
+    pending = [schema]
+    while pending:
+        part = pending.pop()
+        if is_marked(part):
+            return True
+        pending.extend(_members(part).values() if isinstance(part, dict) else _items(part))
+    return False
+
+
 def replace_marked(schema: Any, value: Any, token: Callable[[bytes], str]) -> Any:
     """The value with every marked field replaced; what is not marked is passed on as it is."""
-    return _Marks(schema, token).hide([schema], value, 0)
+    return _Marks(schema, lambda marked: token(_text_of(marked).encode("utf-8", "replace"))).hide([schema], value, 0)
 
 
 def marked_texts(schema: Any, value: Any) -> list[str]:
-    """The texts in marked fields, so that they can be found again in an answer or an error."""
+    """The texts in marked fields, whole and in parts, so that they can be found again in an answer or an error."""
     found: list[str] = []
 
-    def note(text: bytes) -> str:
-        found.append(text.decode())
+    def note(marked: Any) -> str:
+        found.append(_text_of(marked))
+        found.extend(_text_of(leaf) for leaf in _leaves(marked) if leaf is not marked)
         return ""
 
     _Marks(schema, note).hide([schema], value, 0)
@@ -44,16 +56,16 @@ def marked_texts(schema: Any, value: Any) -> list[str]:
 class _Marks:
     """Walks a value along all schemas that describe it."""
 
-    def __init__(self, root: Any, token: Callable[[bytes], str]) -> None:
+    def __init__(self, root: Any, replace: Callable[[Any], str]) -> None:
         self._root = root
-        self._token = token
+        self._replace = replace
 
     def hide(self, schemas: list[Any], value: Any, depth: int) -> Any:
         if not schemas or value is None or depth > _DEEPEST:
             return value
         rules = [rule for schema in schemas for rule in self._expand(schema, set())]
         if any(is_marked(rule) for rule in rules):
-            return self._hide_whole(value)
+            return self._replace(value)
         if isinstance(value, dict):
             members = cast("dict[str, Any]", value)
             return {
@@ -67,9 +79,6 @@ class _Marks:
                 for place, item in enumerate(items)
             ]
         return value
-
-    def _hide_whole(self, value: Any) -> str:
-        return self._token(value.encode("utf-8", "replace") if isinstance(value, str) else canonical_json(value))
 
     def _expand(self, schema: Any, seen: set[str]) -> Iterator[dict[str, Any]]:
         """A schema and everything else that speaks about the same value."""
@@ -99,6 +108,21 @@ class _Marks:
             else:
                 found = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
         return found
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else canonical_json(value).decode()
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for member in cast("dict[str, Any]", value).values():
+            yield from _leaves(member)
+    elif isinstance(value, list):
+        for item in cast("list[Any]", value):
+            yield from _leaves(item)
+    else:
+        yield value
 
 
 def _items(value: Any) -> list[Any]:

@@ -18,7 +18,7 @@ import orjson
 
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import InvalidInput
-from twinraven.vault.marked import marked_texts, replace_marked
+from twinraven.vault.marked import has_marks, marked_texts, replace_marked
 from twinraven.vault.matcher import Matcher, Span, replace_spans
 
 if TYPE_CHECKING:
@@ -66,13 +66,17 @@ class Redactor:
 
     def redact(self, tenant_id: str, text: bytes) -> bytes:
         """A JSON text without secrets; the same object if it had none. Reads the vault when a look is due."""
-        known = self._known.get(tenant_id)
-        if known is None or self._monotonic() >= known.due:
-            known = self._look(tenant_id)
-        matcher = known.matcher
+        matcher = self._current(tenant_id)
         if (matcher is None or matcher.search(text) is None) and not self._detect:
             return text
         return _redact_json(text, lambda part: self._spans(tenant_id, matcher, part))
+
+    def redact_known(self, tenant_id: str, text: bytes) -> bytes:
+        """As `redact`, but only values of the vault: for ids and keys, which look random because they are."""
+        matcher = self._current(tenant_id)
+        if matcher is None or matcher.search(text) is None:
+            return text
+        return _redact_json(text, matcher.spans)
 
     def redact_text(self, text: str, *, tenant_id: str | None = None) -> str:
         """A plain text without the secrets of a tenant or, where none is given, of any tenant this process serves.
@@ -93,12 +97,24 @@ class Redactor:
         """A value without what its JSON Schema marks as secret."""
         return replace_marked(schema, value, lambda text: self._keys.token(tenant_id, text.strip()))
 
+    def has_marks(self, schema: Any) -> bool:
+        """Whether a JSON Schema marks anything as secret."""
+        return has_marks(schema)
+
     def redact_echoes(self, tenant_id: str, schema: Any, value: Any, text: bytes) -> bytes:
         """A JSON text without anything that stood in a marked field of `value`, in any spelling."""
+        return self.echoes(tenant_id, schema, value)(text)
+
+    def echoes(self, tenant_id: str, schema: Any, value: Any) -> Callable[[bytes], bytes]:
+        """`redact_echoes` for several texts of one call: what to look for is worked out once."""
         matcher = self._matcher(tenant_id, marked_texts(schema, value))
-        if matcher is None or matcher.search(text) is None:
-            return text
-        return _redact_json(text, matcher.spans)
+
+        def redact(text: bytes) -> bytes:
+            if matcher is None or matcher.search(text) is None:
+                return text
+            return _redact_json(text, matcher.spans)
+
+        return redact
 
     def token(self, tenant_id: str, value: str) -> str:
         """What stands in place of a value."""
@@ -124,6 +140,12 @@ class Redactor:
     def close(self) -> None:
         """Let go of the store."""
         self._source.close()
+
+    def _current(self, tenant_id: str) -> Matcher | None:
+        known = self._known.get(tenant_id)
+        if known is None or self._monotonic() >= known.due:
+            known = self._look(tenant_id)
+        return known.matcher
 
     def _look(self, tenant_id: str) -> _Known:
         notices = self._notices

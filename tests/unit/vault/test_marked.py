@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from twinraven.vault.marked import marked_texts, replace_marked
+from twinraven.vault.marked import has_marks, marked_texts, replace_marked
 
 _MARKS: list[dict[str, Any]] = [{"x-secret": True}, {"writeOnly": True}, {"type": "string", "format": "password"}]
 
@@ -53,6 +53,7 @@ def test_a_mark_hides_whatever_is_there() -> None:
 )
 def test_marks_are_found_wherever_schemas_put_them(schema: Any, value: Any, hidden: Any) -> None:
     """Arrays, alternatives, conditions, patterns and references lead to the same fields as in validation."""
+    assert has_marks(schema)
     assert hide(schema, value) == hidden
 
 
@@ -70,6 +71,7 @@ def test_marks_are_found_wherever_schemas_put_them(schema: Any, value: Any, hidd
 def test_what_marks_nothing_hides_nothing(schema: Any) -> None:
     """A schema without marks, or one that is broken, leaves the value as it is."""
     value = {"a": [1, {"b": None}], "c": "d"}
+    assert not has_marks(schema)
     assert hide(schema, value) == value
 
 
@@ -85,6 +87,11 @@ def test_schemas_that_refer_to_themselves_end() -> None:
 
 
 def test_the_texts_of_marked_fields_can_be_listed() -> None:
-    """So that they can be looked for elsewhere."""
+    """So that they can be looked for elsewhere, also the parts of a marked whole."""
     schema = {"properties": {"a": {"x-secret": True}, "b": {"items": {"writeOnly": True}}}}
     assert marked_texts(schema, {"a": "one", "b": ["two", 3], "c": "four"}) == ["one", "two", "3"]
+    assert marked_texts({"x-secret": True}, {"user": "ada", "keys": ["k"]}) == [
+        '{"keys":["k"],"user":"ada"}',
+        "ada",
+        "k",
+    ]

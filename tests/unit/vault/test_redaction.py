@@ -235,6 +235,9 @@ def test_credentials_nobody_registered_are_taken_out_by_option(tmp_path: Path) -
     assert redactor.redact("t", text) == canonical_json(first) or parse_json(redactor.redact("t", text)) == first
     assert "sk-proj" not in redactor.redact_text("Bearer sk-proj-4fJ2kQ9xTz81LmNp")
     assert redactor.token("t", "sk-proj-4fJ2kQ9xTz81LmNp") == first["key"]
+    # Ids and keys look random because they are: in them only known values are replaced.
+    assert redactor.redact_known("t", b"sk-proj-4fJ2kQ9xTz81LmNp") == b"sk-proj-4fJ2kQ9xTz81LmNp"
+    assert redactor.redact_known("t", b"for known-secret").startswith(b"for [secret:")
 
 
 def test_it_costs_next_to_nothing_when_nothing_is_there(tmp_path: Path) -> None:
