@@ -138,7 +138,6 @@ class Maintenance:
     async def run(self, tenant_id: str, *, dry_run: bool = False, by: str = SYSTEM) -> MaintenanceReport:
         """Look at every tool in service and act, or only say what would be done."""
         now = from_micros(self._micros())
-        await self._registry.fold_usage(tenant_id)
         measured: list[Measures] = []
         actions: list[Action] = []
         for record in await self._registry.tools(tenant_id):

@@ -8,6 +8,7 @@ verdict as it was given and asks of a chain only whether it is there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +16,14 @@ from pathlib import Path
 from twinraven.flow import CONNECTOR, SynthesizedTool, ToolStatus, entry_of, validate_definition
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import from_micros, now_micros
-from twinraven.foundation.errors import Conflict, IllegalTransition, InvalidDefinition, InvalidInput, NotFound
+from twinraven.foundation.errors import (
+    Conflict,
+    IllegalTransition,
+    InvalidDefinition,
+    InvalidInput,
+    NotFound,
+    StorageBusy,
+)
 from twinraven.foundation.settings import RegistrySettings
 from twinraven.muninn import clean_text
 from twinraven.registry import lifecycle, sql, usage
@@ -36,7 +44,7 @@ from twinraven.registry.places import Places
 from twinraven.registry.ports import Announce, ChainLookup, FindTool, Witness
 from twinraven.registry.registration import claim_version, new_record, refuse_circle, tested_version
 from twinraven.registry.renaming import move_rows, under_name
-from twinraven.storage import Database, Transaction
+from twinraven.storage import Database, Transaction, settled_arrival
 
 Step = Callable[[RegisteredTool, datetime], RegisteredTool]
 
@@ -264,9 +272,10 @@ class Registry:
         """A stored candidate chain by the names of its fields."""
         return await self._database.read(tenant_id, lambda tx: sql.chain(tx, tenant_id, chain_id))
 
-    async def fold_usage(self, tenant_id: str) -> None:
+    async def fold_usage(self, tenant_id: str, *, patience_s: float = 30.0) -> None:
         """Add settled calls to the rows; whoever removes events from the log does this first."""
-        await self._database.write(tenant_id, lambda tx: usage.fold(tx, tenant_id, now=self._micros()))
+        settled = await settled_arrival(self._database, tenant_id, usage.LOG, patience_s=patience_s)
+        await self._database.write(tenant_id, lambda tx: usage.fold(tx, tenant_id, settled=settled))
 
     async def _change(
         self, tenant_id: str, tool_id: str, step: Step, event_type: str, by: str, **data: object
@@ -329,7 +338,9 @@ class Registry:
 
     async def _fold_if_long(self, tenant_id: str, fresh: usage.Stretch) -> None:
         if fresh.events >= usage.FOLD_AT:
-            await self.fold_usage(tenant_id)
+            # Counts are right without it; somebody who writes for long must not keep those waiting who only look.
+            with suppress(StorageBusy):
+                await self.fold_usage(tenant_id, patience_s=1)
 
     def _tell(
         self, tx: Transaction, event_type: str, tool: RegisteredTool, version: int, by: str, **data: object

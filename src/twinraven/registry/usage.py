@@ -5,10 +5,8 @@ process: a call is counted because it is recorded. A count is what was added up 
 log holds behind the place up to which that was done (`counted`). `fold` moves that place forward now and then, so that
 looking stays cheap.
 
-On Postgres a lower arrival number can become visible after a higher one. So `fold` remembers the newest arrival it saw
-and the transactions then under way, and counts up to there only later: when all of them have ended, and a minute has
-passed for those that had drawn a number and not yet announced themselves. Until then that stretch is read afresh each
-time, which finds late events as well.
+On Postgres a lower arrival number can become visible after a higher one, so `fold` goes only as far as no smaller
+number can follow any more. What lies behind is read afresh each time, which finds late events as well.
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ from twinraven.foundation.clock import from_micros, to_micros
 from twinraven.registry.model import ToolRecord
 from twinraven.storage import Transaction
 
-SETTLED_US: Final = 60_000_000
-FOLD_AT: Final = 2_000
+LOG: Final = "muninn_event_log"
+FOLD_AT: Final = 20_000
 """Events behind the counted place from which on folding is worth a write."""
 
 _MOST: Final = 1_000_000_000
@@ -33,7 +31,7 @@ _SLACK_US: Final = 3_600_000_000
 # The inner query has a limit so that both planners walk the log by arrival and do not choose an index of the tenant's,
 # which would read all its history.
 _FRESH = """
-SELECT r.tool_id, count(*) AS calls, max(fresh.timestamp) AS last_used_at, max(fresh.arrival) AS newest
+SELECT r.tool_id, count(*) AS calls, max(fresh.timestamp) AS last_used_at
 FROM (SELECT arrival, tenant_id, tool_id, timestamp FROM muninn_event_log
       WHERE arrival > :after AND arrival <= :until ORDER BY arrival LIMIT :most) fresh
 LEFT JOIN tool_records r ON r.tenant_id = :tenant AND fresh.tenant_id = :tenant AND r.tool_id = fresh.tool_id
@@ -57,11 +55,10 @@ class Uses:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A stretch of the log: who was called in it, how long it is, and where it ends."""
+    """A stretch of the log: who was called in it, and how long it is."""
 
     uses: dict[str, Uses] = field(default_factory=dict[str, Uses])
     events: int = 0
-    newest: int | None = None
 
 
 def begin(tx: Transaction, tenant_id: str) -> None:
@@ -80,33 +77,16 @@ def with_uses(records: Iterable[ToolRecord], fresh: Stretch) -> list[ToolRecord]
     return [_with_use(record, fresh.uses.get(record.tool_id)) for record in records]
 
 
-def fold(tx: Transaction, tenant_id: str, *, now: int) -> bool:
-    """Add what has settled to the rows and note how far the log goes now; says whether anything was added."""
-    state = tx.fetch_one(
-        "SELECT counted, seen, seen_at, seen_horizon FROM registry_state WHERE tenant_id = :tenant", tenant=tenant_id
-    )
-    horizon = tx.fetch_one("SELECT oldest, next FROM log_horizon")
-    if state is None or horizon is None:
-        return False
-    counted, seen = state["counted"], state["seen"]
-    settled = seen is not None and now - state["seen_at"] >= SETTLED_US and horizon["oldest"] >= state["seen_horizon"]
-    if seen is not None and not settled:
-        return False
-    if seen is not None:
-        for tool_id, uses in _stretch(tx, tenant_id, after=counted, until=seen).uses.items():
-            tx.execute(_ADD, calls=uses.calls, used=uses.last_used_at, tenant=tenant_id, tool=tool_id)
-        counted = seen
-    newest = _stretch(tx, tenant_id, after=counted).newest
+def fold(tx: Transaction, tenant_id: str, *, settled: int) -> None:
+    """Add the calls up to an arrival behind which no smaller number can follow to the rows."""
+    state = tx.fetch_one("SELECT counted FROM registry_state WHERE tenant_id = :tenant", tenant=tenant_id)
+    if state is None or state["counted"] >= settled:
+        return
+    for tool_id, uses in _stretch(tx, tenant_id, after=state["counted"], until=settled).uses.items():
+        tx.execute(_ADD, calls=uses.calls, used=uses.last_used_at, tenant=tenant_id, tool=tool_id)
     tx.execute(
-        "UPDATE registry_state SET counted = :counted, seen = :seen, seen_at = :now, seen_horizon = :horizon "
-        "WHERE tenant_id = :tenant",
-        counted=counted,
-        seen=newest,
-        now=now,
-        horizon=horizon["next"],
-        tenant=tenant_id,
+        "UPDATE registry_state SET counted = :counted WHERE tenant_id = :tenant", counted=settled, tenant=tenant_id
     )
-    return settled
 
 
 def recorded_uses(tx: Transaction, tenant_id: str, tool_id: str, *, registered_at: datetime) -> Uses | None:
@@ -138,7 +118,6 @@ def _stretch(tx: Transaction, tenant_id: str, *, after: int, until: int = 2**62)
     return Stretch(
         {row["tool_id"]: Uses(row["calls"], row["last_used_at"]) for row in rows if row["tool_id"] is not None},
         sum(row["calls"] for row in rows),
-        max((row["newest"] for row in rows), default=None),
     )
 
 

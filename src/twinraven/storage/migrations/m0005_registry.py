@@ -2,10 +2,6 @@
 
 What must never happen to a learned tool is refused here, whoever asks: a status that cannot follow, two versions in
 service at once, a definition that changes, a retirement that is taken back, a count that falls.
-
-`log_horizon` says which transactions are still under way. Arrival numbers are drawn before a transaction commits, so
-on Postgres a lower one can become visible after a higher one; whoever follows the log by arrival asks here whether all
-that were under way have ended. SQLite has one writer at a time and nothing to wait for.
 """
 
 from __future__ import annotations
@@ -14,11 +10,6 @@ from twinraven.storage.migrations import Ddl
 from twinraven.storage.migrations.refusals import refuse
 
 _ARROWS = (("draft", "testing"), ("testing", "promoted"), ("testing", "draft"), ("promoted", "retired"))
-_HORIZON = {
-    "sqlite": "SELECT 0 AS oldest, 0 AS next",
-    "postgres": "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest, "
-    "pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next",
-}
 
 
 def upgrade(ddl: Ddl) -> None:
@@ -32,13 +23,9 @@ def upgrade(ddl: Ddl) -> None:
         """
         tenant_id TEXT PRIMARY KEY,
         counted INTEGER NOT NULL,
-        seen INTEGER,
-        seen_at INTEGER,
-        seen_horizon INTEGER,
         maintained_at INTEGER
         """,
     )
-    ddl.view("log_horizon", _HORIZON[ddl.dialect])
 
 
 def _create_candidates(ddl: Ddl, real: str) -> None:
