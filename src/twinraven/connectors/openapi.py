@@ -1,0 +1,269 @@
+"""An OpenAPI description becomes tools: one for each operation, as the definitions the catalogue takes.
+
+Descriptions come from elsewhere and are often wrong in places, so an operation that cannot be called by data alone
+(files, cookies, odd serialisations) is left out and named with its reason, and the others are still there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+from twinraven.connectors.openapi_parts import Inputs, Skip, read_body_into, read_output, read_parameter
+from twinraven.connectors.openapi_schemas import OpenApiDocument, as_object
+from twinraven.connectors.urls import parse_url
+from twinraven.foundation.canonical import parse_json
+from twinraven.foundation.errors import InvalidDefinition, InvalidInput, InvalidSchema, PolicyViolation
+from twinraven.foundation.json_schema import compile_schema
+
+MAX_DOCUMENT_BYTES = 20_000_000
+MAX_DOCUMENT_VALUES = 1_000_000
+
+_METHODS = ("get", "head", "options", "post", "put", "patch", "delete")
+_NOT_IN_KEY = re.compile(r"[^A-Za-z0-9_]+")
+_LONGEST_KEY = 120
+_VARIABLE = re.compile(r"\{([^{}]+)\}")
+
+
+class SkippedOperation(NamedTuple):
+    """An operation that did not become a tool, and why."""
+
+    operation: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenApiImport:
+    """What a description amounts to: definitions of a service and of its tools, still to be made."""
+
+    service: dict[str, Any]
+    connection_params: dict[str, Any]
+    tools: tuple[dict[str, Any], ...]
+    skipped: tuple[SkippedOperation, ...]
+
+
+def read_openapi(
+    document: str | bytes | Mapping[str, Any], *, endpoint: str | None = None, outputs: bool = True
+) -> OpenApiImport:
+    """Definitions from a description in JSON, YAML or parsed; `outputs` says whether answers are held to their schema.
+
+    `endpoint` replaces the address that the description names.
+    """
+    root = _parsed(document)
+    version = root.get("openapi")
+    if not isinstance(version, str) or not version.startswith("3."):
+        raise InvalidInput("only OpenAPI 3 can be imported; convert older descriptions first", field="openapi")
+    described = OpenApiDocument(root)
+    address = _endpoint(described, endpoint)
+    auth, requires_secret = _security(described)
+    tools: list[dict[str, Any]] = []
+    skipped: list[SkippedOperation] = []
+    for place in _operations(described):
+        try:
+            tools.append(_tool(described, place, taken={tool["key"] for tool in tools}, outputs=outputs))
+        except (Skip, InvalidInput) as error:
+            skipped.append(SkippedOperation(f"{place.method.upper()} {place.path}", str(error)))
+        except RecursionError:
+            skipped.append(
+                SkippedOperation(f"{place.method.upper()} {place.path}", "its schemas are nested too deeply")
+            )
+    return OpenApiImport(
+        service={
+            "name": str(as_object(root.get("info")).get("title") or "OpenAPI service")[:200],
+            "type": "rest_api",
+            "protocol": parse_url(address).origin.scheme,
+            "connection_schema": _CONNECTION_SCHEMA,
+            "requires_secret": requires_secret,
+        },
+        connection_params={"endpoint": address} if auth is None else {"endpoint": address, "auth": auth},
+        tools=tuple(tools),
+        skipped=tuple(skipped),
+    )
+
+
+_CONNECTION_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["endpoint"],
+    "properties": {
+        "endpoint": {"type": "string", "format": "uri"},
+        "auth": {"type": "object"},
+        "idempotency_header": {"type": "string"},
+        "health_path": {"type": "string"},
+        "ca_certificate": {"type": "string"},
+    },
+    "additionalProperties": False,
+}
+
+
+class _Place(NamedTuple):
+    path: str
+    method: str
+    operation: dict[str, Any]
+    parameters: list[dict[str, Any]]
+
+
+def _operations(described: OpenApiDocument) -> Iterator[_Place]:
+    for path, item in as_object(described.root.get("paths")).items():
+        shared = described.resolved(item)
+        for method in _METHODS:
+            operation = as_object(shared.get(method))
+            if operation:
+                yield _Place(path, method, operation, _parameters(described, shared, operation))
+
+
+def _parameters(described: OpenApiDocument, *levels: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All parameters; those of the operation replace those of its path."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for level in levels:
+        listed: Any = level.get("parameters")
+        for item in cast("list[Any]", listed) if isinstance(listed, list) else []:
+            try:
+                parameter = described.resolved(item)
+            except InvalidInput:
+                parameter = {"name": "?", "in": "unresolved", "required": True}
+            found[str(parameter.get("name")), str(parameter.get("in"))] = parameter
+    return list(found.values())
+
+
+def _tool(described: OpenApiDocument, place: _Place, *, taken: Collection[str], outputs: bool) -> dict[str, Any]:
+    inputs = Inputs(described)
+    for parameter in place.parameters:
+        read_parameter(inputs, parameter)
+    if "requestBody" in place.operation:
+        read_body_into(inputs, described.resolved(place.operation["requestBody"]))
+    operation: dict[str, Any] = {
+        "type": "rest_call",
+        "method": place.method.upper(),
+        "path": _path(place.path, inputs.path),
+        **{name: value for name, value in inputs.parts().items() if value},
+    }
+    tool: dict[str, Any] = {
+        "key": _key(place, taken),
+        "name": str(place.operation.get("summary") or f"{place.method.upper()} {place.path}")[:200],
+        "description": _description(place),
+        "operation": operation,
+        "input_schema": inputs.schema(),
+    }
+    compile_schema(tool["input_schema"])
+    output = _checked(read_output(described, as_object(place.operation.get("responses")))) if outputs else None
+    return tool if output is None else {**tool, "output_schema": output}
+
+
+def _checked(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A schema of answers that is no schema is no reason to do without the tool."""
+    try:
+        return schema if schema is not None and compile_schema(schema) else None
+    except InvalidSchema:
+        return None
+
+
+def _path(path: str, variables: Mapping[str, str]) -> str:
+    def variable(hit: re.Match[str]) -> str:
+        if hit[1] not in variables:
+            raise Skip(f"the path names {hit[1]!r}, which no parameter describes")
+        return "{{" + variables[hit[1]] + "}}"
+
+    filled = _VARIABLE.sub(variable, path)
+    if not path.startswith("/") or "?" in path or "#" in path:
+        raise Skip("the path is not one")
+    return filled
+
+
+def _key(place: _Place, taken: Collection[str]) -> str:
+    stated = place.operation.get("operationId")
+    words = stated if isinstance(stated, str) and stated.strip() else f"{place.method}_{place.path}"
+    plain = _NOT_IN_KEY.sub("_", words).strip("_")[:_LONGEST_KEY] or place.method
+    base = plain if not plain[0].isdigit() else f"_{plain}"
+    key, number = base, 1
+    while key in taken:
+        number += 1
+        key = f"{base}_{number}"
+    return key
+
+
+def _description(place: _Place) -> str:
+    said = [str(place.operation[name]).strip() for name in ("summary", "description") if place.operation.get(name)]
+    return "\n\n".join(dict.fromkeys(said))[:10_000] or f"{place.method.upper()} {place.path}"
+
+
+def _endpoint(described: OpenApiDocument, stated: str | None) -> str:
+    """The address given, or the first server's with its variables at their defaults."""
+    address = stated
+    if address is None:
+        servers: Any = described.root.get("servers")
+        first = as_object(cast("list[Any]", servers)[0]) if isinstance(servers, list) and servers else {}
+        variables = as_object(first.get("variables"))
+        address = _VARIABLE.sub(
+            lambda hit: str(as_object(variables.get(hit[1])).get("default", hit[0])), str(first.get("url", ""))
+        )
+    try:
+        parse_url(address)
+    except (InvalidDefinition, PolicyViolation) as error:
+        raise InvalidInput(
+            f"the description names no address that can be called ({error.message}); state an endpoint",
+            field="endpoint",
+        ) from None
+    return address
+
+
+def _security(described: OpenApiDocument) -> tuple[dict[str, str] | None, bool]:
+    """How the first scheme that the whole description asks for shows a secret, and whether there is a way without."""
+    listed: Any = described.root.get("security")
+    alternatives = [as_object(item) for item in cast("list[Any]", listed)] if isinstance(listed, list) else []
+    schemes = as_object(as_object(described.root.get("components")).get("securitySchemes"))
+    for alternative in alternatives:
+        for name in alternative:
+            auth = _auth(described.resolved(schemes.get(name)))
+            if auth is not None:
+                return auth, {} not in alternatives
+    return None, False
+
+
+def _auth(scheme: Mapping[str, Any]) -> dict[str, str] | None:
+    kind, place, name = scheme.get("type"), scheme.get("in"), scheme.get("name")
+    if kind == "apiKey" and place in ("header", "query") and isinstance(name, str):
+        return {"type": str(place), "name": name}
+    if kind == "http" and str(scheme.get("scheme")).lower() == "basic":
+        return {"type": "basic"}
+    return {"type": "bearer"} if kind in ("http", "oauth2", "openIdConnect") else None
+
+
+def _parsed(document: str | bytes | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(document, Mapping):
+        _refuse_unfolding(dict(document))
+        return dict(document)
+    if len(document) > MAX_DOCUMENT_BYTES:
+        raise InvalidInput(f"the description is larger than {MAX_DOCUMENT_BYTES} bytes", field="document")
+    try:
+        found = parse_json(document, field="document")
+    except InvalidInput:
+        found = _parsed_yaml(document)
+    if not isinstance(found, dict):
+        raise InvalidInput("the description must be an object in JSON or YAML", field="document")
+    _refuse_unfolding(found)
+    return cast("dict[str, Any]", found)
+
+
+def _parsed_yaml(document: str | bytes) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(document)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"the description is neither JSON nor YAML: {error}", field="document") from None
+
+
+def _refuse_unfolding(root: Any) -> None:
+    """YAML can name one thing in a thousand places; what is small on disk must not become endless when followed."""
+    pending, seen = [root], 0
+    while pending:
+        item = pending.pop()
+        seen += 1
+        if seen > MAX_DOCUMENT_VALUES:
+            raise InvalidInput(f"the description unfolds into more than {MAX_DOCUMENT_VALUES} values", field="document")
+        if isinstance(item, dict):
+            pending.extend(cast("dict[Any, Any]", item).values())
+        elif isinstance(item, list):
+            pending.extend(cast("list[Any]", item))
