@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from twinraven.audit import AuditLog, KeyRing, Signer
     from twinraven.calls import Calls
     from twinraven.catalog import Catalog, FunctionTools, ToolEntry
+    from twinraven.connectors import UpstreamPool, UpstreamTools
     from twinraven.flow import DefinitionShelf, SynthesizedTool
     from twinraven.huginn import ChainStore, Huginn
     from twinraven.muninn import Collector, EncodingRules, EventStore, Importer, Retention
@@ -154,17 +155,45 @@ class TwinRaven:
         return DefinitionShelf()
 
     @cached_property
+    def upstream_tools(self) -> UpstreamTools:
+        """Tools of the MCP servers behind this home, as they were accepted."""
+        from twinraven.connectors import UpstreamTools
+
+        return UpstreamTools(self.database, micros=self._micros)
+
+    @cached_property
+    def upstreams(self) -> UpstreamPool:
+        """Those servers themselves."""
+        from twinraven.connectors import (
+            SERVERS_FILE,
+            AuditJournal,
+            UpstreamLimits,
+            UpstreamPool,
+            VaultSecrets,
+            load_servers,
+        )
+
+        wanted = self.settings.gateway
+        return UpstreamPool(
+            load_servers(self.settings.servers, self.home / SERVERS_FILE),
+            self.upstream_tools,
+            secrets=VaultSecrets(self.vault),
+            journal=AuditJournal(self.audit),
+            limits=UpstreamLimits(max_bytes=wanted.max_message_bytes, refresh_s=wanted.refresh_s),
+        )
+
+    @cached_property
     def learned(self) -> LearnedTools:
         """Learned tools in service."""
         from twinraven.registry import LearnedTools
 
-        return LearnedTools(self.database, [self.functions, self.shelf])
+        return LearnedTools(self.database, [self.functions, self.upstream_tools, self.shelf])
 
     @cached_property
     def catalog(self) -> Catalog:
         from twinraven.catalog import Catalog
 
-        return Catalog(self.functions, self.shelf, self.learned)
+        return Catalog(self.functions, self.upstream_tools, self.shelf, self.learned)
 
     def offer(self, definitions: Iterable[SynthesizedTool], *, tenant_id: str = DEFAULT_TENANT) -> None:
         """Offer composites to this process's callers without registering them."""
@@ -173,7 +202,7 @@ class TwinRaven:
     @cached_property
     def calls(self) -> Calls:
         from twinraven.calls import CallEvidence, Calls, Claims, RulesGate, read_rules
-        from twinraven.connectors import PythonConnector
+        from twinraven.connectors import McpConnector, PythonConnector
         from twinraven.flow import FlowConnector
 
         settings = self.settings.calls
@@ -187,6 +216,7 @@ class TwinRaven:
             default_timeout_ms=settings.default_timeout_ms,
             micros=self._micros,
         )
+        calls.add_connector(McpConnector(lambda: self.upstreams, self.upstream_tools))
         calls.add_connector(FlowConnector(calls, self.catalog, _Definitions(self.shelf, self.learned)))
         return calls
 

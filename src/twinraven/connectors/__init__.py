@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from twinraven.connectors.http_model import HttpLimits
     from twinraven.connectors.llm import LlmConnector
     from twinraven.connectors.mcp import (
+        SERVERS_FILE,
+        AuditJournal,
         Classification,
         Journal,
+        LogJournal,
         McpConnector,
         PinnedTool,
         SecretSource,
@@ -31,21 +34,26 @@ if TYPE_CHECKING:
         UpstreamPool,
         UpstreamStatus,
         UpstreamTools,
+        VaultSecrets,
         find_block,
         is_result,
         keeping_answers,
         legal_name,
+        load_servers,
         read_servers,
         to_result,
         upstream_tool_id,
     )
+    from twinraven.connectors.mcp.lines import LineDispatcher
     from twinraven.connectors.python import PythonConnector
     from twinraven.connectors.rest import RestConnector
     from twinraven.connectors.transport import HttpTransport
 
 __all__ = [
+    "SERVERS_FILE",
     "AddressGuard",
     "AddressRules",
+    "AuditJournal",
     "Binding",
     "BindingSource",
     "CircuitBreaker",
@@ -58,7 +66,9 @@ __all__ = [
     "HttpLimits",
     "HttpTransport",
     "Journal",
+    "LineDispatcher",
     "LlmConnector",
+    "LogJournal",
     "McpConnector",
     "Operation",
     "PinnedTool",
@@ -76,18 +86,22 @@ __all__ = [
     "UpstreamPool",
     "UpstreamStatus",
     "UpstreamTools",
+    "VaultSecrets",
     "find_block",
     "is_result",
     "keeping_answers",
     "legal_name",
+    "load_servers",
     "read_servers",
     "to_result",
     "upstream_tool_id",
 ]
 
 _HOMES = {
+    "SERVERS_FILE": "mcp",
     "AddressGuard": "addresses",
     "AddressRules": "addresses",
+    "AuditJournal": "mcp",
     "Binding": "binding",
     "BindingSource": "binding",
     "CircuitBreaker": "breaker",
@@ -100,7 +114,9 @@ _HOMES = {
     "HttpLimits": "http_model",
     "HttpTransport": "transport",
     "Journal": "mcp",
+    "LineDispatcher": "mcp.lines",
     "LlmConnector": "llm",
+    "LogJournal": "mcp",
     "McpConnector": "mcp",
     "Operation": "binding",
     "PinnedTool": "mcp",
@@ -118,10 +134,12 @@ _HOMES = {
     "UpstreamPool": "mcp",
     "UpstreamStatus": "mcp",
     "UpstreamTools": "mcp",
+    "VaultSecrets": "mcp",
     "find_block": "mcp",
     "is_result": "mcp",
     "keeping_answers": "mcp",
     "legal_name": "mcp",
+    "load_servers": "mcp",
     "read_servers": "mcp",
     "to_result": "mcp",
     "upstream_tool_id": "mcp",

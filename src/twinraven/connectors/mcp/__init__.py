@@ -8,6 +8,7 @@ from __future__ import annotations
 from twinraven.connectors.mcp.connector import McpConnector, keeping_answers
 from twinraven.connectors.mcp.content import is_result, to_output, to_result
 from twinraven.connectors.mcp.errors import ToolQuarantined, UpstreamLost
+from twinraven.connectors.mcp.journal import AuditJournal, LogJournal
 from twinraven.connectors.mcp.model import (
     Classification,
     Journal,
@@ -18,13 +19,15 @@ from twinraven.connectors.mcp.model import (
     definition_hash,
 )
 from twinraven.connectors.mcp.naming import legal_name, upstream_tool_id
-from twinraven.connectors.mcp.placeholders import SecretSource
-from twinraven.connectors.mcp.pool import LogJournal, UpstreamPool
-from twinraven.connectors.mcp.servers import ServerConfig, find_block, read_servers
+from twinraven.connectors.mcp.placeholders import SecretSource, VaultSecrets
+from twinraven.connectors.mcp.pool import UpstreamPool
+from twinraven.connectors.mcp.servers import SERVERS_FILE, ServerConfig, find_block, load_servers, read_servers
 from twinraven.connectors.mcp.tools import Suggestion, UpstreamTools
 from twinraven.connectors.mcp.upstream import UpstreamLimits
 
 __all__ = [
+    "SERVERS_FILE",
+    "AuditJournal",
     "Classification",
     "Journal",
     "LogJournal",
@@ -41,11 +44,13 @@ __all__ = [
     "UpstreamPool",
     "UpstreamStatus",
     "UpstreamTools",
+    "VaultSecrets",
     "definition_hash",
     "find_block",
     "is_result",
     "keeping_answers",
     "legal_name",
+    "load_servers",
     "read_servers",
     "to_output",
     "to_result",

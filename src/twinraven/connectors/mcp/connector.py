@@ -6,7 +6,7 @@ build on; the answer itself, to the last content block, is kept for the door thr
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, cast
@@ -57,7 +57,8 @@ class McpConnector:
 
     name = CONNECTOR
 
-    def __init__(self, pool: UpstreamPool, tools: UpstreamTools) -> None:
+    def __init__(self, pool: Callable[[], UpstreamPool], tools: UpstreamTools) -> None:
+        """`pool` is asked for when the first call needs it, so that servers nobody calls are not even read."""
         self._pool = pool
         self._tools = tools
         self._schemas: dict[str, tuple[Any, Schema | None]] = {}
@@ -68,7 +69,7 @@ class McpConnector:
         if tool is None:
             raise ToolUnavailable(f"{entry.tool_id!r} is not known any more", tool_id=entry.tool_id)
         try:
-            answer = await self._pool.call(call.tenant_id, tool.server, tool.name, params)
+            answer = await self._pool().call(call.tenant_id, tool.server, tool.name, params)
         except UpstreamLost as error:
             if entry.writes:
                 raise EffectUnknown(f"{error.message}; whether it took effect is unknown", **error.details) from error

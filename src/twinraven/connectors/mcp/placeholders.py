@@ -9,10 +9,14 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.foundation.errors import InvalidSetting, NotFound
+from twinraven.tenancy import LOCAL_USER
+
+if TYPE_CHECKING:
+    from twinraven.vault import Vault
 
 _PLACEHOLDER: Final = re.compile(r"\$\{([^{}]*)\}")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -33,6 +37,18 @@ class NoSecrets:
     async def reveal(self, tenant_id: str, name: str) -> str:
         del tenant_id
         raise NotFound(f"no secret {name!r}: this process has no vault", secret=name)
+
+
+class VaultSecrets:
+    """The vault's secrets of one user: whoever set the servers up."""
+
+    def __init__(self, vault: Vault, *, owner_id: str = LOCAL_USER) -> None:
+        self._vault = vault
+        self._owner_id = owner_id
+
+    async def reveal(self, tenant_id: str, name: str) -> str:
+        secret = await self._vault.find(tenant_id, self._owner_id, name)
+        return await self._vault.reveal(secret.ref, for_user=self._owner_id)
 
 
 @dataclass(frozen=True, slots=True)

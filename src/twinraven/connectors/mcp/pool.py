@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable
 from typing import Any
 
+from twinraven.connectors.mcp.journal import LogJournal
 from twinraven.connectors.mcp.model import Definition, Journal, ToolChanges, UpstreamEvent, UpstreamStatus
-from twinraven.connectors.mcp.placeholders import NoSecrets, Placeholders, SecretSource
+from twinraven.connectors.mcp.placeholders import FilledServer, NoSecrets, Placeholders, SecretSource
 from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.connectors.mcp.tools import UpstreamTools
 from twinraven.connectors.mcp.upstream import Connecting, Upstream, UpstreamLimits
 from twinraven.foundation.errors import InvalidSetting, ToolUnavailable
 from twinraven.storage import DEFAULT_TENANT
-
-_logger = logging.getLogger("twinraven.mcp")
-
-
-class LogJournal:
-    """Writes events to the log and nowhere else."""
-
-    async def note(self, tenant_id: str, event: UpstreamEvent) -> None:
-        level = logging.INFO if event.kind == "up" else logging.WARNING
-        _logger.log(level, "%s: upstream %r is %s: %s", tenant_id, event.server, event.kind, event.message)
 
 
 class UpstreamPool:
@@ -41,9 +31,10 @@ class UpstreamPool:
         connect: Connecting | None = None,
     ) -> None:
         self.tenant_id = tenant_id
+        """Whose servers these are; settled before the first of them is started."""
         self._tools = tools
         self._journal = journal or LogJournal()
-        self._fill = Placeholders(secrets or NoSecrets(), tenant_id).fill
+        self._secrets = secrets or NoSecrets()
         self._upstreams: dict[str, Upstream] = {}
         for server in servers:
             self._add(server, limits or UpstreamLimits(), connect)
@@ -94,6 +85,9 @@ class UpstreamPool:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def _fill(self, server: ServerConfig) -> FilledServer:
+        return await Placeholders(self._secrets, self.tenant_id).fill(server)
 
     async def _observe(self, server: str, definitions: list[Definition]) -> None:
         changes = await self._tools.observe(self.tenant_id, server, definitions)

@@ -10,11 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-from twinraven.foundation.errors import InvalidSetting
+from twinraven.foundation.canonical import parse_json
+from twinraven.foundation.errors import InvalidInput, InvalidSetting
 
 Transport = Literal["stdio", "http", "sse"]
+
+SERVERS_FILE: Final = "mcp.json"
+"""The file of a home that holds its servers."""
 
 MAX_NAME: Final = 64
 _BLOCKS: Final = ("mcpServers", "servers", "context_servers")
@@ -63,6 +68,22 @@ def read_servers(document: Any, *, where: str) -> tuple[ServerConfig, ...]:
         raise InvalidSetting(f"{where} has no mcpServers block", field="mcpServers")
     found = [_read_server(str(name), entry, f"{where}: {name}") for name, entry in block.items()]
     return tuple(server for server in found if server is not None)
+
+
+def load_servers(block: Mapping[str, Any], file: Path) -> tuple[ServerConfig, ...]:
+    """The servers of a home: those in its settings and those in its own file, if it has one."""
+    stated = read_servers({"mcpServers": block}, where="mcpServers")
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError:
+        return stated
+    except OSError as error:
+        raise InvalidSetting(f"{file} cannot be read: {error.strerror}", field="mcpServers") from error
+    try:
+        document = parse_json(text, field=file.name)
+    except InvalidInput as error:
+        raise InvalidSetting(f"{file}: {error.message}", field="mcpServers") from error
+    return (*stated, *read_servers(document, where=str(file)))
 
 
 def find_block(document: Any) -> Mapping[Any, Any] | None:

@@ -1,0 +1,40 @@
+"""What happens to upstream servers, as evidence: in the log for those who watch, in the audit chain for those who ask
+later."""
+
+from __future__ import annotations
+
+import logging
+
+from twinraven.audit import AuditEntry, AuditLog
+from twinraven.connectors.mcp.model import UpstreamEvent
+
+_logger = logging.getLogger("twinraven.mcp")
+
+
+class LogJournal:
+    """Writes events to the log and nowhere else."""
+
+    async def note(self, tenant_id: str, event: UpstreamEvent) -> None:
+        level = logging.INFO if event.kind == "up" else logging.WARNING
+        _logger.log(level, "%s: upstream %r is %s: %s", tenant_id, event.server, event.kind, event.message)
+
+
+class AuditJournal:
+    """Writes each event to the log and to the tenant's audit chain."""
+
+    def __init__(self, audit: AuditLog) -> None:
+        self._audit = audit
+        self._log = LogJournal()
+
+    async def note(self, tenant_id: str, event: UpstreamEvent) -> None:
+        await self._log.note(tenant_id, event)
+        await self._audit.write(
+            AuditEntry(
+                tenant_id=tenant_id,
+                event_type=f"upstream.{event.kind}",
+                subject_type="upstream_server",
+                subject_id=event.server,
+                data=event.data,
+                message=event.message,
+            )
+        )

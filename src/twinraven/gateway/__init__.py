@@ -1,0 +1,34 @@
+"""The MCP door: any agent, any server, no code changes.
+
+A client that knows MCP starts `twinraven gateway` (or connects to it) instead of its servers, and finds all of their
+tools there, beside Python tools and learned ones. Every call goes through the one path, so it is checked, judged,
+recorded and learned from. `Gateway` serves a home; everything heavy is loaded when it does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinraven.gateway.client_files import ClientFile, read_client_file
+    from twinraven.gateway.http import http_app, is_loopback
+    from twinraven.gateway.service import Gateway
+
+__all__ = ["ClientFile", "Gateway", "http_app", "is_loopback", "read_client_file"]
+
+_HOMES = {
+    "ClientFile": "client_files",
+    "Gateway": "service",
+    "http_app": "http",
+    "is_loopback": "http",
+    "read_client_file": "client_files",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return found

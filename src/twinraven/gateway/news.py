@@ -1,0 +1,75 @@
+"""Noticing that a tenant's tools are other ones, whoever changed them and in whichever process.
+
+Every change (a promotion, a retirement, a quarantine, an owner's word, an upstream's new tools) raises the catalogue's
+version, and the registry's watcher reports it here within a second. What was offered before is compared with what is
+offered now, so that clients are told only when something they can see has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from twinraven.connectors import UpstreamTools
+from twinraven.foundation.errors import TwinRavenError
+from twinraven.gateway.announcements import Announcements
+from twinraven.gateway.offers import Offers
+from twinraven.registry import LearnedTools
+
+_EVERYBODY: Final = None
+_logger = logging.getLogger("twinraven.gateway")
+
+
+class News:
+    """Stands between the registry's watcher, which has a thread of its own, and the clients, who have a loop."""
+
+    def __init__(
+        self, learned: LearnedTools, tools: UpstreamTools, offers: Offers, announcements: Announcements
+    ) -> None:
+        self._learned = learned
+        self._tools = tools
+        self._offers = offers
+        self._announcements = announcements
+        self._shown: dict[str, list[object]] = {}
+        self._arrived: asyncio.Queue[str] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
+        self._unsubscribe: Callable[[], None] | None = None
+
+    async def start(self, tenant_id: str) -> None:
+        """Begin to watch, and know what is offered now."""
+        loop = asyncio.get_running_loop()
+
+        def arrived(changed: str, version: int) -> None:
+            del version
+            self._tools.reload(changed)
+            loop.call_soon_threadsafe(self._arrived.put_nowait, changed)
+
+        await self._learned.refresh(tenant_id)
+        self._unsubscribe = self._learned.subscribe(arrived)
+        self._has_changed(tenant_id)
+        self._task = asyncio.create_task(self._pass_on(), name="gateway news")
+
+    async def stop(self) -> None:
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        self._announcements.close()
+
+    async def _pass_on(self) -> None:
+        while True:
+            tenant_id = await self._arrived.get()
+            try:
+                if self._has_changed(tenant_id):
+                    await self._announcements.announce(tenant_id)
+            except TwinRavenError as error:
+                _logger.warning("clients could not be told of other tools: %s", error)
+
+    def _has_changed(self, tenant_id: str) -> bool:
+        shown: list[object] = list(self._offers.to(tenant_id, _EVERYBODY).newer)
+        before = self._shown.get(tenant_id)
+        self._shown[tenant_id] = shown
+        return before != shown

@@ -1,0 +1,125 @@
+"""What a caller is shown: every tool of the catalogue that it may call, under a name that its client accepts.
+
+A learned tool is shown only to those who may call each of its steps; the registry knows that. Upstream tools keep the
+definition with which they were accepted, word by word, under their name in the catalogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from mcp_types import methods
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from twinraven.catalog import Catalog, Effect, ToolEntry
+from twinraven.connectors import UpstreamTools, legal_name
+from twinraven.foundation.errors import NotFound
+
+Definition = dict[str, Any]
+
+MayUse = Callable[[str, str | None, str], bool]
+"""Whether a caller of a tenant may call a tool and everything inside it."""
+
+_UPSTREAM: Final = "mcp"
+_UNCACHED: Final[Definition] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """One caller's list: the entries by the names they are shown under, and their definitions for both eras."""
+
+    entries: list[ToolEntry]
+    by_name: dict[str, ToolEntry]
+    older: list[Definition]
+    newer: list[Definition]
+
+    def listing(self, protocol_version: str) -> Definition:
+        """The answer to a client that asks for tools."""
+        if protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return {"tools": self.newer, **_UNCACHED}
+        return {"tools": self.older}
+
+
+class Offers:
+    """Makes those lists, and keeps each until the catalogue is another one."""
+
+    def __init__(self, catalog: Catalog, tools: UpstreamTools, may_use: MayUse) -> None:
+        self._catalog = catalog
+        self._tools = tools
+        self._may_use = may_use
+        self._kept: dict[tuple[str, str | None], Offered] = {}
+
+    def to(self, tenant_id: str, caller: str | None) -> Offered:
+        """What this caller is shown now."""
+        entries = [
+            entry for entry in self._catalog.entries(tenant_id) if self._may_use(tenant_id, caller, entry.tool_id)
+        ]
+        kept = self._kept.get((tenant_id, caller))
+        if kept is not None and _is_same(kept.entries, entries):
+            return kept
+        by_name = {_shown_name(entry): entry for entry in entries}
+        whole = [self._definition(tenant_id, name, entry) for name, entry in by_name.items()]
+        older, newer = ([_fitted(definition, version) for definition in whole] for version in _ERAS)
+        offered = self._kept[tenant_id, caller] = Offered(entries, by_name, older, newer)
+        return offered
+
+    def find(self, tenant_id: str, caller: str | None, name: str) -> ToolEntry:
+        """The entry behind a name, for a caller who may call it; else NotFound, or why it is in quarantine."""
+        try:
+            entry = self._catalog.find(tenant_id, name)
+        except NotFound:
+            self._tools.refuse_quarantined(tenant_id, name)
+            entry = self.to(tenant_id, caller).by_name.get(name)
+            if entry is None:
+                raise
+        if not self._may_use(tenant_id, caller, entry.tool_id):
+            raise NotFound(f"no tool {name!r}", tool_id=name)
+        return entry
+
+    def _definition(self, tenant_id: str, name: str, entry: ToolEntry) -> Definition:
+        pinned = self._tools.pinned(tenant_id, entry.tool_id) if entry.connector == _UPSTREAM else None
+        if pinned is not None:
+            return {**pinned.definition, "name": name, "inputSchema": _as_object(pinned.definition.get("inputSchema"))}
+        definition: Definition = {
+            "name": name,
+            "description": entry.description,
+            "inputSchema": _as_object(entry.input_schema),
+            "annotations": {"readOnlyHint": entry.effect is Effect.READ},
+        }
+        promised = entry.output_schema
+        # What is not an object goes out as text, so only an object can be promised.
+        is_object = promised is not None and promised.get("type") == "object"
+        return {**definition, "outputSchema": promised} if is_object else definition
+
+
+_ERAS: Final = (LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION)
+
+
+def _fitted(definition: Definition, version: str) -> Definition:
+    """A definition as a revision knows it; what it cannot say is left out rather than cost the whole list."""
+    plain = {name: definition[name] for name in ("name", "inputSchema")}
+    described = {**plain, "description": str(definition.get("description") or "")}
+    unpromised = {name: value for name, value in definition.items() if name != "outputSchema"}
+    for candidate in (definition, unpromised, described):
+        try:
+            methods.validate_server_result("tools/list", version, {"tools": [candidate], **_UNCACHED})
+        except ValidationError:
+            continue
+        return candidate
+    return {**described, "inputSchema": {"type": "object"}}
+
+
+def _shown_name(entry: ToolEntry) -> str:
+    return entry.tool_id if entry.connector == _UPSTREAM else legal_name(entry.tool_id)
+
+
+def _as_object(schema: Any) -> Definition:
+    """A schema of arguments as every revision wants it: of an object, and saying so."""
+    return {**(cast("Definition", schema) if isinstance(schema, dict) else {}), "type": "object"}
+
+
+def _is_same(one: list[ToolEntry], other: list[ToolEntry]) -> bool:
+    return len(one) == len(other) and all(a is b or a == b for a, b in zip(one, other, strict=True))

@@ -1,0 +1,150 @@
+"""The MCP server itself: a list of tools, calls through the one path, and news when the list changes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+
+from twinraven import __version__
+from twinraven.calls import CallContext, Calls, SkillInvocationRequest
+from twinraven.catalog import ToolEntry
+from twinraven.connectors import ToolQuarantined, keeping_answers
+from twinraven.foundation.errors import NotFound, TwinRavenError
+from twinraven.foundation.ids import new_id
+from twinraven.gateway import answers
+from twinraven.gateway.announcements import Announcements
+from twinraven.gateway.answers import PendingCalls, Result
+from twinraven.gateway.callers import Caller, Callers
+from twinraven.gateway.offers import Offers
+from twinraven.gateway.sessions import Place, Sessions
+
+_KEYS: Final = (answers.KEY, "idempotency_key", "idempotencyKey")
+_CORRELATIONS: Final = ("twinraven/correlation_id", "correlation_id", "correlationId")
+_LONGEST: Final = 200
+
+Context = ServerRequestContext[Any, Any]
+
+
+class _NewsServer(Server[Any]):
+    """A server that promises, wherever the SDK asks, to tell older clients of other tools."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        news = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(news, experimental_capabilities, extensions)
+
+
+class GatewayServer:
+    """Serves one catalogue to any number of clients."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        offers: Offers,
+        *,
+        callers: Callers,
+        sessions: Sessions,
+        announcements: Announcements,
+        ready: Callable[[], Awaitable[None]],
+        await_reads: bool = False,
+    ) -> None:
+        """`ready` returns when the first list can be made."""
+        self._calls = calls
+        self._offers = offers
+        self._callers = callers
+        self._sessions = sessions
+        self._pending = PendingCalls()
+        self._ready = ready
+        self._await_reads = await_reads
+        self.mcp: Server[Any] = _NewsServer(
+            "twinraven", version=__version__, title="TwinRaven", on_subscriptions_listen=announcements.listen
+        )
+        self.mcp.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
+        self.mcp.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
+        self.mcp.middleware.append(announcements.notice)
+
+    async def _list_tools(self, context: Context, params: types.PaginatedRequestParams) -> Result:
+        del params
+        await self._ready()
+        caller = self._callers.of(context)
+        return self._offers.to(caller.principal.tenant_id, caller.name).listing(context.protocol_version)
+
+    async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> Result:
+        caller = self._callers.of(context)
+        try:
+            entry = self._offers.find(caller.principal.tenant_id, caller.name, params.name)
+            result = await self._invoke(context, caller, entry, params.arguments or {})
+        except ToolQuarantined as error:
+            result = answers.refusal(error)
+        except NotFound as error:
+            raise MCPError(INVALID_PARAMS, error.message, {"code": error.code}) from error
+        except TwinRavenError as error:
+            raise MCPError(INTERNAL_ERROR, f"{error.code}: {error.message}", {"code": error.code}) from error
+        return answers.fitted(result, context.protocol_version)
+
+    async def _invoke(self, context: Context, caller: Caller, entry: ToolEntry, arguments: Result) -> Result:
+        tenant_id, meta = caller.principal.tenant_id, context.meta or {}
+        place = self._sessions.place(
+            tenant_id, process=caller.process, protocol=caller.protocol, meta=meta, key=caller.key
+        )
+        request = SkillInvocationRequest(
+            tool_name=entry.tool_id,
+            payload=arguments,
+            tenant_id=tenant_id,
+            idempotency_key=self._key(context, caller, entry, place, arguments),
+            correlation_id=_stated(meta, _CORRELATIONS),
+        )
+        with keeping_answers() as exact:
+            response = await self._calls.invoke(request, self._call_context(caller, entry, place))
+        kept = None if response.event_id is None else exact.get(response.event_id)
+        if answers.is_pending(response.error) and response.error is not None:
+            key = request.idempotency_key or request.id
+            self._pending.hold(key, tenant_id, place.session_id, entry.tool_id, arguments)
+            return answers.pending(response.error, tool=entry.tool_id, key=key, event_id=str(response.event_id))
+        self._pending.release(tenant_id, place.session_id, entry.tool_id, arguments)
+        if response.error is not None:
+            return answers.failure(response.error, event_id=str(response.event_id), exact=kept)
+        return answers.success(response, kept)
+
+    def _call_context(self, caller: Caller, entry: ToolEntry, place: Place) -> CallContext:
+        return CallContext(
+            session_id=place.session_id,
+            outside_input=place.outside_input,
+            durable=entry.writes or self._await_reads,
+            caller=caller.name,
+        )
+
+    def _key(self, context: Context, caller: Caller, entry: ToolEntry, place: Place, arguments: Result) -> str | None:
+        """The client's own key; else that of the same call still pending; else, for a write, one for this request."""
+        stated = _stated(context.meta or {}, _KEYS)
+        if stated is not None:
+            return stated
+        if not entry.writes:
+            return None
+        held = self._pending.key_of(caller.principal.tenant_id, place.session_id, entry.tool_id, arguments)
+        if held is not None or entry.idempotent_by is not None:
+            return held
+        if caller.protocol is not None:
+            # A request id is used once in a session, so a repeated one is the same request sent again.
+            return f"{place.session_id}:{context.request_id}"
+        return new_id()
+
+
+def _stated(meta: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    """What a client says under one of these names, if it is usable as an id."""
+    for name in names:
+        value = meta.get(name)
+        if isinstance(value, str) and 0 < len(value) <= _LONGEST and value.isprintable():
+            return value
+    return None
