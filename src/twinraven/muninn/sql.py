@@ -196,7 +196,8 @@ class SqlEventStore:
             for part in chunks(dict.fromkeys(arrivals), 500):
                 marks = ", ".join(str(int(arrival)) for arrival in part)
                 rows = tx.fetch_all(
-                    f"SELECT arrival, event_id FROM muninn_event_log WHERE tenant_id = :tenant AND arrival IN ({marks})",
+                    "SELECT arrival, event_id FROM muninn_event_log "
+                    f"WHERE tenant_id = :tenant AND arrival IN ({marks})",
                     tenant=tenant_id,
                 )
                 found.update({row["arrival"]: UUID(row["event_id"]) for row in rows})
