@@ -159,7 +159,7 @@ class TwinRaven:
         """Tools of the MCP servers behind this home, as they were accepted."""
         from twinraven.connectors import UpstreamTools
 
-        return UpstreamTools(self.database, micros=self._micros)
+        return UpstreamTools(self.database, audit=self.audit, micros=self._micros)
 
     @cached_property
     def upstreams(self) -> UpstreamPool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from twinraven.cli.arguments import count
 from twinraven.cli.output import Column, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
+from twinraven.cli.people import user_name
 from twinraven.cli.times import short_span, short_time
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def state_verdict(options: Namespace) -> None:
     from twinraven.muninn import Outcome
 
     with opened(options) as raven:
-        stated_by: str = options.by or _user_name()
+        stated_by: str = options.by or user_name()
         verdict = Outcome(options.outcome)
         asyncio.run(raven.events.state_verdict(options.tenant, options.session_id, verdict, stated_by=stated_by))
     show_fields(
@@ -105,16 +106,6 @@ def state_verdict(options: Namespace) -> None:
         {"session_id": options.session_id, "outcome": options.outcome, "stated_by": stated_by},
         tinted=True,
     )
-
-
-def _user_name() -> str:
-    import os
-    from getpass import getuser
-
-    try:
-        return getuser()
-    except (KeyError, OSError):  # a container's user need not have a name
-        return f"user {os.getuid()}"
 
 
 def _show_timeline(session: Session) -> None:

@@ -5,7 +5,6 @@ Every change raises the tenant's catalogue version, which is how other processes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 
 from twinraven.catalog import Effect, Sensitivity
@@ -71,19 +70,18 @@ def note_seen(
     )
 
 
-def classify(tx: Transaction, tenant_id: str, tool_ids: Iterable[str], said: Classification) -> None:
-    for tool_id in tool_ids:
-        tx.execute(
-            "INSERT INTO tool_classifications (tenant_id, tool_id, effect, sensitivity, classified_by, classified_at) "
-            "VALUES (:tenant, :tool, :effect, :sensitivity, :by, :at) ON CONFLICT (tenant_id, tool_id) DO UPDATE "
-            "SET effect = :effect, sensitivity = :sensitivity, classified_by = :by, classified_at = :at",
-            tenant=tenant_id,
-            tool=tool_id,
-            effect=said.effect.value,
-            sensitivity=said.sensitivity.value,
-            by=said.by,
-            at=to_micros(said.at),
-        )
+def classify(tx: Transaction, tenant_id: str, tool_id: str, said: Classification) -> None:
+    tx.execute(
+        "INSERT INTO tool_classifications (tenant_id, tool_id, effect, sensitivity, classified_by, classified_at) "
+        "VALUES (:tenant, :tool, :effect, :sensitivity, :by, :at) ON CONFLICT (tenant_id, tool_id) DO UPDATE "
+        "SET effect = :effect, sensitivity = :sensitivity, classified_by = :by, classified_at = :at",
+        tenant=tenant_id,
+        tool=tool_id,
+        effect=said.effect.value,
+        sensitivity=said.sensitivity.value,
+        by=said.by,
+        at=to_micros(said.at),
+    )
 
 
 def raise_catalog_version(tx: Transaction, tenant_id: str) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
+from twinraven.audit import AuditEntry, AuditLog
 from twinraven.catalog import Effect, Sensitivity, ToolEntry, infer_effect
 from twinraven.connectors.mcp import sql
 from twinraven.connectors.mcp.errors import ToolQuarantined
@@ -51,8 +52,11 @@ class _Known:
 class UpstreamTools:
     """The source of upstream tools, and the use cases of their owner."""
 
-    def __init__(self, database: Database, *, micros: Callable[[], int] = now_micros) -> None:
+    def __init__(
+        self, database: Database, *, audit: AuditLog | None = None, micros: Callable[[], int] = now_micros
+    ) -> None:
         self._database = database
+        self._audit = audit
         self._micros = micros
         self._timeouts: dict[str, int] = {}
         self._snapshots: dict[str, dict[str, _Known]] = {}
@@ -113,7 +117,9 @@ class UpstreamTools:
                 known = _present(sql.pinned_tool(tx, tenant_id, tool_id), tool_id).classification
                 kept = Sensitivity.LOW if known is None else known.sensitivity
                 said = Classification(effect, sensitivity or kept, by, from_micros(self._micros()))
-                sql.classify(tx, tenant_id, [tool_id], said)
+                sql.classify(tx, tenant_id, tool_id, said)
+                data = {"effect": effect.value, "sensitivity": said.sensitivity.value}
+                self._witness(tx, _decision(tenant_id, "tool.classified", tool_id, by=by, data=data))
             return [_present(sql.pinned_tool(tx, tenant_id, tool_id), tool_id) for tool_id in wanted]
 
         return await self._change(tenant_id, work)
@@ -125,6 +131,8 @@ class UpstreamTools:
             tool = _present(sql.pinned_tool(tx, tenant_id, tool_id), tool_id)
             if tool.changed is not None:
                 sql.pin(tx, tenant_id, tool.server, tool.changed, by=by, at=self._micros())
+                hashes = {"before": definition_hash(tool.definition), "after": definition_hash(tool.changed)}
+                self._witness(tx, _decision(tenant_id, "tool.definition_accepted", tool_id, by=by, data=hashes))
             return _present(sql.pinned_tool(tx, tenant_id, tool_id), tool_id)
 
         return await self._change(tenant_id, work)
@@ -165,6 +173,11 @@ class UpstreamTools:
         done, tools = await self._database.write(tenant_id, changing)
         self._take(tenant_id, tools)
         return done
+
+    def _witness(self, tx: Transaction, entry: AuditEntry) -> None:
+        """What an owner decides is evidence, stored with the decision itself."""
+        if self._audit is not None:
+            self._audit.append(tx, entry)
 
     def _snapshot(self, tenant_id: str) -> dict[str, _Known]:
         found = self._snapshots.get(tenant_id)
@@ -276,6 +289,10 @@ def _note(tx: Transaction, tenant_id: str, tool: PinnedTool, now: Definition | N
     is_restored = now is not None and _is_same(now, tool.definition)
     changed = None if is_restored else now or tool.changed
     sql.note_seen(tx, tenant_id, tool, changed=changed, present=now is not None, at=at)
+
+
+def _decision(tenant_id: str, event_type: str, tool_id: str, *, by: str, data: dict[str, str]) -> AuditEntry:
+    return AuditEntry(tenant_id, event_type, "upstream_tool", tool_id, actor_type="human", actor_id=by, data=data)
 
 
 def _present(found: PinnedTool | None, tool_id: str) -> PinnedTool:

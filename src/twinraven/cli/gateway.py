@@ -1,0 +1,124 @@
+"""`twinraven gateway`: the MCP door, on stdio for one client or on HTTP for many."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from twinraven.cli.output import encode_json, show_json
+from twinraven.cli.parser import CommandParser
+from twinraven.foundation.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from twinraven.app import TwinRaven
+    from twinraven.gateway import ClientFile
+
+_MISSING = "pip install 'twinraven[gateway]'"
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+
+def register(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--http", type=address, metavar="HOST:PORT", help="listen there, at /mcp (default: speak on stdin and stdout)"
+    )
+    parser.runs(run, example="twinraven gateway --http 127.0.0.1:8765")
+    init = parser.command("init", "put the servers of another client's file behind the gateway")
+    init.add_argument("--from", dest="source", metavar="FILE", help="the client's file with its mcpServers")
+    init.add_argument("--force", action="store_true", help="replace the servers this home has already")
+    init.takes_output("table", "json")
+    init.runs(initialize, example="twinraven gateway init --from ~/.cursor/mcp.json")
+
+
+def address(text: str) -> Address:
+    """HOST:PORT, or a port of this machine."""
+    host, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) < 65_536:
+        raise argparse.ArgumentTypeError(f"must be HOST:PORT, such as 127.0.0.1:8765, not {text!r}")
+    return Address(host or "127.0.0.1", int(port))
+
+
+def run(options: Namespace) -> None:
+    import asyncio
+    import logging
+
+    from twinraven.cli.home import opened
+
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="twinraven: %(message)s")
+    with opened(options) as raven:
+        asyncio.run(_serve(raven, options.tenant, options.http))
+
+
+async def _serve(raven: TwinRaven, tenant_id: str, http: Address | None) -> None:
+    try:
+        from twinraven.gateway import Gateway
+    except ImportError as error:
+        raise InvalidInput(f"the gateway needs the MCP SDK: {error}", fix=_MISSING) from error
+    gateway = Gateway(raven, tenant_id=tenant_id)
+    if http is None:
+        await gateway.serve_stdio()
+        return
+    print(f"twinraven: listening on http://{http.host}:{http.port}/mcp", file=sys.stderr)
+    await gateway.serve_http(*http)
+
+
+def initialize(options: Namespace) -> None:
+    from twinraven.cli.home import locate_home
+    from twinraven.connectors import SERVERS_FILE
+    from twinraven.gateway import ClientFile, read_client_file
+
+    home = locate_home(options).path
+    target = home / SERVERS_FILE
+    if options.source is None:
+        found = ClientFile(target, "mcpServers", ())
+    else:
+        found = read_client_file(Path(options.source).expanduser())
+    written = options.source is not None
+    if written:
+        _write(target, encode_json(found.document(), indent=True) + b"\n", force=options.force)
+    if options.output == "json":
+        show_json(
+            {
+                "servers": [server.name for server in found.servers],
+                "file": str(target) if written else None,
+                "client": str(found.path) if written else None,
+                "change": found.replacement(home),
+                "credentials": found.credentials(),
+            }
+        )
+        return
+    _tell(found, home, target if written else None)
+
+
+def _write(target: Path, body: bytes, *, force: bool) -> None:
+    """Write the file so that nobody else on this machine reads it: other clients keep credentials in theirs."""
+    import os
+
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
+    try:
+        with os.fdopen(os.open(target, flags, 0o600), "wb") as out:
+            out.write(body)
+    except FileExistsError as error:
+        raise InvalidInput(f"{target} is there already; --force replaces it", field="from") from error
+    except OSError as error:
+        raise InvalidInput(f"cannot write {target}: {error.strerror}", field="from") from error
+
+
+def _tell(found: ClientFile, home: Path, written: Path | None) -> None:
+    if written is not None:
+        print(f"{len(found.servers)} servers are behind the gateway now, in {written}:")
+        print(f"  {', '.join(server.name for server in found.servers)}")
+        print(f"\nIn {found.path}, put this in the place of its servers:\n")
+    else:
+        print("In your MCP client's file, put this in the place of its servers:\n")
+    print(f"  {found.replacement(home)}")
+    credentials = found.credentials()
+    if credentials:
+        print(f"\nThese look like credentials in clear: {', '.join(credentials)}")
+        print("Keep them with `twinraven secrets set NAME` and write ${secret:NAME} in their place.")
