@@ -69,7 +69,8 @@ class TwinRaven:
     def audit(self) -> AuditLog:
         from twinraven.audit import AuditLog
 
-        return AuditLog(self.database, self.signer, redact=self.redactor.redact)
+        clean = self.redactor
+        return AuditLog(self.database, self.signer, redact=clean.redact, redact_names=clean.redact_known)
 
     @cached_property
     def key_ring(self) -> KeyRing:
@@ -120,6 +121,7 @@ class TwinRaven:
             self.database,
             rules=self._rules,
             redact=self.redactor.redact,
+            redact_names=self.redactor.redact_known,
             queue_size=self.settings.muninn.queue_size,
             micros=self._micros,
         )
@@ -128,7 +130,8 @@ class TwinRaven:
     def importer(self) -> Importer:
         from twinraven.muninn import Importer
 
-        return Importer(self.database, rules=self._rules, redact=self.redactor.redact)
+        clean = self.redactor
+        return Importer(self.database, rules=self._rules, redact=clean.redact, redact_names=clean.redact_known)
 
     @cached_property
     def retention(self) -> Retention:
@@ -209,10 +212,17 @@ class TwinRaven:
         calls = Calls(
             self.catalog,
             self.collector,
-            Claims(self.database, hash_body=self._hash_request, redact=self.redactor.redact, micros=self._micros),
+            Claims(
+                self.database,
+                hash_body=self._hash_request,
+                redact=self.redactor.redact,
+                redact_names=self.redactor.redact_known,
+                micros=self._micros,
+            ),
             [PythonConnector(self.functions, threads=settings.python_threads)],
             gate=RulesGate(read_rules(self.settings.policy.rules)),
             evidence=CallEvidence(self.audit),
+            concealment=self.redactor,
             default_timeout_ms=settings.default_timeout_ms,
             micros=self._micros,
         )

@@ -14,7 +14,7 @@ from twinraven.calls.model import (
     side_effect_of,
 )
 from twinraven.calls.policy import Rule, RulesGate, read_rules
-from twinraven.calls.ports import CallFrame, Connector, OpenGate, PolicyDecision, PolicyGate
+from twinraven.calls.ports import CallFrame, Concealment, Connector, OpenGate, PolicyDecision, PolicyGate
 from twinraven.calls.service import Calls
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "CallFrame",
     "Calls",
     "Claims",
+    "Concealment",
     "Connector",
     "OpenGate",
     "PolicyDecision",

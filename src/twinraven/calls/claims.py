@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from twinraven.foundation.canonical import canonical_json, content_hash, parse_json, to_json_value
 from twinraven.foundation.clock import now_micros
-from twinraven.foundation.errors import CallInProgress, IdempotencyConflict
+from twinraven.foundation.errors import CallInProgress, IdempotencyConflict, InvalidInput
 from twinraven.foundation.ids import new_id
 from twinraven.muninn import Redact
 from twinraven.storage import Database, Row, Transaction
@@ -65,12 +65,18 @@ class Claims:
         *,
         hash_body: HashBody = _plain_hash,
         redact: Redact = _keep_everything,
+        redact_names: Redact = _keep_everything,
         micros: Callable[[], int] = now_micros,
     ) -> None:
         self._database = database
         self._hash_body = hash_body
         self._redact = redact
+        self._redact_names = redact_names
         self._micros = micros
+
+    def hash_text(self, tenant_id: str, text: bytes) -> str:
+        """The hash that requests are compared by."""
+        return self._hash_body(tenant_id, text)
 
     async def claim(
         self,
@@ -91,6 +97,7 @@ class Claims:
         now = self._micros()
 
         def work(tx: Transaction) -> Row | None:
+            self._refuse_secret(tenant_id, key)
             taken = tx.execute(
                 "INSERT INTO idempotency_claims "
                 "(tenant_id, idempotency_key, tool_id, body_hash, state, owner, claimed_at) "
@@ -166,6 +173,12 @@ class Claims:
                 along(tx)
 
         await self._database.write(claim.tenant_id, work)
+
+    def _refuse_secret(self, tenant_id: str, key: str) -> None:
+        """A key is kept for ever and must stay what it is, so it cannot be redacted."""
+        raw = key.encode()
+        if self._redact_names(tenant_id, raw) is not raw:
+            raise InvalidInput("the idempotency_key holds a secret; choose another", field="idempotency_key")
 
     def _expire(self, tx: Transaction, tenant_id: str, key: str, *, before: int) -> None:
         tx.execute(

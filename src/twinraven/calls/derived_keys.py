@@ -6,15 +6,27 @@ values in the named arguments get the same key, and the second is answered from 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from twinraven.calls.model import CallContext
 from twinraven.catalog import ToolEntry
-from twinraven.foundation.canonical import canonical_json, content_hash
+from twinraven.foundation.canonical import canonical_json
 
 _SECOND = 1_000_000
 
 
-def derive_key(entry: ToolEntry, params: dict[str, object], context: CallContext, *, now: int) -> str | None:
-    """The key a tool's own rule gives this call, or None where it has no rule."""
+def derive_key(
+    entry: ToolEntry,
+    params: dict[str, object],
+    context: CallContext,
+    *,
+    now: int,
+    hash_text: Callable[[bytes], str],
+) -> str | None:
+    """The key a tool's own rule gives this call, or None where it has no rule.
+
+    The hash should be keyed: a key is stored in the clear, and nobody may test guesses of an argument against it.
+    """
     rule = entry.idempotent_by
     if rule is None:
         return None
@@ -23,4 +35,4 @@ def derive_key(entry: ToolEntry, params: dict[str, object], context: CallContext
     else:
         scope = f"span:{now // (int(rule.within) * _SECOND)}"
     chosen = {name: params.get(name) for name in rule.arguments}
-    return f"by:{entry.tool_id}:{content_hash(canonical_json([scope, chosen]))[:40]}"
+    return f"by:{entry.tool_id}:{hash_text(canonical_json([scope, chosen]))[:40]}"

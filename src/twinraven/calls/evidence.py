@@ -30,7 +30,7 @@ class CallEvidence:
     def intended(self, call: Invocation, decision: PolicyDecision) -> Append:
         """To be run in the transaction that claims the key."""
         data = {"policy": {"verdict": decision.verdict, "rule": decision.rule, "reason": decision.reason}}
-        entry = _entry(call, "call.intended", data=data, body={"params": call.params})
+        entry = _entry(call, "call.intended", data=data, body={"params": call.shown_params})
         return lambda tx: _append(self._audit, tx, entry)
 
     def settled(self, call: Invocation, state: Settled, *, output: Any, error: TwinRavenError | None) -> Append:
@@ -58,7 +58,7 @@ class CallEvidence:
     async def sensitive_read(self, call: Invocation, decision: PolicyDecision) -> None:
         """A read whose data could do harm leaves its entry before it happens."""
         data = {"policy": {"verdict": decision.verdict, "rule": decision.rule}}
-        await self._audit.write(_entry(call, "call.read", data=data, body={"params": call.params}))
+        await self._audit.write(_entry(call, "call.read", data=data, body={"params": call.shown_params}))
 
 
 def _append(audit: AuditLog, tx: Transaction, entry: AuditEntry) -> None:
@@ -96,5 +96,5 @@ def _entry(
         body=body,
         code=code,
         message=message,
-        correlation_id=request.correlation_id or request.id,
+        correlation_id=call.correlation_id,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -9,6 +10,7 @@ from uuid import UUID
 import orjson
 
 from twinraven.calls.claims import Claim
+from twinraven.calls.concealment import Veil
 from twinraven.calls.derived_keys import derive_key
 from twinraven.calls.model import (
     CallAudit,
@@ -21,7 +23,7 @@ from twinraven.calls.ports import CallFrame
 from twinraven.catalog import Sensitivity, ToolAnswer, ToolEntry
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.clock import from_micros
-from twinraven.foundation.errors import InvalidInput, InvalidOutput
+from twinraven.foundation.errors import InvalidInput, InvalidOutput, TwinRavenError
 from twinraven.foundation.json_schema import Schema
 from twinraven.muninn import Observation, Outcome, clean_text, encode_output, encode_params, has_odd_float
 
@@ -42,6 +44,8 @@ class Contract:
     entry: ToolEntry
     inputs: Schema
     output: Schema | None
+    is_marked: bool = False
+    """Whether a schema marks something as secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class Invocation:
     params: dict[str, Any]
     encoded: bytes | None = None
     claim: Claim | None = None
+    veil: Veil | None = None
     is_sent: bool = False
     is_recorded: bool = False
 
@@ -79,12 +84,33 @@ class Invocation:
         """Whether the call leaves evidence even if it only reads."""
         return self.entry.sensitivity is Sensitivity.HIGH
 
-    def derive_key(self, now: int) -> None:
+    def derive_key(self, now: int, hash_text: Callable[[bytes], str]) -> None:
         """Where the caller gave no key, take the one that the tool's own rule gives."""
         if self.request.idempotency_key is None:
-            key = derive_key(self.entry, self.params, self.context, now=now)
+            key = derive_key(self.entry, self.params, self.context, now=now, hash_text=hash_text)
             if key is not None:
                 self.request = replace(self.request, idempotency_key=key)
+
+    @property
+    def correlation_id(self) -> str:
+        """What holds this request together: the id it came with, else its own."""
+        return self.request.correlation_id or self.request.id
+
+    @property
+    def shown_params(self) -> Any:
+        """The arguments as they may be recorded."""
+        return self.params if self.veil is None else parse_json(self.veil.params(self.params), field="params")
+
+    def shown_answer(self, answer: Answer) -> Answer:
+        """The answer as it may be recorded."""
+        if self.veil is None or answer.encoded is None:
+            return answer
+        encoded = self.veil.output(self.params, answer.output, answer.encoded)
+        return Answer(parse_json(encoded, field="output"), encoded, answer.remarks)
+
+    def shown_error(self, error: TwinRavenError) -> TwinRavenError:
+        """The error as it may be recorded."""
+        return error if self.veil is None else self.veil.error(self.params, error)
 
     @property
     def frame(self) -> CallFrame:
@@ -95,7 +121,7 @@ class Invocation:
             event_id=self.event_id,
             turn=context.turn,
             key=request.idempotency_key,
-            correlation_id=request.correlation_id or request.id,
+            correlation_id=self.correlation_id,
             task_id=request.task_id,
             caller=context.caller,
             durable=context.durable,
@@ -106,27 +132,40 @@ class Invocation:
     ) -> Observation:
         """The event this call leaves."""
         request, context = self.request, self.context
+        said, tags = context.outside_input, context.tags + tags
+        if self.veil is not None:
+            said = None if said is None else self.veil.text(self.params, said)
+            tags = tuple(self.veil.text(self.params, tag) for tag in tags)
         return Observation(
             request.tenant_id,
             self.event_id,
             context.session_id,
             self.entry.tool_id,
-            _refused_params(self.params) if self.encoded is None else self.encoded,
+            self._recorded_params(),
             output,
             self.started,
             max(0, finished - self.started) // 1000,
             Outcome.PARTIAL if error_code is None else Outcome.FAILURE,
-            context.tags + tags,
+            tags,
             context.parent_event_id,
             error_code is not None,
             error_code,
             context.turn,
             request.task_id,
-            None if context.outside_input is None else clean_text(context.outside_input),
+            None if said is None else clean_text(said),
             None,
             True,
-            clean_text(request.correlation_id or request.id),
+            clean_text(self.correlation_id),
         )
+
+    def _recorded_params(self) -> bytes:
+        """The arguments for the log; of those that were refused, as much as can be recorded."""
+        if self.veil is None and self.encoded is not None:
+            return self.encoded
+        try:
+            return encode_params(self.params) if self.veil is None else self.veil.params(self.params)
+        except InvalidInput as error:
+            return encode_params({"not_recordable": error.message})
 
     def response(
         self, finished: int, *, answer: Answer, error: dict[str, Any] | None = None, replayed: bool = False
@@ -167,11 +206,3 @@ def to_answer(returned: Any, tool_id: str) -> Answer:
     except InvalidInput as error:
         raise InvalidOutput(f"{tool_id!r} answered what JSON cannot carry: {error.message}", tool_id=tool_id) from error
     return Answer(parse_json(encoded, field="output"), encoded, remarks)
-
-
-def _refused_params(params: Any) -> bytes:
-    """Arguments that were refused, as far as they can be recorded."""
-    try:
-        return encode_params(params)
-    except InvalidInput as error:
-        return encode_params({"not_recordable": error.message})

@@ -1,7 +1,8 @@
-"""What the call path needs from others: something that reaches a service, and something that may say no."""
+"""What the call path needs from others: what reaches a service, what may say no, and what knows secrets."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 from uuid import UUID
@@ -61,3 +62,23 @@ class OpenGate:
     async def decide(self, entry: ToolEntry, request: SkillInvocationRequest, context: CallContext) -> PolicyDecision:
         del entry, request, context
         return ALLOWED
+
+
+class Concealment(Protocol):
+    """Knows what is secret, and what stands in its place."""
+
+    def redact(self, tenant_id: str, text: bytes) -> bytes:
+        """A JSON text without the tenant's secrets; may ask the store."""
+        ...
+
+    def has_marks(self, schema: Any) -> bool:
+        """Whether a JSON Schema marks anything as secret."""
+        ...
+
+    def redact_marked(self, tenant_id: str, schema: Any, value: Any) -> Any:
+        """A value without what its schema marks."""
+        ...
+
+    def echoes(self, tenant_id: str, schema: Any, value: Any) -> Callable[[bytes], bytes]:
+        """Takes out of a JSON text whatever stands in a marked field of `value`."""
+        ...

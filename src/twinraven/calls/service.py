@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
-from typing import Any, NoReturn
+from functools import partial
+from typing import Any, Literal, NoReturn
 
-from twinraven.calls.claims import Along, Claim, Claims, EarlierAnswer, Settled
+from twinraven.calls.claims import Along, Claim, Claims, EarlierAnswer
+from twinraven.calls.concealment import Veil, error_text, restated
 from twinraven.calls.evidence import CallEvidence
 from twinraven.calls.invocation import Answer, Contract, Invocation, to_answer
 from twinraven.calls.model import (
@@ -23,9 +25,10 @@ from twinraven.calls.model import (
     SkillInvocationResponse,
     side_effect_of,
 )
-from twinraven.calls.ports import Connector, OpenGate, PolicyDecision, PolicyGate
+from twinraven.calls.ports import Concealment, Connector, OpenGate, PolicyDecision, PolicyGate
 from twinraven.catalog import Catalog, ToolEntry
 from twinraven.foundation.clock import now_micros
+from twinraven.foundation.correlation import current_correlation
 from twinraven.foundation.errors import (
     EffectUnknown,
     InvalidInput,
@@ -43,11 +46,14 @@ from twinraven.storage import DEFAULT_TENANT
 
 DEFAULT_TIMEOUT_MS = 30_000
 
+FailedState = Literal["released", "failed", "unknown"]
+"""What becomes of a key after a failure: free again, settled, or for a person to find out."""
+
 
 class Calls:
     """Calls tools, for every door."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything the path stands on, each by name
         self,
         catalog: Catalog,
         collector: Collector,
@@ -56,6 +62,7 @@ class Calls:
         *,
         gate: PolicyGate | None = None,
         evidence: CallEvidence | None = None,
+        concealment: Concealment | None = None,
         default_timeout_ms: int = DEFAULT_TIMEOUT_MS,
         micros: Callable[[], int] = now_micros,
     ) -> None:
@@ -65,6 +72,7 @@ class Calls:
         self._connectors = {connector.name: connector for connector in connectors}
         self._gate = gate or OpenGate()
         self._evidence = evidence
+        self._concealment = concealment
         self._default_timeout_ms = default_timeout_ms
         self._micros = micros
         self._contracts: dict[str, Contract] = {}
@@ -102,16 +110,22 @@ class Calls:
         if self._collector.is_full:
             await self._collector.room()
         call = Invocation(request, context, entry, new_uuid(), self._micros(), request.payload)
+        outer = current_correlation.get()
+        current_correlation.set(call.correlation_id)
         try:
             return await self._run(call)
         except asyncio.CancelledError:
             if not call.is_recorded:
                 await asyncio.shield(self._abandon(call))
             raise
+        finally:
+            current_correlation.set(outer)
 
     async def _run(self, call: Invocation) -> SkillInvocationResponse:
         try:
             contract = self._contract(call.entry)
+            if contract.is_marked and self._concealment is not None:
+                call.veil = Veil(self._concealment, call.request.tenant_id, call.entry)
             call.admit(contract)
             if call.entry.writes or call.request.idempotency_key is not None or call.is_sensitive:
                 earlier = await self._enter_guarded(call)
@@ -124,7 +138,7 @@ class Calls:
 
     async def _enter_guarded(self, call: Invocation) -> EarlierAnswer | None:
         """Policy, evidence and the key, for everything that is not a plain read."""
-        call.derive_key(self._micros())
+        call.derive_key(self._micros(), partial(self._claims.hash_text, call.request.tenant_id))
         request, entry = call.request, call.entry
         actual = side_effect_of(entry.effect)
         if request.side_effect == "read" and entry.writes:
@@ -227,15 +241,29 @@ class Calls:
 
     async def _succeeded(self, call: Invocation, answer: Answer) -> SkillInvocationResponse:
         finished = self._micros()
-        seen = call.observation(finished, output=answer.encoded, error_code=None)
-        await self._conclude(call, seen, None if call.claim is None else self._settle(call, call.claim, answer))
+        shown = call.shown_answer(answer)
+        seen = call.observation(finished, output=shown.encoded, error_code=None)
+        await self._conclude(call, seen, None if call.claim is None else self._settle(call, call.claim, shown))
         return call.response(finished, answer=answer)
 
     async def _failed(self, call: Invocation, error: TwinRavenError) -> SkillInvocationResponse:
         finished = self._micros()
-        seen = call.observation(finished, output=encode_output({"error": error.message}), error_code=error.code)
-        await self._conclude(call, seen, None if call.claim is None else self._settle_failure(call, call.claim, error))
-        return call.response(finished, answer=Answer(), error=error.as_json())
+        shown = call.shown_error(error)
+        seen = call.observation(finished, output=encode_output({"error": shown.message}), error_code=error.code)
+        state: FailedState = (
+            "released" if error.retryable else "unknown" if isinstance(error, EffectUnknown) else "failed"
+        )
+        settled = None if call.claim is None else self._settle_failure(call, call.claim, state, shown)
+        await self._conclude(call, seen, settled)
+        return call.response(finished, answer=Answer(), error=await self._told(call, error))
+
+    async def _told(self, call: Invocation, error: TwinRavenError) -> dict[str, Any]:
+        """What the caller is told of a failure: errors travel to people and logs that no secret is meant for."""
+        if self._concealment is None:
+            return error.as_json()
+        text = error_text(error)
+        clean = await asyncio.to_thread(self._concealment.redact, call.request.tenant_id, text)
+        return error.as_json() if clean is text else restated(error, clean).as_json()
 
     async def _settle(self, call: Invocation, claim: Claim, answer: Answer) -> None:
         along = None
@@ -243,12 +271,11 @@ class Calls:
             along = self._evidence.settled(call, "success", output=answer.output, error=None)
         await self._claims.settle(claim, "success", {"output": answer.output}, along=along)
 
-    async def _settle_failure(self, call: Invocation, claim: Claim, error: TwinRavenError) -> None:
+    async def _settle_failure(self, call: Invocation, claim: Claim, state: FailedState, error: TwinRavenError) -> None:
         evidence = self._evidence
-        if error.retryable:
+        if state == "released":
             await self._claims.release(claim, along=None if evidence is None else evidence.released(call, error))
             return
-        state: Settled = "unknown" if isinstance(error, EffectUnknown) else "failed"
         along = None if evidence is None else evidence.settled(call, state, output=None, error=error)
         await self._claims.settle(claim, state, {"error": error.as_json()}, along=along)
 
@@ -281,7 +308,10 @@ class Calls:
         contract = self._contracts.get(entry.tool_id)
         if contract is None or contract.entry is not entry:
             output = None if entry.output_schema is None else compile_schema(entry.output_schema)
-            contract = Contract(entry, compile_schema(entry.input_schema), output)
+            is_marked = self._concealment is not None and any(
+                map(self._concealment.has_marks, (entry.input_schema, entry.output_schema))
+            )
+            contract = Contract(entry, compile_schema(entry.input_schema), output, is_marked)
             self._contracts[entry.tool_id] = contract
         return contract
 

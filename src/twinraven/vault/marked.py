@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from twinraven.foundation.canonical import canonical_json
+from twinraven.foundation.errors import InvalidInput
 
 _ALTERNATIVES = ("allOf", "anyOf", "oneOf")
 _CONDITIONS = ("if", "then", "else", "not")
@@ -111,7 +112,13 @@ class _Marks:
 
 
 def _text_of(value: Any) -> str:
-    return value if isinstance(value, str) else canonical_json(value).decode()
+    if isinstance(value, str):
+        return value
+    try:
+        return canonical_json(value).decode()
+    except InvalidInput:
+        # Not JSON, so it will be refused, and the refusal quotes it as Python shows it.
+        return repr(value)
 
 
 def _leaves(value: Any) -> Iterator[Any]:

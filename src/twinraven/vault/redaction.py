@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from twinraven.vault.tokens import TenantKeys
 
 POLL_S = 1.0
+_UNCOUNTED = -1
+"""The count of changes of values that nobody has read from the store yet."""
 _NOBODY = ""
 """Whose key makes the tokens of texts that belong to no tenant, such as a line of a log."""
 
@@ -132,10 +134,13 @@ class Redactor:
             known.due = 0.0
 
     def revealed(self, tenant_id: str, value: str) -> None:
-        """A value is about to be used here; if it is not known yet, look before the next text."""
+        """A value is about to be used here: it is known at once, and the next text is preceded by a look."""
         known = self._known.get(tenant_id)
         if known is None or value not in known.values:
-            self.changed(tenant_id)
+            values = {value} if known is None else {value, *known.values}
+            # Logs are cleaned without a look at the store, so what is about to be used must be known from now on.
+            self._known[tenant_id] = _Known(_UNCOUNTED, frozenset(values), self._matcher(tenant_id, values), 0.0)
+            self._notices += 1
 
     def close(self) -> None:
         """Let go of the store."""

@@ -184,11 +184,11 @@ class Vault:
             mine = tool_owner in (None, for_user)
             stored = self._store.current(tx, ref.tenant_id, for_user, ref.secret_id) if mine else None
             place, sealed = _present(stored, ref.secret_id)
-            return self._cipher.open(sealed, place).decode()
+            value = self._cipher.open(sealed, place).decode()
+            self._watch.revealed(ref.tenant_id, value)
+            return value
 
-        value = await self._database.read(ref.tenant_id, work)
-        self._watch.revealed(ref.tenant_id, value)
-        return value
+        return await self._database.read(ref.tenant_id, work)
 
     async def rotate_kek(self) -> KekRotation:
         """Wrap everything anew; may be stopped at any point and run again."""

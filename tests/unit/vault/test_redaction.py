@@ -166,6 +166,8 @@ def test_what_this_process_changed_or_revealed_is_known_at_once(tmp_path: Path) 
     assert b"first" not in redactor.redact("t", b'"first-secret"')
     known.put("t", "first-secret", "second-secret")
     redactor.revealed("t", "second-secret")
+    assert "second-secret" not in redactor.redact_text("a line with second-secret, first-secret")
+    assert "first-secret" not in redactor.redact_text("a line with second-secret, first-secret")
     assert b"second" not in redactor.redact("t", b'"second-secret"')
     looks = known.looks
     redactor.revealed("t", "second-secret")

@@ -1,0 +1,21 @@
+"""The id that holds a request together: the same in its events, its evidence and every line logged while it is served.
+
+It follows the call through tasks and threads as a context variable, so code that logs need not know of it. A handler
+that has `note_correlation` as its filter can print `%(correlation_id)s`.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import logging
+
+current_correlation: ContextVar[str | None] = ContextVar("twinraven_correlation", default=None)
+
+
+def note_correlation(record: logging.LogRecord) -> bool:
+    """A filter that lets every record pass and tells it which request it belongs to."""
+    record.correlation_id = current_correlation.get() or "-"
+    return True
