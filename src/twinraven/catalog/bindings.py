@@ -20,7 +20,6 @@ from twinraven.catalog.tool_model import Tool
 from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import PolicyViolation, ToolUnavailable
 from twinraven.storage import Transaction
-from twinraven.tenancy import LOCAL_USER
 
 if TYPE_CHECKING:
     from twinraven.vault import SecretRef
@@ -68,15 +67,15 @@ class Bindings:
     async def binding(self, tenant_id: str, key: str, *, caller: str | None = None) -> ToolBinding:
         """What a call of a tool needs; NotFound, PolicyViolation or ToolUnavailable where it must not be made.
 
-        `caller` is the user the call runs for; nobody in particular is the user of an embedded home.
+        `caller` is the user the call runs for. Without one only the tool is judged: whoever asks so has looked it up
+        for its caller, and the secret is opened for its owner alone in any case.
         """
-        user_id = LOCAL_USER if caller is None else caller
-        tool, service = await self._find(tenant_id, key, user_id)
+        tool, service = await self._find(tenant_id, key, caller)
         if self._recheck is not None and _is_due(tool, service, self._acts.now()):
             await self._look_again(self._recheck, tenant_id, service.service_id)
-            tool, service = await self._find(tenant_id, key, user_id)
+            tool, service = await self._find(tenant_id, key, caller)
         refuse_unavailable(tool, service)
-        if not tool.is_runnable_by(user_id):
+        if caller is not None and not tool.is_runnable_by(caller):
             raise PolicyViolation(
                 f"tool {key!r} runs with its owner's secret, which serves its owner alone; "
                 "make a tool of your own with a secret of yours",
@@ -84,10 +83,10 @@ class Bindings:
             )
         return bind(tool, service)
 
-    async def _find(self, tenant_id: str, key: str, user_id: str) -> tuple[Tool, Service]:
+    async def _find(self, tenant_id: str, key: str, caller: str | None) -> tuple[Tool, Service]:
         def work(tx: Transaction) -> tuple[Tool, Service] | None:
             tool = self._store.tool(tx, tenant_id, key)
-            if tool is None or tool.key != key or not tool.is_visible_to(user_id):
+            if tool is None or tool.key != key or not (caller is None or tool.is_visible_to(caller)):
                 return None
             service = self._store.service(tx, tenant_id, tool.service_id)
             assert service is not None, "the database keeps a tool's service"

@@ -16,7 +16,6 @@ from twinraven.catalog.sql import SqlCatalogStore
 from twinraven.catalog.store import CatalogStore
 from twinraven.catalog.tool_model import Tool
 from twinraven.storage import Database, Transaction, forget_after_fork
-from twinraven.tenancy import LOCAL_USER
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +57,9 @@ class DefinedTools:
         return [known.entry for known in self._snapshot(tenant_id).tools.values() if known.is_offered]
 
     def may_call(self, tenant_id: str, caller: str | None, tool_id: str) -> bool:
-        """Whether a user may call a tool, as far as this source knows it."""
+        """Whether a user may call a tool, as far as this source knows it; nobody in particular may call all."""
         known = self._snapshot(tenant_id).tools.get(tool_id)
-        return known is None or known.tool.is_runnable_by(LOCAL_USER if caller is None else caller)
+        return known is None or caller is None or known.tool.is_runnable_by(caller)
 
     async def refresh(self, tenant_id: str) -> None:
         """Know what is committed now; for doors that open, and for whoever has just changed something."""

@@ -1,0 +1,187 @@
+"""Data-defined tools on both stores: what must hold between a tool, its service, its operation and its secret."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.catalog.town import Town, inputs, tool_body
+from twinraven.catalog import DefinedCatalog, ToolChange, ToolSpec
+from twinraven.foundation.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
+from twinraven.storage import Database, Transaction
+
+
+@pytest.fixture
+async def town(database: Database, tmp_path: Path) -> AsyncGenerator[Town]:
+    town = await Town(database, tmp_path / "keys").settle()
+    yield town
+    town.house.redactor.close()
+
+
+@pytest.mark.req("AD-05")
+async def test_a_tool_has_all_its_state(town: Town) -> None:
+    """What was stated is kept, parameters have the schema's defaults, and reading gives the same as creating did."""
+    service = await town.serve()
+    secret = await town.house.keep("shop-key")
+    made = await town.equip(
+        service,
+        name="Get an order",
+        description="One order with its lines.",
+        outputSchema={"type": "object"},
+        effect="read",
+        sensitivity="high",
+        timeoutMs=500,
+        secret="shop-key",
+        shared=True,
+    )
+    shown = made.as_json()
+    assert (await town.catalog.tools.tool(town.ada, "get_order")).as_json() == shown
+    assert (await town.catalog.tools.tool(town.ada, made.tool_id)).as_json() == shown
+    assert shown["connection_params"] == {"endpoint": "https://shop.example", "timeout": 30}
+    assert (shown["key"], shown["name"], shown["owner"]) == ("get_order", "Get an order", "local")
+    assert (shown["service"], shown["secret"]) == (service.service_id, secret.secret_id)
+    assert shown["operation"] == {"type": "rest_call", "method": "GET", "path": "/orders/{{orderId}}"}
+    assert (shown["input_schema"], shown["output_schema"]) == (inputs("orderId"), {"type": "object"})
+    assert (shown["effect"], shown["sensitivity"], shown["timeout_ms"]) == ("read", "high", 500)
+    assert (shown["enabled"], shown["shared"], shown["status"]) == (True, True, "degraded")
+    assert (shown["tool_template_id"], shown["last_health_check"]) == (None, None)
+
+
+_WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "a parameter missing": ({"connectionParams": {}}, '"endpoint" is a required property'),
+    "a parameter of the wrong kind": (
+        {"connectionParams": {"endpoint": "https://x", "timeout": "long"}},
+        "connection_params.timeout",
+    ),
+    "a parameter unknown": ({"connectionParams": {"endpoint": "https://x", "region": "eu"}}, "'region'"),
+    "another protocol": ({"connectionParams": {"endpoint": "http://x"}}, "connection_params.endpoint must begin with"),
+    "a password in the address": (
+        {"connectionParams": {"endpoint": "https://ada:pw@x"}},
+        "connection_params.endpoint has credentials",
+    ),
+    "an operation of another type": (
+        {"operation": {"type": "graph_query", "query": "RETURN $orderId"}},
+        "operation.type: a rest_api takes rest_call, not graph_query",
+    ),
+    "an unknown variable": (
+        {"operation": {"type": "rest_call", "method": "GET", "path": "/{{orderId}}/{{line}}"}},
+        "the operation uses line, which input_schema does not declare",
+    ),
+    "an unused input": (
+        {"inputSchema": inputs("orderId", "language")},
+        "input_schema declares language, which the operation does not use",
+    ),
+    "an input schema that is none": ({"inputSchema": {"type": "objekt"}}, "input_schema"),
+    "an output schema that is none": ({"outputSchema": {"type": "objekt"}}, "output_schema"),
+    "inputs that are no object": ({"inputSchema": {"type": "array"}}, "input_schema"),
+}
+
+
+@pytest.mark.req("AD-05")
+@pytest.mark.parametrize("wrong", _WRONG)
+async def test_a_tool_that_does_not_hold_together_is_refused_by_name(town: Town, wrong: str) -> None:
+    """Neither made nor changed into, and the message names what is wrong."""
+    fields, told = _WRONG[wrong]
+    service = await town.serve()
+    tool = await town.equip(service)
+    change = ToolChange.from_json(fields)
+    for act in (
+        lambda: town.equip(service, key="other", **fields),
+        lambda: town.catalog.tools.update(town.ada, "get_order", change),
+    ):
+        with pytest.raises(InvalidInput) as refusal:
+            await act()
+        assert told in refusal.value.message
+        assert refusal.value.details["field"]
+    assert await town.catalog.tools.tools(town.ada) == [tool]
+
+
+@pytest.mark.req("AD-05")
+async def test_a_secret_is_required_where_the_service_says_so(town: Town) -> None:
+    """Without one the tool is not made, and it cannot be taken away later."""
+    service = await town.serve(requiresSecret=True)
+    with pytest.raises(InvalidDefinition) as refusal:
+        await town.equip(service)
+    assert refusal.value.details["field"] == "secret"
+    secret = await town.house.keep("shop-key")
+    tool = await town.equip(service, secret=secret.secret_id)
+    assert tool.secret_id == secret.secret_id
+    with pytest.raises(InvalidDefinition, match="requires one"):
+        await town.catalog.tools.update(town.ada, "get_order", ToolChange(secret=None))
+
+
+@pytest.mark.req("AD-05", "AD-04")
+async def test_a_secret_must_be_the_tool_owners(town: Town, database: Database) -> None:
+    """Somebody else's secret is not there, also if it is called shared, and the database refuses such a row."""
+    service = await town.serve(shared=True)
+    adas = await town.house.keep("shop-key", shared=True)
+    answers: set[str] = set()
+    for ref in (adas.secret_id, "shop-key", "0" * 32):
+        with pytest.raises(NotFound) as refusal:
+            await town.equip(service, town.bob, secret=ref)
+        answers.add(refusal.value.message.replace(ref, "REF"))
+    assert answers == {"no secret 'REF'"}
+    bobs = await town.equip(service, town.bob)
+    with pytest.raises(Conflict):
+        await database.write(
+            "default",
+            lambda tx: tx.execute(
+                "UPDATE catalog_tools SET secret_id = :secret WHERE tool_id = :tool",
+                secret=adas.secret_id,
+                tool=bobs.tool_id,
+            ),
+        )
+
+
+@pytest.mark.req("AD-04")
+async def test_a_secret_in_use_is_not_deleted(town: Town) -> None:
+    """The vault names the tool that is bound to it; once bound elsewhere, the secret goes."""
+    secret = await town.house.keep("shop-key")
+    await town.equip(await town.serve(), secret="shop-key")
+    with pytest.raises(Conflict, match="tool 'get_order'"):
+        await town.house.vault.delete("default", "local", secret.secret_id)
+    await town.catalog.tools.update(town.ada, "get_order", ToolChange(secret=None))
+    await town.house.vault.delete("default", "local", secret.secret_id)
+
+
+@pytest.mark.req("AD-05")
+async def test_a_tool_that_a_step_calls_is_not_deleted(town: Town) -> None:
+    """Whoever knows of steps is asked by key, in the same transaction, and named."""
+    asked: list[tuple[str, str]] = []
+
+    def steps(tx: Transaction, tenant_id: str, key: str) -> list[str]:
+        asked.append((tenant_id, key))
+        assert tx.fetch_one("SELECT 1 AS one FROM catalog_tools WHERE tool_key = :key", key=key) is not None
+        return ["step 2 of process 'returns'"] if key == "get_order" else []
+
+    town.catalog.tools.register_usage(steps)
+    service = await town.serve()
+    await town.equip(service)
+    await town.equip(service, key="unused")
+    with pytest.raises(Conflict, match="step 2 of process 'returns'"):
+        await town.catalog.tools.delete(town.ada, "get_order")
+    await town.catalog.tools.delete(town.ada, "unused")
+    assert asked == [("default", "get_order"), ("default", "unused")]
+    assert [tool.key for tool in await town.catalog.tools.tools(town.ada)] == ["get_order"]
+
+
+async def test_keys_are_unique_in_a_tenant_and_nowhere_else(town: Town) -> None:
+    """A key can be taken once, whoever took it, and not from a tool of another kind; another tenant may use it too."""
+    service = await town.serve(shared=True)
+    await town.equip(service)
+    with pytest.raises(Conflict, match="keys are unique"):
+        await town.equip(service, town.bob)
+    await town.serve(town.eve)
+    assert (await town.equip("shop", town.eve)).key == "get_order"
+    taken = {"built_in"}
+    others = DefinedCatalog(
+        town.database,
+        witness=lambda _, __: None,
+        probes={},
+        find_other=lambda _, key: town.catalog.source.find("default", "get_order") if key in taken else None,
+    )
+    with pytest.raises(Conflict, match="'built_in'"):
+        await others.tools.create(town.ada, ToolSpec.from_json(tool_body(key="built_in")))
