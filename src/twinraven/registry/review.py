@@ -147,7 +147,7 @@ def _arguments(step: StepDefinition, definition: SynthesizedTool, evidence: Json
         rivals = said.get("also")
         yield ArgumentSource(
             name=name,
-            source=source if isinstance(source, str) else _plain(value, definition),
+            source=source if isinstance(source, str) else _words(value, step, definition),
             agreed=_count(said.get("for")),
             disagreed=_count(said.get("against")),
             rivals=tuple(
@@ -157,14 +157,17 @@ def _arguments(step: StepDefinition, definition: SynthesizedTool, evidence: Json
         )
 
 
-def _plain(value: Any, definition: SynthesizedTool) -> str:
-    """A mapping as it stands; a name in the wiring is replaced by what it names."""
+def _words(value: Any, step: StepDefinition, definition: SynthesizedTool) -> str:
+    """A mapping in words; a name in the wiring is replaced by what it names."""
     if not isinstance(value, str):
         return f"always {value!r}"
-    _, wired, rest = value.partition("$.internal_wiring.")
-    step, _, name = rest.partition(".")
-    found = definition.internal_wiring.get(step, {}).get(name) if wired else None
-    return str(found) if found is not None else value
+    if value == "$.item" or value.startswith("$.item."):
+        part = value.removeprefix("$.item").removeprefix(".")
+        return f"each of {step.for_each}" + (f", its {part}" if part else "")
+    if value.startswith("$.parameters."):
+        return "asked of the caller"
+    number, _, name = value.removeprefix("$.internal_wiring.").partition(".")
+    return str(definition.internal_wiring.get(number, {}).get(name, value))
 
 
 def _members(value: Any) -> JsonObject:

@@ -1,0 +1,187 @@
+"""`twinraven registry`: learned tools, their versions, and whether files and rows agree."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from twinraven.cli.arguments import count
+from twinraven.cli.exits import DONE, FAILED
+from twinraven.cli.output import Column, clean, print_lines, show_fields, show_json, show_rows
+from twinraven.cli.parser import CommandParser
+from twinraven.cli.times import short_time
+from twinraven.foundation.errors import NotFound
+
+if TYPE_CHECKING:
+    from twinraven.registry import Disagreement, Rebuilt, RegisteredTool, ToolRecord
+
+_TOOLS = (
+    Column("tool_id", "TOOL", shrinks=True),
+    Column("state", "STATE", tinted=True),
+    Column("current_version", "VERSION", right=True),
+    Column("invocation_count", "USES", right=True),
+    Column("last_used_at", "LAST USED", text=short_time),
+    Column("marks", "MARKS", shrinks=True),
+)
+_VERSIONS = (
+    Column("version", "VERSION", right=True),
+    Column("status", "STATUS"),
+    Column("score", "SCORE", right=True),
+    Column("created_at", "MADE", text=short_time),
+    Column("promoted_at", "PROMOTED", text=short_time),
+    Column("superseded_at", "SUPERSEDED", text=short_time),
+    Column("retired_at", "RETIRED", text=short_time),
+)
+_DISAGREEMENTS = (
+    Column("kind", "KIND"),
+    Column("path", "WHERE", shrinks=True),
+    Column("what", "WHAT", shrinks=True),
+    Column("settled_by", "REBUILD"),
+)
+
+
+def register(parser: CommandParser) -> None:
+    parser.show_example("twinraven registry list")
+    listing = parser.command("list", "every learned tool, its state and its use")
+    listing.takes_output("table", "json", "csv")
+    listing.runs(list_tools, example="twinraven registry list --output json")
+    _register_show(parser.command("show", "one learned tool and its versions"))
+    _register_verify(parser.command("verify", "where files and rows disagree"))
+    _register_rollback(parser.command("rollback", "put an earlier version back into service"))
+
+
+def _register_show(parser: CommandParser) -> None:
+    parser.add_argument("tool", metavar="TOOL", help="the tool's id")
+    parser.add_argument("--version", dest="number", type=count, metavar="N", help="print that version's definition")
+    parser.takes_output("table", "json")
+    parser.runs(show_tool, example="twinraven registry show search_read_summarize --version 2")
+
+
+def _register_verify(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--rebuild",
+        choices=("files", "rows"),
+        help="make these from the others; rows are rebuilt only where they are not newer",
+    )
+    parser.takes_output("table", "json")
+    parser.runs(verify, example="twinraven registry verify --rebuild files")
+
+
+def _register_rollback(parser: CommandParser) -> None:
+    parser.add_argument("tool", metavar="TOOL", help="the tool's id")
+    parser.add_argument("--to-version", type=count, required=True, metavar="N", help="the version that serves again")
+    parser.takes_output("table", "json")
+    parser.runs(roll_back, example="twinraven registry rollback search_read_summarize --to-version 1")
+
+
+def list_tools(options: Namespace) -> None:
+    import asyncio
+
+    from twinraven.cli.home import opened
+
+    with opened(options) as raven:
+        records = asyncio.run(raven.registry.tools(options.tenant))
+    rows = [{**record.as_json(), "state": state_of(record), "marks": _marks(record)} for record in records]
+    show_rows(options.output, rows, _TOOLS, empty="nothing was learned yet; run `twinraven learn`")
+
+
+def show_tool(options: Namespace) -> None:
+    import asyncio
+
+    from twinraven.cli.home import opened
+
+    with opened(options) as raven:
+        tool = asyncio.run(raven.registry.tool(options.tenant, options.tool))
+    if options.number is not None:
+        _show_definition(tool, options.number)
+    elif options.output == "json":
+        show_json({**tool.record.as_json(), "versions": [version.as_json() for version in tool.versions]})
+    else:
+        _show_tool(tool)
+
+
+def _show_definition(tool: RegisteredTool, number: int) -> None:
+    found = tool.version(number)
+    if found is None:
+        raise NotFound(f"{tool.record.tool_id!r} has no version {number}", tool_id=tool.record.tool_id)
+    show_json(found.definition.as_json())
+
+
+def _show_tool(tool: RegisteredTool) -> None:
+    fields = {**tool.record.as_json(), "state": state_of(tool.record), "marks": _marks(tool.record) or None}
+    for name in ("status", "flags", "quarantine", "revision"):
+        fields.pop(name)
+    for name in ("registered_at", "last_used_at", "in_service_since"):
+        fields[name] = short_time(fields[name])
+    show_fields("table", fields)
+    print_lines([""])
+    show_rows(
+        "table", [{**each.as_json(), "score": f"{each.equivalence_score:.3f}"} for each in tool.versions], _VERSIONS
+    )
+
+
+def verify(options: Namespace) -> int:
+    import asyncio
+
+    rebuilt, found = asyncio.run(_verify(options))
+    rows = [each.as_json() for each in found]
+    if options.output == "json":
+        show_json({"disagreements": rows, "rebuilt": list(rebuilt.tools), "left": rebuilt.left})
+    else:
+        if rebuilt.tools:
+            print_lines([f"rebuilt the {options.rebuild} of {', '.join(rebuilt.tools)}"])
+        print_lines(clean(f"left {name}: {why}") for name, why in rebuilt.left.items())
+        show_rows("table", rows, _DISAGREEMENTS, empty="files and rows agree")
+    return FAILED if rows else DONE
+
+
+async def _verify(options: Namespace) -> tuple[Rebuilt, list[Disagreement]]:
+    """What was rebuilt, and what disagrees now."""
+    from getpass import getuser
+
+    from twinraven.cli.home import opened
+    from twinraven.registry import Rebuilt
+
+    with opened(options) as raven:
+        rebuilt = Rebuilt((), {})
+        if options.rebuild == "files":
+            await raven.registry.recover(options.tenant)
+            rebuilt = await raven.verification.rebuild_files(options.tenant)
+        elif options.rebuild == "rows":
+            rebuilt = await raven.verification.rebuild_rows(options.tenant, by=getuser())
+        return rebuilt, await raven.verification.verify(options.tenant)
+
+
+def roll_back(options: Namespace) -> None:
+    import asyncio
+    from getpass import getuser
+
+    from twinraven.cli.home import opened
+
+    with opened(options) as raven:
+        record = asyncio.run(
+            raven.registry.rollback(options.tenant, options.tool, to_version=options.to_version, by=getuser())
+        )
+    tell(options, record, f"{record.tool_id} v{record.current_version} is in service again")
+
+
+def tell(options: Namespace, record: ToolRecord, words: str) -> None:
+    """What became of a tool, in a sentence or as JSON."""
+    if options.output == "json":
+        show_json(record.as_json())
+    else:
+        print_lines([words])
+
+
+def state_of(record: ToolRecord) -> str:
+    """One word for where a tool is."""
+    if record.retirement_reason is not None:
+        return f"retired ({record.retirement_reason})"
+    return "quarantined" if record.quarantine is not None else record.status.value
+
+
+def _marks(record: ToolRecord) -> str:
+    words = [name.replace("_", " ") for name in record.flags]
+    if record.quarantine is not None:
+        words.append(record.quarantine.reason)
+    return ", ".join(words)
