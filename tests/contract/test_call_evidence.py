@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from twinraven.calls import (
 )
 from twinraven.catalog import Catalog, FunctionTools, tool
 from twinraven.connectors import PythonConnector
+from twinraven.foundation.correlation import note_correlation
 from twinraven.foundation.errors import InvalidSetting, StorageError, ToolUnavailable
 from twinraven.muninn import Collector, EventFilter, SqlEventStore
 from twinraven.storage import Database, Transaction
@@ -42,6 +44,7 @@ class Bank:
         if self.is_down:
             raise ToolUnavailable("the bank is away")
         self.paid.append(to)
+        logging.getLogger("bank").info("paid")
         return {"paid": to, "amount": amount, "number": len(self.paid)}
 
     @tool(effect="write", idempotent_by=("invoice",))
@@ -104,6 +107,17 @@ async def house(database: Database, tmp_path: Path) -> AsyncIterator[House]:
     collector.close()
 
 
+class Listening(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.heard.append(record)
+
+
 def request(tool_name: str, key: str | None = None, **params: Any) -> SkillInvocationRequest:
     return SkillInvocationRequest(tool_name, params, idempotency_key=key, correlation_id="ticket-9")
 
@@ -124,6 +138,32 @@ async def test_a_write_leaves_intent_and_result_that_reconstruct_it(house: House
     event = (await SqlEventStore(house.database).events("default", EventFilter()))[0]
     assert event.correlation_id == "ticket-9"
     assert (await house.audit.verify("default")).ok
+
+
+@pytest.mark.req("CH-23")
+@pytest.mark.parametrize("given", ["ticket-9", None])
+async def test_one_id_runs_through_events_evidence_and_logs(house: House, given: str | None) -> None:
+    """A request's correlation id, given or minted, is in its event, its audit entries and all that is logged for it."""
+    handler = Listening()
+    handler.addFilter(note_correlation)
+    loggers = [logging.getLogger(name) for name in ("twinraven.calls", "bank")]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)
+    asked = SkillInvocationRequest("pay", {"to": "bob"}, idempotency_key="k", correlation_id=given)
+    try:
+        await house.calls().invoke(asked, HERE)
+        logging.getLogger("bank").info("closed")
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+            logger.setLevel(logging.NOTSET)
+    wanted = given or asked.id
+    logged = {(line.name, vars(line)["correlation_id"]) for line in handler.heard}
+    assert logged == {("bank", wanted), ("twinraven.calls", wanted), ("bank", "-")}
+    assert {entry.correlation_id for entry in await house.entries()} == {wanted}
+    (event,) = await SqlEventStore(house.database).events("default", EventFilter())
+    assert event.correlation_id == wanted
 
 
 @pytest.mark.req("CH-10")

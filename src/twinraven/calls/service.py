@@ -9,6 +9,7 @@ invite a second effect.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from functools import partial
@@ -45,6 +46,8 @@ from twinraven.muninn import CACHED, Collector, Observation, check_name, encode_
 from twinraven.storage import DEFAULT_TENANT
 
 DEFAULT_TIMEOUT_MS = 30_000
+
+_logger = logging.getLogger("twinraven.calls")
 
 FailedState = Literal["released", "failed", "unknown"]
 """What becomes of a key after a failure: free again, settled, or for a person to find out."""
@@ -296,6 +299,7 @@ class Calls:
     async def _conclude(self, call: Invocation, seen: Observation, settled: Coroutine[Any, Any, None] | None) -> None:
         """Record the call and settle its key; the one must not be left out because the other failed."""
         call.is_recorded = True
+        _logger.debug("%s: %s in %d ms", seen.tool_id, seen.error_code or "done", seen.latency_ms)
         try:
             receipt = self._collector.submit(seen)
         finally:

@@ -59,10 +59,11 @@ def locate_home(options: Namespace) -> Place:
 
 @contextmanager
 def opened(options: Namespace) -> Generator[TwinRaven]:
-    """The home, ready for every kind of work."""
+    """The home, ready for every kind of work; what is logged meanwhile goes to stderr, without secrets."""
     from twinraven.app import open_home
+    from twinraven.vault import clean_log
 
-    with open_home(locate_home(options).path) as raven:
+    with open_home(locate_home(options).path) as raven, clean_log(lambda: raven.redactor, sys.stderr):
         see_tools_of(raven.home)
         yield raven
 

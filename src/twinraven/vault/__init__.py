@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from twinraven.vault.errors import SecretUnreadable
     from twinraven.vault.known_values import KnownValues, StoredValues
-    from twinraven.vault.logs import RedactingFilter
+    from twinraven.vault.logs import RedactingFilter, clean_log
     from twinraven.vault.model import SECRET_TYPES, KekRotation, Secret, SecretRef, SecretType
     from twinraven.vault.redaction import Redactor
     from twinraven.vault.service import SecretWatch, UsageCheck, Vault
@@ -39,6 +39,7 @@ __all__ = [
     "TenantKeys",
     "UsageCheck",
     "Vault",
+    "clean_log",
 ]
 
 _HOMES = {
@@ -47,7 +48,7 @@ _HOMES = {
         "KnownValues",
         "StoredValues",
     ),
-    "logs": ("RedactingFilter",),
+    "logs": ("RedactingFilter", "clean_log"),
     "model": (
         "KekRotation",
         "SECRET_TYPES",

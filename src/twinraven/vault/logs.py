@@ -1,12 +1,23 @@
-"""Logs without secrets: a filter for handlers, so that whatever is logged by whomever passes through it."""
+"""Logs without secrets: a filter for handlers, so that whatever is logged by whomever passes through it.
+
+A process that is TwinRaven's own (a command, the gateway) logs by `clean_log`; a program that only uses TwinRaven keeps
+its own handlers and adds the filter to them.
+"""
 
 from __future__ import annotations
 
 import logging
 import traceback
-from typing import Any
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
 
-from twinraven.vault.redaction import Redactor
+from twinraven.foundation.correlation import note_correlation
+
+if TYPE_CHECKING:
+    from twinraven.vault.redaction import Redactor
+
+_FORMAT = "%(levelname)s %(name)s [%(correlation_id)s] %(message)s"
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
@@ -33,6 +44,29 @@ class RedactingFilter(logging.Filter):
             if name not in _STANDARD:
                 setattr(record, name, _cleaned(value, self._redactor))
         return True
+
+
+@contextmanager
+def clean_log(redactor: Callable[[], Redactor], stream: TextIO) -> Generator[None]:
+    """Everything that this process logs goes to a stream, without secrets and with the id of its request.
+
+    The handler stands at the root: a library that quotes a header in a warning passes through it as well. The redactor
+    is asked for when there is something to say, because most commands say nothing.
+    """
+
+    def redact(record: logging.LogRecord) -> bool:
+        return RedactingFilter(redactor()).filter(record)
+
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    handler.addFilter(note_correlation)
+    handler.addFilter(redact)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
 
 
 def _message_of(record: logging.LogRecord) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.vault.fakes import HeldValues, make_redactor
-from twinraven.vault import RedactingFilter
+from twinraven.foundation.correlation import current_correlation
+from twinraven.vault import RedactingFilter, clean_log
 
 _SECRET = "correct-horse-battery"
 
@@ -67,3 +68,22 @@ def test_added_fields_are_redacted(log: logging.Logger, output: io.StringIO) -> 
     fields = vars(seen[0])
     assert _SECRET not in repr(fields)
     assert (fields["count"], fields["plain"]) == (3, [1])
+
+
+def test_a_process_of_ours_logs_without_secrets(tmp_path: Path, output: io.StringIO) -> None:
+    """Whatever any library logs in it is cleaned and names its request; afterwards logging is as it was."""
+    redactor = make_redactor(tmp_path, HeldValues(t=[_SECRET]))
+    before = list(logging.getLogger().handlers)
+    with clean_log(lambda: redactor, output):
+        redactor.revealed("t", _SECRET)
+        current_correlation.set("request-1")
+        logging.getLogger("some.library").warning("sent header %s", _SECRET)
+        current_correlation.set(None)
+        logging.getLogger("twinraven.muninn").error("lost")
+    logging.getLogger("some.library").warning("not ours")
+    token = redactor.token("t", _SECRET)
+    assert output.getvalue().splitlines() == [
+        f"WARNING some.library [request-1] sent header {token}",
+        "ERROR twinraven.muninn [-] lost",
+    ]
+    assert logging.getLogger().handlers == before
