@@ -44,6 +44,8 @@ class Reply:
         return f"HTTP/1.1 {self.status} Whatever\r\n{head}\r\n".encode() + raw
 
 
+_PATIENCE_S = 0.05
+
 Write = Callable[[asyncio.StreamWriter], Awaitable[None]]
 Handler = Callable[[Received], Reply | Write]
 
@@ -56,6 +58,7 @@ class HttpServer:
         self.received: list[Received] = []
         self.connections = 0
         self.port = 0
+        self.is_rude = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -72,6 +75,7 @@ class HttpServer:
                 self.received.append(request)
                 answer = self.handler(request)
                 if not isinstance(answer, Reply):
+                    self.is_rude = True
                     await answer(writer)
                     break
                 writer.write(answer.encoded())
@@ -81,6 +85,9 @@ class HttpServer:
         finally:
             self._tasks.discard(task)
             writer.close()
+            if self.is_rude:
+                # What a client does not read any more would keep the socket open for ever.
+                asyncio.get_running_loop().call_later(_PATIENCE_S, writer.transport.abort)
 
     async def close(self) -> None:
         for task in list(self._tasks):
@@ -100,6 +107,7 @@ async def serving(handler: Handler, *, context: ssl.SSLContext | None = None) ->
         listener.close()
         await server.close()
         await listener.wait_closed()
+        await asyncio.sleep(_PATIENCE_S * 1.2 if server.is_rude else 0)
 
 
 async def _read(reader: asyncio.StreamReader) -> Received | None:

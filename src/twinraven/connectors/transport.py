@@ -7,6 +7,7 @@ decompression, automatic redirects) is left out on purpose: each of them widens 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,8 @@ class HttpTransport:
         except httpcore2.TimeoutException as error:
             raise _lost(progress, "did not answer in time", timed_out=True) from error
         except (httpcore2.NetworkError, httpcore2.ProtocolError) as error:
+            if any(isinstance(reason, ssl.SSLCertVerificationError) for reason in error.args):
+                raise ToolError(f"the service's certificate is not trusted: {error}"[:300]) from error
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise _lost(progress, f"broke the connection ({reason[:200]})") from error
 

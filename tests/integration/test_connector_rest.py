@@ -1,0 +1,649 @@
+"""REST tools against servers on loopback, which behave, misbehave and mean harm."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import socket
+import time
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers.bindings import Bindings, bound, entry, frame
+from tests.servers.certificates import Authority
+from tests.servers.http_server import Handler, HttpServer, Received, Reply, serving
+from tests.servers.internet import Internet
+from twinraven.connectors import AddressGuard, AddressRules, CircuitBreaker, HttpDelivery, HttpLimits, HttpTransport
+from twinraven.connectors.rest import RestConnector
+from twinraven.foundation.errors import (
+    EffectUnknown,
+    InvalidDefinition,
+    InvalidInput,
+    InvalidOutput,
+    PolicyViolation,
+    ToolError,
+    ToolTimeout,
+    ToolUnavailable,
+    TwinRavenError,
+)
+
+GET: dict[str, Any] = {"type": "rest_call", "method": "GET", "path": "/thing"}
+POST: dict[str, Any] = {"type": "rest_call", "method": "POST", "path": "/thing", "body": {"text": "{{text}}"}}
+LIMITS = HttpLimits(connect_timeout_ms=1_000, max_response_bytes=100_000)
+
+
+class Desk:
+    """A connector, its bindings, and how long it waited between attempts."""
+
+    def __init__(self, *, guard: AddressGuard | None = None, network: Internet | None = None) -> None:
+        self.bindings = Bindings()
+        self.pauses: list[float] = []
+        rules = AddressRules.of(["127.0.0.0/8", "::1"])
+        self.transport = HttpTransport(guard or AddressGuard(rules), limits=LIMITS, network=network)
+        delivery = HttpDelivery(self.transport, breaker=CircuitBreaker(threshold=4, pause_s=60), sleep=self._sleep)
+        self.connector = RestConnector(self.bindings, delivery)
+
+    async def call(
+        self,
+        operation: dict[str, Any],
+        endpoint: str,
+        params: dict[str, Any] | None = None,
+        *,
+        effect: str = "read",
+        key: str | None = None,
+        timeout_ms: int = 5_000,
+        **stated: Any,
+    ) -> Any:
+        self.bindings.hold(bound(operation, endpoint, **stated))
+        tool = entry(effect=effect, timeout_ms=timeout_ms)
+        return await self.connector.invoke(tool, params or {}, call=frame(key=key))
+
+    async def _sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+
+@pytest.fixture
+async def desk() -> AsyncGenerator[Desk]:
+    made = Desk()
+    yield made
+    await made.connector.aclose()
+
+
+def always(reply: Reply) -> Handler:
+    return lambda _: reply
+
+
+def in_turn(*replies: Any) -> Handler:
+    """Each answer once, the last for ever."""
+    left = list(replies)
+    return lambda _: left.pop(0) if len(left) > 1 else left[0]
+
+
+async def hang(writer: asyncio.StreamWriter) -> None:
+    await asyncio.Event().wait()
+
+
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+async def drip(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        writer.write(b"1\r\nx\r\n")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+
+
+async def flood(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        writer.write(b"10000\r\n" + bytes(65_536) + b"\r\n")
+        await writer.drain()
+
+
+@pytest.mark.req("AD-02")
+async def test_a_request_carries_the_arguments_where_they_belong(desk: Desk) -> None:
+    """Path, query, headers and body are filled, encoded and typed; the answer's body comes back."""
+    operation = {
+        "type": "rest_call",
+        "method": "PUT",
+        "path": "/orders/{{id}}/notes",
+        "query": {"tag": "{{tags}}", "notify": "{{notify}}", "page": 2},
+        "headers": {"X-Desk": "desk {{desk}}"},
+        "body": {"text": "{{text}}", "count": "{{count}}", "left out": "{{missing}}"},
+    }
+    params = {"id": "a/b c?", "tags": ["x&y", "z"], "notify": True, "desk": 7, "text": "Grüße", "count": 3}
+    async with serving(always(Reply(201, {"ok": [1, None]}))) as server:
+        answer = await desk.call(operation, f"{server.url}/v1", params, effect="write")
+    request = server.received[0]
+    assert answer == {"ok": [1, None]}
+    assert request.method == "PUT"
+    assert request.target == "/v1/orders/a%2Fb%20c%3F/notes?tag=x%26y&tag=z&notify=true&page=2"
+    assert request.headers["x-desk"] == "desk 7"
+    assert request.headers["host"] == f"127.0.0.1:{server.port}"
+    assert request.headers["content-type"] == "application/json"
+    assert request.json == {"text": "Grüße", "count": 3}
+
+
+async def test_forms_and_texts_are_sent_as_such(desk: Desk) -> None:
+    """The operation's Content-Type decides how a body is written."""
+    form = {**POST, "headers": {"Content-Type": "application/x-www-form-urlencoded"}, "body": "{{body}}"}
+    text = {**POST, "headers": {"Content-Type": "text/plain; charset=utf-8"}, "body": "{{body}}"}
+    async with serving(always(Reply(200, b"done", {"Content-Type": "text/plain"}))) as server:
+        assert await desk.call(form, server.url, {"body": {"a": [1, 2], "b": "x y"}}) == "done"
+        assert await desk.call(text, server.url, {"body": "plain ✓"}) == "done"
+        with pytest.raises(InvalidInput, match="form must be an object"):
+            await desk.call(form, server.url, {"body": "a=1"})
+    assert [request.body for request in server.received] == [b"a=1&a=2&b=x+y", "plain ✓".encode()]
+
+
+@pytest.mark.parametrize(
+    ("auth", "header", "value"),
+    [
+        (None, "authorization", "Bearer s3cret"),
+        ({"type": "bearer"}, "authorization", "Bearer s3cret"),
+        ({"type": "basic", "username": "ada"}, "authorization", f"Basic {base64.b64encode(b'ada:s3cret').decode()}"),
+        ({"type": "header", "name": "X-Api-Key"}, "x-api-key", "s3cret"),
+        ({"type": "query", "name": "key"}, None, "/thing?key=s3cret"),
+    ],
+)
+async def test_the_secret_is_shown_as_the_service_wants(desk: Desk, auth: Any, header: str | None, value: str) -> None:
+    """Bearer, basic, a header or the query: each puts the value where it belongs and nowhere else."""
+    async with serving(always(Reply())) as server:
+        await desk.call(GET, server.url, secret="s3cret", auth=auth)
+    request = server.received[0]
+    assert (request.target if header is None else request.headers[header]) == value
+    assert str(request).count("s3cret") + str(request).count(base64.b64encode(b"ada:s3cret").decode()) == 1
+
+
+async def test_no_error_repeats_the_secret(desk: Desk) -> None:
+    """A service that echoes the credentials it refuses does not put them into our log."""
+    echo: Handler = lambda request: Reply(401, {"error": f"bad key {request.headers['authorization']}"})  # noqa: E731
+    async with serving(echo) as server:
+        with pytest.raises(ToolError, match="refuses the credentials") as refusal:
+            await desk.call(GET, server.url, secret="s3cret")
+    assert "s3cret" not in repr(refusal.value.as_json())
+    assert "***" in refusal.value.message
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "retryable"),
+    [
+        (400, ToolError, False),
+        (403, ToolError, False),
+        (404, ToolError, False),
+        (409, ToolError, False),
+        (422, ToolError, False),
+        (429, ToolUnavailable, True),
+        (500, ToolError, False),
+        (502, ToolUnavailable, True),
+        (503, ToolUnavailable, True),
+        (504, ToolUnavailable, True),
+    ],
+)
+@pytest.mark.req("CH-21")
+async def test_statuses_become_errors(desk: Desk, status: int, error: type[ToolError], retryable: bool) -> None:
+    """Each status says whether to try again, and what the service said is passed on."""
+    async with serving(always(Reply(status, {"detail": "no such order"}))) as server:
+        with pytest.raises(error, match="no such order") as refusal:
+            await desk.call(GET, server.url)
+    assert type(refusal.value) is error
+    assert refusal.value.retryable is retryable
+    assert refusal.value.details["status"] == status
+
+
+async def test_reads_are_tried_again(desk: Desk) -> None:
+    """A read that met an overloaded service, then a closed door, succeeds at the third attempt."""
+    async with serving(in_turn(Reply(503, None, {"Retry-After": "2"}), hang_up, Reply(200, "there"))) as server:
+        assert await desk.call(GET, server.url) == "there"
+    assert len(server.received) == 3
+    assert desk.pauses[0] == 2.0
+    assert 0.1 <= desk.pauses[1] <= 0.4
+
+
+async def test_a_wait_that_is_too_long_is_the_callers(desk: Desk) -> None:
+    """A service that asks for more time than the call has is not waited for; the error says how long."""
+    async with serving(always(Reply(429, None, {"Retry-After": "3600"}))) as server:
+        with pytest.raises(ToolUnavailable) as refusal:
+            await desk.call(GET, server.url)
+    assert refusal.value.details["retry_after_s"] == 3600
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize("answer", [Reply(503), Reply(429), Reply(502), Reply(500), hang_up])
+async def test_a_write_without_a_key_is_sent_once(desk: Desk, answer: Any) -> None:
+    """What may have taken effect is not sent again, whatever the service answers."""
+    async with serving(in_turn(answer, Reply(200, "second effect"))) as server:
+        with pytest.raises(ToolError):
+            await desk.call(POST, server.url, {"text": "x"}, effect="write", key="k1")
+    assert len(server.received) == 1
+    assert "idempotency-key" not in server.received[0].headers
+
+
+@pytest.mark.parametrize("answer", [hang_up, Reply(502), Reply(504)])
+async def test_a_write_that_was_not_answered_is_unknown(desk: Desk, answer: Any) -> None:
+    """Where nobody can tell whether it happened, the error says exactly that."""
+    async with serving(in_turn(answer)) as server:
+        with pytest.raises(EffectUnknown):
+            await desk.call(POST, server.url, {"text": "x"}, effect="unknown")
+
+
+async def test_a_write_that_timed_out_is_unknown(desk: Desk) -> None:
+    """A service that takes a write and says nothing leaves it open."""
+    async with serving(lambda _: hang) as server:
+        with pytest.raises(EffectUnknown, match="did not answer"):
+            await desk.call(POST, server.url, {"text": "x"}, effect="write", timeout_ms=200)
+    assert len(server.received) == 1
+
+
+async def test_a_write_with_a_key_is_sent_again_under_the_same_key(desk: Desk) -> None:
+    """A service that recognises repetitions is asked until it answers, always with the call's own key."""
+    async with serving(in_turn(hang_up, Reply(503), Reply(201, "done"))) as server:
+        answer = await desk.call(
+            POST, server.url, {"text": "x"}, effect="write", key="order-7", idempotency_header="Idempotency-Key"
+        )
+    assert answer == "done"
+    assert [request.headers["idempotency-key"] for request in server.received] == ["order-7"] * 3
+
+
+async def test_a_key_that_no_header_carries_is_sent_as_its_hash(desk: Desk) -> None:
+    """Equal keys stay equal, whatever characters they have."""
+    async with serving(always(Reply())) as server:
+        for _ in range(2):
+            await desk.call(POST, server.url, {"text": "x"}, effect="write", key="ключ\n", idempotencyHeader="Key")
+    first, second = (request.headers["key"] for request in server.received)
+    assert first == second
+    assert len(first) == 64
+
+
+async def test_a_write_that_never_left_may_be_sent_again(desk: Desk) -> None:
+    """Nobody listens: nothing happened, so the failure is retryable and no person has to look."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        with pytest.raises(ToolUnavailable, match="could not be reached"):
+            await desk.call(POST, f"http://127.0.0.1:{unused.getsockname()[1]}", {"text": "x"}, effect="write")
+    assert len(desk.pauses) == 2
+
+
+@pytest.mark.parametrize("behaviour", [hang, drip])
+async def test_time_is_bounded(desk: Desk, behaviour: Any) -> None:
+    """Neither silence nor an answer that never ends takes longer than the tool's time."""
+    async with serving(lambda _: behaviour) as server:
+        begun = time.monotonic()
+        with pytest.raises(ToolTimeout):
+            await desk.call(GET, server.url, timeout_ms=300)
+    assert time.monotonic() - begun < 1
+
+
+async def test_size_is_bounded(desk: Desk) -> None:
+    """An endless body is cut off at the limit."""
+    async with serving(lambda _: flood) as server:
+        with pytest.raises(InvalidOutput, match="larger than 100000 bytes"):
+            await desk.call(GET, server.url)
+
+
+async def test_a_bomb_is_refused(desk: Desk) -> None:
+    """A small answer that unfolds into a large one is refused, and a small one is read."""
+    headers = {"Content-Encoding": "gzip"}
+    bomb = Reply(200, gzip.compress(bytes(50_000_000)), headers)
+    async with serving(in_turn(bomb, Reply(200, gzip.compress(b'{"a": 1}'), headers))) as server:
+        with pytest.raises(InvalidOutput, match="larger than"):
+            await desk.call(GET, server.url)
+        assert await desk.call(GET, server.url) == {"a": 1}
+    assert server.received[0].headers["accept-encoding"] == "gzip"
+
+
+async def test_a_large_request_is_refused(desk: Desk) -> None:
+    """What is too large is not begun to be sent."""
+    async with serving(always(Reply())) as server:
+        with pytest.raises(InvalidInput, match="request is larger"):
+            await desk.call(POST, server.url, {"text": "x" * LIMITS.max_request_bytes})
+    assert server.received == []
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 5\r\n\r\nabc",
+        b"HTTP/1.1 999999 OK\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"\x00\x01\x02\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 200_000,
+    ],
+)
+async def test_a_broken_answer_is_a_clear_error(desk: Desk, broken: bytes) -> None:
+    """Whatever a server writes, the caller gets one of our errors, and the next call works."""
+
+    async def write(writer: asyncio.StreamWriter) -> None:
+        writer.write(broken)
+        await writer.drain()
+
+    async with serving(in_turn(write, write, write, Reply(200, "fine"))) as server:
+        with pytest.raises(ToolUnavailable, match="broke the connection"):
+            await desk.call(GET, server.url)
+        assert await desk.call(GET, server.url) == "fine"
+
+
+async def test_json_that_is_none_is_invalid_output(desk: Desk) -> None:
+    """A service that says JSON and sends something else is at fault."""
+    async with serving(always(Reply(200, b"<html>"))) as server:
+        with pytest.raises(InvalidOutput, match="not JSON"):
+            await desk.call(GET, server.url)
+
+
+async def test_an_endpoint_that_keeps_failing_is_left_alone(desk: Desk) -> None:
+    """After enough failures in a row callers hear so at once and the service hears nothing."""
+    async with serving(always(Reply(503))) as server:
+        for _ in range(2):
+            with pytest.raises(ToolUnavailable):
+                await desk.call(GET, server.url)
+        with pytest.raises(ToolUnavailable, match="left alone"):
+            await desk.call(GET, server.url)
+    assert len(server.received) == 4
+
+
+async def test_connections_are_used_again(desk: Desk) -> None:
+    """Calls one after another share a connection; calls at once do not wait for each other."""
+    async with serving(always(Reply(200, "x"))) as server:
+        for _ in range(5):
+            await desk.call(GET, server.url)
+        assert server.connections == 1
+        await asyncio.gather(*(desk.call(GET, server.url) for _ in range(8)))
+        assert server.connections <= 8
+
+
+async def test_one_that_hangs_does_not_hold_up_the_others(desk: Desk) -> None:
+    """Each endpoint has connections of its own."""
+    async with serving(lambda _: hang) as stuck, serving(always(Reply(200, "x"))) as lively:
+        slow = [asyncio.ensure_future(desk.call(GET, stuck.url, timeout_ms=1_000)) for _ in range(40)]
+        await asyncio.sleep(0.05)
+        begun = time.monotonic()
+        assert await desk.call(GET, lively.url) == "x"
+        assert time.monotonic() - begun < 0.5
+        results = await asyncio.gather(*slow, return_exceptions=True)
+    assert all(isinstance(result, TwinRavenError) for result in results)
+
+
+async def test_a_caller_who_goes_away_leaves_nothing_behind(desk: Desk) -> None:
+    """A cancelled call frees its connection, and the endpoint can be called again."""
+    async with serving(in_turn(hang, Reply(200, "x"))) as server:
+        call = asyncio.ensure_future(desk.call(GET, server.url))
+        await asyncio.sleep(0.1)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert await desk.call(GET, server.url) == "x"
+
+
+async def test_nothing_blocks_the_loop(loop_guard: object, desk: Desk) -> None:
+    """A call over TLS and by name does its waiting elsewhere."""
+    async with serving(always(Reply(200, "x"))) as server:
+        assert await desk.call(GET, server.url.replace("127.0.0.1", "localhost")) == "x"
+
+
+class TestRedirects:
+    """Being sent elsewhere."""
+
+    @staticmethod
+    def _to(location: str, status: int = 302) -> Reply:
+        return Reply(status, None, {"Location": location})
+
+    async def test_reads_follow_on_the_same_server(self, desk: Desk) -> None:
+        """A redirect within the origin is followed with everything the request had."""
+        handler: Handler = lambda r: Reply(200, "there") if r.target == "/b" else self._to("/b")  # noqa: E731
+        async with serving(handler) as server:
+            assert await desk.call(GET, server.url, secret="s3cret") == "there"
+        assert server.received[1].headers["authorization"] == "Bearer s3cret"
+
+    @pytest.mark.parametrize(
+        "location",
+        [
+            "http://169.254.169.254/latest/meta-data/",
+            "http://[::ffff:169.254.169.254]/",
+            "http://2852039166/",
+            "//10.0.0.1/",
+            "http://localhost:1/",
+            "http://127.0.0.1:1/",
+        ],
+    )
+    async def test_nobody_is_led_inside(self, location: str) -> None:
+        """A public service cannot send us to an inner address, not even to one the operator allows its own tools."""
+        net = Internet()
+        rules = AddressRules.of(["127.0.0.0/8", "10.0.0.0/8"])
+        net.names["localhost"] = ["127.0.0.1"]
+        desk = Desk(guard=AddressGuard(rules, resolve=net.resolve), network=net)
+        async with serving(lambda _: self._to(location)) as server:
+            net.host("api.example", "93.184.216.34", server.port)
+            with pytest.raises(PolicyViolation):
+                await desk.call(GET, "http://api.example/")
+        assert net.connected == ["93.184.216.34"]
+        await desk.connector.aclose()
+
+    async def test_strangers_are_shown_no_secret(self) -> None:
+        """Beyond its own origin a request keeps neither credentials nor headers of the tool."""
+        net = Internet()
+        desk = Desk(guard=AddressGuard(AddressRules(), resolve=net.resolve), network=net)
+        operation = {**GET, "headers": {"X-Session": "{{session}}"}}
+        async with (
+            serving(lambda _: self._to("http://other.example/x")) as first,
+            serving(always(Reply(200, 1))) as other,
+        ):
+            net.host("api.example", "93.184.216.34", first.port)
+            net.host("other.example", "8.8.8.8", other.port)
+            answer = await desk.call(operation, "http://api.example", {"session": "abc"}, secret="s3cret")
+        assert answer == 1
+        assert "abc" in str(first.received)
+        assert "s3cret" not in str(other.received)
+        assert "abc" not in str(other.received)
+        assert other.received[0].headers["host"] == "other.example"
+        await desk.connector.aclose()
+
+    @pytest.mark.parametrize(
+        "location", ["file:///etc/passwd", "gopher://x/", "http://", "http://[", "\x00", "ftp://a.b/"]
+    )
+    async def test_only_http_is_followed(self, desk: Desk, location: str) -> None:
+        """A redirect to anything else is the service's mistake."""
+        async with serving(lambda _: self._to(location)) as server:
+            with pytest.raises((ToolError, PolicyViolation, ToolUnavailable)):
+                await desk.call(GET, server.url)
+
+    async def test_a_ring_ends(self, desk: Desk) -> None:
+        """Redirects in a circle end in an error."""
+        async with serving(lambda r: self._to(f"{r.target}x")) as server:
+            with pytest.raises(ToolError, match="more than 5 times"):
+                await desk.call(GET, server.url)
+        assert len(server.received) == 6
+
+    @pytest.mark.parametrize("status", [301, 302])
+    async def test_a_write_is_not_turned_into_something_else(self, desk: Desk, status: int) -> None:
+        """A write is not repeated elsewhere by accident; the error says to change the endpoint."""
+        async with serving(lambda _: self._to("/moved", status)) as server:
+            with pytest.raises(ToolError, match="change the endpoint"):
+                await desk.call(POST, server.url, {"text": "x"}, effect="write")
+        assert len(server.received) == 1
+
+    async def test_a_write_may_be_moved_within_its_server(self, desk: Desk) -> None:
+        """307 keeps method and body on the same server, and 303 asks for the result."""
+        replies: dict[str, Reply] = {
+            "/thing": self._to("/there", 307),
+            "/there": self._to("/result", 303),
+            "/result": Reply(200, "made"),
+        }
+        async with serving(lambda r: replies[r.target]) as server:
+            assert await desk.call(POST, server.url, {"text": "x"}, effect="write") == "made"
+        assert [(r.method, r.body) for r in server.received] == [
+            ("POST", b'{"text":"x"}'),
+            ("POST", b'{"text":"x"}'),
+            ("GET", b""),
+        ]
+
+
+class TestAddresses:
+    """The address that was checked is the one that is connected to."""
+
+    async def test_a_name_is_asked_for_once(self) -> None:
+        """A name that changes its address behind the check gains nothing: there is no second look-up."""
+        net = Internet()
+        desk = Desk(guard=AddressGuard(AddressRules(), resolve=net.resolve), network=net)
+        async with serving(always(Reply(200, "x"))) as server:
+            net.host("api.example", "93.184.216.34", server.port)
+            assert await desk.call(GET, "http://api.example") == "x"
+            net.names["api.example"] = ["127.0.0.1"]
+            assert await desk.call(GET, "http://api.example") == "x"
+        assert net.asked == ["api.example"]
+        assert net.connected == ["93.184.216.34"]
+        assert server.received[0].headers["host"] == "api.example"
+        await desk.connector.aclose()
+
+    async def test_a_new_connection_is_checked_again(self) -> None:
+        """When a name has moved inside by the time of the next connection, that connection is refused."""
+        net = Internet()
+        desk = Desk(guard=AddressGuard(AddressRules(), resolve=net.resolve), network=net)
+        async with serving(always(Reply(200, "x", {"Connection": "close"}))) as server:
+            net.host("api.example", "93.184.216.34", server.port)
+            assert await desk.call(GET, "http://api.example") == "x"
+            net.names["api.example"] = ["127.0.0.1"]
+            with pytest.raises(PolicyViolation, match="not public"):
+                await desk.call(GET, "http://api.example")
+        await desk.connector.aclose()
+
+    async def test_the_next_address_is_tried(self) -> None:
+        """A name with a dead address and a live one is reached."""
+        net = Internet()
+        desk = Desk(guard=AddressGuard(AddressRules(), resolve=net.resolve), network=net)
+        async with serving(always(Reply(200, "x"))) as server:
+            net.host("api.example", "93.184.216.34", server.port)
+            net.names["api.example"] = ["8.8.4.4", "93.184.216.34"]
+            assert await desk.call(GET, "http://api.example") == "x"
+        assert net.connected == ["8.8.4.4", "93.184.216.34"]
+        await desk.connector.aclose()
+
+    async def test_the_certificate_is_that_of_the_name(self, tmp_path: Path) -> None:
+        """TLS goes to the checked address under the asked name, and trusts the authority the tool names."""
+        authority, net = Authority(), Internet()
+        desk = Desk(guard=AddressGuard(AddressRules(), resolve=net.resolve), network=net)
+        context = authority.server_context(tmp_path, "api.example")
+        async with serving(always(Reply(200, "x")), context=context) as server:
+            net.host("api.example", "93.184.216.34", server.port)
+            net.host("other.example", "93.184.216.34", server.port)
+            assert await desk.call(GET, "https://api.example", ca_certificate=authority.pem) == "x"
+            with pytest.raises(ToolError, match="certificate is not trusted"):
+                await desk.call(GET, "https://other.example", ca_certificate=authority.pem)
+            with pytest.raises(ToolError, match="certificate is not trusted"):
+                await desk.call(GET, "https://api.example")
+            with pytest.raises(ToolError, match="certificate is not trusted"):
+                await desk.call(GET, "https://api.example", ca_certificate=Authority("another").pem)
+            with pytest.raises(InvalidDefinition, match="ca_certificate"):
+                await desk.call(GET, "https://api.example", ca_certificate="no certificate")
+        await desk.connector.aclose()
+
+
+class TestDefinitions:
+    """Bindings that cannot be used."""
+
+    @pytest.mark.parametrize(
+        ("endpoint", "stated", "named"),
+        [
+            ("http://127.0.0.1:1", {"protocol": "https"}, "endpoint"),
+            ("http://127.0.0.1:1", {"auth": {"type": "magic"}}, "auth"),
+            ("http://127.0.0.1:1", {"auth": {"type": "header"}}, "auth"),
+            ("http://127.0.0.1:1", {"ca_certificate": 7}, "ca_certificate"),
+            ("http://user:pw@127.0.0.1:1", {}, "endpoint"),
+        ],
+    )
+    async def test_what_is_wrong_is_named(self, desk: Desk, endpoint: str, stated: dict[str, Any], named: str) -> None:
+        """The error names the connection parameter."""
+        protocol = stated.pop("protocol", None)
+        binding = bound(GET, endpoint, secret="s3cret", **stated)
+        if protocol is not None:
+            object.__setattr__(binding, "protocol", protocol)
+        desk.bindings.hold(binding)
+        with pytest.raises(InvalidDefinition) as refusal:
+            await desk.connector.invoke(entry(), {}, call=frame())
+        assert refusal.value.details["field"] == f"connection_params.{named}"
+
+    @pytest.mark.parametrize("value", ["漢字", "a\nb"])
+    async def test_a_header_takes_what_a_header_can(self, desk: Desk, value: str) -> None:
+        """A value that would begin another header, or that no header carries, is refused."""
+        async with serving(always(Reply())) as server:
+            with pytest.raises(InvalidInput):
+                await desk.call({**GET, "headers": {"X-A": "{{a}}"}}, server.url, {"a": value})
+        assert server.received == []
+
+    @pytest.mark.parametrize("value", ["..", "../admin", "%2e%2e", "a/../b"])
+    async def test_a_path_parameter_does_not_climb(self, desk: Desk, value: str) -> None:
+        """An argument stays below the resource it belongs to."""
+        operation = {**GET, "path": "/orders/{{id}}"}
+        async with serving(always(Reply(200, "x"))) as server:
+            try:
+                await desk.call(operation, server.url, {"id": value})
+            except InvalidInput:
+                assert server.received == []
+            else:
+                assert server.received[0].target == "/orders/%252e%252e"
+
+    async def test_a_secret_that_may_not_serve_stops_the_call(self, desk: Desk) -> None:
+        """A secret is opened before anything is sent; if it is refused, nothing is."""
+
+        async def refuse(user: str | None) -> str:
+            raise PolicyViolation(f"this secret does not serve {user}")
+
+        async with serving(always(Reply())) as server:
+            with pytest.raises(PolicyViolation, match="serve ada"):
+                await desk.call(GET, server.url, secret=refuse)
+        assert server.received == []
+
+
+class TestHealth:
+    """Whether a service is there."""
+
+    @pytest.mark.parametrize(
+        ("reply", "path", "status"),
+        [
+            (Reply(200), None, "healthy"),
+            (Reply(404), None, "healthy"),
+            (Reply(404), "/health", "degraded"),
+            (Reply(503), None, "degraded"),
+            (Reply(401), None, "down"),
+        ],
+    )
+    @pytest.mark.req("AD-03")
+    async def test_a_probe_says_how_it_went(self, desk: Desk, reply: Reply, path: str | None, status: str) -> None:
+        """Any answer will do for an endpoint; a path that was named for it must answer well."""
+        async with serving(always(reply)) as server:
+            binding = bound(GET, server.url, secret="s3cret", health_path=path)
+            health = await desk.connector.probe(binding, user="ada")
+        assert health.status == status
+        assert (health.message is None) == (status == "healthy")
+        assert server.received[0].target == (path or "/")
+
+    async def test_silence_and_refusals_are_down(self, desk: Desk) -> None:
+        """A probe never raises: what is wrong is what it says."""
+        health = await desk.connector.probe(bound(GET, "http://127.0.0.1:1"))
+        assert (health.status, "could not be reached" in str(health.message)) == ("down", True)
+        health = await desk.connector.probe(bound(GET, "http://10.0.0.1"))
+        assert (health.status, "not public" in str(health.message)) == ("down", True)
+
+
+async def _two_calls(server: HttpServer, desk: Desk) -> list[Received]:
+    await desk.call(GET, server.url)
+    await desk.connector.aclose()
+    return server.received
+
+
+def test_each_loop_has_connections_of_its_own() -> None:
+    """A connector that lives longer than an event loop works on the next one."""
+    desk = Desk()
+
+    async def once() -> int:
+        async with serving(always(Reply())) as server:
+            return len(await _two_calls(server, desk))
+
+    assert [asyncio.run(once()), asyncio.run(once())] == [1, 1]
