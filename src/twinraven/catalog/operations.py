@@ -232,7 +232,7 @@ _READERS: Final[Mapping[OperationType, tuple[Callable[[Document], Operation], tu
 
 def read_operation(body: Mapping[str, Any]) -> Operation:
     """The operation that a JSON object describes; what is wrong in it is named."""
-    every = {name for _, names in _READERS.values() for name in names}
-    known = Document("operation", body, known=("type", *every), where="operation.")
-    reader, names = _READERS[known.choice("type", OperationType)]
-    return reader(Document(f"{known.text('type')} operation", body, known=("type", *names), where="operation."))
+    stated = {"type": body.get("type")} if isinstance(body, dict) else body
+    known = Document("operation", stated, known=("type",), where="operation.").choice("type", OperationType)
+    reader, names = _READERS[known]
+    return reader(Document(f"{known} operation", body, known=("type", *names), where="operation."))

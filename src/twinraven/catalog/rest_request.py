@@ -70,7 +70,7 @@ def fill_path(path: str, params: Mapping[str, Any]) -> str:
         # Without its last segment a path can name a whole collection.
         if not text:
             raise InvalidInput(f"params: a value in the path {path!r} is empty", field="params", path=path)
-        return quote(text, safe="")
+        return quote(text, safe="", errors="replace")
 
     filled = parse_text(path, "path").render(params, encode=encode)
     segments = [unquote(segment) for segment in filled.split("/")]
