@@ -6,6 +6,7 @@ import ast
 import asyncio
 import shutil
 import subprocess
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -101,16 +102,19 @@ def can_mount(tmp_path: Path) -> bool:
     return subprocess.run(mount, capture_output=True, check=False).returncode == 0
 
 
-async def test_a_file_that_may_not_be_written_is_a_clear_error(sqlite_database: Database, sqlite_url: str) -> None:
+async def test_a_file_that_may_not_be_written_is_a_clear_error() -> None:
     """A read-only file is named as such, and once it may be written again the same collector writes."""
-    folder = Path(sqlite_url.removeprefix("sqlite:///")).parent
-    # A test's own folder is closed to other users, and one of them is about to look into it.
-    for part in (folder, *folder.parents[:2]):
-        part.chmod(0o755)
-    done = await asyncio.to_thread(run_process, "be_locked_out", sqlite_url)
-    assert done.stderr == ""
-    assert done.stdout.startswith(("STORAGE_READ_ONLY", "STORAGE_UNAVAILABLE")), done.stdout
-    assert await numbers_of(sqlite_database) == [0, 2]
+    # Not the test's own folder: that is closed to other users, and one of them is about to look into it.
+    with tempfile.TemporaryDirectory(prefix="twinraven-read-only-") as folder:
+        Path(folder).chmod(0o755)
+        url = f"sqlite:///{folder}/twinraven.db"
+        database = open_database(url)
+        database.migrate()
+        done = await asyncio.to_thread(run_process, "be_locked_out", url)
+        assert done.stderr == ""
+        assert done.stdout.startswith(("STORAGE_READ_ONLY", "STORAGE_UNAVAILABLE")), done.stdout
+        assert await numbers_of(database) == [0, 2]
+        database.close()
 
 
 async def test_a_locked_database_is_a_clear_error(sqlite_database: Database) -> None:

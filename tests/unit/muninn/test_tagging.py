@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinraven.muninn.tagging import CACHED, FALLBACK, RETRY, TagExtractor
@@ -51,6 +51,7 @@ def test_an_answer_may_say_that_it_was_cached() -> None:
         assert tags(extractor, "read", "1", output=output) == []
 
 
+@settings(max_examples=10)
 @given(st.lists(st.tuples(st.integers(0, 9000), st.booleans()), max_size=300))
 def test_what_is_remembered_is_bounded(calls: list[tuple[int, bool]]) -> None:
     """However many sessions and tools fail, the memory for tags stays small."""
