@@ -1,0 +1,75 @@
+"""Connectors on the data-defined catalogue: its bindings as they take them, and their probes as it asks for them.
+
+The catalogue knows services, tools and whose secret is whose; connectors know how to reach an endpoint. Secrets are
+opened here, at the moment of use: for the user a call runs for, and for a probe in the name of the endpoint's owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from twinraven.catalog import Bindings, Endpoint, Health, HealthStatus
+from twinraven.connectors.binding import Binding, Operation, Prober, RevealSecret
+from twinraven.tenancy import LOCAL_USER
+
+if TYPE_CHECKING:
+    from twinraven.vault import Vault
+
+
+class CatalogBindings:
+    """The `BindingSource` that reads the data-defined catalogue."""
+
+    def __init__(self, bindings: Bindings, vault: Vault) -> None:
+        self._bindings = bindings
+        self._vault = vault
+
+    async def binding(self, tenant_id: str, tool_id: str) -> Binding[Any]:
+        """A tool that may be called now; otherwise the catalogue's refusal."""
+        found = await self._bindings.binding(tenant_id, tool_id)
+        return _bound(found.endpoint, tool_id, found.tool.structure.operation, self._vault)
+
+
+class CatalogProbe:
+    """The catalogue's `HealthProbe` for the services that one connector reaches."""
+
+    def __init__(self, prober: Prober, vault: Vault) -> None:
+        self._prober = prober
+        self._vault = vault
+
+    async def probe(self, endpoint: Endpoint) -> Health:
+        """Look at an endpoint with the secret of whoever connects to it."""
+        service = endpoint.service
+        found = await self._prober.probe(
+            _bound(endpoint, f"health of {service.name}", _Nothing(), self._vault), user=endpoint.owner_id
+        )
+        return Health(HealthStatus(found.status), found.message)
+
+
+class _Nothing:
+    """What a probe asks of a service."""
+
+    def request(self, params: Mapping[str, Any], /) -> Any:
+        raise AssertionError(f"a probe calls no operation with {list(params)}")
+
+
+def _bound(endpoint: Endpoint, tool_id: str, operation: Operation[Any], vault: Vault) -> Binding[Any]:
+    return Binding(
+        tool_id=tool_id,
+        protocol=endpoint.service.structure.protocol.value,
+        params=endpoint.params,
+        operation=operation,
+        reveal=_opener(endpoint, vault),
+    )
+
+
+def _opener(endpoint: Endpoint, vault: Vault) -> RevealSecret | None:
+    ref = endpoint.secret_ref
+    if ref is None:
+        return None
+
+    async def reveal(user: str | None) -> str:
+        """Nobody in particular is the user of an embedded home."""
+        return await vault.reveal(ref, for_user=LOCAL_USER if user is None else user, tool_owner=endpoint.owner_id)
+
+    return reveal
