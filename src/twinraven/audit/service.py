@@ -122,7 +122,7 @@ class AuditLog:
         actor_id: str | None = None,
         correlation_id: str | None = None,
     ) -> AuditRecord:
-        """Remove bodies and salts for good; the entries, and this one about it, stay."""
+        """Remove bodies and salts for good, from the files too; the entries, and this one about it, stay."""
         if not reason.strip():
             raise InvalidInput("reason must say why the bodies are erased", field="reason")
         wanted = sorted(set(entry_ids))
@@ -146,7 +146,9 @@ class AuditLog:
             self._store.erase_bodies(tx, tenant_id, wanted)
             return record
 
-        return await self._database.write(tenant_id, work)
+        record = await self._database.write(tenant_id, work)
+        await _off_the_loop(self._clear_residue)
+        return record
 
     async def seal_reads(self, tenant_id: str, *, at_most: int = SEAL_AT_MOST) -> AuditRecord | None:
         """Seal the calls remembered since the last seal; None when there are none. Call until it says None."""
@@ -189,6 +191,17 @@ class AuditLog:
                 )
             )
         return records
+
+    def _clear_residue(self) -> None:
+        """What was erased must not be read from the store's own log either."""
+        import logging
+
+        from twinraven.storage import clear_residue
+
+        if not clear_residue(self._database, compact=False):
+            logging.getLogger(__name__).warning(
+                "erased bodies stay in the write-ahead log until it is emptied: somebody was reading all the while"
+            )
 
     def _clean(self, entry: AuditEntry) -> ChainRow:
         """The entry as it will be stored, all but its place in the chain."""

@@ -4,8 +4,8 @@ Both stores change triggers inside a transaction, so a process that is killed in
 and nothing removed. On Postgres the path needs the owner's login (`storage.admin_url`); on SQLite it is a connection
 without the authorizer.
 
-What is deleted from a SQLite file would stay readable in its free pages and its write-ahead log. On this path deleted
-content is overwritten; what earlier page splits left behind, and the log, are gone after `clear_residue`.
+What is deleted from a SQLite file is overwritten, but would stay readable in its write-ahead log and where earlier page
+splits left copies. These are gone after `clear_residue`.
 """
 
 from __future__ import annotations
@@ -43,9 +43,7 @@ def pruning(connection: Connection, tenant_id: str, *, tables: tuple[str, ...]) 
     `tables` come in the order in which others write to them, so that nobody waits for each other in a circle.
     """
     with connection.transaction(tenant_id, write=True) as tx:
-        if tx.dialect == "sqlite":
-            tx.execute("PRAGMA secure_delete = ON")
-        else:
+        if tx.dialect == "postgres":
             _check_owner(tx, tables[0])
             # Deleting what nobody refers to is only safe while nobody can begin to.
             tx.execute(f"LOCK TABLE {', '.join(tables)} IN SHARE ROW EXCLUSIVE MODE")

@@ -43,7 +43,8 @@ from twinraven.storage.threads import hop
 T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 30.0
-_PRAGMAS = ("synchronous = FULL", "foreign_keys = ON", "cell_size_check = ON")
+# Without secure_delete, what was deleted stays readable in the file's free space.
+_PRAGMAS = ("synchronous = FULL", "foreign_keys = ON", "cell_size_check = ON", "secure_delete = ON")
 _READERS = 4
 _FORK_PATIENCE_S = 10.0
 
@@ -313,7 +314,14 @@ def _authorizer() -> Callable[..., int]:
         library.SQLITE_ATTACH,
         library.SQLITE_DETACH,
     }
-    pragmas = {"writable_schema", "journal_mode", "synchronous", "recursive_triggers", "ignore_check_constraints"}
+    pragmas = {
+        "writable_schema",
+        "journal_mode",
+        "synchronous",
+        "recursive_triggers",
+        "ignore_check_constraints",
+        "secure_delete",
+    }
 
     def decide(action: int, first: str | None, second: str | None, _database: str | None, _by: str | None) -> int:
         if action in denied:
