@@ -281,15 +281,35 @@ def _workplace(folder: Path, purpose: str) -> Generator[Path]:
     """A folder that only we can read, gone afterwards; what a killed process left of one is gone too."""
     prefix = f".twinraven-{purpose}-"
     for left in folder.glob(f"{prefix}*"):
-        shutil.rmtree(left, ignore_errors=True)
+        with _held(left) as is_mine:
+            if is_mine:
+                shutil.rmtree(left, ignore_errors=True)
     try:
         place = Path(tempfile.mkdtemp(dir=folder, prefix=prefix))
     except OSError as error:
         raise InvalidInput(f"cannot write into {folder}: {error.strerror}", field="file") from error
+    with _held(place):
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
+def _held(folder: Path) -> Generator[bool]:
+    """Hold a folder as long as this process lives; False where another one does."""
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        yield place
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_mine = True
+    except BlockingIOError:
+        is_mine = False
+    try:
+        yield is_mine
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        os.close(descriptor)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -11,13 +11,9 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 import orjson
-import xxhash
 
 from twinraven.foundation.errors import InvalidInput
-from twinraven.foundation.ids import new_uuid
-from twinraven.muninn.collector import clean_text, encode_output, encode_params
-from twinraven.muninn.formats.trace import Heard, parse_object
-from twinraven.muninn.model import check_name
+from twinraven.muninn.formats.trace import ForeignCall, Heard, parse_object
 from twinraven.muninn.row import Observation
 
 SEQUENCE_LIMIT = 1_000_000_000
@@ -45,34 +41,22 @@ class CallsParser:
 def parse_call(line: bytes, tenant_id: str) -> Observation:
     """One line; its timestamp is only its place in the session."""
     call = parse_object(line)
-    session_id = check_name(_need(call, "session_id"), field="session_id")
+    session_id = _need(call, "session_id")
     seq = _whole(call, "seq")
-    tool_id = check_name(_need(call, "tool"), field="tool")
-    params = encode_params(_params(call))
-    output = None if call.get("output") is None else encode_output(call["output"])
-    content = xxhash.xxh64_hexdigest(b"\0".join((tool_id.encode(), params, output or b"")))
-    has_failed = _has_failed(call)
-    return Observation(
-        tenant_id=tenant_id,
-        event_id=new_uuid(),
+    return ForeignCall(
+        identity=f"calls:{session_id}:{seq}",
         session_id=session_id,
-        tool_id=tool_id,
-        params=params,
-        output=output,
+        tool_id=_need(call, "tool"),
+        params=_params(call),
         timestamp=seq,
-        latency_ms=0,
-        outcome=_outcome(call, has_failed=has_failed),
-        tags=(),
-        parent_event_id=None,
-        raised=has_failed,
-        error_code="TOOL_FAILED" if has_failed else None,
+        time_known=False,
+        output=call.get("output"),
+        raised=_has_failed(call),
+        outcome=_outcome(call),
         turn=None if call.get("llm_turn") is None else _whole(call, "llm_turn"),
         task_id=_task(call),
         outside_input=_said(call),
-        source_key=f"calls:{session_id}:{seq}:{content}",
-        time_known=False,
-        correlation_id=None,
-    )
+    ).observed_for(tenant_id)
 
 
 def _need(call: dict[str, Any], name: str) -> Any:
@@ -103,11 +87,9 @@ def _has_failed(call: dict[str, Any]) -> bool:
     return ok is False
 
 
-def _outcome(call: dict[str, Any], *, has_failed: bool) -> str:
+def _outcome(call: dict[str, Any]) -> str | None:
     outcome = call.get("session_outcome")
-    if outcome is None:
-        return "failure" if has_failed else "partial"
-    if outcome not in _OUTCOMES:
+    if outcome is not None and outcome not in _OUTCOMES:
         raise InvalidInput(
             f"session_outcome must be success, failure or partial, not {outcome!r}", field="session_outcome"
         )
@@ -116,13 +98,9 @@ def _outcome(call: dict[str, Any], *, has_failed: bool) -> str:
 
 def _task(call: dict[str, Any]) -> str | None:
     task = call.get("task_id")
-    if task is None:
-        return None
-    return check_name(str(task) if type(task) is int else task, field="task_id")
+    return str(task) if type(task) is int else task
 
 
 def _said(call: dict[str, Any]) -> str | None:
     said = call.get("user_before")
-    if said is None:
-        return None
-    return clean_text(said if isinstance(said, str) else orjson.dumps(said).decode())
+    return said if said is None or isinstance(said, str) else orjson.dumps(said).decode()

@@ -32,6 +32,7 @@ from twinraven.muninn.formats.trace import (
     members_of,
     parse_object,
 )
+from twinraven.muninn.model import check_name
 
 _ANSWERED_BY_PEOPLE = frozenset({"AskUserQuestion", "ExitPlanMode"})
 """Tools whose result is what a person decided."""
@@ -78,6 +79,7 @@ class _Agent:
         call_id, tool = block.get("id"), block.get("name")
         if not isinstance(call_id, str) or not isinstance(tool, str):
             raise InvalidInput("a tool_use block must have an id and a name", field="tool_use")
+        check_name(call_id, field="id")
         if any(asked.id == call_id for asked in self.asked):
             return
         heard = "\n".join(self.said) if self.said else None

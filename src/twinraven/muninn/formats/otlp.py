@@ -15,7 +15,7 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 from uuid import UUID
 
@@ -100,7 +100,7 @@ class OtlpParser:
         for span in ready:
             call = span.call
             if call.parent_event_id is None and span.parent is not None:
-                call = replace(call, parent_event_id=self._events.get(span.parent))
+                call = call._replace(parent_event_id=self._events.get(span.parent))
             try:
                 yield call.observed_for(self._tenant_id)
             except TwinRavenError as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, NoReturn, Protocol, cast
 from uuid import UUID
 
 import xxhash
@@ -24,6 +24,7 @@ from twinraven.muninn.model import Outcome, check_latency, check_name
 from twinraven.muninn.row import Observation
 
 LONGEST_DOCUMENT = 64 << 20
+_OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 _LAYERS = 3
 """How often a text inside a text is unwrapped."""
 
@@ -54,12 +55,11 @@ class TraceParser(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignCall:
+class ForeignCall(NamedTuple):
     """A call as a trace tells it.
 
-    `identity` is where it was found; `timestamp` is in microseconds, or its place in the session where the trace has no
-    times; `time_known` says whether when and how long are both known.
+    `identity` is where it was found, in words that both stores can hold; `timestamp` is in microseconds, or its place
+    in the session where the trace has no times; `time_known` says whether when and how long are both known.
     """
 
     identity: str
@@ -88,35 +88,32 @@ class ForeignCall:
         output = None if self.output is None else encode_output(self.output)
         content = xxhash.xxh64_hexdigest(b"\0".join((tool_id.encode(), params, output or b"")))
         # A trace that does not know how the task went says no more than whether the call failed.
-        stated = self.outcome or (Outcome.FAILURE if self.raised else Outcome.PARTIAL)
+        stated = self.outcome or ("failure" if self.raised else "partial")
         return Observation(
             tenant_id=tenant_id,
             event_id=self.event_id or new_uuid(),
-            session_id=check_name(self.session_id, field="session"),
+            session_id=check_name(self.session_id, field="session_id"),
             tool_id=tool_id,
             params=params,
             output=output,
             timestamp=self.timestamp,
-            latency_ms=check_latency(self.latency_ms),
-            outcome=_outcome(stated),
-            tags=check_tags(self.tags),
+            latency_ms=check_latency(self.latency_ms) if self.latency_ms else 0,
+            outcome=stated if stated in _OUTCOMES else _refuse_outcome(stated),
+            tags=check_tags(self.tags) if self.tags else (),
             parent_event_id=self.parent_event_id,
             raised=self.raised,
             error_code=_cleaned(self.error_code or "TOOL_FAILED") if self.raised else None,
             turn=self.turn,
             task_id=None if self.task_id is None else check_name(self.task_id, field="task_id"),
             outside_input=_cleaned(self.outside_input),
-            source_key=check_name(f"{self.identity}:{content}", field="source_key", limit=1024),
+            source_key=f"{self.identity}:{content}",
             time_known=self.time_known,
             correlation_id=_cleaned(self.correlation_id),
         )
 
 
-def _outcome(stated: str) -> str:
-    try:
-        return Outcome(stated).value
-    except ValueError:
-        raise InvalidInput(f"outcome must be success, failure or partial, not {stated!r}", field="outcome") from None
+def _refuse_outcome(stated: str) -> NoReturn:
+    raise InvalidInput(f"outcome must be success, failure or partial, not {stated!r}", field="outcome")
 
 
 def _cleaned(text: str | None) -> str | None:
