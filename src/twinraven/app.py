@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 from twinraven.foundation.clock import from_micros, now_micros
 from twinraven.foundation.errors import NotFound, SchemaOutdated
 from twinraven.foundation.settings import Settings, load_settings
-from twinraven.storage import DEFAULT_TENANT, Database, Transaction, open_database, pending_migrations
+from twinraven.storage import (
+    DEFAULT_TENANT,
+    Database,
+    Transaction,
+    check_login,
+    open_database,
+    pending_migrations,
+)
 
 if TYPE_CHECKING:
     from twinraven.audit import AuditLog, KeyRing, Signer
@@ -376,9 +383,14 @@ def open_home(
 ) -> TwinRaven:
     """Open a home that exists; the embedded database is brought up to date, a shared one must be."""
     raven = TwinRaven(load_settings(home), functions=functions, micros=micros)
-    pending = pending_migrations(raven.database)
-    if pending and raven.database.dialect == "postgres":
-        raise SchemaOutdated(f"the database lacks {', '.join(pending)}", fix="twinraven db upgrade")
-    if pending:
-        raven.database.migrate()
+    try:
+        pending = pending_migrations(raven.database)
+        if pending and raven.database.dialect == "postgres":
+            raise SchemaOutdated(f"the database lacks {', '.join(pending)}", fix="twinraven db upgrade")
+        if pending:
+            raven.database.migrate()
+        check_login(raven.database)
+    except BaseException:
+        raven.close()
+        raise
     return raven

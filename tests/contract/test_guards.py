@@ -5,14 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import sql
 
+from tests.homes import make_home
 from tests.postgres import PostgresLogin, PostgresServer
 from tests.records import EVENT_COLUMNS, add_blob, add_events, all_rows, blob_keys, event_row
+from twinraven.app import open_home
 from twinraven.foundation.errors import AppendOnly, InvalidSetting, StorageError
 from twinraven.storage import Database, Transaction, Work
 from twinraven.storage.guards import APP_ROLE, APPEND_ONLY_TABLES
@@ -34,6 +37,7 @@ _ON_SQLITE = (
     "PRAGMA writable_schema = ON",
     "PRAGMA WRITABLE_SCHEMA = ON",
     "PRAGMA synchronous = OFF",
+    "PRAGMA secure_delete = OFF",
     "ATTACH DATABASE ':memory:' AS elsewhere",
     "INSERT INTO muninn_event_log SELECT * FROM muninn_event_log WHERE true ON CONFLICT DO UPDATE SET tool_id = 'x'",
 )
@@ -270,3 +274,10 @@ def test_the_owner_is_refused_and_a_plain_member_is_not(postgres_login: Postgres
     with pytest.raises(InvalidSetting, match="owner"):
         check(postgres_login.admin_url)
     check(postgres_login.url)
+
+
+def test_no_home_opens_under_a_login_the_fence_does_not_bind(postgres_login: PostgresLogin, tmp_path: Path) -> None:
+    """What `doctor` would find is found before anything is served."""
+    with pytest.raises(InvalidSetting, match="superuser"):
+        open_home(make_home(tmp_path / "a", postgres=replace(postgres_login, url=postgres_login.admin_url)))
+    open_home(make_home(tmp_path / "b", postgres=postgres_login)).close()

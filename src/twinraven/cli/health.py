@@ -10,7 +10,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from twinraven.cli.home import locate_home, see_tools_of
 from twinraven.foundation.errors import TwinRavenError
@@ -34,12 +34,6 @@ class Finding(NamedTuple):
     status: Status
     detail: str
     fix: str | None = None
-
-
-class _BoundLogin(Protocol):
-    """What a Postgres store offers besides the port."""
-
-    def check_role(self) -> None: ...
 
 
 def examine(options: Namespace, *, fast: bool) -> Iterator[Finding]:
@@ -150,7 +144,9 @@ def _sqlite(raven: TwinRaven, *, fast: bool) -> Iterator[Finding]:
 
 
 def _postgres(raven: TwinRaven) -> Iterator[Finding]:
-    cast("_BoundLogin", raven.database).check_role()
+    from twinraven.storage import check_login
+
+    check_login(raven.database)
     yield Finding("role", "ok", "bound by row-level security")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from twinraven.foundation.errors import InvalidSetting, StorageError
 from twinraven.storage.arrivals import settled_arrival
@@ -27,6 +27,7 @@ from twinraven.storage.forks import forget_after_fork
 if TYPE_CHECKING:
     from twinraven.storage.backup import BackupManifest, Folder, restore_backup, write_backup
     from twinraven.storage.maintenance import MaintainedDatabase, clear_residue, lifted, maintained, pruning
+    from twinraven.storage.postgres import PostgresDatabase
     from twinraven.storage.sqlite import SqliteDatabase
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "SqliteDatabase",
     "Transaction",
     "Work",
+    "check_login",
     "chunks",
     "clear_residue",
     "forget_after_fork",
@@ -85,6 +87,12 @@ def open_database(url: str, *, admin_url: str | None = None) -> Database:
         "use sqlite:///path/to/file.db or postgresql://user@host/database",
         field="storage.url",
     )
+
+
+def check_login(database: Database) -> None:
+    """Refuse a login that row-level security does not bind; an embedded file has no logins."""
+    if database.dialect == "postgres":
+        cast("PostgresDatabase", database).check_role()
 
 
 def pending_migrations(database: Database) -> list[str]:
