@@ -33,6 +33,8 @@ GROUPS = (
     Group("init", "make a home for TwinRaven in a folder", "init"),
     Group("call", "call a tool and remember the call", "call"),
     Group("tools", "what can be called", "tools"),
+    Group("services", "the endpoints that data-defined tools reach", "services"),
+    Group("templates", "blueprints of services and tools", "templates"),
     Group("sessions", "what agents did, task by task", "sessions"),
     Group("events", "what agents did, call by call", "events"),
     Group("import", "read recorded calls into the log", "imports"),

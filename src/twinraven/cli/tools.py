@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
+from twinraven.cli import defined_tools
 from twinraven.cli.output import Column, clean, encode_json, print_lines, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.people import user_name
@@ -42,6 +43,7 @@ def register(parser: CommandParser) -> None:
     _register_show(parser.command("show", "one tool with its schemas"))
     _register_classify(parser.command("classify", "say what an upstream server's tools do to the world"))
     _register_accept(parser.command("accept", "look at tools that describe themselves anew, and let them back in"))
+    defined_tools.register(parser)
 
 
 def _register_list(parser: CommandParser) -> None:

@@ -1,0 +1,66 @@
+"""What the commands on services, templates and data-defined tools share: whose they are, and where they are kept."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from twinraven.cli.parser import CommandParser
+from twinraven.foundation.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from twinraven.app import TwinRaven
+    from twinraven.catalog import DefinedCatalog, ToolEntry
+    from twinraven.tenancy import Principal
+
+T = TypeVar("T")
+Ask = Callable[["DefinedCatalog", "Principal"], Coroutine[Any, Any, T]]
+
+
+def add_user(parser: CommandParser) -> None:
+    parser.add_argument("--user", metavar="ID", default="local", help='for whom (default: "local")')
+
+
+def in_catalogue(options: Namespace, ask: Ask[T]) -> T:
+    """Do something with the catalogue of the home, for the user that the options name."""
+    import asyncio
+
+    from twinraven.cli.home import opened
+    from twinraven.tenancy import Principal
+
+    with opened(options) as raven:
+        return asyncio.run(ask(defined_catalog(raven), Principal(options.tenant, options.user, "member")))
+
+
+def defined_catalog(raven: TwinRaven) -> DefinedCatalog:
+    """The data-defined catalogue of a home, with every change audited."""
+    from twinraven.catalog import DefinedCatalog, audited
+
+    def find_other(tenant_id: str, key: str) -> ToolEntry | None:
+        try:
+            return raven.catalog.find(tenant_id, key)
+        except NotFound:
+            return None
+
+    return DefinedCatalog(raven.database, witness=audited(raven.audit), probes={}, find_other=find_other)
+
+
+def read_text(place: str) -> str:
+    """The text of a file, or of stdin where the place is `-`."""
+    try:
+        return sys.stdin.read() if place == "-" else Path(place).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot read {place}: {error}", field="file") from None
+
+
+def read_object(text: str, name: str) -> dict[str, Any]:
+    """A JSON object given as an argument, or as `@file`."""
+    from twinraven.foundation.canonical import parse_json
+
+    value = parse_json(read_text(text[1:]) if text.startswith("@") else text, field=name)
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{name} must be a JSON object", field=name)
+    return cast("dict[str, Any]", value)
