@@ -10,6 +10,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
 
@@ -53,6 +54,18 @@ class Authority:
         private = serialization.PrivateFormat.PKCS8
         key_file.write_bytes(key.private_bytes(serialization.Encoding.PEM, private, serialization.NoEncryption()))
         return certificate_file, key_file
+
+    def keystore(self, folder: Path, password: str, *names: str) -> Path:
+        """A certificate and its key as Java servers want them."""
+        files = [file.read_bytes() for file in self.issue(folder, *names)]
+        certificate = x509.load_pem_x509_certificate(files[0])
+        key = serialization.load_pem_private_key(files[1], None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        encryption = serialization.BestAvailableEncryption(password.encode())
+        packed = pkcs12.serialize_key_and_certificates(b"server", key, certificate, [self._certificate], encryption)
+        store = folder / "server.p12"
+        store.write_bytes(packed)
+        return store
 
     def server_context(self, folder: Path, *names: str) -> ssl.SSLContext:
         """What a server for these names speaks TLS with."""

@@ -4,10 +4,12 @@ later."""
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from twinraven.audit import AuditEntry, AuditLog
 from twinraven.connectors.mcp.model import UpstreamEvent
 
+_ALARMING: Final = ("down", "tools_quarantined")
 _logger = logging.getLogger("twinraven.mcp")
 
 
@@ -15,8 +17,9 @@ class LogJournal:
     """Writes events to the log and nowhere else."""
 
     async def note(self, tenant_id: str, event: UpstreamEvent) -> None:
-        level = logging.INFO if event.kind == "up" else logging.WARNING
-        _logger.log(level, "%s: upstream %r is %s: %s", tenant_id, event.server, event.kind, event.message)
+        del tenant_id
+        level = logging.WARNING if event.kind in _ALARMING else logging.INFO
+        _logger.log(level, "upstream server %r: %s: %s", event.server, event.kind.replace("_", " "), event.message)
 
 
 class AuditJournal:

@@ -1,0 +1,143 @@
+"""An MCP server of an old revision, on the standard library alone, that misbehaves where it is asked to.
+
+    python old.py [--revision 2024-11-05] [--tools FILE] [--banner]
+
+FILE holds a JSON list of tool definitions; it is read for each `tools/list`, so that a test can change it. Any tool
+that is not one of the special names below answers with its own name and arguments, as JSON in a text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+NAMES = ("echo", "die", "die_loudly", "hang", "flood", "chatter", "broken", "refuse", "fail", "pid", "variable", "news")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--revision", default="2024-11-05")
+    parser.add_argument("--tools", type=Path)
+    parser.add_argument("--banner", action="store_true")
+    options = parser.parse_args()
+    if options.banner:
+        print("Old server, ready when you are!", flush=True)
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" in message:
+            answer(message, options)
+
+
+def answer(message: dict[str, Any], options: argparse.Namespace) -> None:
+    method, params = message["method"], message.get("params", {})
+    if method == "initialize":
+        capabilities = {"tools": {"listChanged": True}}
+        info = {"name": "old", "version": "1"}
+        reply(message, {"protocolVersion": options.revision, "capabilities": capabilities, "serverInfo": info})
+    elif method == "tools/list":
+        reply(message, {"tools": definitions(options.tools)})
+    elif method == "tools/call":
+        reply(message, call(params["name"], params.get("arguments", {}), message))
+    else:
+        send({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+
+
+def definitions(file: Path | None) -> list[dict[str, Any]]:
+    if file is not None:
+        return json.loads(file.read_text())
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    return [{"name": name, "description": f"Does {name}.", "inputSchema": schema} for name in NAMES]
+
+
+def call(name: str, arguments: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    special = globals().get(f"tool_{name}")
+    if special is not None:
+        return special(arguments, message)
+    return text(json.dumps({"tool": name, "arguments": arguments}))
+
+
+def tool_die(arguments: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    del arguments, message
+    os._exit(7)
+
+
+def tool_die_loudly(arguments: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    del message
+    print(f"fatal: cannot go on with {arguments.get('text')}", file=sys.stderr, flush=True)
+    os._exit(8)
+
+
+def tool_hang(arguments: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    del arguments, message
+    time.sleep(3600)
+    return {}
+
+
+def tool_flood(arguments: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    del message
+    return text("x" * int(arguments.get("text", 100_000_000)))
+
+
+def tool_chatter(arguments: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    """Talks without end, each message a valid one."""
+    del arguments, message
+    while True:
+        send({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "!"}})
+
+
+def tool_broken(arguments: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    del arguments
+    sys.stdout.write('{"jsonrpc": "2.0", "id": %s, "result": {"content": [\n' % json.dumps(message["id"]))
+    sys.stdout.flush()
+    time.sleep(3600)
+    return {}
+
+
+def tool_fail(arguments: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    del message
+    return {**text(f"no luck with {arguments.get('text')}"), "isError": True}
+
+
+def tool_refuse(arguments: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    del arguments
+    send({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "I will not"}})
+    return {}
+
+
+def tool_pid(arguments: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    del arguments, message
+    return text(str(os.getpid()))
+
+
+def tool_variable(arguments: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    del message
+    return text(json.dumps(dict(os.environ)) if not arguments else os.environ.get(arguments["text"], ""))
+
+
+def tool_news(arguments: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    """Announces that its tools changed."""
+    del arguments, message
+    send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+    return text("told")
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": words}]}
+
+
+def reply(message: dict[str, Any], result: dict[str, Any]) -> None:
+    if result:
+        send({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+
+def send(message: dict[str, Any]) -> None:
+    print(json.dumps(message), flush=True)
+
+
+if __name__ == "__main__":
+    main()
