@@ -25,6 +25,7 @@ from twinraven.registry import (
     StoredChains,
     SupportProbe,
     Verification,
+    Witness,
 )
 from twinraven.storage import Database, Transaction
 
@@ -171,6 +172,7 @@ class House:
     may_call: MayCall | None = None
     poll_s: float = 0.05
     told: list[RegistryChange] = field(default_factory=list[RegistryChange])
+    witness: Witness | None = None
 
     def __post_init__(self) -> None:
         self.functions = FunctionTools([search, read, summarize, get_weather])
@@ -182,13 +184,13 @@ class House:
             settings=self.settings,
             find_tool=self.learned.find_any,
             chains=StoredChains(self.database),
-            witness=self._witness,
+            witness=self.witness or self._hear,
             announce=self.learned.refresh,
             micros=self.clock,
         )
         self.maintenance = Maintenance(self.registry, self.database, self.settings, probe=self.probe, micros=self.clock)
         self.verification = Verification(
-            self.database, Places(self.folder), witness=self._witness, announce=self.learned.refresh
+            self.database, Places(self.folder), witness=self.witness or self._hear, announce=self.learned.refresh
         )
         self.collector = Collector(self.database)
         self.calls = Calls(
@@ -196,7 +198,7 @@ class House:
         )
         self.calls.add_connector(FlowConnector(self.calls, self.catalog, self.learned))
 
-    def _witness(self, tx: Transaction, change: RegistryChange) -> None:
+    def _hear(self, tx: Transaction, change: RegistryChange) -> None:
         del tx
         self.told.append(change)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -207,6 +208,17 @@ async def test_promotion_supersedes_and_keeps(house: House) -> None:
     assert (first.superseded_at, second.superseded_at) == (second.promoted_at, None)
     assert (house.folder / "search_read" / "v1.json").exists()
     assert await agrees(house)
+
+
+@pytest.mark.req("RG-05")
+async def test_an_older_version_does_not_supersede_a_newer(house: House) -> None:
+    """A version that waited too long is not promoted over one that came after it; it can be rejected."""
+    await house.register()
+    await house.promote(description="Better.")
+    with pytest.raises(Conflict, match="older than version 2"):
+        await house.registry.promote(TENANT, "search_read", version=1, by="ann")
+    await house.registry.reject(TENANT, "search_read", version=1, reason="overtaken", by="ann")
+    assert (await house.registry.tool(TENANT, "search_read")).record.current_version == 2
 
 
 @pytest.mark.req("RG-06")
@@ -478,17 +490,17 @@ async def test_tenants_do_not_meet(house: House) -> None:
 async def test_every_change_is_witnessed_in_its_transaction(house: House) -> None:
     """What the witness refuses does not happen, in rows or in files."""
     await house.register()
-    house.told.clear()
 
     def refuse(tx: Transaction, change: RegistryChange) -> None:
         raise StorageError(f"{change.event_type} cannot be audited")
 
-    house.registry._witness = refuse  # pyright: ignore[reportPrivateUsage]
+    unseen = replace(house, witness=refuse)
     with pytest.raises(StorageError, match="audited"):
-        await house.registry.promote(TENANT, "search_read", by="ann")
+        await unseen.registry.promote(TENANT, "search_read", by="ann")
     draft = await house.draft()
     with pytest.raises(StorageError, match="audited"):
-        await house.registry.register(TENANT, draft, make_verdict())
+        await unseen.registry.register(TENANT, draft, make_verdict())
+    unseen.close()
     assert await status_of(house, 1) is ToolStatus.TESTING
     assert not (house.folder / "search_read" / "v2.json").exists()
     assert await agrees(house)
