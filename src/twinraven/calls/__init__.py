@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twinraven.calls.claims import Claims
+from twinraven.calls.envelope import Envelope, Reach
 from twinraven.calls.evidence import CallEvidence
 from twinraven.calls.model import (
     CallAudit,
@@ -27,9 +28,11 @@ __all__ = [
     "Claims",
     "Concealment",
     "Connector",
+    "Envelope",
     "OpenGate",
     "PolicyDecision",
     "PolicyGate",
+    "Reach",
     "Rule",
     "RulesGate",
     "SkillInvocationRequest",
