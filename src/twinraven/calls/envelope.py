@@ -24,6 +24,8 @@ from twinraven.muninn import MAX_TENANT, check_name
 Role = Literal["planner", "worker", "judge", "skill", "system"]
 Status = Literal["pending", "in_progress", "complete", "failed", "rejected", "approved", "escalated"]
 
+_LONGEST = 512
+
 FAILURES: frozenset[Status] = frozenset({"failed", "rejected"})
 """The only states in which an envelope has an error."""
 
@@ -70,9 +72,9 @@ class Envelope:
         _check_word(self.role, "role", get_args(Role))
         _check_word(self.status, "status", get_args(Status))
         for name in _NAMES:
-            value: Any = getattr(self, name)
-            if value is not None or name in ("id", "type"):
-                check_name(value, field=name, limit=MAX_TENANT if name == "tenant_id" else 512)
+            stated = cast("str | None", getattr(self, name))
+            if stated is not None:
+                check_name(stated, field=name, limit=MAX_TENANT if name == "tenant_id" else _LONGEST)
         self._check_reach()
         self._check_confidence()
         if self.error is not None:
