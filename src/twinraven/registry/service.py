@@ -23,6 +23,7 @@ from twinraven.foundation.errors import (
     InvalidInput,
     NotFound,
     StorageBusy,
+    StorageError,
 )
 from twinraven.foundation.settings import RegistrySettings
 from twinraven.muninn import clean_text
@@ -351,7 +352,9 @@ class Registry:
 
     async def _told(self, tenant_id: str) -> None:
         if self._announce is not None:
-            await self._announce(tenant_id)
+            # What is done is done; whoever could not be told now finds out by looking.
+            with suppress(StorageError):
+                await self._announce(tenant_id)
 
 
 def _stored(tx: Transaction, before: RegisteredTool | None, after: RegisteredTool, revision: int) -> RegisteredTool:
