@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from twinraven.muninn.columns import COLUMNS
+from twinraven.muninn.event_row import to_event
 from twinraven.muninn.model import MuninnEvent
-from twinraven.muninn.sql import to_event
 from twinraven.storage import Database, Transaction
 
 _NAMES = ("arrival", *COLUMNS, "predecessor", "successor")

@@ -6,14 +6,11 @@ neighbours come from the view `muninn_events`, which derives them per row; scans
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
-import orjson
-
-from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.clock import from_micros, now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, NotFound
 from twinraven.muninn.columns import COLUMNS
@@ -59,7 +56,7 @@ class SqlEventStore:
         )
         if row is None:
             raise NotFound(f"no event {event_id}", event_id=str(event_id))
-        return to_event(row)
+        return _to_events([row])[0]
 
     async def session(self, tenant_id: str, session_id: str) -> Session:
         def work(tx: Transaction) -> tuple[Row | None, list[Row]]:
@@ -79,7 +76,7 @@ class SqlEventStore:
         summary, events = await self._database.read(tenant_id, work)
         if summary is None:
             raise NotFound(f"no session {session_id!r}", session_id=session_id)
-        return _to_session(summary, tuple(to_event(row) for row in events))
+        return _to_session(summary, tuple(_to_events(events)))
 
     async def sessions(
         self, tenant_id: str, *, limit: int = 50, after: str | None = None, outcome: Outcome | None = None
@@ -103,7 +100,7 @@ class SqlEventStore:
     async def events(self, tenant_id: str, where: EventFilter) -> list[MuninnEvent]:
         sql, params = _filtered(tenant_id, where)
         rows = await self._database.read(tenant_id, lambda tx: tx.fetch_all(sql, **params))
-        return [to_event(row) for row in rows]
+        return _to_events(rows)
 
     async def successor(self, tenant_id: str, event_id: UUID) -> MuninnEvent | None:
         return await self._neighbour(tenant_id, event_id, "successor")
@@ -112,6 +109,8 @@ class SqlEventStore:
         return await self._neighbour(tenant_id, event_id, "predecessor")
 
     async def outputs(self, tenant_id: str, hashes: Sequence[str]) -> dict[str, Any]:
+        from twinraven.foundation.canonical import parse_json
+
         def work(tx: Transaction) -> dict[str, Any]:
             found: dict[str, Any] = {}
             for part in chunks(dict.fromkeys(hashes), 500):
@@ -210,7 +209,7 @@ class SqlEventStore:
 
         def work(tx: Transaction) -> None:
             for rows in tx.stream(_SCAN.format(columns=", ".join(COLUMNS)), batch=batch, tenant=tenant_id):
-                visit([to_event(dict(zip(names, row, strict=True))) for row in rows])
+                visit(_to_events(dict(zip(names, row, strict=True)) for row in rows))
 
         await self._database.read(tenant_id, work)
 
@@ -220,38 +219,11 @@ class SqlEventStore:
         return None if other is None else await self.event(tenant_id, other)
 
 
-def to_event(row: Row) -> MuninnEvent:
-    """A row of the view as an event."""
-    return MuninnEvent(
-        event_id=UUID(row["event_id"]),
-        session_id=row["session_id"],
-        tool_id=row["tool_id"],
-        input_hash=row["input_hash"],
-        input_params=parse_json(row["input_params"], field="input_params"),
-        output_summary=row["output_summary"],
-        predecessor=_uuid(row["predecessor"]),
-        successor=_uuid(row["successor"]),
-        timestamp=from_micros(row["timestamp"]),
-        latency_ms=row["latency_ms"],
-        outcome=Outcome(row["outcome"]),
-        tags=orjson.loads(row["tags"]),
-        tenant_id=row["tenant_id"],
-        arrival=row["arrival"],
-        parent_event_id=_uuid(row["parent_event_id"]),
-        raised=bool(row["raised"]),
-        error_code=row["error_code"],
-        output_hash=row["output_hash"],
-        turn=row["turn"],
-        task_id=row["task_id"],
-        outside_input=row["outside_input"],
-        source_key=row["source_key"],
-        time_known=bool(row["time_known"]),
-        correlation_id=row["correlation_id"],
-    )
+def _to_events(rows: Iterable[Row]) -> list[MuninnEvent]:
+    # Listing sessions, the commonest question of the command line, reads no event and does without its decoders.
+    from twinraven.muninn.event_row import to_event
 
-
-def _uuid(text: str | None) -> UUID | None:
-    return None if text is None else UUID(text)
+    return [to_event(row) for row in rows]
 
 
 def _letters(number: int) -> str:
@@ -316,6 +288,8 @@ def _time(moment: datetime | None, field: str) -> int | None:
 
 
 def _tag_pattern(tag: str) -> str:
+    import orjson
+
     quoted = orjson.dumps(tag).decode()
     for special in ("!", "%", "_"):
         quoted = quoted.replace(special, "!" + special)
