@@ -269,7 +269,7 @@ class TestRealModel:
     @BOTH
     async def test_it_answers_in_words(self, desk: Desk, real_model: str, dialect: str) -> None:
         """A model of flesh and blood answers, and its tokens are counted."""
-        params = {"model": "smollm2", "dialect": dialect, "max_tokens": 24, "temperature": 0}
+        params: dict[str, Any] = {"model": "smollm2", "dialect": dialect, "max_tokens": 24, "temperature": 0}
         desk.bindings.hold(bound(PROMPT, real_model, secret=KEY, **params))
         answer = await desk.connector.invoke(entry(connector="llm", timeout_ms=60_000), ARGUMENTS, call=frame())
         assert isinstance(answer.output, str)

@@ -14,6 +14,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
+PASSWORD = "s3cret-password"
+
 _HELLO, _GOODBYE, _RESET, _RUN, _BEGIN, _COMMIT, _ROLLBACK, _PULL = 0x01, 0x02, 0x0F, 0x10, 0x11, 0x12, 0x13, 0x3F
 _NAMES = {_RUN: "RUN", _BEGIN: "BEGIN", _COMMIT: "COMMIT", _ROLLBACK: "ROLLBACK", _RESET: "RESET"}
 _SUCCESS, _RECORD, _FAILURE = 0x70, 0x71, 0x7F
@@ -57,7 +59,7 @@ class BoltServer:
     def __init__(self, behave: Behaviour) -> None:
         self.behave = behave
         self.at_commit: Callable[[], Any] | None = None
-        self.password = "s3cret"
+        self.password = PASSWORD
         self.messages: list[str] = []
         self.modes: list[str] = []
         self.committed = 0

@@ -14,28 +14,26 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parent.parent / ".cache" / "servers"
-START_S = 120
+STOP_S = 60
 
 
 @contextmanager
 def server_process(name: str, *arguments: str) -> Generator[str]:
     """The address of a server, for as long as it runs."""
     command = [str(environment(name)), str(HERE / f"{name}_server.py"), *arguments]
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
+    log = CACHE / f"{name}.log"
+    with log.open("w") as stderr:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        for line in process.stdout:
-            if line.startswith("ready "):
-                yield line.split(" ", 1)[1].strip()
-                break
-        else:
-            raise RuntimeError(f"the server {name!r} ended with {process.wait()} before it was ready")
+        address = next((line.removeprefix("ready ") for line in process.stdout if line.startswith("ready ")), None)
+        if address is None:
+            raise RuntimeError(f"the server {name!r} did not start: {log.read_text()[-2000:]}")
+        yield address.strip()
     finally:
         process.stdin.close()
-        process.wait(timeout=START_S)
+        process.wait(timeout=STOP_S)
         process.stdout.close()
 
 

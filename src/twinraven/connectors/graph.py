@@ -17,6 +17,7 @@ from twinraven.catalog import ToolEntry
 from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.binding import Binding, BindingSource, Frame, GraphRequest, Health
 from twinraven.connectors.breaker import CircuitBreaker
+from twinraven.connectors.delivery import Sleep
 from twinraven.connectors.endpoints import PROBE_TIMEOUT_S, elapsed_ms
 from twinraven.foundation.errors import (
     EffectUnknown,
@@ -63,11 +64,13 @@ class GraphConnector:
         *,
         limits: GraphLimits | None = None,
         breaker: CircuitBreaker | None = None,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._bindings = bindings
         self._guard = guard
         self._limits = limits or GraphLimits()
         self._breaker = breaker or CircuitBreaker()
+        self._sleep = sleep
         forget_after_fork(self)
 
     async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: Frame) -> list[dict[str, Any]]:
@@ -132,7 +135,7 @@ class GraphConnector:
                 pause = _PAUSE_S * 2**number
                 if number == self._limits.attempts or time.monotonic() + pause >= until:
                     raise
-                await asyncio.sleep(pause)
+                await self._sleep(pause)
         raise AssertionError("the last attempt returns or raises")
 
 

@@ -6,6 +6,8 @@ try again.
 
 from __future__ import annotations
 
+import ssl
+
 from neo4j.exceptions import (
     AuthError,
     ConnectionPoolError,
@@ -28,6 +30,9 @@ def is_lost(error: Exception) -> bool:
 def failure_of(error: Exception, tool_id: str) -> TwinRavenError:
     """Our error for one of the driver's."""
     said = _excerpt(error)
+    distrust = _distrust(error)
+    if distrust is not None:
+        return ToolError(f"the graph's certificate is not trusted: {distrust}"[:_MAX_CHARS], tool_id=tool_id)
     if isinstance(error, AuthError):
         return ToolError(f"the graph refuses the credentials it was shown: {said}", tool_id=tool_id, code=error.code)
     if isinstance(error, Neo4jError):
@@ -38,6 +43,14 @@ def failure_of(error: Exception, tool_id: str) -> TwinRavenError:
     if isinstance(error, (ServiceUnavailable, SessionExpired, ConnectionPoolError)):
         return ToolUnavailable(f"the graph cannot be reached: {said}", tool_id=tool_id)
     return ToolError(f"the graph cannot be asked: {said}", tool_id=tool_id)
+
+
+def _distrust(error: BaseException) -> ssl.SSLCertVerificationError | None:
+    """What was wrong with a certificate; the driver wraps it more than once."""
+    reason: BaseException | None = error
+    while reason is not None and not isinstance(reason, ssl.SSLCertVerificationError):
+        reason = reason.__cause__
+    return reason
 
 
 def _excerpt(error: Exception) -> str:
