@@ -19,6 +19,7 @@ from twinraven.connectors.binding import Binding, BindingSource, Frame, GraphReq
 from twinraven.connectors.breaker import CircuitBreaker
 from twinraven.connectors.delivery import Sleep
 from twinraven.connectors.endpoints import PROBE_TIMEOUT_S, elapsed_ms
+from twinraven.connectors.extras import require
 from twinraven.foundation.errors import (
     EffectUnknown,
     InvalidDefinition,
@@ -75,6 +76,7 @@ class GraphConnector:
 
     async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: Frame) -> list[dict[str, Any]]:
         """Run the query with these parameters; rows are objects by column."""
+        require("neo4j", "graph")
         from twinraven.connectors.graph_drivers import GraphTarget
 
         binding: Binding[GraphRequest] = await self._bindings.binding(call.tenant_id, entry.tool_id)
@@ -93,6 +95,7 @@ class GraphConnector:
 
     async def probe(self, binding: Binding[Any], *, user: str | None = None) -> Health:
         """Connect, log in and ask for nothing."""
+        require("neo4j", "graph")
         from twinraven.connectors.graph_drivers import GraphTarget
 
         begun = time.monotonic()

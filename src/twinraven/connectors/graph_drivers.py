@@ -25,7 +25,7 @@ from neo4j.addressing import Address
 from twinraven.connectors.addresses import AddressGuard, check_host
 from twinraven.connectors.binding import Binding
 from twinraven.connectors.endpoints import certificate_of
-from twinraven.connectors.network import make_tls_context
+from twinraven.connectors.tls import make_tls_context
 
 MAX_DRIVERS = 64
 DEFAULT_PORT = 7687

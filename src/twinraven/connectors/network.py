@@ -30,8 +30,8 @@ from httpcore2 import (
 
 from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.http_model import HttpLimits, HttpRequest
+from twinraven.connectors.tls import make_tls_context
 from twinraven.connectors.urls import Origin
-from twinraven.foundation.errors import InvalidDefinition
 
 
 class GuardedNetwork(AsyncNetworkBackend):
@@ -120,18 +120,7 @@ class ConnectionPools:
 
     async def _context(self, ca_certificate: str | None) -> ssl.SSLContext:
         if ca_certificate not in self._contexts:
-            self._contexts[ca_certificate] = await asyncio.to_thread(make_tls_context, ca_certificate)
+            self._contexts[ca_certificate] = await asyncio.to_thread(
+                make_tls_context, ca_certificate, system=default_ssl_context
+            )
         return self._contexts[ca_certificate]
-
-
-def make_tls_context(ca_certificate: str | None) -> ssl.SSLContext:
-    """Trust the system's authorities, or this one alone."""
-    if ca_certificate is None:
-        return default_ssl_context()
-    try:
-        return ssl.create_default_context(cadata=ca_certificate)
-    except (ssl.SSLError, ValueError) as error:
-        raise InvalidDefinition(
-            f"connection_params.ca_certificate is not a certificate in PEM form: {error}",
-            field="connection_params.ca_certificate",
-        ) from None

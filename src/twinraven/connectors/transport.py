@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.bodies import ACCEPTED, BodyReader
+from twinraven.connectors.extras import require
 from twinraven.connectors.http_model import HttpLimits, HttpRequest, HttpResponse, NoAnswer, NotSent
 from twinraven.connectors.redirects import next_request
 from twinraven.foundation.errors import InvalidInput, ToolError, ToolUnavailable
@@ -52,6 +53,7 @@ class HttpTransport:
 
     async def exchange(self, request: HttpRequest, *, seconds: float) -> HttpResponse:
         """The answer to a request, redirects followed, all of it within the given time."""
+        require("httpcore2", "http")
         import httpcore2
 
         progress = _Progress()
