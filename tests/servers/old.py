@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--banner", action="store_true")
     options = parser.parse_args()
     if options.banner:
-        print("Old server, ready when you are!", flush=True)
+        write("Old server, ready when you are!")
     for line in sys.stdin:
         message = json.loads(line)
         if "id" in message:
@@ -68,7 +68,8 @@ def tool_die(arguments: dict[str, Any], message: dict[str, Any]) -> dict[str, An
 
 def tool_die_loudly(arguments: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
     del message
-    print(f"fatal: cannot go on with {arguments.get('text')}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"fatal: cannot go on with {arguments.get('text')}\n")
+    sys.stderr.flush()
     os._exit(8)
 
 
@@ -92,8 +93,7 @@ def tool_chatter(arguments: dict[str, Any], message: dict[str, Any]) -> dict[str
 
 def tool_broken(arguments: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
     del arguments
-    sys.stdout.write('{"jsonrpc": "2.0", "id": %s, "result": {"content": [\n' % json.dumps(message["id"]))
-    sys.stdout.flush()
+    write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": text("x")})[:-8])
     time.sleep(3600)
     return {}
 
@@ -136,7 +136,12 @@ def reply(message: dict[str, Any], result: dict[str, Any]) -> None:
 
 
 def send(message: dict[str, Any]) -> None:
-    print(json.dumps(message), flush=True)
+    write(json.dumps(message))
+
+
+def write(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

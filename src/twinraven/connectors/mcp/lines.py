@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 import anyio
@@ -305,7 +306,8 @@ class LineDispatcher(asyncio.Protocol, Dispatcher[TransportContext]):
         elif method == "notifications/progress":
             self._pass_progress(stated)
         if not run_notify_intercept(self._handlers[2], method, cast("Message | None", params)):
-            self._spawn(contained(self._handlers[1](Arrived(self, None), method, cast("Message | None", params))))
+            notice = partial(self._handlers[1], Arrived(self, None), method, cast("Message | None", params))
+            self._spawn(contained(notice))
 
     def _stop_serving(self, request_id: RequestId | None) -> None:
         served = None if request_id is None else self._serving.get(coerce_request_id(request_id))
@@ -321,9 +323,8 @@ class LineDispatcher(asyncio.Protocol, Dispatcher[TransportContext]):
             return
         words = stated.get("message")
         known_total = float(total) if isinstance(total, (int, float)) else None
-        self._spawn(
-            contained(waiting.on_progress(float(progress), known_total, words if isinstance(words, str) else None))
-        )
+        tell = partial(waiting.on_progress, float(progress), known_total, words if isinstance(words, str) else None)
+        self._spawn(contained(tell))
 
     def _count_unasked(self) -> None:
         """A peer whose messages we asked for is never too fast; one that talks by itself has a budget."""

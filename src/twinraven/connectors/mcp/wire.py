@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -60,9 +60,10 @@ class Arrived:
         )
 
 
-async def contained(work: Awaitable[None]) -> None:
+async def contained(begin: Callable[[], Awaitable[None]]) -> None:
+    """Run a handler whose failure is nobody else's; it is begun here, since a task may be cancelled before it runs."""
     try:
-        await work
+        await begin()
     except Exception:
         _logger.exception("a handler of notifications failed")
 
