@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.houses import VALUE
 from tests.unit.catalog.town import CONNECTION, Town
 from twinraven.catalog import Endpoint, Health, HealthChecks, HealthStatus, ServiceChange, ServiceType, ToolChange
 from twinraven.foundation.clock import from_micros
@@ -126,6 +127,18 @@ async def test_a_probe_that_hangs_or_breaks_is_a_finding(town: Town) -> None:
     )
     checked = await slow.check_health(town.ada, "shop")
     assert (checked.status, checked.error_message) == (HealthStatus.DOWN, "did not answer within 0.01 s")
+
+
+@pytest.mark.req("AD-04")
+async def test_a_service_that_repeats_a_secret_does_not_publish_it(town: Town) -> None:
+    """What a probe says is stored and audited without the secret, wherever in the sentence it stands."""
+    await town.house.keep("key")
+    await town.equip(await town.serve(shared=True), secret="key")
+    town.probe.found["https://shop.example"] = ToolUnavailable(f'401: "the key {VALUE} is not valid"')
+    checked = await town.catalog.health.check_health(town.ada, "shop")
+    tool = await town.catalog.tools.tool(town.ada, "get_order")
+    assert str(checked.error_message).startswith('401: "the key ')
+    assert VALUE not in f"{checked}{tool}{await town.house.audit.entries('default')}"
 
 
 async def test_what_changed_while_it_was_looked_at_is_not_overwritten(town: Town) -> None:

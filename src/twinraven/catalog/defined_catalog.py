@@ -9,7 +9,7 @@ from twinraven.catalog.applying import CatalogFiles
 from twinraven.catalog.bindings import Bindings
 from twinraven.catalog.defined_tools import DefinedTools
 from twinraven.catalog.health import HealthChecks, HealthProbe
-from twinraven.catalog.ports import FindTool, SecretLookup, Witness
+from twinraven.catalog.ports import FindTool, Redact, SecretLookup, Witness
 from twinraven.catalog.service_model import ServiceType
 from twinraven.catalog.services import Services
 from twinraven.catalog.templates import Templates
@@ -29,6 +29,7 @@ class DefinedCatalog:
         probes: Mapping[ServiceType, HealthProbe],
         find_other: FindTool | None = None,
         secrets: SecretLookup | None = None,
+        redact: Redact | None = None,
         micros: Callable[[], int] = now_micros,
     ) -> None:
         """`find_other` finds tools of other sources; `probes` may be filled later, as connectors are set up."""
@@ -38,5 +39,5 @@ class DefinedCatalog:
         self.tools = Tools(acts, self.services, secrets=secrets, find_other=find_other)
         self.templates = Templates(acts, self.services, self.tools)
         self.files = CatalogFiles(acts, self.services, self.tools, self.templates)
-        self.health = HealthChecks(acts, self.services, probes)
+        self.health = HealthChecks(acts, self.services, probes, redact=redact)
         self.bindings = Bindings(acts, recheck=self.health.check)

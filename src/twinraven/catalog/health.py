@@ -15,12 +15,13 @@ from typing import Final, Protocol
 
 from twinraven.catalog.acts import Act, Acts, owned, raise_not_found
 from twinraven.catalog.bindings import Endpoint, bind
+from twinraven.catalog.ports import Redact
 from twinraven.catalog.service_model import HealthStatus, Service, ServiceType
 from twinraven.catalog.services import Services
 from twinraven.catalog.store import Health
 from twinraven.catalog.tool_checks import fit_params, why_stopped
 from twinraven.catalog.tool_model import Tool
-from twinraven.foundation.canonical import canonical_json
+from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import InvalidDefinition, ToolUnavailable, TwinRavenError
 from twinraven.storage import Transaction
 from twinraven.tenancy import Principal
@@ -58,12 +59,15 @@ class HealthChecks:
         services: Services,
         probes: Mapping[ServiceType, HealthProbe],
         *,
+        redact: Redact | None = None,
         timeout_s: float = PROBE_TIMEOUT_S,
     ) -> None:
+        """`redact` replaces secrets in what probes say, since a service may repeat what it was given."""
         self._acts = acts
         self._store = acts.store
         self._services = services
         self._probes = probes
+        self._redact = redact
         self._timeout_s = timeout_s
 
     async def check_health(self, who: Principal, ref: str) -> Service:
@@ -128,14 +132,23 @@ class HealthChecks:
     def _note(self, act: Act, done: _Round) -> Service:
         """Store what was found of what is still as it was; what changed meanwhile will be looked at again."""
         for tool in done.tools:
-            health = _bounded(done.found[tool.tool_id], act)
+            health = self._presentable(done.found[tool.tool_id], act)
             if self._store.set_tool_health(act.tx, tool, health) and tool.status is not health.status:
                 _tell(act, "tool", tool.tool_id, health)
-        service, verdict = done.service, _bounded(done.verdict, act)
+        service, verdict = done.service, self._presentable(done.verdict, act)
         if self._store.set_service_health(act.tx, service, verdict) and service.status is not verdict.status:
             _tell(act, "service", service.service_id, verdict)
         stored = self._store.service(act.tx, act.tenant_id, service.service_id)
         return service if stored is None else stored
+
+    def _presentable(self, health: Health, act: Act) -> Health:
+        """A finding as it can be stored: without secrets, and of bounded length."""
+        message = None if health.status is HealthStatus.HEALTHY else health.message
+        if message is not None and self._redact is not None:
+            message = str(parse_json(self._redact(act.tenant_id, canonical_json(message))))
+        if message is not None:
+            message = message[:_LONGEST_MESSAGE].replace("\x00", "")
+        return replace(health, message=message, at=act.now)
 
 
 def _places(service: Service, tools: Sequence[Tool]) -> list[tuple[Endpoint, list[str]]]:
@@ -166,12 +179,6 @@ def _verdict(answers: Iterable[Health]) -> Health:
     message = worse[0].message or worse[0].status.value
     more = f" (and {len(worse) - 1} more of {len(found)})" if len(worse) > 1 else ""
     return Health(HealthStatus.DOWN if is_dead else HealthStatus.DEGRADED, message + more)
-
-
-def _bounded(health: Health, act: Act) -> Health:
-    message = None if health.message is None else health.message[:_LONGEST_MESSAGE].replace("\x00", "")
-    healthy = health.status is HealthStatus.HEALTHY
-    return replace(health, message=None if healthy else message, at=act.now)
 
 
 def _tell(act: Act, kind: str, subject_id: str, health: Health) -> None:

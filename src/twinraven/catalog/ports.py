@@ -37,6 +37,9 @@ Announce = Callable[[str], Awaitable[None]]
 FindTool = Callable[[str, str], ToolEntry | None]
 """A tool of a tenant that is not data-defined, by tenant and id: its name is taken."""
 
+Redact = Callable[[str, bytes], bytes]
+"""Replaces what must not be stored in a JSON text, for a tenant."""
+
 StepUsage = Callable[[Transaction, str, str], list[str]]
 """Says, for a tenant and a tool's key, which steps call the tool, each in a few words."""
 

@@ -45,7 +45,13 @@ def defined_catalog(raven: TwinRaven) -> DefinedCatalog:
         except NotFound:
             return None
 
-    return DefinedCatalog(raven.database, witness=audited(raven.audit), probes={}, find_other=find_other)
+    return DefinedCatalog(
+        raven.database,
+        witness=audited(raven.audit),
+        probes={},
+        find_other=find_other,
+        redact=raven.redactor.redact,
+    )
 
 
 def read_text(place: str) -> str:

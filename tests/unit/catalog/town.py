@@ -63,6 +63,7 @@ class Town:
             database,
             witness=audited(self.house.audit),
             probes=self.probes,
+            redact=self.house.redactor.redact,
             micros=lambda: self.house.now,
         )
         self.house.vault.register_usage(self.catalog.tools.secret_users)
