@@ -22,7 +22,7 @@ MAX_DOCUMENT_BYTES = 20_000_000
 MAX_DOCUMENT_VALUES = 1_000_000
 
 _METHODS = ("get", "head", "options", "post", "put", "patch", "delete")
-_NOT_IN_KEY = re.compile(r"[^A-Za-z0-9_]+")
+_NOT_IN_KEY = re.compile(r"[^A-Za-z0-9]+")
 _LONGEST_KEY = 120
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
 

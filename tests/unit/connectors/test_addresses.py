@@ -16,7 +16,6 @@ from twinraven.connectors.addresses import Address, check_host, is_public
 from twinraven.connectors.urls import parse_url
 from twinraven.foundation.errors import InvalidDefinition, InvalidSetting, PolicyViolation, ToolUnavailable
 
-
 # Ways to write an address that nobody should reach (most of them resolve on some system), and addresses of both kinds.
 SPELLINGS, PRIVATE, PUBLIC = (
     Path(__file__).with_name(name).read_text(encoding="utf-8").split()
