@@ -29,6 +29,7 @@ from twinraven.storage import Database, forget_after_fork
 
 BATCH = 512
 LINGER_S = 0.005
+WATCHES = 40
 QUEUE_SIZE = 10_000
 PATIENCE_S = 60.0
 
@@ -59,6 +60,7 @@ class EventWriter:
         self._turn = threading.RLock()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._is_asleep = True
         self._hurrying: asyncio.AbstractEventLoop | None = None
         self._lost: TwinRavenError | None = None
         self._committer = BatchCommitter(self._database, may_wait=lambda: not self._closed)
@@ -130,9 +132,9 @@ class EventWriter:
         if self._closed:
             raise StorageError("Muninn's collector is closed; open another one to record")
         self._queue.append((seen, receipt))
-        if not self._wake.is_set():
-            self._wake.set()
+        if self._is_asleep and not self._wake.is_set():
             self._ensure_thread()
+            self._wake.set()
         if self._closed:
             # Closed in between: the thread may have looked at the queue for the last time.
             self._finish()
@@ -162,20 +164,33 @@ class EventWriter:
         )
 
     def _run(self) -> None:
+        self._is_asleep = False
         try:
             while not self._closed:
-                self._wake.wait()
-                if not self._closed and len(self._queue) < BATCH:
-                    self._urgent.wait(LINGER_S)
+                self._wait_for_events()
                 self._urgent.clear()
-                self._wake.clear()
                 self._write_queue()
         finally:
             self._thread = None
+            self._wake.clear()
+            self._is_asleep = True
             if self._closed:
                 self._finish()
             elif self._queue:
                 self._ensure_thread()
+
+    def _wait_for_events(self) -> None:
+        """Stay half awake for a while after the last event, since waking a sleeping thread is what callers pay for."""
+        for _ in range(WATCHES):
+            if self._urgent.wait(LINGER_S) or self._queue or self._closed:
+                return
+        self._wake.clear()
+        # In this order: whoever queues an event either is seen here or sees that somebody must be woken.
+        self._is_asleep = True
+        if not self._queue and not self._closed:
+            self._wake.wait()
+            self._urgent.wait(LINGER_S)
+        self._is_asleep = False
 
     def _finish(self) -> None:
         """After the last event: write what came in between, and let go of the connection."""
