@@ -257,6 +257,7 @@ class TwinRaven:
             chains=self.chains,
             witness=self._witness,
             announce=self.learned.refresh,
+            holds_secret=self._holds_secret,
             micros=self._micros,
         )
 
@@ -317,6 +318,9 @@ class TwinRaven:
             store_outputs=muninn.store_outputs,
             summary_chars=0 if muninn.summaries == "off" else muninn.summary_chars,
         )
+
+    def _holds_secret(self, tenant_id: str, text: bytes) -> bool:
+        return self.redactor.redact_known(tenant_id, text) is not text
 
     def _hash_request(self, tenant_id: str, body: bytes) -> str:
         return self.tenant_keys.hash(tenant_id, "idempotency", body)

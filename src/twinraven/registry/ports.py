@@ -21,6 +21,9 @@ Witness = Callable[[Transaction, RegistryChange], None]
 Announce = Callable[[str], Awaitable[None]]
 """Told, after a change, whose catalogue is another one now."""
 
+HoldsSecret = Callable[[str, bytes], bool]
+"""Whether a text of a tenant holds one of its secrets; may ask the store."""
+
 MayCall = Callable[[str, str | None, str], bool]
 """Whether a caller of a tenant may call a tool."""
 

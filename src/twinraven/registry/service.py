@@ -42,8 +42,8 @@ from twinraven.registry.model import (
     check_slug,
 )
 from twinraven.registry.places import Places
-from twinraven.registry.ports import Announce, ChainLookup, FindTool, Witness
-from twinraven.registry.registration import claim_version, new_record, refuse_circle, tested_version
+from twinraven.registry.ports import Announce, ChainLookup, FindTool, HoldsSecret, Witness
+from twinraven.registry.registration import claim_version, new_record, refuse_circle, refuse_secrets, tested_version
 from twinraven.registry.renaming import move_rows, under_name
 from twinraven.storage import Database, Transaction, settled_arrival
 
@@ -53,7 +53,7 @@ Step = Callable[[RegisteredTool, datetime], RegisteredTool]
 class Registry:
     """Learned tools and their lives."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything it stands on, each by name
         self,
         database: Database,
         *,
@@ -63,6 +63,7 @@ class Registry:
         chains: ChainLookup,
         witness: Witness,
         announce: Announce | None = None,
+        holds_secret: HoldsSecret | None = None,
         micros: Callable[[], int] = now_micros,
     ) -> None:
         self._database = database
@@ -71,6 +72,7 @@ class Registry:
         self._chains = chains
         self._witness = witness
         self._announce = announce
+        self._holds_secret = holds_secret
         self._micros = micros
         self._acts = Acts(database, Places(storage_dir))
 
@@ -83,6 +85,7 @@ class Registry:
         await self._require_chain(tenant_id, definition)
 
         def work(tx: Transaction) -> Draft:
+            refuse_secrets(tenant_id, definition, self._holds_secret)
             sql.next_revision(tx, tenant_id)
             now = from_micros(self._micros())
             return make_draft(
@@ -312,6 +315,8 @@ class Registry:
 
     async def _check_registration(self, tenant_id: str, definition: SynthesizedTool) -> None:
         await self._require_chain(tenant_id, definition)
+        # Before the act, which begins with a file; on the store's thread, because the answer may have to be read.
+        await self._database.read(tenant_id, lambda _: refuse_secrets(tenant_id, definition, self._holds_secret))
         if self._is_foreign(tenant_id, definition.tool_id):
             raise Conflict(
                 f"{definition.tool_id!r} is the name of a tool that was not learned; take another",
