@@ -67,6 +67,10 @@ class OpenGate:
 class Concealment(Protocol):
     """Knows what is secret, and what stands in its place."""
 
+    def prepare(self, tenant_id: str) -> None:
+        """Learn a tenant's secrets; asks the store."""
+        ...
+
     def redact(self, tenant_id: str, text: bytes) -> bytes:
         """A JSON text without the tenant's secrets; may ask the store."""
         ...

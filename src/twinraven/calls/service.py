@@ -79,6 +79,7 @@ class Calls:
         self._default_timeout_ms = default_timeout_ms
         self._micros = micros
         self._contracts: dict[str, Contract] = {}
+        self._prepared: set[str] = set()
 
     def add_connector(self, connector: Connector) -> None:
         """Plug in another way to reach services."""
@@ -94,7 +95,7 @@ class Calls:
         idempotency_key: str | None = None,
     ) -> Any:
         """The convenient door: the output, or an exception. A write without a key gets one of its own."""
-        entry = self._catalog.find(tenant_id, tool_id)
+        entry = self._catalog.find(tenant_id, tool_id, caller=context.caller)
         if idempotency_key is None and entry.writes and entry.idempotent_by is None:
             idempotency_key = new_id()
         response = await self.invoke(
@@ -109,9 +110,13 @@ class Calls:
 
     async def invoke(self, request: SkillInvocationRequest, context: CallContext) -> SkillInvocationResponse:
         """The full door: an envelope in, an envelope out; only an unknown tool raises."""
-        entry = self._catalog.find(request.tenant_id, request.tool_name)
+        entry = self._catalog.find(request.tenant_id, request.tool_name, caller=context.caller)
         if self._collector.is_full:
             await self._collector.room()
+        if self._concealment is not None and request.tenant_id not in self._prepared:
+            # What the tool logs is cleaned on the spot, by what is known by then.
+            await asyncio.to_thread(self._concealment.prepare, request.tenant_id)
+            self._prepared.add(request.tenant_id)
         call = Invocation(request, context, entry, new_uuid(), self._micros(), request.payload)
         outer = current_correlation.get()
         current_correlation.set(call.correlation_id)
