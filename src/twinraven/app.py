@@ -6,7 +6,7 @@ built on first use, so that a command which only lists sessions pays for nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +26,8 @@ from twinraven.storage import (
 if TYPE_CHECKING:
     from twinraven.audit import AuditLog, KeyRing, Signer
     from twinraven.calls import Calls
-    from twinraven.catalog import Catalog, FunctionTools, ToolEntry
-    from twinraven.connectors import UpstreamPool, UpstreamTools
+    from twinraven.catalog import Catalog, DefinedCatalog, FunctionTools, HealthProbe, ServiceType, ToolEntry
+    from twinraven.connectors import ServiceConnectors, UpstreamPool, UpstreamTools
     from twinraven.flow import DefinitionShelf, SynthesizedTool
     from twinraven.huginn import ChainStore, Huginn
     from twinraven.muninn import Collector, EncodingRules, EventStore, Importer, Retention
@@ -193,17 +193,46 @@ class TwinRaven:
         )
 
     @cached_property
+    def defined(self) -> DefinedCatalog:
+        """Services and tools that are data: kept in the database, reached by connectors."""
+        from twinraven.catalog import DefinedCatalog, audited
+
+        defined = DefinedCatalog(
+            self.database,
+            witness=audited(self.audit),
+            probes=self._probes,
+            find_other=self._find_elsewhere,
+            redact=self.redactor.redact,
+            micros=self._micros,
+        )
+        self.vault.register_usage(defined.tools.secret_users)
+        return defined
+
+    @cached_property
+    def services(self) -> ServiceConnectors:
+        """What speaks to services: REST, models, graphs."""
+        from twinraven.connectors import AddressGuard, AddressRules, ServiceConnectors
+
+        guard = AddressGuard(AddressRules.of(self.settings.connectors.allow_private))
+        return ServiceConnectors(lambda: self.defined.bindings, self.vault, guard)
+
+    @cached_property
     def learned(self) -> LearnedTools:
         """Learned tools in service."""
         from twinraven.registry import LearnedTools
 
-        return LearnedTools(self.database, [self.functions, self.upstream_tools, self.shelf])
+        defined = self.defined.source
+        learned = LearnedTools(
+            self.database, [self.functions, self.upstream_tools, self.shelf, defined], may_call=defined.may_call
+        )
+        learned.subscribe(lambda tenant_id, _: defined.reload(tenant_id))
+        return learned
 
     @cached_property
     def catalog(self) -> Catalog:
         from twinraven.catalog import Catalog
 
-        return Catalog(self.functions, self.upstream_tools, self.shelf, self.learned)
+        return Catalog(self.functions, self.upstream_tools, self.shelf, self.defined.source, self.learned)
 
     def offer(self, definitions: Iterable[SynthesizedTool], *, tenant_id: str = DEFAULT_TENANT) -> None:
         """Offer composites to this process's callers without registering them."""
@@ -233,6 +262,8 @@ class TwinRaven:
             default_timeout_ms=settings.default_timeout_ms,
             micros=self._micros,
         )
+        for connector in self.services.connectors():
+            calls.add_connector(connector)
         calls.add_connector(McpConnector(lambda: self.upstreams, self.upstream_tools))
         calls.add_connector(FlowConnector(calls, self.catalog, _Definitions(self.shelf, self.learned)))
         return calls
@@ -321,6 +352,18 @@ class TwinRaven:
 
     def _holds_secret(self, tenant_id: str, text: bytes) -> bool:
         return self.redactor.redact_known(tenant_id, text) is not text
+
+    @property
+    def _probes(self) -> Mapping[ServiceType, HealthProbe]:
+        return self.services.probes()
+
+    def _find_elsewhere(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
+        """A tool of any source but the data-defined one, which must not take its name."""
+        for source in (self.functions, self.upstream_tools, self.shelf):
+            entry = source.find(tenant_id, tool_id)
+            if entry is not None:
+                return entry
+        return None
 
     def _hash_request(self, tenant_id: str, body: bytes) -> str:
         return self.tenant_keys.hash(tenant_id, "idempotency", body)

@@ -53,6 +53,7 @@ def run(options: Namespace) -> int:
 async def _invoke(raven: TwinRaven, options: Namespace) -> SkillInvocationResponse:
     from twinraven.calls import CallContext, SkillInvocationRequest
     from twinraven.foundation.ids import new_id
+    from twinraven.tenancy import LOCAL_USER
 
     entry = raven.catalog.find(options.tenant, options.tool)
     key: str | None = options.key
@@ -63,7 +64,7 @@ async def _invoke(raven: TwinRaven, options: Namespace) -> SkillInvocationRespon
         idempotency_key=new_id() if key is None and entry.writes else key,
     )
     session_id: str = f"cli-{new_id()}" if options.session is None else options.session
-    return await raven.calls.invoke(request, CallContext(session_id=session_id, turn=options.turn, caller="cli"))
+    return await raven.calls.invoke(request, CallContext(session_id=session_id, turn=options.turn, caller=LOCAL_USER))
 
 
 def read_params(whole: str | None, single: list[str], schema: dict[str, Any]) -> dict[str, Any]:

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from twinraven.cli.parser import CommandParser
-from twinraven.foundation.errors import InvalidInput, NotFound
+from twinraven.foundation.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from twinraven.app import TwinRaven
-    from twinraven.catalog import DefinedCatalog, ToolEntry
+    from twinraven.catalog import DefinedCatalog
     from twinraven.tenancy import Principal
 
 T = TypeVar("T")
@@ -32,26 +31,7 @@ def in_catalogue(options: Namespace, ask: Ask[T]) -> T:
     from twinraven.tenancy import Principal
 
     with opened(options) as raven:
-        return asyncio.run(ask(defined_catalog(raven), Principal(options.tenant, options.user, "member")))
-
-
-def defined_catalog(raven: TwinRaven) -> DefinedCatalog:
-    """The data-defined catalogue of a home, with every change audited."""
-    from twinraven.catalog import DefinedCatalog, audited
-
-    def find_other(tenant_id: str, key: str) -> ToolEntry | None:
-        try:
-            return raven.catalog.find(tenant_id, key)
-        except NotFound:
-            return None
-
-    return DefinedCatalog(
-        raven.database,
-        witness=audited(raven.audit),
-        probes={},
-        find_other=find_other,
-        redact=raven.redactor.redact,
-    )
+        return asyncio.run(ask(raven.defined, Principal(options.tenant, options.user, "member")))
 
 
 def read_text(place: str) -> str:

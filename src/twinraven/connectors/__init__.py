@@ -45,8 +45,10 @@ if TYPE_CHECKING:
         upstream_tool_id,
     )
     from twinraven.connectors.mcp.lines import LineDispatcher
+    from twinraven.connectors.openapi import OpenApiImport, read_openapi
     from twinraven.connectors.python import PythonConnector
     from twinraven.connectors.rest import RestConnector
+    from twinraven.connectors.services import ServiceConnectors
     from twinraven.connectors.transport import HttpTransport
 
 __all__ = [
@@ -70,6 +72,7 @@ __all__ = [
     "LlmConnector",
     "LogJournal",
     "McpConnector",
+    "OpenApiImport",
     "Operation",
     "PinnedTool",
     "Prober",
@@ -78,6 +81,7 @@ __all__ = [
     "RevealSecret",
     "SecretSource",
     "ServerConfig",
+    "ServiceConnectors",
     "Suggestion",
     "ToolQuarantined",
     "UpstreamEvent",
@@ -92,6 +96,7 @@ __all__ = [
     "keeping_answers",
     "legal_name",
     "load_servers",
+    "read_openapi",
     "read_servers",
     "to_result",
     "upstream_tool_id",
@@ -118,6 +123,7 @@ _HOMES = {
     "LlmConnector": "llm",
     "LogJournal": "mcp",
     "McpConnector": "mcp",
+    "OpenApiImport": "openapi",
     "Operation": "binding",
     "PinnedTool": "mcp",
     "Prober": "binding",
@@ -126,6 +132,7 @@ _HOMES = {
     "RevealSecret": "binding",
     "SecretSource": "mcp",
     "ServerConfig": "mcp",
+    "ServiceConnectors": "services",
     "Suggestion": "mcp",
     "ToolQuarantined": "mcp",
     "UpstreamEvent": "mcp",
@@ -140,6 +147,7 @@ _HOMES = {
     "keeping_answers": "mcp",
     "legal_name": "mcp",
     "load_servers": "mcp",
+    "read_openapi": "openapi",
     "read_servers": "mcp",
     "to_result": "mcp",
     "upstream_tool_id": "mcp",

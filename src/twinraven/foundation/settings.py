@@ -84,6 +84,13 @@ class ToolsSettings:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ConnectorsSettings:
+    allow_private: tuple[str, ...] = _setting(
+        (), Texts(), "Private addresses and networks that services may be reached at, such as 10.0.0.0/8."
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PolicySettings:
     rules: tuple[dict[str, Any], ...] = _setting((), Objects(), "What may be called; the first rule that fits decides.")
 
@@ -164,6 +171,7 @@ class Settings:
     muninn: MuninnSettings = field(default_factory=MuninnSettings)
     calls: CallsSettings = field(default_factory=CallsSettings)
     tools: ToolsSettings = field(default_factory=ToolsSettings)
+    connectors: ConnectorsSettings = field(default_factory=ConnectorsSettings)
     policy: PolicySettings = field(default_factory=PolicySettings)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     mining: MiningSettings = field(default_factory=MiningSettings)
@@ -196,6 +204,7 @@ _SECTIONS: dict[str, type[Any]] = {
     "muninn": MuninnSettings,
     "calls": CallsSettings,
     "tools": ToolsSettings,
+    "connectors": ConnectorsSettings,
     "policy": PolicySettings,
     "gateway": GatewaySettings,
     "mining": MiningSettings,

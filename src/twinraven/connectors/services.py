@@ -1,0 +1,56 @@
+"""The connectors of data-defined services as one set: one guard on where they may go, one pool of connections.
+
+They are made when the first tool or health check needs them: a home without services loads nothing that speaks HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from twinraven.catalog import Bindings, HealthProbe, ServiceType
+from twinraven.connectors.addresses import AddressGuard
+from twinraven.connectors.catalog_bindings import CatalogBindings, CatalogProbe
+from twinraven.connectors.delivery import HttpDelivery
+from twinraven.connectors.graph import GraphConnector
+from twinraven.connectors.llm import LlmConnector
+from twinraven.connectors.rest import RestConnector
+from twinraven.connectors.transport import HttpTransport
+
+if TYPE_CHECKING:
+    from twinraven.connectors.binding import Binding
+    from twinraven.vault import Vault
+
+
+class ServiceConnectors:
+    """REST, models and graphs, on the bindings of one catalogue."""
+
+    def __init__(self, bindings: Callable[[], Bindings], vault: Vault, guard: AddressGuard) -> None:
+        source = _LateBindings(bindings, vault)
+        delivery = HttpDelivery(HttpTransport(guard))
+        self._vault = vault
+        self._rest = RestConnector(source, delivery)
+        self._llm = LlmConnector(source, delivery)
+        self._graph = GraphConnector(source, guard)
+
+    def connectors(self) -> tuple[RestConnector, LlmConnector, GraphConnector]:
+        return self._rest, self._llm, self._graph
+
+    def probes(self) -> Mapping[ServiceType, HealthProbe]:
+        """How the health of each kind of service is looked at."""
+        return {
+            ServiceType.REST_API: CatalogProbe(self._rest, self._vault),
+            ServiceType.LLM_PROVIDER: CatalogProbe(self._llm, self._vault),
+            ServiceType.NEO4J_GRAPH: CatalogProbe(self._graph, self._vault),
+        }
+
+
+class _LateBindings:
+    """The catalogue's bindings, asked for when a call needs them: the catalogue is made with our probes."""
+
+    def __init__(self, bindings: Callable[[], Bindings], vault: Vault) -> None:
+        self._bindings = bindings
+        self._vault = vault
+
+    async def binding(self, tenant_id: str, tool_id: str) -> Binding[object]:
+        return await CatalogBindings(self._bindings(), self._vault).binding(tenant_id, tool_id)
