@@ -83,7 +83,7 @@ class GatewayServer:
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> Result:
         caller = self._callers.of(context)
         try:
-            entry = self._offers.find(caller.principal.tenant_id, caller.name, params.name)
+            entry = await self._find(caller, params.name)
             result = await self._invoke(context, caller, entry, params.arguments or {})
         except ToolQuarantined as error:
             result = answers.refusal(error)
@@ -92,6 +92,14 @@ class GatewayServer:
         except TwinRavenError as error:
             raise MCPError(INTERNAL_ERROR, f"{error.code}: {error.message}", {"code": error.code}) from error
         return answers.fitted(result, context.protocol_version)
+
+    async def _find(self, caller: Caller, name: str) -> ToolEntry:
+        """The tool of this name; a client that knows it from before need not have asked for the list first."""
+        try:
+            return self._offers.find(caller.principal.tenant_id, caller.name, name)
+        except NotFound:
+            await self._ready()
+            return self._offers.find(caller.principal.tenant_id, caller.name, name)
 
     async def _invoke(self, context: Context, caller: Caller, entry: ToolEntry, arguments: Result) -> Result:
         tenant_id, meta = caller.principal.tenant_id, context.meta or {}

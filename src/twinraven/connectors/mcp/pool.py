@@ -58,8 +58,13 @@ class UpstreamPool:
             upstream.start()
 
     async def settle(self, patience_s: float) -> None:
-        """Return when each server was reached or failed once, but wait no longer than this."""
-        waits = [asyncio.ensure_future(upstream.tried()) for upstream in self._upstreams.values()]
+        """Return when each server was reached or failed once, but wait no longer than this.
+
+        A server whose tools are known from before is not waited for: what changed is announced when it is there.
+        """
+        known = self._tools.servers(self.tenant_id)
+        unknown = [upstream for name, upstream in self._upstreams.items() if name not in known]
+        waits = [asyncio.ensure_future(upstream.tried()) for upstream in unknown]
         if waits:
             _, late = await asyncio.wait(waits, timeout=patience_s)
             for wait in late:

@@ -84,6 +84,10 @@ class UpstreamTools:
         known = self._snapshot(tenant_id).get(tool_id)
         return None if known is None else known.tool
 
+    def servers(self, tenant_id: str) -> set[str]:
+        """The servers of which tools are known."""
+        return {known.tool.server for known in self._snapshot(tenant_id).values()}
+
     def refuse_quarantined(self, tenant_id: str, tool_id: str) -> None:
         """Say of a tool that is there and cannot be called why that is so."""
         tool = self.pinned(tenant_id, tool_id)

@@ -1,0 +1,156 @@
+"""A home with servers behind it, and clients of every revision in front of its gateway, as processes of their own."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp import Client, StdioServerParameters
+from mcp.client.session import IncomingMessage
+
+from tests.acceptance.cli import COMMAND, Shell
+from tests.registry_kit import add_chain, make_verdict
+from tests.servers import new, old
+from twinraven.app import TwinRaven
+from twinraven.flow import StepDefinition, SynthesizedTool
+from twinraven.foundation.clock import utc_now
+
+OLD: dict[str, Any] = {"command": sys.executable, "args": [str(Path(old.__file__))]}
+NEW: dict[str, Any] = {"command": sys.executable, "args": [str(Path(new.__file__))]}
+
+
+def home_with(folder: Path, servers: dict[str, Any], **sections: Any) -> Shell:
+    """A shell in a folder whose home has these servers."""
+    settings = folder / "twinraven.yaml"
+    settings.write_text(json.dumps(sections))
+    shell = Shell(folder)
+    shell.succeed("init")
+    (folder / ".twinraven" / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    return shell
+
+
+@dataclass
+class Watched:
+    """An open client, and how often it was told of other tools."""
+
+    client: Client
+    news: list[float] = field(default_factory=list[float])
+
+    async def names(self) -> set[str]:
+        return {tool.name for tool in (await self.client.list_tools(cache_mode="bypass")).tools}
+
+    async def call(self, tool: str, meta: dict[str, Any] | None = None, **arguments: Any) -> types.CallToolResult:
+        return await self.client.call_tool(tool, arguments, meta=meta)  # pyright: ignore[reportArgumentType]
+
+    async def text(self, tool: str, **arguments: Any) -> str:
+        block = (await self.call(tool, **arguments)).content[0]
+        assert isinstance(block, types.TextContent)
+        return block.text
+
+
+@asynccontextmanager
+async def open_client(way: Any, *, mode: str = "auto") -> AsyncGenerator[Watched]:
+    """A client of the newest revision, or with `mode="legacy"` of the last one with a handshake."""
+    told: list[float] = []
+
+    async def on_message(message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            told.append(time.monotonic())
+
+    async with Client(way, mode=mode, message_handler=on_message) as client, anyio.create_task_group() as tasks:
+        if mode == "auto":
+            await tasks.start(_listen, client)
+        yield Watched(client, told)
+        tasks.cancel_scope.cancel()
+
+
+async def _listen(client: Client, *, task_status: Any) -> None:
+    async with client.listen(tools_list_changed=True) as events:
+        task_status.started()
+        async for _ in events:
+            pass
+
+
+def stdio_gateway(shell: Shell, *arguments: str) -> StdioServerParameters:
+    """How a client starts the gateway of a home."""
+    return StdioServerParameters(command=str(COMMAND), args=["gateway", *arguments], cwd=shell.folder)
+
+
+@contextmanager
+def http_gateway(shell: Shell, *, host: str = "127.0.0.1") -> Generator[str]:
+    """A gateway that listens, and its address."""
+    port = free_port()
+    with subprocess.Popen(
+        [str(COMMAND), "gateway", "--http", f"{host}:{port}"], cwd=shell.folder, env=shell.environment()
+    ) as process:
+        try:
+            wait_for_port(port)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+
+
+@contextmanager
+def http_server(way: str) -> Generator[int]:
+    """The server on the SDK, over streamable HTTP or SSE."""
+    port = free_port()
+    with subprocess.Popen([NEW["command"], *NEW["args"], way, str(port)]) as process:
+        try:
+            wait_for_port(port)
+            yield port
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for_port(port: int) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"nothing listens on {port}")
+
+
+async def until(met: Callable[[], bool | Awaitable[bool]], *, within_s: float = 15) -> None:
+    """Wait for something that happens in another process."""
+    with anyio.fail_after(within_s):
+        while True:
+            answer = met()
+            if answer is True or (not isinstance(answer, bool) and await answer):
+                return
+            await anyio.sleep(0.02)
+
+
+async def promote_tool(raven: TwinRaven, *steps: StepDefinition, tool_id: str = "learned_tool") -> None:
+    """Put a learned tool into service, as a person would after validation."""
+    chain_id = await add_chain(raven.database, *(step.tool_id for step in steps))
+    definition = SynthesizedTool(
+        tool_id=tool_id,
+        description="What the agent does every time.",
+        parameters={"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]},
+        steps=steps,
+        source_chain_id=chain_id,
+        created_at=utc_now(),
+    )
+    draft = await raven.registry.draft("default", definition, evidence_hash="seen")
+    await raven.registry.register("default", draft.definition, make_verdict())
+    await raven.registry.promote("default", tool_id, by="ada")
