@@ -35,6 +35,7 @@ GROUPS = (
     Group("tools", "what can be called", "tools"),
     Group("services", "the endpoints that data-defined tools reach", "services"),
     Group("templates", "blueprints of services and tools", "templates"),
+    Group("gateway", "serve every tool to MCP clients, and stand before their servers", "gateway"),
     Group("sessions", "what agents did, task by task", "sessions"),
     Group("events", "what agents did, call by call", "events"),
     Group("import", "read recorded calls into the log", "imports"),
@@ -91,8 +92,12 @@ class CommandParser(argparse.ArgumentParser):
     def command(self, name: str, summary: str, *, module: str | None = None) -> CommandParser:
         """Add a command below this one."""
         if self._commands is None:
-            # Stating `prog` spares argparse the work of finding it out by formatting a help text.
-            self._commands = self.add_subparsers(title="commands", metavar="COMMAND", required=True, prog=self.prog)
+            # Stating `prog` spares argparse the work of finding it out by formatting a help text. A group that runs by
+            # itself may have commands besides.
+            alone = self.get_default("run") is not None
+            self._commands = self.add_subparsers(
+                title="commands", metavar="COMMAND", required=not alone, prog=self.prog
+            )
         description = f"{summary[0].upper()}{summary[1:]}."
         child: CommandParser = self._commands.add_parser(name, help=summary, description=description, module=module)
         self.children[name] = child
