@@ -315,7 +315,6 @@ async def test_bolt_is_encrypted_under_the_name(desk: Desk, tmp_path: Path) -> N
     assert desk.pauses == []
 
 
-@pytest.mark.req("AD-03")
 async def test_a_probe_says_how_it_went(desk: Desk) -> None:
     """A probe logs in and asks for nothing; what is wrong is what it says."""
     operation = {"type": "graph_query", "query": READ}

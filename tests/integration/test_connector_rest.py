@@ -186,7 +186,6 @@ async def test_no_error_repeats_the_secret(desk: Desk) -> None:
         (504, ToolUnavailable, True),
     ],
 )
-@pytest.mark.req("CH-21")
 async def test_statuses_become_errors(desk: Desk, status: int, error: type[ToolError], retryable: bool) -> None:
     """Each status says whether to try again, and what the service said is passed on."""
     async with serving(always(Reply(status, {"detail": "no such order"}))) as server:
@@ -469,6 +468,17 @@ class TestRedirects:
                 await desk.call(POST, server.url, {"text": "x"}, effect="write")
         assert len(server.received) == 1
 
+    async def test_a_write_whose_result_is_elsewhere_is_not_sent_again(self) -> None:
+        """A write that was taken, and whose result lies where nobody answers, is unknown; it was sent once."""
+        net = Internet()
+        desk = Desk(guard=AddressGuard(AddressRules(), resolve=net.resolve), network=net)
+        async with serving(lambda _: self._to("http://nowhere.example/", 303)) as server:
+            net.host("api.example", "93.184.216.34", server.port)
+            with pytest.raises(EffectUnknown):
+                await desk.call(POST, "http://api.example", {"text": "x"}, effect="write")
+        assert len(server.received) == 1
+        await desk.connector.aclose()
+
     async def test_a_write_may_be_moved_within_its_server(self, desk: Desk) -> None:
         """307 keeps method and body on the same server, and 303 asks for the result."""
         replies: dict[str, Reply] = {
@@ -614,7 +624,6 @@ class TestHealth:
             (Reply(401), None, "down"),
         ],
     )
-    @pytest.mark.req("AD-03")
     async def test_a_probe_says_how_it_went(self, desk: Desk, reply: Reply, path: str | None, status: str) -> None:
         """Any answer will do for an endpoint; a path that was named for it must answer well."""
         async with serving(always(reply)) as server:

@@ -25,6 +25,7 @@ from neo4j.addressing import Address
 from twinraven.connectors.addresses import AddressGuard, check_host
 from twinraven.connectors.binding import Binding
 from twinraven.connectors.endpoints import certificate_of
+from twinraven.connectors.loops import of_this_loop
 from twinraven.connectors.tls import make_tls_context
 
 MAX_DRIVERS = 64
@@ -98,7 +99,7 @@ class GraphDrivers:
     @asynccontextmanager
     async def lease(self, target: GraphTarget) -> AsyncGenerator[AsyncDriver]:
         """A driver for the target, which stays open meanwhile."""
-        drivers = self._by_loop.setdefault(asyncio.get_running_loop(), OrderedDict())
+        drivers = of_this_loop(self._by_loop, OrderedDict[str, _Kept])
         context = None
         if target.is_encrypted and target.key not in drivers:
             context = await asyncio.to_thread(make_tls_context, target.ca_certificate)

@@ -30,6 +30,7 @@ from httpcore2 import (
 
 from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.http_model import HttpLimits, HttpRequest
+from twinraven.connectors.loops import of_this_loop
 from twinraven.connectors.tls import make_tls_context
 from twinraven.connectors.urls import Origin
 
@@ -93,7 +94,7 @@ class ConnectionPools:
         """The pool for a request; what was not used for longest is closed when there are too many."""
         key = _PoolKey(request.url.origin, request.ca_certificate, request.is_strict)
         context = await self._context(key.ca_certificate) if key.origin.scheme == "https" else None
-        pools = self._by_loop.setdefault(asyncio.get_running_loop(), OrderedDict())
+        pools = of_this_loop(self._by_loop, _Pools)
         if key not in pools:
             pools[key] = self._open(key, context)
             await self._close_surplus(pools)

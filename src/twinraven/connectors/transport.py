@@ -64,7 +64,7 @@ class HttpTransport:
         except httpcore2.LocalProtocolError as error:
             raise InvalidInput(f"this makes no HTTP request: {error}", field="params") from None
         except ToolUnavailable as error:
-            raise NotSent(error.message) from error
+            raise (NoAnswer if progress.is_sent else NotSent)(error.message) from error
         except TimeoutError as error:
             if not limit.expired():
                 raise
@@ -145,6 +145,7 @@ def _headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
     ours = [
         ("Host", request.url.origin.authority),
         ("User-Agent", "twinraven"),
+        ("Accept", "*/*"),
         ("Accept-Encoding", ACCEPTED),
     ]
     shown = [pair for pair in ours if pair[0].lower() not in named] + given
