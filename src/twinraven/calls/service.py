@@ -259,7 +259,7 @@ class Calls:
         shown = call.shown_error(error)
         seen = call.observation(finished, output=encode_output({"error": shown.message}), error_code=error.code)
         state: FailedState = (
-            "released" if error.retryable else "unknown" if isinstance(error, EffectUnknown) else "failed"
+            "released" if error.retryable else "unknown" if error.code == EffectUnknown.code else "failed"
         )
         settled = None if call.claim is None else self._settle_failure(call, call.claim, state, shown)
         await self._conclude(call, seen, settled)

@@ -4,7 +4,7 @@ A caller decides by class or by `code`; people read `message`; programs read `de
 in docs/errors.md. `acts` says who has to do something about it, and `retryable` whether the same request may simply be
 sent again.
 
-    TwinRavenError
+    TwinRavenError              INTERNAL                a fault inside TwinRaven
     ├── InvalidInput            VALIDATION_FAILED       the caller sent something that cannot be accepted
     │   ├── InvalidSetting      CONFIG_INVALID          twinraven.yaml or the environment is wrong
     │   ├── InvalidSchema       SCHEMA_INVALID          a JSON Schema is not one
@@ -22,13 +22,13 @@ sent again.
     │   ├── ToolTimeout         TOOL_TIMEOUT            it did not answer in time
     │   ├── InvalidOutput       OUTPUT_INVALID          it answered something its own schema forbids
     │   └── EffectUnknown       EFFECT_UNKNOWN          it may or may not have happened: a person must look
-    └── StorageError            STORAGE_FAILED
+    └── StorageError            STORAGE_FAILED          the store failed for a reason that is none of these
         ├── StorageUnavailable  STORAGE_UNAVAILABLE     cannot be reached right now
         ├── StorageBusy         STORAGE_BUSY            somebody held the lock for too long
         ├── StorageFull         STORAGE_FULL            no space left
         ├── StorageReadOnly     STORAGE_READ_ONLY       no permission to write
         ├── StorageCorrupt      STORAGE_CORRUPT         the file is damaged or not a database
-        ├── SchemaOutdated      STORAGE_OUTDATED        run `twinraven db upgrade`
+        ├── SchemaOutdated      STORAGE_OUTDATED        the tables are older than the program: run `twinraven db upgrade`
         └── AppendOnly          APPEND_ONLY             history does not change
 """
 
