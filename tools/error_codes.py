@@ -43,7 +43,9 @@ def error_classes() -> list[type[TwinRavenError]]:
     for module in pkgutil.walk_packages(twinraven.__path__, "twinraven."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
-    return [kind for kind in _below(TwinRavenError) if "code" in vars(kind)]
+    return [
+        kind for kind in _below(TwinRavenError) if "code" in vars(kind) and kind.__module__.startswith("twinraven.")
+    ]
 
 
 def _below(kind: type[TwinRavenError]) -> Iterator[type[TwinRavenError]]:

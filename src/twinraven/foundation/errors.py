@@ -28,7 +28,7 @@ sent again.
         ├── StorageFull         STORAGE_FULL            no space left
         ├── StorageReadOnly     STORAGE_READ_ONLY       no permission to write
         ├── StorageCorrupt      STORAGE_CORRUPT         the file is damaged or not a database
-        ├── SchemaOutdated      STORAGE_OUTDATED        the tables are older than the program: run `twinraven db upgrade`
+        ├── SchemaOutdated      STORAGE_OUTDATED        the tables are too old: run `twinraven db upgrade`
         └── AppendOnly          APPEND_ONLY             history does not change
 """
 
