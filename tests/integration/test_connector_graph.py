@@ -1,23 +1,21 @@
-"""Graph tools over Bolt: faults against a server of our own, behaviour against ArcadeDB in `make soak`."""
+"""Graph tools over Bolt, against a server of our own that fails where it is told to."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.servers.bindings import Bindings, bound, entry, frame
-from tests.servers.bolt_server import PASSWORD, Behaviour, BoltServer, Drop, Fault, Struct, Table, serving_bolt
+from tests.servers.bindings import bound, entry, frame
+from tests.servers.bolt_server import PASSWORD, Drop, Fault, Struct, Table, serving_bolt
 from tests.servers.certificates import Authority
+from tests.servers.graph_desk import ONE, READ, WRITE, Desk, always, at, in_turn
 from tests.servers.http_server import Reply, serving
-from tests.servers.server_process import server_process
-from twinraven.connectors import AddressGuard, AddressRules, CircuitBreaker, GraphConnector, GraphLimits
 from twinraven.foundation.errors import (
     EffectUnknown,
     InvalidDefinition,
@@ -28,61 +26,6 @@ from twinraven.foundation.errors import (
     ToolTimeout,
     ToolUnavailable,
 )
-
-ONE = Table(("n",), ((1,),))
-READ = "MATCH (n) WHERE n.name = $name RETURN n"
-WRITE = "CREATE (n {name: $name}) RETURN n"
-
-
-class Desk:
-    """A connector to graphs and its bindings."""
-
-    def __init__(self) -> None:
-        self.bindings = Bindings()
-        self.pauses: list[float] = []
-        self.connector = GraphConnector(
-            self.bindings,
-            AddressGuard(AddressRules.of(["127.0.0.0/8", "::1"])),
-            limits=GraphLimits(max_rows=100),
-            breaker=CircuitBreaker(threshold=4, pause_s=60),
-            sleep=self._sleep,
-        )
-
-    async def ask(
-        self,
-        query: str,
-        endpoint: str,
-        params: dict[str, Any] | None = None,
-        *,
-        effect: str = "read",
-        timeout_ms: int = 5_000,
-        secret: str | None = PASSWORD,
-        **stated: Any,
-    ) -> list[dict[str, Any]]:
-        self.bindings.hold(bound({"type": "graph_query", "query": query}, endpoint, secret=secret, **stated))
-        tool = entry(connector="graph", effect=effect, timeout_ms=timeout_ms)
-        return await self.connector.invoke(tool, {"name": "x"} if params is None else params, call=frame())
-
-    async def _sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-
-
-def at(server: BoltServer, protocol: str = "bolt", host: str = "127.0.0.1") -> str:
-    return f"{protocol}://{host}:{server.port}"
-
-
-def always(answer: Table | Fault) -> Behaviour:
-    def behave(query: str, params: dict[str, Any]) -> Table | Fault:
-        return answer
-
-    return behave
-
-
-def in_turn(answers: list[Table | Fault]) -> Behaviour:
-    def behave(query: str, params: dict[str, Any]) -> Table | Fault:
-        return answers.pop(0)
-
-    return behave
 
 
 @pytest.fixture
@@ -324,97 +267,3 @@ async def test_a_probe_says_how_it_went(desk: Desk) -> None:
     gone = await desk.connector.probe(bound(operation, "bolt://127.0.0.1:1"))
     assert [health.status for health in (good, bad, gone)] == ["healthy", "down", "down"]
     assert "credentials" in str(bad.message)
-
-
-AUTHORITY = Authority()
-
-
-@pytest.fixture(scope="session")
-def arcadedb(tmp_path_factory: pytest.TempPathFactory) -> Generator[int]:
-    """The port of a real graph database, which speaks Bolt with and without TLS."""
-    folder = tmp_path_factory.mktemp("arcadedb")
-    keystore = AUTHORITY.keystore(folder, PASSWORD, "localhost")
-    with server_process("arcadedb", str(folder), PASSWORD, str(keystore)) as port:
-        yield int(port)
-
-
-@pytest.mark.soak
-@pytest.mark.req("AD-02")
-class TestArcadeDb:
-    """A database that is not ours."""
-
-    @staticmethod
-    async def _ask(desk: Desk, port: int, query: str, params: dict[str, Any] | None = None, **stated: Any) -> Any:
-        return await desk.ask(
-            query,
-            f"bolt://127.0.0.1:{port}",
-            params or {},
-            database="graph",
-            username="root",
-            timeout_ms=20_000,
-            **stated,
-        )
-
-    async def test_what_is_written_is_read_back(self, desk: Desk, arcadedb: int) -> None:
-        """A graph is made, asked for, and comes back as nodes, relationships and times."""
-        person = "(a:Person {name: $name, born: date('1815-12-10')})"
-        query = f"CREATE {person}-[:KNOWS {{since: 1833}}]->(b:Person {{name: 'Charles'}})"
-        await self._ask(desk, arcadedb, query, {"name": "Ada"}, effect="write")
-        query = "MATCH (a:Person)-[k:KNOWS]->(b) WHERE a.name = $name RETURN a, k, b.name AS who"
-        (row,) = await self._ask(desk, arcadedb, query, {"name": "Ada"})
-        assert row["a"]["labels"] == ["Person"]
-        assert row["a"]["properties"] == {"name": "Ada", "born": "1815-12-10"}
-        assert (row["k"]["type"], row["k"]["start"], row["k"]["properties"]) == (
-            "KNOWS",
-            row["a"]["id"],
-            {"since": 1833},
-        )
-        assert row["who"] == "Charles"
-
-    async def test_a_value_stays_a_value(self, desk: Desk, arcadedb: int) -> None:
-        """Cypher inside an argument is text."""
-        name = "x'}) DETACH DELETE n //"
-        await self._ask(desk, arcadedb, "CREATE (n:Odd {name: $name})", {"name": name}, effect="write")
-        found = await self._ask(
-            desk, arcadedb, "MATCH (n:Odd) WHERE n.name = $name RETURN n.name AS name", {"name": name}
-        )
-        assert found == [{"name": name}]
-
-    async def test_a_read_keeps_nothing(self, desk: Desk, arcadedb: int) -> None:
-        """Whatever the server thinks of access modes, a read leaves the graph as it was."""
-        with contextlib.suppress(ToolError, InvalidDefinition):
-            await self._ask(desk, arcadedb, "CREATE (n:Ghost) RETURN n", effect="read")
-        assert await self._ask(desk, arcadedb, "MATCH (n) WHERE 'Ghost' IN labels(n) RETURN n") == []
-
-    async def test_a_failed_write_keeps_nothing(self, desk: Desk, arcadedb: int) -> None:
-        """A query that fails half way leaves nothing of its first half."""
-        with pytest.raises(ToolError):
-            await self._ask(
-                desk, arcadedb, "CREATE (n:Half {v: 1}) WITH n UNWIND [1, 0] AS d RETURN 1 / d", effect="write"
-            )
-        assert await self._ask(desk, arcadedb, "MATCH (n) WHERE 'Half' IN labels(n) RETURN n") == []
-
-    @pytest.mark.parametrize(
-        ("query", "stated"),
-        [("MATCH (n RETURN", {}), ("RETURN 1 AS n", {"secret": "wr0ng"})],
-    )
-    async def test_its_errors_become_ours(self, desk: Desk, arcadedb: int, query: str, stated: dict[str, Any]) -> None:
-        """A syntax error and a refused login are final."""
-        with pytest.raises(ToolError) as refusal:
-            await self._ask(desk, arcadedb, query, **stated)
-        assert not refusal.value.retryable
-
-    async def test_it_is_spoken_to_in_tls(self, desk: Desk, arcadedb: int) -> None:
-        """bolt+s with an authority of our own, and not with another."""
-        endpoint = f"bolt+s://localhost:{arcadedb}"
-        stated: dict[str, Any] = {"database": "graph", "username": "root"}
-        assert await desk.ask("RETURN 1 AS n", endpoint, ca_certificate=AUTHORITY.pem, **stated) == [{"n": 1}]
-        with pytest.raises(ToolError, match="certificate is not trusted"):
-            await desk.ask("RETURN 1 AS n", endpoint, ca_certificate=Authority("x").pem, **stated)
-
-    async def test_a_probe_finds_it(self, desk: Desk, arcadedb: int) -> None:
-        """Health is a login and a query that asks for nothing."""
-        operation = {"type": "graph_query", "query": READ}
-        params: dict[str, Any] = {"database": "graph", "username": "root"}
-        binding = bound(operation, f"bolt://127.0.0.1:{arcadedb}", secret=PASSWORD, **params)
-        assert (await desk.connector.probe(binding, user="ada")).status == "healthy"
