@@ -14,7 +14,7 @@ def register(parser: CommandParser) -> None:
     parser.add_argument("--reason", metavar="TEXT", help="what is wrong with it")
     parser.add_argument("--release", action="store_true", help="end the quarantine")
     parser.takes_output("table", "json")
-    parser.runs(quarantine, example='twinraven quarantine search_read_summarize --reason "answers nonsense"')
+    parser.runs(quarantine, example="twinraven quarantine search_read_summarize --reason nonsense")
 
 
 def quarantine(options: Namespace) -> None:

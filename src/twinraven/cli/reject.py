@@ -16,7 +16,7 @@ def register(parser: CommandParser) -> None:
         "--version", dest="number", type=count, metavar="N", help="which version (default: the newest that waits)"
     )
     parser.takes_output("table", "json")
-    parser.runs(reject, example='twinraven reject search_read_summarize --reason "reads the wrong page"')
+    parser.runs(reject, example="twinraven reject search_read_summarize --reason wrong-page")
 
 
 def reject(options: Namespace) -> None:
