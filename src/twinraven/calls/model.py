@@ -198,6 +198,16 @@ class ToolCall:
         check_name(self.step_id, field="step_id")
         parse_iso(self.timestamp)
 
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "tool_name": self.tool_name,
+            "arguments": self.arguments,
+            "timestamp": self.timestamp,
+            "step_id": self.step_id,
+            "result": self.result,
+            "error": self.error,
+        }
+
     @classmethod
     def of(cls, request: SkillInvocationRequest, response: SkillInvocationResponse, *, step_id: str) -> ToolCall:
         """The record of one answered request."""

@@ -57,6 +57,7 @@ GROUPS = (
     Group("retention", "sessions that are old enough leave the log", "retention"),
     Group("backup", "copy the database and the learned tools into one file", "backup"),
     Group("restore", "put back what a backup holds", "restore"),
+    Group("schemas", "what the JSON of every entity looks like", "schemas"),
     Group("db", "the database and its version", "db"),
     Group("config", "the settings and where they come from", "config"),
     Group("doctor", "which home this is and what works", "doctor"),

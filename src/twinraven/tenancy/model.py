@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from twinraven.foundation.clock import iso
 from twinraven.storage import DEFAULT_TENANT
 
 Role = Literal["admin", "member"]
@@ -19,9 +20,14 @@ DIRECTORY = "*"
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
+    """A customer, a team, a deployment: whoever must see nothing of anybody else."""
+
     tenant_id: str
     name: str
     created_at: datetime
+
+    def as_json(self) -> dict[str, Any]:
+        return {"tenant_id": self.tenant_id, "name": self.name, "created_at": iso(self.created_at)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,16 @@ class User:
     role: Role
     active: bool
     created_at: datetime
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "tenant_id": self.tenant_id,
+            "user_id": self.user_id,
+            "name": self.name,
+            "role": self.role,
+            "active": self.active,
+            "created_at": iso(self.created_at),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +66,18 @@ class ApiKey:
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
     """To the hour: enough to find keys nobody uses, and no write on every request."""
+
+    def as_json(self) -> dict[str, Any]:
+        times = {name: getattr(self, name) for name in ("expires_at", "revoked_at", "last_used_at")}
+        return {
+            "tenant_id": self.tenant_id,
+            "key_id": self.key_id,
+            "user_id": self.user_id,
+            "prefix": self.prefix,
+            "label": self.label,
+            "created_at": iso(self.created_at),
+            **{name: None if moment is None else iso(moment) for name, moment in times.items()},
+        }
 
 
 @dataclass(frozen=True, slots=True)
