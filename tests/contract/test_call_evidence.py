@@ -251,6 +251,9 @@ async def test_a_key_derived_for_a_time_span_ends_with_it(house: House) -> None:
         ([{"sensitivity": "high", "then": "ask"}], "read_file", "ask"),
         ([{"caller": "bob", "then": "deny"}], "settle", "success"),
         ([{"tenant": "default", "effect": "write", "then": "ask"}], "pay", "ask"),
+        ([{"tool": "bal*", "caller": "ada", "then": "deny"}], "balance", "deny"),
+        ([{"effect": "read", "then": "deny"}], "balance", "deny"),
+        ([{"effect": "read", "sensitivity": "high", "then": "deny"}], "balance", "success"),
     ],
 )
 async def test_the_first_rule_that_fits_decides(
@@ -258,8 +261,14 @@ async def test_the_first_rule_that_fits_decides(
 ) -> None:
     """Rules match by tool, effect, sensitivity, caller and tenant, in order."""
     house.rules = rules
-    params = {"settle": {"invoice": "x"}, "pay": {"to": "x"}, "read_file": {"person": "x"}}[tool_name]
-    response = await house.calls().invoke(request(tool_name, "key", **params), HERE)
+    params: dict[str, Any] = {
+        "settle": {"invoice": "x"},
+        "pay": {"to": "x"},
+        "read_file": {"person": "x"},
+        "balance": {},
+    }
+    key = None if tool_name == "balance" else "key"
+    response = await house.calls().invoke(request(tool_name, key, **params[tool_name]), HERE)
     said = response.status if response.error is None else response.error["details"]["verdict"]
     assert said == verdict
 

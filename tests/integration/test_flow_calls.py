@@ -111,6 +111,8 @@ class Learned:
 class Gate:
     """Notes what it was asked and denies what it was told to."""
 
+    judges_reads = False
+
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.denied: set[str] = set()
@@ -301,7 +303,7 @@ async def test_a_late_read_is_recorded_as_late(home: Home) -> None:
 
 async def test_a_late_write_is_unknown_inside_and_outside(home: Home) -> None:
     """A write cut off by its time is EFFECT_UNKNOWN for the step and for the composite, and is not sent again."""
-    home.learn({"tool_id": "hang_writing", "timeout_ms": 30})
+    home.learn({"tool_id": "hang_writing", "timeout_ms": 400})
     response = await home.invoke("composite", key="k5")
     assert response.error is not None
     assert response.error["code"] == "EFFECT_UNKNOWN"

@@ -84,6 +84,11 @@ class Invocation:
         """Whether the call leaves evidence even if it only reads."""
         return self.entry.sensitivity is Sensitivity.HIGH
 
+    @property
+    def needs_guard(self) -> bool:
+        """Whether it is more than a plain read."""
+        return self.entry.writes or self.request.idempotency_key is not None or self.is_sensitive
+
     def derive_key(self, now: int, hash_text: Callable[[bytes], str]) -> None:
         """Where the caller gave no key, take the one that the tool's own rule gives."""
         if self.request.idempotency_key is None:

@@ -47,12 +47,18 @@ class Rule:
             and fnmatchcase(request.tenant_id, self.tenant)
         )
 
+    @property
+    def forbids_reads(self) -> bool:
+        """Whether it can say no to a plain read; what is highly sensitive is judged in any case."""
+        return self.then != "allow" and self.effect in (None, Effect.READ) and self.sensitivity is not Sensitivity.HIGH
+
 
 class RulesGate:
     """A gate that follows rules in order."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)
+        self.judges_reads = any(rule.forbids_reads for rule in self._rules)
 
     async def decide(self, entry: ToolEntry, request: SkillInvocationRequest, context: CallContext) -> PolicyDecision:
         for number, rule in enumerate(self._rules, start=1):

@@ -51,6 +51,11 @@ ALLOWED = PolicyDecision("allow", "no rule forbids it")
 class PolicyGate(Protocol):
     """Judges calls before they run."""
 
+    @property
+    def judges_reads(self) -> bool:
+        """Whether plain reads are shown to it too; most policies are about effects, and reads are many."""
+        ...
+
     async def decide(
         self, entry: ToolEntry, request: SkillInvocationRequest, context: CallContext
     ) -> PolicyDecision: ...
@@ -58,6 +63,8 @@ class PolicyGate(Protocol):
 
 class OpenGate:
     """A gate that lets everything pass, for homes without rules."""
+
+    judges_reads = False
 
     async def decide(self, entry: ToolEntry, request: SkillInvocationRequest, context: CallContext) -> PolicyDecision:
         del entry, request, context

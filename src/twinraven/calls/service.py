@@ -135,7 +135,7 @@ class Calls:
             if contract.is_marked and self._concealment is not None:
                 call.veil = Veil(self._concealment, call.request.tenant_id, call.entry)
             call.admit(contract)
-            if call.entry.writes or call.request.idempotency_key is not None or call.is_sensitive:
+            if call.needs_guard or self._gate.judges_reads:
                 earlier = await self._enter_guarded(call)
                 if earlier is not None:
                     return await self._replay(call, earlier)
@@ -145,7 +145,7 @@ class Calls:
         return await self._succeeded(call, answer)
 
     async def _enter_guarded(self, call: Invocation) -> EarlierAnswer | None:
-        """Policy, evidence and the key, for everything that is not a plain read."""
+        """Policy, evidence and the key, for everything but plain reads that policy has nothing to say about."""
         call.derive_key(self._micros(), partial(self._claims.hash_text, call.request.tenant_id))
         request, entry = call.request, call.entry
         actual = side_effect_of(entry.effect)
@@ -161,7 +161,7 @@ class Calls:
         if decision.verdict != "allow":
             await self._refuse(call, decision)
         if request.idempotency_key is None:
-            if self._evidence is not None:
+            if self._evidence is not None and call.is_sensitive:
                 await self._evidence.sensitive_read(call, decision)
             return None
         along = None if self._evidence is None else self._evidence.intended(call, decision)

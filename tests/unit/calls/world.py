@@ -31,6 +31,8 @@ HERE = CallContext(SESSION)
 class Gate:
     """Policy that says what the test tells it to, and remembers what it was asked."""
 
+    judges_reads = False
+
     def __init__(self) -> None:
         self.verdict: Literal["allow", "deny", "ask"] = "allow"
         self.asked: list[SkillInvocationRequest] = []
