@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinraven.foundation.clock import from_micros, now_micros
-from twinraven.foundation.errors import NotFound, SchemaOutdated
+from twinraven.foundation.errors import SchemaOutdated
 from twinraven.foundation.settings import Settings, load_settings
 from twinraven.storage import (
     DEFAULT_TENANT,
@@ -278,14 +278,14 @@ class TwinRaven:
 
     @cached_property
     def registry(self) -> Registry:
-        from twinraven.registry import Registry
+        from twinraven.registry import Registry, StoredChains
 
         return Registry(
             self.database,
             storage_dir=self.home / self.settings.registry.storage_dir,
             settings=self.settings.registry,
-            find_tool=self._find_tool,
-            chains=self.chains,
+            find_tool=self.learned.find_any,
+            chains=StoredChains(self.database),
             witness=self._witness,
             announce=self.learned.refresh,
             holds_secret=self._holds_secret,
@@ -367,12 +367,6 @@ class TwinRaven:
 
     def _hash_request(self, tenant_id: str, body: bytes) -> str:
         return self.tenant_keys.hash(tenant_id, "idempotency", body)
-
-    def _find_tool(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
-        try:
-            return self.catalog.find(tenant_id, tool_id)
-        except NotFound:
-            return None
 
     def _witness(self, tx: Transaction, change: RegistryChange) -> None:
         """Every step in a learned tool's life is evidence, stored with the step itself."""

@@ -13,6 +13,7 @@ from twinraven.foundation.errors import InvalidInput
 
 if TYPE_CHECKING:
     from twinraven.app import TwinRaven
+    from twinraven.muninn import RetentionReport
 
 _NOTES = (
     Column("made_at", "REMOVED", text=short_time),
@@ -42,6 +43,12 @@ def register(parser: CommandParser) -> None:
     notes.runs(list_notes, example="twinraven retention notes --output json")
 
 
+async def _prune(raven: TwinRaven, options: Namespace, days: int, progress: Progress) -> RetentionReport:
+    # Uses of learned tools are counted from the log, so they are counted before any of it leaves.
+    await raven.registry.fold_usage(options.tenant)
+    return await raven.retention.run(options.tenant, days=days, compact=not options.fast, progress=progress)
+
+
 def run_retention(options: Namespace) -> None:
     import asyncio
 
@@ -52,8 +59,7 @@ def run_retention(options: Namespace) -> None:
         if options.dry_run:
             report = asyncio.run(raven.retention.preview(options.tenant, days=days))
         else:
-            running = raven.retention.run(options.tenant, days=days, compact=not options.fast, progress=progress)
-            report = asyncio.run(running)
+            report = asyncio.run(_prune(raven, options, days, progress))
     fields = report.as_json()
     if options.dry_run:
         fields = {name: fields[name] for name in ("cutoff", "sessions", "events", "spared")}

@@ -359,11 +359,18 @@ def _find_file(home: Path) -> Path | None:
 
 
 def _parse_yaml(file: Path) -> Any:
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise InvalidSetting(f"{file} cannot be read: {error}", field=FILE_NAME) from None
+    if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
+        # As `init` writes it: nothing but comments, which is not worth importing a parser at every command.
+        return None
     import yaml
 
     try:
-        return yaml.safe_load(file.read_text("utf-8"))
-    except (yaml.YAMLError, OSError, ValueError, RecursionError) as error:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidSetting(f"{file} cannot be read: {error}", field=FILE_NAME) from None
 
 
