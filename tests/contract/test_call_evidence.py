@@ -26,7 +26,7 @@ from twinraven.connectors import PythonConnector
 from twinraven.foundation.correlation import note_correlation
 from twinraven.foundation.errors import InvalidSetting, StorageError, ToolUnavailable
 from twinraven.muninn import Collector, EventFilter, SqlEventStore
-from twinraven.storage import Database, Transaction
+from twinraven.storage import Database, Transaction, Work
 
 HERE = CallContext("session-1", caller="ada")
 
@@ -200,6 +200,27 @@ async def test_a_failed_effect_is_audited_with_its_code(house: House) -> None:
     house.bank.is_down = False
     assert (await calls.invoke(request("pay", "k3", to="bob"), HERE)).status == "success"
     assert house.bank.paid == ["bob"]
+
+
+async def test_a_call_makes_as_many_commits_as_the_documentation_says(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two around a write, one before a sensitive read or for a refusal, none of its own for a plain read."""
+    commits: list[str] = []
+    write = house.database.write
+
+    async def counted(tenant_id: str, work: Work[Any]) -> Any:
+        commits.append(tenant_id)
+        return await write(tenant_id, work)
+
+    monkeypatch.setattr(house.database, "write", counted)
+    house.rules = [{"tool": "settle", "then": "deny"}]
+    wanted = {"pay": ({"to": "bob"}, 2), "read_file": ({"person": "x"}, 1), "settle": ({"invoice": "x"}, 1)}
+    for name, (params, count) in {**wanted, "balance": ({}, 0)}.items():
+        commits.clear()
+        key = f"key-{name}" if name in ("pay", "settle") else None
+        await house.calls().invoke(request(name, key, **params), HERE)
+        assert (name, len(commits)) == (name, count)
 
 
 @pytest.mark.req("CH-10")

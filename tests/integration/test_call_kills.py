@@ -115,7 +115,8 @@ async def test_kills_at_any_moment_lose_and_double_nothing(scene: Scene, *, full
         first = told[-1][0] + 1
     outcomes = await scene.check()
     assert set(outcomes) <= {"success", "EFFECT_UNKNOWN"}
-    assert outcomes.count("EFFECT_UNKNOWN") <= kills
+    # In a hundred kills some hit a call between its intent and its answer; in three perhaps none.
+    assert full_scale <= outcomes.count("EFFECT_UNKNOWN") <= kills
 
 
 @pytest.mark.req("CH-16")

@@ -156,8 +156,9 @@ class Calls:
                 f"{entry.tool_id!r} can change something, so the request needs an idempotency_key",
                 field="idempotency_key",
             )
-        classified = replace(request, side_effect=actual, sensitivity=entry.sensitivity.value)
-        decision = await self._gate.decide(entry, classified, call.context)
+        if call.needs_guard:
+            request = replace(request, side_effect=actual, sensitivity=entry.sensitivity.value)
+        decision = await self._gate.decide(entry, request, call.context)
         if decision.verdict != "allow":
             await self._refuse(call, decision)
         if request.idempotency_key is None:
