@@ -64,6 +64,15 @@ class Bank:
         """A person's file."""
         return f"all about {person}"
 
+    @tool(effect="write")
+    async def nest(self, depth: int) -> Any:
+        """Pay, and answer with a very deep receipt."""
+        self.paid.append("nested")
+        receipt: Any = 1
+        for _ in range(depth):
+            receipt = [receipt]
+        return receipt
+
     @tool(effect="read")
     async def balance(self) -> int:
         """The balance."""
@@ -83,7 +92,7 @@ class House:
 
     def calls(self) -> Calls:
         functions = FunctionTools(
-            [self.bank.pay, self.bank.settle, self.bank.remind, self.bank.read_file, self.bank.balance]
+            [self.bank.pay, self.bank.settle, self.bank.remind, self.bank.read_file, self.bank.balance, self.bank.nest]
         )
         return Calls(
             Catalog(functions),
@@ -200,6 +209,19 @@ async def test_a_failed_effect_is_audited_with_its_code(house: House) -> None:
     house.bank.is_down = False
     assert (await calls.invoke(request("pay", "k3", to="bob"), HERE)).status == "success"
     assert house.bank.paid == ["bob"]
+
+
+@pytest.mark.req("CH-10", "CH-16")
+async def test_an_answer_as_deep_as_json_goes_is_settled_with_its_evidence(house: House) -> None:
+    """Wrapping an answer for the record never costs the record of an effect that has happened."""
+    for depth in (253, 254):
+        calls = house.calls()
+        first = await calls.invoke(request("nest", f"deep-{depth}", depth=depth), HERE)
+        again = await calls.invoke(request("nest", f"deep-{depth}", depth=depth), HERE)
+        assert (first.status, again.replayed, again.output) == ("success", True, first.output)
+    assert house.bank.paid == ["nested", "nested"]
+    assert len(await house.entries("call.succeeded")) == 2
+    assert (await house.audit.verify("default")).ok
 
 
 async def test_a_call_makes_as_many_commits_as_the_documentation_says(

@@ -10,8 +10,8 @@ import pytest
 
 from twinraven.calls import Claims
 from twinraven.calls.claims import GRACE_MS, Claim, EarlierAnswer
-from twinraven.foundation.errors import CallInProgress, IdempotencyConflict
-from twinraven.storage import Database
+from twinraven.foundation.errors import CallInProgress, IdempotencyConflict, StorageUnavailable
+from twinraven.storage import Database, Work
 
 TENANT = "default"
 RACERS = 16
@@ -108,6 +108,25 @@ async def test_a_lost_owner_leaves_an_unknown_effect(claims: Claims, clock: Cloc
     assert (earlier.state, earlier.response["error"]["code"]) == ("unknown", "EFFECT_UNKNOWN")
     await claims.settle(lost, "success", {"output": 1})
     assert await take(claims, "k") == EarlierAnswer("success", {"output": 1})
+
+
+async def test_a_claim_nobody_knows_about_is_withdrawn(
+    database: Database, claims: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that was lost on its way back leaves no key behind that only a person could free: nothing was sent."""
+    write = database.write
+    lost = [True]
+
+    async def lose_once(tenant_id: str, work: Work[Any]) -> Any:
+        answer = await write(tenant_id, work)
+        if lost and lost.pop():
+            raise StorageUnavailable("the connection was lost during COMMIT", commit="unknown")
+        return answer
+
+    monkeypatch.setattr(database, "write", lose_once)
+    with pytest.raises(StorageUnavailable):
+        await take(claims, "k")
+    assert isinstance(await take(claims, "k"), Claim)
 
 
 async def test_secrets_are_looked_for_off_the_loop(database: Database) -> None:

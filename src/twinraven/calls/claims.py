@@ -10,12 +10,19 @@ another body is refused.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from twinraven.foundation.canonical import canonical_json, content_hash, parse_json, to_json_value
 from twinraven.foundation.clock import now_micros
-from twinraven.foundation.errors import CallInProgress, IdempotencyConflict, InvalidInput
+from twinraven.foundation.errors import (
+    CallInProgress,
+    IdempotencyConflict,
+    InvalidInput,
+    StorageError,
+    TwinRavenError,
+)
 from twinraven.foundation.ids import new_id
 from twinraven.muninn import Redact
 from twinraven.storage import Database, Row, Transaction
@@ -121,7 +128,12 @@ class Claims:
                 key=key,
             )
 
-        row = await self._database.write(tenant_id, work)
+        try:
+            row = await self._database.write(tenant_id, work)
+        except StorageError as error:
+            if error.details.get("commit") == "unknown":
+                await self._withdraw(Claim(tenant_id, key, owner))
+            raise
         if row is None:
             return Claim(tenant_id, key, owner)
         if row["body_hash"] != hashed:
@@ -173,6 +185,11 @@ class Claims:
                 along(tx)
 
         await self._database.write(claim.tenant_id, work)
+
+    async def _withdraw(self, claim: Claim) -> None:
+        """Nothing was sent under a claim whose commit nobody knows about; if it is there, it must not stay."""
+        with suppress(TwinRavenError):
+            await self.release(claim)
 
     def _refuse_secret(self, tenant_id: str, key: str) -> None:
         """A key is kept for ever and must stay what it is, so it cannot be redacted."""

@@ -9,13 +9,15 @@ Muninn's log.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from twinraven.audit import AuditEntry, AuditLog
 from twinraven.calls.claims import Settled
 from twinraven.calls.invocation import Invocation
 from twinraven.calls.ports import PolicyDecision
-from twinraven.foundation.errors import TwinRavenError
+from twinraven.foundation.canonical import canonical_json
+from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.storage import Transaction
 
 Append = Callable[[Transaction], None]
@@ -62,7 +64,13 @@ class CallEvidence:
 
 
 def _append(audit: AuditLog, tx: Transaction, entry: AuditEntry) -> None:
-    audit.append(tx, entry)
+    try:
+        audit.append(tx, entry)
+    except InvalidInput:
+        # What is as deep as JSON may be cannot stand inside anything; the effect has happened and must be told.
+        told: dict[str, Any] = entry.body or {}
+        body = {name: canonical_json(value).decode() for name, value in told.items()}
+        audit.append(tx, replace(entry, body=body or None))
 
 
 def _entry(
