@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sysconfig
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,11 @@ from pathlib import Path
 from typing import Any
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "twinraven"
+
+
+def _heed_interrupts() -> None:
+    """Tests that run in the background inherit ignored interrupts; the command is started as from a terminal."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,7 @@ class Shell:
             capture_output=True,
             timeout=120,
             check=False,
+            preexec_fn=_heed_interrupts,
         )
         return Ended(done.returncode, done.stdout, done.stderr.decode())
 

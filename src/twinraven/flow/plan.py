@@ -47,6 +47,8 @@ DEFAULT_RETRY: Final = RetryPolicy(max_retries=1, backoff_strategy="fixed", back
 _NO_RETRY: Final = RetryPolicy(max_retries=0)
 _STEP_MS: Final = 30_000
 _LONGEST_MS: Final = 3_600_000
+_SLACK_MS: Final = 1_000
+"""Between the steps' own times and the whole's: on a busy machine attempts end a little late, and none must be lost."""
 _STEP_PARTS: Final = frozenset({"input", "output", "status", "error"})
 
 _NOTHING: frozenset[int] = frozenset()
@@ -122,7 +124,7 @@ def compile_flow(definition: SynthesizedTool) -> FlowPlan:
         ),
         aborts=compiler.aborts(),
         output=compiler.output(),
-        budget_ms=definition.timeout_ms or min(sum(map(_longest_ms, steps)), _LONGEST_MS),
+        budget_ms=definition.timeout_ms or min(sum(map(_longest_ms, steps)) + _SLACK_MS, _LONGEST_MS),
     )
 
 

@@ -28,10 +28,9 @@ def test_every_command_explains_itself(parser: CommandParser) -> None:
 @pytest.mark.parametrize("parser", COMMANDS, ids=lambda parser: parser.prog)
 def test_every_command_either_runs_or_has_commands(parser: CommandParser) -> None:
     """What can be typed can be carried out, in any home and for any tenant."""
-    if parser.children:
-        assert parser.get_default("run") is None
-    else:
-        assert callable(parser.get_default("run"))
+    runs = callable(parser.get_default("run"))
+    assert runs or parser.children
+    if runs:
         assert {"--home", "--tenant"} < set(parser._option_string_actions)  # pyright: ignore[reportPrivateUsage]
 
 
