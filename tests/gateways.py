@@ -52,6 +52,13 @@ class Watched:
     async def call(self, tool: str, meta: dict[str, Any] | None = None, **arguments: Any) -> types.CallToolResult:
         return await self.client.call_tool(tool, arguments, meta=meta)  # pyright: ignore[reportArgumentType]
 
+    async def told(self, wanted: str, *, offered: bool = True) -> None:
+        """Wait for the news after which a tool is offered, or is not any more."""
+        heard = len(self.news)
+        while (wanted in await self.names()) is not offered:
+            await until(lambda before=heard: len(self.news) > before)
+            heard = len(self.news)
+
     async def text(self, tool: str, **arguments: Any) -> str:
         block = (await self.call(tool, **arguments)).content[0]
         assert isinstance(block, types.TextContent)
@@ -98,20 +105,20 @@ def http_gateway(shell: Shell, *, host: str = "127.0.0.1") -> Generator[str]:
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
-            process.wait(timeout=20)
+            process.wait(timeout=30)
 
 
 @contextmanager
-def http_server(way: str) -> Generator[int]:
-    """The server on the SDK, over streamable HTTP or SSE."""
-    port = free_port()
+def http_server(way: str, *, at: int | None = None) -> Generator[int]:
+    """The server on the SDK, over streamable HTTP or SSE, and its port."""
+    port = at or free_port()
     with subprocess.Popen([NEW["command"], *NEW["args"], way, str(port)]) as process:
         try:
             wait_for_port(port)
             yield port
         finally:
-            process.terminate()
-            process.wait(timeout=20)
+            # Asked politely, it would wait for its clients to leave first.
+            process.kill()
 
 
 def free_port() -> int:

@@ -46,11 +46,9 @@ def address(text: str) -> Address:
 
 def run(options: Namespace) -> None:
     import asyncio
-    import logging
 
     from twinraven.cli.home import opened
 
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="twinraven: %(message)s")
     with opened(options) as raven:
         asyncio.run(_serve(raven, options.tenant, options.http))
 

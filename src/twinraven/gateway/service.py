@@ -62,7 +62,10 @@ class Gateway:
 
         async with self.running() as server:
             app = http_app(server, self._raven.tenancy, host=host, local=self._local)
-            config = uvicorn.Config(app, host=host, port=port, log_level="warning", access_log=False)
+            # Clients keep streams open for as long as they live; a gateway that ends does not wait for that.
+            config = uvicorn.Config(
+                app, host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=2
+            )
             await uvicorn.Server(config).serve()
 
     async def _ready(self) -> None:

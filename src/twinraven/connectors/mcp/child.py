@@ -31,6 +31,7 @@ class ChildProgram(asyncio.SubprocessProtocol):
     def __init__(self, line: LineDispatcher) -> None:
         self._line = line
         self._stderr = bytearray()
+        self.is_lost = False
         self.exited = asyncio.Event()
 
     @property
@@ -48,6 +49,7 @@ class ChildProgram(asyncio.SubprocessProtocol):
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         del exc
         if fd == 1:
+            self.is_lost = not self._line.is_closed
             self._line.close()
 
     def pause_writing(self) -> None:
@@ -72,7 +74,7 @@ async def child_link(
     try:
         yield line
     finally:
-        if line.is_closed:
+        if program.is_lost:
             await _has_exited(program, _FAREWELL_S)
             on_fault(_farewell(transport, program))
         line.close()
