@@ -158,6 +158,21 @@ def test_what_nobody_could_know_ends_the_chain() -> None:
     assert "takes nothing from an earlier step" in reason
 
 
+def test_a_redacted_secret_is_never_a_constant() -> None:
+    """What stands in the record in place of a secret is asked of the caller or ends the chain; it is not baked in."""
+    rng = random.Random(11)
+    scripts: list[SessionScript] = []
+    for number in range(40):
+        script = SessionScript(f"t{number}", f"task-{number}")
+        ref = rng.randrange(10**9)
+        script.call("find_thing", {"query": f"q{number}"}, {"id": ref}, said=f"q{number}")
+        script.call("read_thing", {"ref": ref, "token": "[secret:0123456789ab]"}, {})
+        scripts.append(script)
+    reason = synthesize(traces(scripts), "find_thing", "read_thing")
+    assert isinstance(reason, str)
+    assert "nothing explains token" in reason
+
+
 def test_one_task_tried_often_is_not_evidence() -> None:
     """However many sessions, samples of a single task do not wire anything."""
     reason = synthesize(billing_sessions(200, tasks=1), LOOKUP, LOAD)

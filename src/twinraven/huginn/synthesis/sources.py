@@ -19,6 +19,7 @@ Path = tuple[str | int, ...]
 
 MAX_LEAVES = 4000
 MAX_DEPTH = 12
+SECRET_TOKEN = "[secret:"  # noqa: S105
 MISSING = "\0missing"
 """Stands for an argument a call did not have; no canonical text begins with NUL."""
 
@@ -169,7 +170,7 @@ def best_source(
     return Evidence(source, count, samples, distinct, tuple(others[:5]))
 
 
-def _constant_or_namesake(name: str, values: Sequence[str], tally: Counter[Source]) -> Evidence:
+def _constant_or_namesake(name: str, values: Sequence[str], tally: Counter[Source]) -> Evidence | None:
     """One value in all samples: a field of the same name that always held it too is the better guess of the two."""
     samples = len(values)
     namesakes = [
@@ -179,5 +180,6 @@ def _constant_or_namesake(name: str, values: Sequence[str], tally: Counter[Sourc
     ]
     constant = Constant(values[0])
     if not namesakes:
-        return Evidence(constant, samples, samples, 1)
+        # What redaction put in place of a secret is not a value that any tool would take.
+        return None if SECRET_TOKEN in values[0] else Evidence(constant, samples, samples, 1)
     return Evidence(min(namesakes, key=cost), samples, samples, 1, ((constant, samples),))
