@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,9 @@ def http_gateway(shell: Shell, *, host: str = "127.0.0.1") -> Generator[str]:
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
-            process.wait(timeout=30)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=20)
+            process.kill()
 
 
 @contextmanager

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -12,8 +16,18 @@ import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.acceptance.cli import Shell
-from tests.gateways import NEW, OLD, home_with, open_client, promote_tool, stdio_gateway, until
+from tests.acceptance.cli import COMMAND, Shell
+from tests.gateways import (
+    NEW,
+    OLD,
+    free_port,
+    home_with,
+    open_client,
+    promote_tool,
+    stdio_gateway,
+    until,
+    wait_for_port,
+)
 from tests.servers.new import EVERYTHING
 from twinraven.app import TwinRaven, open_home
 from twinraven.flow import StepDefinition
@@ -208,3 +222,50 @@ async def test_a_clients_own_key_runs_a_write_once(shell: Shell) -> None:
         assert dumped(again)["content"] == dumped(first)["content"]
         conflict = await seen.call("old__echo", meta=meta, text="x")
         assert (conflict.meta or {})["twinraven/error"]["code"] == "IDEMPOTENCY_CONFLICT"
+
+
+@pytest.mark.parametrize("way", ["stdio", "http"])
+def test_a_gateway_that_is_told_to_end_ends_in_order(shell: Shell, raven: TwinRaven, way: str) -> None:
+    """After SIGTERM what was called is in the log and no server is left behind, though the client is still there."""
+    port = free_port()
+    words = ["gateway"] if way == "stdio" else ["gateway", "--http", str(port)]
+    with subprocess.Popen([COMMAND, *words], cwd=shell.folder, stdin=-1, stdout=-1) as gateway:
+        assert gateway.stdin is not None
+        assert gateway.stdout is not None
+        if way == "http":
+            wait_for_port(port)
+            pids = _children(gateway.pid, 2)
+        else:
+            for message in (_INITIALIZE, _INITIALIZED, _LIST, _CALL):
+                gateway.stdin.write(json.dumps(message).encode() + b"\n")
+                gateway.stdin.flush()
+            while json.loads(gateway.stdout.readline()).get("id") != _CALL["id"]:
+                pass
+            pids = _children(gateway.pid, 2)
+        assert len(pids) == 2
+        gateway.send_signal(signal.SIGTERM)
+        assert gateway.wait(timeout=20) == 0
+    assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
+    recorded = asyncio.run(raven.events.counts("default"))
+    assert recorded[0] == (1 if way == "stdio" else 0)
+
+
+_INITIALIZE: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+_INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+_LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+_CALL = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "shout", "arguments": {"text": "hi"}}}
+
+
+def _children(pid: int, number: int) -> list[int]:
+    """The processes that a process has started, once there are so many."""
+    deadline = time.monotonic() + 20
+    found: list[int] = []
+    while len(found) < number and time.monotonic() < deadline:
+        found = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        time.sleep(0.05)
+    return found

@@ -6,11 +6,12 @@ home's own user. The key is read here and goes no further: not into a log, not t
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from ipaddress import ip_address
 from typing import Any, Final
 
+import uvicorn
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.sse import SseServerTransport
@@ -27,6 +28,7 @@ from twinraven.gateway.server import GatewayServer
 from twinraven.tenancy import NotAuthenticated, Principal, Tenancy
 
 PATH: Final = "/mcp"
+_PATIENCE_S: Final = 2
 _MAX_BODY: Final = 16 * 1024 * 1024
 _LOOPBACK_HOSTS: Final = ("127.0.0.1:*", "localhost:*", "[::1]:*")
 
@@ -93,6 +95,22 @@ def http_app(gateway: GatewayServer, tenancy: Tenancy, *, host: str, local: Prin
         Mount("/messages/", app=sse.handle_post_message),
     ]
     return KeyCheck(Starlette(routes=routes, lifespan=lifespan), tenancy, without_key=local if at_home else None)
+
+
+class _Listener(uvicorn.Server):
+    """A server that leaves signals alone: whoever runs it decides when it ends."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+def listener(app: ASGIApp, host: str, port: int) -> uvicorn.Server:
+    """What listens; told to exit, it does not wait for clients whose streams stay open as long as they live."""
+    config = uvicorn.Config(
+        app, host=host, port=port, log_config=None, access_log=False, timeout_graceful_shutdown=_PATIENCE_S
+    )
+    return _Listener(config)
 
 
 def is_loopback(host: str) -> bool:

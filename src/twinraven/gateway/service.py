@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from twinraven.app import TwinRaven
 from twinraven.gateway.announcements import Announcements
 from twinraven.gateway.callers import Callers
-from twinraven.gateway.http import http_app
 from twinraven.gateway.news import News
 from twinraven.gateway.offers import Offers
 from twinraven.gateway.server import GatewayServer
 from twinraven.gateway.sessions import Sessions
+from twinraven.gateway.signals import ending_with
 from twinraven.gateway.stdio import serve_stdio
 from twinraven.storage import DEFAULT_TENANT
 from twinraven.tenancy import LOCAL
@@ -52,21 +54,23 @@ class Gateway:
             await self._news.stop()
 
     async def serve_stdio(self) -> None:
-        """Serve the client that started this process."""
+        """Serve the client that started this process, until it leaves or we are asked to end."""
         async with self.running() as server:
-            await serve_stdio(server)
+            serving = asyncio.ensure_future(serve_stdio(server))
+            with ending_with(serving.cancel):
+                await asyncio.wait([serving])
+            if not serving.cancelled():
+                serving.result()
 
     async def serve_http(self, host: str, port: int) -> None:
-        """Serve any number of clients over HTTP."""
-        import uvicorn
+        """Serve any number of clients over HTTP, until we are asked to end."""
+        from twinraven.gateway.http import http_app, listener
 
         async with self.running() as server:
             app = http_app(server, self._raven.tenancy, host=host, local=self._local)
-            # Clients keep streams open for as long as they live; a gateway that ends does not wait for that.
-            config = uvicorn.Config(
-                app, host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=2
-            )
-            await uvicorn.Server(config).serve()
+            listening = listener(app, host, port)
+            with ending_with(partial(setattr, listening, "should_exit", True)):
+                await listening.serve()
 
     async def _ready(self) -> None:
         await self._raven.upstreams.settle(self._raven.settings.gateway.start_s)
