@@ -63,6 +63,7 @@ class Bindings:
         self._store = acts.store
         self._recheck = recheck
         self._rechecking: dict[tuple[str, str], asyncio.Future[object]] = {}
+        self._looked_at: dict[tuple[str, str], datetime] = {}
 
     async def binding(self, tenant_id: str, key: str, *, caller: str | None = None) -> ToolBinding:
         """What a call of a tool needs; NotFound, PolicyViolation or ToolUnavailable where it must not be made.
@@ -96,9 +97,13 @@ class Bindings:
         return found if found is not None else raise_not_found("tool", key)
 
     async def _look_again(self, recheck: Recheck, tenant_id: str, service_id: str) -> None:
-        """Callers that find the same service dead wait for one look at it."""
+        """Callers that find the same service dead wait for one look at it, also those who read before it ended."""
         place = (tenant_id, service_id)
         if place not in self._rechecking:
+            now, last = self._acts.now(), self._looked_at.get(place)
+            if last is not None and now - last < RECHECK_AFTER:
+                return
+            self._looked_at[place] = now
             looking = asyncio.ensure_future(recheck(tenant_id, service_id))
             self._rechecking[place] = looking
             looking.add_done_callback(lambda _: self._rechecking.pop(place, None))
