@@ -15,6 +15,12 @@ _NEIGHBOUR = """(SELECT n.event_id FROM muninn_event_log n
 
 
 def upgrade(ddl: Ddl) -> None:
+    _create_log(ddl)
+    _create_verdicts(ddl)
+    _create_claims(ddl)
+
+
+def _create_log(ddl: Ddl) -> None:
     ddl.table(
         "muninn_event_log",
         """
@@ -60,6 +66,18 @@ def upgrade(ddl: Ddl) -> None:
         + " AS successor FROM muninn_event_log e",
     )
     ddl.table(
+        "blobs",
+        """
+        tenant_id TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        body {bytes} NOT NULL,
+        PRIMARY KEY (tenant_id, hash)
+        """,
+    )
+
+
+def _create_verdicts(ddl: Ddl) -> None:
+    ddl.table(
         "session_verdicts",
         """
         arrival {serial},
@@ -73,15 +91,9 @@ def upgrade(ddl: Ddl) -> None:
         append_only=[("arrival",)],
     )
     ddl.run("CREATE INDEX session_verdicts_session ON session_verdicts (tenant_id, session_id, arrival)")
-    ddl.table(
-        "blobs",
-        """
-        tenant_id TEXT NOT NULL,
-        hash TEXT NOT NULL,
-        body {bytes} NOT NULL,
-        PRIMARY KEY (tenant_id, hash)
-        """,
-    )
+
+
+def _create_claims(ddl: Ddl) -> None:
     ddl.table(
         "idempotency_claims",
         """
