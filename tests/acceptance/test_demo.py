@@ -1,0 +1,36 @@
+"""The demo as a newcomer runs it: from an empty folder to learned tools that save turns, and what becomes of them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+
+@pytest.mark.req("TR-23", "RG-06", "RG-09", "RG-10")
+def test_the_whole_story_holds(tmp_path: Path) -> None:
+    """Tools are learned and proven, save turns on new tickets, are counted, rolled back, and seen to drift."""
+    folder = tmp_path / "demo"
+    done = subprocess.run(
+        [sys.executable, "-m", "twinraven.demo", str(folder)], capture_output=True, check=True, timeout=300
+    )
+    said = done.stdout.decode()
+    turns = re.search(r"model turns +(\d+) +(\d+)", said)
+    assert turns is not None
+    assert int(turns[2]) < 0.8 * int(turns[1])
+    solved = re.search(r"solved +(\d+) +(\d+)", said)
+    assert solved is not None
+    assert int(solved[2]) >= int(solved[1])
+    assert "Rolled back: v1 serves again" in said
+    assert re.search(r"flag \w+: agents hardly make these calls", said)
+    used = re.findall(r"promoted +1 +(\d+) +(\d+) +drift", said)
+    assert used
+    assert all(int(count) > 0 for count, _ in used)
+    assert "and it verifies" in said
+    for picture in ("transitions.svg", "learned-tool.svg"):
+        assert ElementTree.parse(folder / picture).getroot().tag.endswith("svg")
+    assert list((folder / "home" / ".twinraven" / "tools" / "generated").glob("*/v2.json"))
