@@ -107,6 +107,24 @@ async def test_each_call_is_recorded_with_what_it_was(shell: Shell, raven: TwinR
     assert session.session_id.startswith("stdio-")
 
 
+@pytest.mark.req("CH-09", "CH-10", "CH-23")
+async def test_a_call_that_may_change_something_leaves_evidence(shell: Shell, raven: TwinRaven) -> None:
+    """A tool nobody classified counts as one that writes: intent and result are on the chain, under the client's id."""
+    async with open_client(stdio_gateway(shell)) as seen:
+        await seen.call("old__echo", meta={"correlation_id": "request-7"}, text="hi")
+        await seen.call("shout", meta={"correlation_id": "request-8"}, text="hi")
+    entries = [entry for entry in await raven.audit.entries("default") if entry.subject_type == "call"]
+    assert [(entry.event_type, entry.correlation_id) for entry in entries] == [
+        ("call.intended", "request-7"),
+        ("call.succeeded", "request-7"),
+    ]
+    assert (entries[0].data["effect"], entries[0].data["sensitivity"]) == ("unknown", "low")
+    assert (await raven.audit.entry("default", entries[0].id)).body == {"params": {"text": "hi"}}
+    (session,) = await raven.events.sessions("default", limit=5)
+    recorded = (await raven.events.session("default", session.session_id)).events
+    assert [event.correlation_id for event in recorded] == ["request-7", "request-8"]
+
+
 @pytest.mark.req("TR-23")
 async def test_a_learned_tool_is_offered_called_and_remembered(shell: Shell, raven: TwinRaven) -> None:
     """A promotion reaches the client while it works; a call of the tool is one call of the agent, its steps inside."""

@@ -41,8 +41,8 @@ class Callers:
     """Tells callers apart; without an HTTP request there is only the one who started this process."""
 
     def __init__(self, local: Principal = LOCAL) -> None:
+        self.local = local
         self._process = Caller(local, process=f"stdio-{new_id()}")
-        self._local = local
 
     def of(self, context: ServerRequestContext[Any, Any]) -> Caller:
         request: Any = context.request
@@ -50,4 +50,4 @@ class Callers:
             return self._process
         scope: Mapping[str, Any] = request.scope
         protocol = request.headers.get(_SESSION_HEADER) or request.query_params.get("session_id")
-        return Caller(scope.get(PRINCIPAL, self._local), protocol=protocol)
+        return Caller(scope.get(PRINCIPAL, self.local), protocol=protocol)

@@ -79,6 +79,11 @@ class Offers:
             raise NotFound(f"no tool {name!r}", tool_id=name)
         return entry
 
+    def header_schema(self, tenant_id: str, name: str) -> Definition | None:
+        """The schema by which an upstream tool may ask for arguments in headers; no other tool does."""
+        pinned = self._tools.pinned(tenant_id, name)
+        return None if pinned is None else _as_object(pinned.definition.get("inputSchema"))
+
     def _definition(self, tenant_id: str, name: str, entry: ToolEntry) -> Definition:
         pinned = self._tools.pinned(tenant_id, entry.tool_id) if entry.connector == _UPSTREAM else None
         if pinned is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import mcp_types as types
@@ -68,7 +69,11 @@ class GatewayServer:
         self._ready = ready
         self._await_reads = await_reads
         self.mcp: Server[Any] = _NewsServer(
-            "twinraven", version=__version__, title="TwinRaven", on_subscriptions_listen=announcements.listen
+            "twinraven",
+            version=__version__,
+            title="TwinRaven",
+            get_tool_input_schema=partial(offers.header_schema, callers.local.tenant_id),
+            on_subscriptions_listen=announcements.listen,
         )
         self.mcp.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
         self.mcp.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
