@@ -8,10 +8,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
 
-
-@pytest.mark.req("TR-23", "RG-06", "RG-09", "RG-10")
 def test_the_whole_story_holds(tmp_path: Path) -> None:
     """Tools are learned and proven, save turns on new tickets, are counted, rolled back, and seen to drift."""
     folder = tmp_path / "demo"

@@ -131,7 +131,7 @@ def request(tool_name: str, key: str | None = None, **params: Any) -> SkillInvoc
     return SkillInvocationRequest(tool_name, params, idempotency_key=key, correlation_id="ticket-9")
 
 
-@pytest.mark.req("CH-10", "CH-23")
+@pytest.mark.req("CH-10")
 async def test_a_write_leaves_intent_and_result_that_reconstruct_it(house: House) -> None:
     """Who, what, under which key and with what result can be read from the audit log, joined with Muninn's event."""
     response = await house.calls().invoke(request("pay", "k1", to="bob", amount=5), HERE)
