@@ -1,4 +1,4 @@
-"""What several commands accept in the same form: counts, moments, ids, JSON."""
+"""What several commands accept in the same form: counts, spans, moments, ids."""
 
 from __future__ import annotations
 
@@ -40,14 +40,22 @@ def share(text: str) -> float:
     return value
 
 
+def span(text: str) -> timedelta:
+    """How long: 90m, 12h, 7d."""
+    found = _SPAN.fullmatch(text)
+    try:
+        if found is not None:
+            return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except OverflowError:
+        pass
+    raise argparse.ArgumentTypeError(f"must be a span of time such as 90m, 12h or 7d, not {text!r}")
+
+
 def moment(text: str) -> datetime:
     """A time with its zone, or how long ago."""
-    span = _SPAN.fullmatch(text)
     try:
-        if span is not None:
-            return utc_now() - timedelta(**{_UNITS[span[2]]: int(span[1])})
-        return parse_iso(text, field="the time")
-    except (InvalidInput, OverflowError) as error:
+        return utc_now() - span(text) if _SPAN.fullmatch(text) else parse_iso(text, field="the time")
+    except (InvalidInput, OverflowError, argparse.ArgumentTypeError) as error:
         raise argparse.ArgumentTypeError(
             f"{error}; write 2026-03-01T12:00:00Z, or 90m, 12h, 7d for how long ago"
         ) from None

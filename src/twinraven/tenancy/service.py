@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from twinraven.foundation.clock import from_micros, now_micros, to_micros
@@ -134,7 +134,7 @@ class Tenancy:
             raise InvalidInput("expires_in must lie in the future", field="expires_in")
         clear = new_key()
         now = from_micros(self._micros())
-        expires_at = None if expires_in is None else now + expires_in
+        expires_at = None if expires_in is None else _later(now, expires_in)
         prefix = shown_prefix(clear)
         key = ApiKey(tenant_id, new_id(), user_id, prefix, label, now, expires_at=expires_at)
 
@@ -150,6 +150,10 @@ class Tenancy:
 
     async def keys(self, tenant_id: str) -> list[ApiKey]:
         return await self._database.read(tenant_id, lambda tx: self._store.keys(tx, tenant_id))
+
+    def is_in_force(self, key: ApiKey) -> bool:
+        """Whether the key opens something now, as far as it depends on the key."""
+        return _in_force(key, self._micros())
 
     async def revoke_key(self, tenant_id: str, key_id: str, *, by: Principal | None = None) -> None:
         """From now on the key opens nothing; revoking it again changes nothing."""
@@ -192,6 +196,13 @@ class Tenancy:
 
 def _in_force(key: ApiKey, now: int) -> bool:
     return key.revoked_at is None and (key.expires_at is None or now < to_micros(key.expires_at))
+
+
+def _later(now: datetime, span: timedelta) -> datetime:
+    try:
+        return now + span
+    except OverflowError:
+        raise InvalidInput("expires_in lies beyond every calendar; leave it out for ever", field="expires_in") from None
 
 
 def _require_tenant(by: Principal | None, tenant_id: str) -> None:

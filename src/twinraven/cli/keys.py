@@ -1,0 +1,82 @@
+"""`twinraven keys`: API keys. One is printed once, when it is made; afterwards only its first characters are known."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from twinraven.cli.arguments import span
+from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.parser import CommandParser
+from twinraven.cli.tenants import in_tenancy
+from twinraven.cli.times import short_time
+from twinraven.foundation.errors import Conflict, NotFound
+
+if TYPE_CHECKING:
+    from twinraven.tenancy import ApiKey, IssuedKey, Tenancy, User
+
+_COLUMNS = (
+    Column("prefix", "BEGINS"),
+    Column("label", "LABEL", shrinks=True),
+    Column("user_id", "USER"),
+    Column("created_at", "MADE", text=short_time),
+    Column("expires_at", "EXPIRES", text=short_time),
+    Column("last_used_at", "USED", text=short_time),
+    Column("revoked_at", "REVOKED", text=short_time),
+    Column("key_id", "KEY"),
+)
+
+
+def register(parser: CommandParser) -> None:
+    parser.show_example("twinraven keys create alice --label laptop\ntwinraven keys list")
+    listing = parser.command("list", "which keys a tenant's users have, never the keys themselves")
+    listing.takes_output("table", "json", "csv")
+    listing.runs(list_keys, example="twinraven keys list --output json")
+    create = parser.command("create", "make a key for a user and print it, this once")
+    create.add_argument("user", metavar="USER", help="whom it stands for, by id or by name")
+    create.add_argument("--label", metavar="TEXT", default="", help="what it is for")
+    create.add_argument("--expires-in", metavar="SPAN", type=span, help="how long it is good: 12h, 90d (default: ever)")
+    create.takes_output("table", "json")
+    create.runs(create_key, example="twinraven keys create alice --label laptop --expires-in 90d")
+    revoke = parser.command("revoke", "make a key open nothing, from now on")
+    revoke.add_argument("key", metavar="KEY", help="its id")
+    revoke.takes_output("table", "json")
+    revoke.runs(revoke_key, example="twinraven keys revoke 0198c0de-0000-7000-8000-000000000000")
+
+
+def list_keys(options: Namespace) -> None:
+    async def work(tenancy: Tenancy) -> list[ApiKey]:
+        await tenancy.tenant(options.tenant)
+        return await tenancy.keys(options.tenant)
+
+    found = in_tenancy(options, work)
+    show_rows(options.output, [key.as_json() for key in found], _COLUMNS, empty="no keys")
+
+
+def create_key(options: Namespace) -> None:
+    async def work(tenancy: Tenancy) -> IssuedKey:
+        user = await _find_user(tenancy, options.tenant, options.user)
+        return await tenancy.issue_key(options.tenant, user.user_id, label=options.label, expires_in=options.expires_in)
+
+    issued = in_tenancy(options, work)
+    show_fields(options.output, {"key": issued.clear, **issued.key.as_json()})
+    if options.output == "table":
+        print("keep it now: nobody can show this key again", file=sys.stderr)
+
+
+def revoke_key(options: Namespace) -> None:
+    in_tenancy(options, lambda tenancy: tenancy.revoke_key(options.tenant, options.key))
+    show_fields(options.output, {"revoked": options.key})
+
+
+async def _find_user(tenancy: Tenancy, tenant_id: str, ref: str) -> User:
+    """By id, or by a name that only one user of the tenant has."""
+    await tenancy.tenant(tenant_id)
+    users = await tenancy.users(tenant_id)
+    found = [user for user in users if user.user_id == ref] or [user for user in users if user.name == ref]
+    if not found:
+        raise NotFound(f"no user {ref!r}", id=ref, fix="twinraven users list")
+    if len(found) > 1:
+        raise Conflict(f"several users are named {ref!r}; use the id", fix="twinraven users list")
+    return found[0]
