@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinraven.gateway.client_files import ClientFile, read_client_file
-    from twinraven.gateway.http import http_app, is_loopback
     from twinraven.gateway.service import Gateway
 
-__all__ = ["ClientFile", "Gateway", "http_app", "is_loopback", "read_client_file"]
+__all__ = ["ClientFile", "Gateway", "read_client_file"]
 
 _HOMES = {
     "ClientFile": "client_files",
     "Gateway": "service",
-    "http_app": "http",
-    "is_loopback": "http",
     "read_client_file": "client_files",
 }
 

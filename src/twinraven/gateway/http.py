@@ -1,17 +1,11 @@
-"""The gateway on HTTP: streamable HTTP for clients of every revision, SSE for those that know nothing newer.
-
-A caller shows an API key; only where nobody but this machine can connect may it be left out, and then the caller is the
-home's own user. The key is read here and goes no further: not into a log, not to an upstream server.
-"""
+"""The gateway on HTTP: streamable HTTP for clients of every revision, SSE for those that know nothing newer."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
-from ipaddress import ip_address
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
-import uvicorn
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.sse import SseServerTransport
@@ -25,28 +19,33 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from twinraven.gateway.callers import PRINCIPAL
 from twinraven.gateway.server import GatewayServer
-from twinraven.tenancy import NotAuthenticated, Principal, Tenancy
+from twinraven.serving import Doorkeeper, is_loopback
+from twinraven.tenancy import NotAuthenticated
 
 PATH: Final = "/mcp"
-_PATIENCE_S: Final = 2
 _MAX_BODY: Final = 16 * 1024 * 1024
 _LOOPBACK_HOSTS: Final = ("127.0.0.1:*", "localhost:*", "[::1]:*")
 
 
 class KeyCheck:
-    """Turns the key of each request into a principal, or ends the request."""
+    """Lets those in whom the doorkeeper knows, and ends the requests of others."""
 
-    def __init__(self, app: ASGIApp, tenancy: Tenancy, *, without_key: Principal | None) -> None:
+    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper) -> None:
         self._app = app
-        self._tenancy = tenancy
-        self._without_key = without_key
+        self._doorkeeper = doorkeeper
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        shown = Request(scope).headers
         try:
-            principal = await self._principal(Request(scope))
+            principal = await self._doorkeeper.admit(
+                authorization=shown.get("authorization", ""),
+                api_key=shown.get("x-api-key", ""),
+                host=shown.get("host", ""),
+                origin=shown.get("origin"),
+            )
         except NotAuthenticated as error:
             refusal = JSONResponse({"error": error.as_json()}, 401, headers={"WWW-Authenticate": "Bearer"})
             await refusal(scope, receive, send)
@@ -55,19 +54,8 @@ class KeyCheck:
         known = AccessToken(token="", client_id=principal.key_id or principal.user_id, scopes=[])
         await self._app({**scope, PRINCIPAL: principal, "user": AuthenticatedUser(known)}, receive, send)
 
-    async def _principal(self, request: Request) -> Principal:
-        kind, _, key = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and key.strip():
-            return await self._tenancy.authenticate(key.strip())
-        key = request.headers.get("x-api-key", "")
-        if key:
-            return await self._tenancy.authenticate(key)
-        if self._without_key is None:
-            raise NotAuthenticated("send an API key: Authorization: Bearer <key>")
-        return self._without_key
 
-
-def http_app(gateway: GatewayServer, tenancy: Tenancy, *, host: str, local: Principal) -> ASGIApp:
+def http_app(gateway: GatewayServer, doorkeeper: Doorkeeper, *, host: str) -> ASGIApp:
     """The door as an ASGI application, for a server that listens on this host."""
     at_home = is_loopback(host)
     security = TransportSecuritySettings(
@@ -94,30 +82,4 @@ def http_app(gateway: GatewayServer, tenancy: Tenancy, *, host: str, local: Prin
         Route("/sse", endpoint=open_events, methods=["GET"]),
         Mount("/messages/", app=sse.handle_post_message),
     ]
-    return KeyCheck(Starlette(routes=routes, lifespan=lifespan), tenancy, without_key=local if at_home else None)
-
-
-class _Listener(uvicorn.Server):
-    """A server that leaves signals alone: whoever runs it decides when it ends."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
-
-def listener(app: ASGIApp, host: str, port: int) -> uvicorn.Server:
-    """What listens; told to exit, it does not wait for clients whose streams stay open as long as they live."""
-    config = uvicorn.Config(
-        app, host=host, port=port, log_config=None, access_log=False, timeout_graceful_shutdown=_PATIENCE_S
-    )
-    return _Listener(config)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to a server that listens there."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    return KeyCheck(Starlette(routes=routes, lifespan=lifespan), doorkeeper)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
+from typing import TYPE_CHECKING
 
 from twinraven.app import TwinRaven
 from twinraven.gateway.announcements import Announcements
@@ -15,10 +15,13 @@ from twinraven.gateway.news import News
 from twinraven.gateway.offers import Offers
 from twinraven.gateway.server import GatewayServer
 from twinraven.gateway.sessions import Sessions
-from twinraven.gateway.signals import ending_with
 from twinraven.gateway.stdio import serve_stdio
+from twinraven.serving import Doorkeeper, ending_with, is_loopback
 from twinraven.storage import DEFAULT_TENANT
 from twinraven.tenancy import LOCAL
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 
 class Gateway:
@@ -64,13 +67,18 @@ class Gateway:
 
     async def serve_http(self, host: str, port: int) -> None:
         """Serve any number of clients over HTTP, until we are asked to end."""
-        from twinraven.gateway.http import http_app, listener
+        from twinraven.serving import listener, serve
 
+        without_key = self._local if is_loopback(host) else None
+        doorkeeper = Doorkeeper(self._raven.tenancy, without_key=without_key)
         async with self.running() as server:
-            app = http_app(server, self._raven.tenancy, host=host, local=self._local)
-            listening = listener(app, host, port)
-            with ending_with(partial(setattr, listening, "should_exit", True)):
-                await listening.serve()
+            await serve(listener(self.http_app(server, doorkeeper, host), host, port))
+
+    def http_app(self, server: GatewayServer, doorkeeper: Doorkeeper, host: str) -> ASGIApp:
+        """This gateway as an ASGI application, for a server that listens on this host."""
+        from twinraven.gateway.http import http_app
+
+        return http_app(server, doorkeeper, host=host)
 
     async def _ready(self) -> None:
         await self._raven.upstreams.settle(self._raven.settings.gateway.start_s)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinraven.tenancy.errors import NotAuthenticated
+    from twinraven.tenancy.keys import hash_key
     from twinraven.tenancy.model import (
         DIRECTORY,
         LOCAL,
@@ -44,10 +45,12 @@ __all__ = [
     "TenancyStore",
     "Tenant",
     "User",
+    "hash_key",
 ]
 
 _HOMES = {
     "errors": ("NotAuthenticated",),
+    "keys": ("hash_key",),
     "model": (
         "ApiKey",
         "DIRECTORY",

@@ -1,0 +1,41 @@
+"""What every door on HTTP shares: who may come in, what listens, and ending in order.
+
+Names are resolved on first use, so that checking an address does not import a web server.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinraven.serving.doorkeeper import Doorkeeper, is_loopback
+    from twinraven.serving.listener import AsgiApp, Message, Receive, Scope, Send, listener, serve
+    from twinraven.serving.signals import ending_with
+
+__all__ = [
+    "AsgiApp",
+    "Doorkeeper",
+    "Message",
+    "Receive",
+    "Scope",
+    "Send",
+    "ending_with",
+    "is_loopback",
+    "listener",
+    "serve",
+]
+
+_HOMES = {
+    "doorkeeper": ("Doorkeeper", "is_loopback"),
+    "listener": ("AsgiApp", "Message", "Receive", "Scope", "Send", "listener", "serve"),
+    "signals": ("ending_with",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'twinraven.serving' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"twinraven.serving.{_HOME_OF[name]}"), name)
+    return value
