@@ -203,6 +203,7 @@ class TwinRaven:
             probes=self._probes,
             find_other=self._find_elsewhere,
             redact=self.redactor.redact,
+            holds_secret=self._holds_secret,
             micros=self._micros,
         )
         self.vault.register_usage(defined.tools.secret_users)

@@ -7,11 +7,12 @@ everything and takes it back.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NoReturn, Protocol, TypeVar
 
+from twinraven.catalog.clear_secrets import HoldsSecret, refuse_clear_secrets
 from twinraven.catalog.ports import Announce, CatalogChange, Witness
 from twinraven.catalog.sql import SqlCatalogStore
 from twinraven.catalog.store import CatalogStore
@@ -52,6 +53,7 @@ class Act:
     now: datetime
     correlation_id: str
     changes: list[CatalogChange] = field(default_factory=list[CatalogChange])
+    holds_secret: HoldsSecret | None = None
 
     @property
     def user_id(self) -> str:
@@ -61,6 +63,11 @@ class Act:
     def tell(self, event_type: str, subject_type: str, subject_id: str, **data: Any) -> None:
         change = CatalogChange(self.tenant_id, event_type, subject_type, subject_id, self.by, self.correlation_id, data)
         self.changes.append(change)
+
+    def refuse_secrets(self, fields: Mapping[str, Any]) -> None:
+        """Raise if what is about to be stored holds a secret in clear."""
+        if self.holds_secret is not None:
+            refuse_clear_secrets(self.holds_secret, self.tenant_id, fields)
 
 
 class _TakenBack(Exception):
@@ -77,6 +84,7 @@ class Acts:
         witness: Witness,
         announce: Announce | None = None,
         store: CatalogStore | None = None,
+        holds_secret: HoldsSecret | None = None,
         micros: Callable[[], int] = now_micros,
     ) -> None:
         self._database = database
@@ -84,6 +92,7 @@ class Acts:
         self._announce = announce
         self.store: CatalogStore = store or SqlCatalogStore()
         self._users = SqlTenancyStore()
+        self._holds_secret = holds_secret
         self._micros = micros
 
     async def perform(
@@ -114,7 +123,7 @@ class Acts:
         answers: list[T] = []
 
         def run(tx: Transaction) -> int:
-            act = Act(tx, tenant_id, by, self.now(), correlation_id or new_id())
+            act = Act(tx, tenant_id, by, self.now(), correlation_id or new_id(), holds_secret=self._holds_secret)
             self.store.lock(tx, tenant_id)
             if by is not None and self._users.user(tx, tenant_id, by.user_id) is None:
                 raise_not_found("user", by.user_id)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from twinraven.catalog.acts import Acts
 from twinraven.catalog.applying import CatalogFiles
 from twinraven.catalog.bindings import Bindings
+from twinraven.catalog.clear_secrets import HoldsSecret
 from twinraven.catalog.defined_tools import DefinedTools
 from twinraven.catalog.health import HealthChecks, HealthProbe
 from twinraven.catalog.ports import FindTool, Redact, SecretLookup, Witness
@@ -30,11 +31,12 @@ class DefinedCatalog:
         find_other: FindTool | None = None,
         secrets: SecretLookup | None = None,
         redact: Redact | None = None,
+        holds_secret: HoldsSecret | None = None,
         micros: Callable[[], int] = now_micros,
     ) -> None:
         """`find_other` finds tools of other sources; `probes` may be filled later, as connectors are set up."""
         self.source = DefinedTools(database)
-        acts = Acts(database, witness=witness, announce=self.source.refresh, micros=micros)
+        acts = Acts(database, witness=witness, announce=self.source.refresh, holds_secret=holds_secret, micros=micros)
         self.services = Services(acts)
         self.tools = Tools(acts, self.services, secrets=secrets, find_other=find_other)
         self.templates = Templates(acts, self.services, self.tools)

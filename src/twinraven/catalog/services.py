@@ -31,6 +31,7 @@ from twinraven.storage import Transaction
 from twinraven.tenancy import Principal
 
 _KIND = "service"
+_TEXTS = ("name", "connection_schema")
 
 
 class Services:
@@ -104,6 +105,7 @@ class Services:
             updated_at=act.now,
         )
         refuse_taken(self.own_named(act, service.name) is not None, _KIND, service.name)
+        act.refuse_secrets({name: service.as_json()[name] for name in _TEXTS})
         self._store.add_service(act.tx, service)
         act.tell(
             "service.created",
@@ -143,6 +145,7 @@ class Services:
             return before
         if after.name != before.name:
             refuse_taken(self.own_named(act, after.name) is not None, _KIND, after.name)
+        act.refuse_secrets({name: after.as_json()[name] for name in _TEXTS if name in fields})
         after = replace(after, updated_at=act.now, state_version=before.state_version + 1)
         is_stored = self._store.change_service(act.tx, after, from_version=before.state_version)
         require_stored(is_stored, _KIND, after.name)

@@ -109,6 +109,7 @@ class Templates:
             updated_at=act.now,
         )
         self._refuse_taken(act, template)
+        act.refuse_secrets({"name": spec.name, "description": spec.description, **spec.structure.as_json()})
         self._store.add_template(act.tx, template)
         act.tell("template.created", _subject(template), template.template_id, name=spec.name, shared=spec.shared)
         return template
@@ -157,6 +158,7 @@ class Templates:
             return before
         if "name" in fields:
             self._refuse_taken(act, after)
+        act.refuse_secrets({name: getattr(after, name) for name in fields if name in ("name", "description")})
         after = replace(after, updated_at=act.now, state_version=before.state_version + 1)
         is_stored = self._store.change_template(act.tx, after, from_version=before.state_version)
         require_stored(is_stored, f"{kind} template", after.name)

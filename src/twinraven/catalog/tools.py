@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from twinraven.vault import Secret
 
 _KIND = "tool"
+_TEXTS = ("key", "name", "description", "connection_params", "operation", "input_schema", "output_schema")
 _PLAIN_FIELDS = ("name", "description", "secret_id", "enabled", "shared")
 
 
@@ -136,6 +137,7 @@ class Tools:
             updated_at=act.now,
         )
         made = _with_fresh_health(_checked(tool, service), service)
+        act.refuse_secrets({name: made.as_json()[name] for name in _TEXTS})
         self._store.add_tool(act.tx, made)
         effect, origin = made.structure.effect_and_origin
         act.tell(
@@ -173,6 +175,7 @@ class Tools:
         fields = _differences(before, asked)
         if not fields:
             return before
+        act.refuse_secrets({name: asked.as_json()[name] for name in _TEXTS if name in fields})
         after = replace(asked, updated_at=act.now, state_version=before.state_version + 1)
         if set(fields) & {"connection_params", "operation", "secret_id", "enabled"}:
             after = _with_fresh_health(after, service)

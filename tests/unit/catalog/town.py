@@ -64,6 +64,7 @@ class Town:
             witness=audited(self.house.audit),
             probes=self.probes,
             redact=self.house.redactor.redact,
+            holds_secret=lambda tenant, text: self.house.redactor.redact_known(tenant, text) is not text,
             micros=lambda: self.house.now,
         )
         self.house.vault.register_usage(self.catalog.tools.secret_users)
