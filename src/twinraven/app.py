@@ -207,6 +207,7 @@ class TwinRaven:
             micros=self._micros,
         )
         self.vault.register_usage(defined.tools.secret_users)
+        defined.tools.register_usage(_learned_callers)
         return defined
 
     @cached_property
@@ -402,6 +403,13 @@ class TwinRaven:
                 data=change.data,
             ),
         )
+
+
+def _learned_callers(tx: Transaction, tenant_id: str, key: str) -> list[str]:
+    """Asked when a tool is to be deleted; until then nothing of the registry is loaded."""
+    from twinraven.registry import callers_of
+
+    return callers_of(tx, tenant_id, key)
 
 
 class _Definitions:

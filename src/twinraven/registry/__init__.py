@@ -7,6 +7,7 @@ A tool is rows in the database, which decide, and files beside them, which peopl
 
 from __future__ import annotations
 
+from twinraven.registry.callers import callers_of
 from twinraven.registry.chains import StoredChains
 from twinraven.registry.folders import Refused
 from twinraven.registry.learned import LearnedTools
@@ -59,6 +60,7 @@ __all__ = [
     "ToolVersion",
     "Verification",
     "Witness",
+    "callers_of",
     "chain_key",
     "definition_text",
     "review_version",

@@ -87,6 +87,19 @@ def tool(tx: Transaction, tenant_id: str, tool_id: str) -> RegisteredTool | None
     return RegisteredTool(found, tuple(_to_version(row) for row in rows))
 
 
+def living_versions(tx: Transaction, tenant_id: str) -> list[ToolVersion]:
+    """Every version that is in service, may come into it or may return to it."""
+    rows = tx.fetch_all(
+        "SELECT v.tool_id, v.version, v.status, v.definition, v.validation, v.savings, v.created_at, v.promoted_at, "
+        "v.superseded_at, v.retired_at FROM tool_records r JOIN tool_versions v "
+        "ON v.tenant_id = r.tenant_id AND v.tool_id = r.tool_id "
+        "WHERE r.tenant_id = :tenant AND r.retirement_reason IS NULL AND v.status IN ('testing', 'promoted') "
+        "ORDER BY v.tool_id, v.version",
+        tenant=tenant_id,
+    )
+    return [_to_version(row) for row in rows]
+
+
 def served(tx: Transaction, tenant_id: str, *, after: int) -> list[Row]:
     """What changed behind a revision: the current version of each tool and whether it may be called."""
     return tx.fetch_all(_SERVED, tenant=tenant_id, after=after)
