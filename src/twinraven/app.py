@@ -25,11 +25,11 @@ from twinraven.storage import (
 
 if TYPE_CHECKING:
     from twinraven.audit import AuditLog, KeyRing, Signer
-    from twinraven.calls import Calls
+    from twinraven.calls import Approvals, Calls, Claims
     from twinraven.catalog import Catalog, DefinedCatalog, FunctionTools, HealthProbe, ServiceType, ToolEntry
-    from twinraven.connectors import ServiceConnectors, UpstreamPool, UpstreamTools
+    from twinraven.connectors import AddressGuard, ServiceConnectors, UpstreamPool, UpstreamTools
     from twinraven.flow import DefinitionShelf, SynthesizedTool
-    from twinraven.huginn import ChainStore, Huginn
+    from twinraven.huginn import ChainStore, Counsel, Huginn
     from twinraven.muninn import Collector, EncodingRules, EventStore, Importer, Retention
     from twinraven.registry import LearnedTools, Maintenance, Registry, RegistryChange, Verification
     from twinraven.tenancy import Tenancy, TenancyChange
@@ -216,7 +216,8 @@ class TwinRaven:
         from twinraven.connectors import AddressGuard, AddressRules, ServiceConnectors
 
         guard = AddressGuard(AddressRules.of(self.settings.connectors.allow_private))
-        return ServiceConnectors(lambda: self.defined.bindings, self.vault, guard)
+        timeout_ms = self.settings.calls.default_timeout_ms
+        return ServiceConnectors(lambda: self.defined.bindings, self.vault, guard, timeout_ms=timeout_ms)
 
     @cached_property
     def learned(self) -> LearnedTools:
@@ -241,8 +242,36 @@ class TwinRaven:
         self.shelf.offer(definitions, self.catalog, tenant_id=tenant_id)
 
     @cached_property
+    def approvals(self) -> Approvals:
+        """What policy leaves to people: their requests and decisions."""
+        from twinraven.calls import Approvals
+
+        return Approvals(
+            self.database,
+            audit=self.audit,
+            ttl_s=self.settings.policy.approval_ttl_s,
+            hash_body=self._hash_request,
+            redact=self.redactor.redact,
+            redact_names=self.redactor.redact_known,
+            micros=self._micros,
+        )
+
+    @cached_property
+    def claims(self) -> Claims:
+        """Keys under which something happens once."""
+        from twinraven.calls import Claims
+
+        return Claims(
+            self.database,
+            hash_body=self._hash_request,
+            redact=self.redactor.redact,
+            redact_names=self.redactor.redact_known,
+            micros=self._micros,
+        )
+
+    @cached_property
     def calls(self) -> Calls:
-        from twinraven.calls import CallEvidence, Calls, Claims, RulesGate, read_rules
+        from twinraven.calls import CallEvidence, Calls, RulesGate, read_rules
         from twinraven.connectors import McpConnector, PythonConnector
         from twinraven.flow import FlowConnector
 
@@ -250,15 +279,10 @@ class TwinRaven:
         calls = Calls(
             self.catalog,
             self.collector,
-            Claims(
-                self.database,
-                hash_body=self._hash_request,
-                redact=self.redactor.redact,
-                redact_names=self.redactor.redact_known,
-                micros=self._micros,
-            ),
+            self.claims,
             [PythonConnector(self.functions, threads=settings.python_threads)],
             gate=RulesGate(read_rules(self.settings.policy.rules)),
+            approver=self.approvals,
             evidence=CallEvidence(self.audit),
             concealment=self.redactor,
             default_timeout_ms=settings.default_timeout_ms,
@@ -330,8 +354,16 @@ class TwinRaven:
             now=lambda: from_micros(self._micros()),
         )
 
+    async def aclose(self) -> None:
+        """`close`, inside a loop that goes on: connections to services are closed first, and nothing blocks it."""
+        import asyncio
+
+        if "services" in self.__dict__:
+            await self.services.aclose()
+        await asyncio.to_thread(self.close)
+
     def close(self) -> None:
-        """Write what is queued and let go of everything."""
+        """Write what is queued and let go of everything; connections to services end with the loop that opened them."""
         for part in ("collector", "learned", "redactor", "database"):
             if part in self.__dict__:
                 getattr(self, part).close()

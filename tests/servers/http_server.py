@@ -65,6 +65,14 @@ class HttpServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def open_connections(self) -> int:
+        return len(self._tasks)
+
+    async def left(self) -> None:
+        """Return when nobody is connected any more."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         task = asyncio.current_task()

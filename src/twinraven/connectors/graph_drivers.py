@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
 from neo4j import AsyncDriver, AsyncGraphDatabase, basic_auth, bearer_auth
 from neo4j._addressing import ResolvedAddress  # pyright: ignore[reportPrivateUsage] - the only form that keeps a name
@@ -25,7 +24,7 @@ from neo4j.addressing import Address
 from twinraven.connectors.addresses import AddressGuard, check_host
 from twinraven.connectors.binding import Binding
 from twinraven.connectors.endpoints import certificate_of
-from twinraven.connectors.loops import of_this_loop
+from twinraven.connectors.loops import PerLoop
 from twinraven.connectors.tls import make_tls_context
 
 MAX_DRIVERS = 64
@@ -94,12 +93,12 @@ class GraphDrivers:
 
     def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
-        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, OrderedDict[str, _Kept]] = WeakKeyDictionary()
+        self._drivers = PerLoop(OrderedDict[str, _Kept], _close_drivers)
 
     @asynccontextmanager
     async def lease(self, target: GraphTarget) -> AsyncGenerator[AsyncDriver]:
         """A driver for the target, which stays open meanwhile."""
-        drivers = of_this_loop(self._by_loop, OrderedDict[str, _Kept])
+        drivers = self._drivers.get()
         context = None
         if target.is_encrypted and target.key not in drivers:
             context = await asyncio.to_thread(make_tls_context, target.ca_certificate)
@@ -116,8 +115,7 @@ class GraphDrivers:
 
     async def aclose(self) -> None:
         """Close what this loop opened."""
-        for kept in self._by_loop.pop(asyncio.get_running_loop(), OrderedDict[str, _Kept]()).values():
-            await kept.driver.close()
+        await self._drivers.aclose()
 
     def _open(self, target: GraphTarget, context: ssl.SSLContext | None) -> AsyncDriver:
         auth = None
@@ -140,6 +138,11 @@ class GraphDrivers:
     async def _resolve(self, address: Address) -> list[Address]:
         permitted = await self._guard.addresses(str(address.host), int(address.port))
         return [ResolvedAddress((str(found), int(address.port)), host_name=str(address.host)) for found in permitted]
+
+
+async def _close_drivers(drivers: OrderedDict[str, _Kept]) -> None:
+    for kept in drivers.values():
+        await kept.driver.close()
 
 
 async def _close_surplus(drivers: OrderedDict[str, _Kept]) -> None:

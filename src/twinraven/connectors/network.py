@@ -15,7 +15,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from httpcore2 import (
     SOCKET_OPTION,
@@ -30,7 +29,7 @@ from httpcore2 import (
 
 from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.http_model import HttpLimits, HttpRequest
-from twinraven.connectors.loops import of_this_loop
+from twinraven.connectors.loops import PerLoop
 from twinraven.connectors.tls import make_tls_context
 from twinraven.connectors.urls import Origin
 
@@ -87,14 +86,14 @@ class ConnectionPools:
             False: GuardedNetwork(guard, inner=inner),
             True: GuardedNetwork(guard.strict(), inner=inner),
         }
-        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _Pools] = WeakKeyDictionary()
+        self._pools = PerLoop(_Pools, _close_pools)
         self._contexts: dict[str | None, ssl.SSLContext] = {}
 
     async def pool(self, request: HttpRequest) -> AsyncConnectionPool:
         """The pool for a request; what was not used for longest is closed when there are too many."""
         key = _PoolKey(request.url.origin, request.ca_certificate, request.is_strict)
         context = await self._context(key.ca_certificate) if key.origin.scheme == "https" else None
-        pools = of_this_loop(self._by_loop, _Pools)
+        pools = self._pools.get()
         if key not in pools:
             pools[key] = self._open(key, context)
             await self._close_surplus(pools)
@@ -103,8 +102,7 @@ class ConnectionPools:
 
     async def aclose(self) -> None:
         """Close what this loop opened."""
-        for pool in self._by_loop.pop(asyncio.get_running_loop(), _Pools()).values():
-            await pool.aclose()
+        await self._pools.aclose()
 
     def _open(self, key: _PoolKey, context: ssl.SSLContext | None) -> AsyncConnectionPool:
         return AsyncConnectionPool(
@@ -125,3 +123,8 @@ class ConnectionPools:
                 make_tls_context, ca_certificate, system=default_ssl_context
             )
         return self._contexts[ca_certificate]
+
+
+async def _close_pools(pools: _Pools) -> None:
+    for pool in pools.values():
+        await pool.aclose()

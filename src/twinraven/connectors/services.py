@@ -12,7 +12,8 @@ from twinraven.catalog import Bindings, HealthProbe, ServiceType
 from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.catalog_bindings import CatalogBindings, CatalogProbe
 from twinraven.connectors.delivery import HttpDelivery
-from twinraven.connectors.graph import GraphConnector
+from twinraven.connectors.graph import GraphConnector, GraphLimits
+from twinraven.connectors.http_model import HttpLimits
 from twinraven.connectors.llm import LlmConnector
 from twinraven.connectors.rest import RestConnector
 from twinraven.connectors.transport import HttpTransport
@@ -25,13 +26,17 @@ if TYPE_CHECKING:
 class ServiceConnectors:
     """REST, models and graphs, on the bindings of one catalogue."""
 
-    def __init__(self, bindings: Callable[[], Bindings], vault: Vault, guard: AddressGuard) -> None:
+    def __init__(
+        self, bindings: Callable[[], Bindings], vault: Vault, guard: AddressGuard, *, timeout_ms: int = 30_000
+    ) -> None:
+        """`timeout_ms` is how long a tool may take that states no time of its own."""
         source = _LateBindings(bindings, vault)
-        delivery = HttpDelivery(HttpTransport(guard))
+        self._transport = HttpTransport(guard, limits=HttpLimits(timeout_ms=timeout_ms))
+        delivery = HttpDelivery(self._transport)
         self._vault = vault
         self._rest = RestConnector(source, delivery)
         self._llm = LlmConnector(source, delivery)
-        self._graph = GraphConnector(source, guard)
+        self._graph = GraphConnector(source, guard, limits=GraphLimits(timeout_ms=timeout_ms))
 
     def connectors(self) -> tuple[RestConnector, LlmConnector, GraphConnector]:
         return self._rest, self._llm, self._graph
@@ -43,6 +48,11 @@ class ServiceConnectors:
             ServiceType.LLM_PROVIDER: CatalogProbe(self._llm, self._vault),
             ServiceType.NEO4J_GRAPH: CatalogProbe(self._graph, self._vault),
         }
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop; those of others end with theirs."""
+        await self._transport.aclose()
+        await self._graph.aclose()
 
 
 class _LateBindings:
