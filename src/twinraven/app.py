@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from twinraven.audit import AuditLog, KeyRing, Signer
     from twinraven.calls import Approvals, Calls, Claims
     from twinraven.catalog import Catalog, DefinedCatalog, FunctionTools, HealthProbe, ServiceType, ToolEntry
-    from twinraven.connectors import AddressGuard, ServiceConnectors, UpstreamPool, UpstreamTools
+    from twinraven.connectors import ServiceConnectors, UpstreamPool, UpstreamTools
     from twinraven.flow import DefinitionShelf, SynthesizedTool
     from twinraven.huginn import ChainStore, Counsel, Huginn
     from twinraven.muninn import Collector, EncodingRules, EventStore, Importer, Retention
@@ -352,7 +352,35 @@ class TwinRaven:
             config=LearningConfig(criteria=criteria),
             idle_gap_s=self.settings.muninn.session_idle_gap_s,
             now=lambda: from_micros(self._micros()),
+            counsel=self._counsel,
         )
+
+    @property
+    def _counsel(self) -> Counsel | None:
+        """The model that learning may ask, where one is configured."""
+        wanted = self.settings.learning
+        if wanted.model is None:
+            return None
+        from twinraven.connectors import AddressGuard, AddressRules, HttpDelivery, HttpTransport, ModelClient
+        from twinraven.huginn import AdviceLimits, Counsel
+
+        guard = AddressGuard(AddressRules.of(self.settings.connectors.allow_private))
+        client = ModelClient(
+            HttpDelivery(HttpTransport(guard)),
+            model=wanted.model,
+            protocol=wanted.model_protocol,
+            url=wanted.model_url,
+            reveal=None if wanted.model_secret is None else self._reveal_model_key,
+            timeout_ms=round(wanted.model_timeout_s * 1000),
+            max_tokens=wanted.model_max_tokens,
+        )
+        limits = AdviceLimits(wanted.model_max_calls, wanted.model_timeout_s, wanted.model_budget_s)
+        return Counsel(client, self.redactor.redact, limits=limits, now=lambda: from_micros(self._micros()))
+
+    async def _reveal_model_key(self, tenant_id: str) -> str:
+        from twinraven.connectors import VaultSecrets
+
+        return await VaultSecrets(self.vault).reveal(tenant_id, str(self.settings.learning.model_secret))
 
     async def aclose(self) -> None:
         """`close`, inside a loop that goes on: connections to services are closed first, and nothing blocks it."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from twinraven.connectors.graph import GraphConnector, GraphLimits
     from twinraven.connectors.http_model import HttpLimits
     from twinraven.connectors.llm import LlmConnector
+    from twinraven.connectors.llm_answers import find_json
     from twinraven.connectors.mcp import (
         SERVERS_FILE,
         AuditJournal,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         upstream_tool_id,
     )
     from twinraven.connectors.mcp.lines import LineDispatcher
+    from twinraven.connectors.model_client import ModelClient
     from twinraven.connectors.openapi import OpenApiImport, read_openapi
     from twinraven.connectors.python import PythonConnector
     from twinraven.connectors.rest import RestConnector
@@ -72,6 +74,7 @@ __all__ = [
     "LlmConnector",
     "LogJournal",
     "McpConnector",
+    "ModelClient",
     "OpenApiImport",
     "Operation",
     "PinnedTool",
@@ -92,6 +95,7 @@ __all__ = [
     "UpstreamTools",
     "VaultSecrets",
     "find_block",
+    "find_json",
     "is_result",
     "keeping_answers",
     "legal_name",
@@ -123,6 +127,7 @@ _HOMES = {
     "LlmConnector": "llm",
     "LogJournal": "mcp",
     "McpConnector": "mcp",
+    "ModelClient": "model_client",
     "OpenApiImport": "openapi",
     "Operation": "binding",
     "PinnedTool": "mcp",
@@ -143,6 +148,7 @@ _HOMES = {
     "UpstreamTools": "mcp",
     "VaultSecrets": "mcp",
     "find_block": "mcp",
+    "find_json": "llm_answers",
     "is_result": "mcp",
     "keeping_answers": "mcp",
     "legal_name": "mcp",

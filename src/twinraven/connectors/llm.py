@@ -41,23 +41,9 @@ class LlmConnector:
         """Ask the model; the answer carries the tokens and, where prices are known, the money it took."""
         binding: Binding[PromptRequest] = await self._bindings.binding(call.tenant_id, entry.tool_id)
         asked = binding.operation.request(params)
-        endpoint = endpoint_of(binding)
-        dialect = _dialect(binding, endpoint)
-        conversation = _Conversation(
-            delivery=self._delivery,
-            endpoint=endpoint,
-            dialect=dialect,
-            choice=_choice(binding),
-            price=Price.of(binding.param("pricing")),
-            credential=await credential_of(binding, call.caller, default=dialect.auth),
-            ca_certificate=certificate_of(binding),
-            terms=Terms(
-                tenant_id=call.tenant_id,
-                tool_id=entry.tool_id,
-                timeout_ms=entry.timeout_ms or self._delivery.transport.limits.timeout_ms,
-                is_repeatable=True,
-            ),
-        )
+        timeout_ms = entry.timeout_ms or self._delivery.transport.limits.timeout_ms
+        terms = Terms(call.tenant_id, entry.tool_id, timeout_ms, is_repeatable=True)
+        conversation = await open_conversation(binding, self._delivery, terms, user=call.caller)
         shape = _shape(entry)
         prompt = Prompt(asked.system, (("user", asked.prompt),), None if shape is None else shape.asked)
         return await conversation.hold(prompt, shape)
@@ -77,7 +63,7 @@ class LlmConnector:
 
 
 @dataclass(slots=True)
-class _Conversation:
+class Conversation:
     """The exchanges with one model that make one call."""
 
     delivery: HttpDelivery
@@ -94,7 +80,7 @@ class _Conversation:
     async def hold(self, prompt: Prompt, shape: AnswerShape | None) -> ToolAnswer:
         """Ask until an answer serves; what each asking took is added up, whatever becomes of it."""
         for repairs_left in range(REPAIRS, -1, -1):
-            completion = await self._ask(prompt)
+            completion = await self.ask(prompt)
             if completion.stop == "refusal":
                 raise ToolError(f"the model refuses: {completion.text[:300]}", **self._spent())
             if shape is None:
@@ -110,7 +96,8 @@ class _Conversation:
                 prompt = prompt.continued(said, f"{error.message}. Answer again, with JSON alone.")
         raise AssertionError("the last repair returns or raises")
 
-    async def _ask(self, prompt: Prompt) -> Completion:
+    async def ask(self, prompt: Prompt) -> Completion:
+        """One exchange, whatever its answer is worth."""
         request = HttpRequest(
             method="POST",
             url=self.dialect.address(self.endpoint, "ask"),
@@ -137,6 +124,24 @@ class _Conversation:
 
     def _spent(self) -> dict[str, Any]:
         return {"tool_id": self.terms.tool_id, "tokens": self.input_tokens + self.output_tokens}
+
+
+async def open_conversation(
+    binding: Binding[Any], delivery: HttpDelivery, terms: Terms, *, user: str | None
+) -> Conversation:
+    """Ready to ask the model that a binding names, with its secret opened for this user."""
+    endpoint = endpoint_of(binding)
+    dialect = _dialect(binding, endpoint)
+    return Conversation(
+        delivery=delivery,
+        endpoint=endpoint,
+        dialect=dialect,
+        choice=_choice(binding),
+        price=Price.of(binding.param("pricing")),
+        credential=await credential_of(binding, user, default=dialect.auth),
+        ca_certificate=certificate_of(binding),
+        terms=terms,
+    )
 
 
 def _shape(entry: ToolEntry) -> AnswerShape | None:

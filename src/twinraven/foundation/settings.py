@@ -93,6 +93,9 @@ class ConnectorsSettings:
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PolicySettings:
     rules: tuple[dict[str, Any], ...] = _setting((), Objects(), "What may be called; the first rule that fits decides.")
+    approval_ttl_s: float = _setting(
+        86_400.0, Number(1, 31_536_000), "Seconds after which a request for approval, granted or not, has expired."
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -145,6 +148,26 @@ class ValidationSettings:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LearningSettings:
+    """Without `model`, learning asks nobody."""
+
+    model: str | None = _setting(
+        None, Text(optional=True), "Model that may word drafts and propose sources for what stayed open; none: off."
+    )
+    model_protocol: str = _setting("openai", Choice("openai", "anthropic"), "How the model is spoken to.")
+    model_url: str | None = _setting(
+        None, Text(optional=True), "Where it is, such as http://127.0.0.1:8080/v1; none: its provider's own address."
+    )
+    model_secret: str | None = _setting(
+        None, Text(optional=True), "Name of the secret in the vault that holds its key; none: it asks for no key."
+    )
+    model_timeout_s: float = _setting(30.0, Number(0.1, 600), "How long one question may take.")
+    model_budget_s: float = _setting(120.0, Number(0.1, 86_400), "How long all questions of a round may take.")
+    model_max_calls: int = _setting(10, Whole(1, 1_000), "Most drafts a round may ask about.")
+    model_max_tokens: int = _setting(1_024, Whole(64, 100_000), "Longest answer, in tokens.")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RegistrySettings:
     storage_dir: str = _setting("tools/generated", Text(), "Tool definition directory, relative to the home.")
     auto_retire_after_days: int = _setting(30, Whole(1), "Retire tools unused for so many days.")
@@ -176,6 +199,7 @@ class Settings:
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     mining: MiningSettings = field(default_factory=MiningSettings)
     validation: ValidationSettings = field(default_factory=ValidationSettings)
+    learning: LearningSettings = field(default_factory=LearningSettings)
     registry: RegistrySettings = field(default_factory=RegistrySettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -209,6 +233,7 @@ _SECTIONS: dict[str, type[Any]] = {
     "gateway": GatewaySettings,
     "mining": MiningSettings,
     "validation": ValidationSettings,
+    "learning": LearningSettings,
     "registry": RegistrySettings,
     "retention": RetentionSettings,
 }

@@ -6,6 +6,9 @@ learn from, selection keeps what is worth more than it costs. Huginn reads Munin
 
 from __future__ import annotations
 
+from twinraven.huginn.advice.counsel import Counsel
+from twinraven.huginn.advice.port import AdviceLimits, Advisor, Answer
+from twinraven.huginn.advice.record import AdviceRecord
 from twinraven.huginn.backtest import Backtest, SessionUses, backtest
 from twinraven.huginn.chains import CandidateChain, mine_chains
 from twinraven.huginn.drift import ChainSupport
@@ -24,10 +27,15 @@ from twinraven.huginn.traces import RecordedCall, SessionTrace, TraceLog, load_t
 from twinraven.huginn.validation.model import Criteria, EquivalenceScore, ValidationResult
 
 __all__ = [
+    "AdviceLimits",
+    "AdviceRecord",
+    "Advisor",
+    "Answer",
     "Backtest",
     "CandidateChain",
     "ChainStore",
     "ChainSupport",
+    "Counsel",
     "Criteria",
     "Draft",
     "EquivalenceScore",

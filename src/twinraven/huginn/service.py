@@ -2,7 +2,7 @@
 
 Sessions are split the same way every time, so that what synthesis saw never judges it. A round is idempotent: a tool
 that would come out as it already is makes no new draft, and one that a person rejected is not proposed again on the
-same evidence.
+same evidence. Where a model is configured, it is asked only about what would be a new draft.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from typing import Any, Literal
 from twinraven.flow import SynthesizedTool
 from twinraven.foundation.canonical import canonical_json, content_hash
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
+from twinraven.huginn.advice.counsel import Counsel, CounselRound, Trial
+from twinraven.huginn.advice.record import AdviceRecord, repeats
 from twinraven.huginn.chains import CandidateChain
 from twinraven.huginn.learning import SYNTHESIS_SHARE, Learner, LearningConfig, LearningReport, Progress, essence
 from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
-from twinraven.huginn.selection import Chosen, measure, worth
+from twinraven.huginn.selection import Chosen, Worth, measure, worth
 from twinraven.huginn.splitting import best_split, split_sessions
 from twinraven.huginn.store import ChainStore
 from twinraven.huginn.tool_facts import ToolFacts
@@ -28,7 +30,7 @@ from twinraven.huginn.validation.model import ValidationResult
 from twinraven.muninn import EventStore
 from twinraven.registry import Draft, Registry
 
-Novelty = Literal["awaiting", "promoted", "known", "rejected", "uncallable"]
+Novelty = Literal["awaiting", "promoted", "known", "rejected", "uncallable", "unproven"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,39 @@ class Round:
 
     report: LearningReport
     proposals: list[Proposal] = field(default_factory=list[Proposal])
+    model: str | None = None
+    """The model that could be asked in this round."""
+    advice: list[AdviceRecord] = field(default_factory=list[AdviceRecord])
+    """What it was asked, and what became of its answers."""
+
+
+@dataclass(slots=True)
+class _Evidence:
+    """A tenant's sessions as one use case reads them: split once, replayed by one rehearsal."""
+
+    tenant_id: str
+    sessions: list[SessionTrace]
+    study: list[SessionTrace]
+    judge: list[SessionTrace]
+    learner: Learner
+    facts: ToolFacts
+    config: LearningConfig
+    _rehearsal: Rehearsal | None = None
+
+    @property
+    def rehearsal(self) -> Rehearsal:
+        if self._rehearsal is None:
+            self._rehearsal = Rehearsal(Answers(self.sessions), self.learner.index, self.facts.writes)
+        return self._rehearsal
+
+    @property
+    def trial(self) -> Trial:
+        return Trial(self.study, self.judge, self.rehearsal, self.config.criteria, self.facts)
+
+    async def worth(self, tool: LearnedTool) -> Worth:
+        """What the tool alone would have saved."""
+        savings = (await measure([tool], self.sessions, self.rehearsal))[tool]
+        return worth(savings, tool, sum(session.turns for session in self.sessions), self.config.prices)
 
 
 class Huginn:
@@ -64,6 +99,7 @@ class Huginn:
         config: LearningConfig,
         idle_gap_s: float,
         now: Callable[[], datetime],
+        counsel: Counsel | None = None,
     ) -> None:
         self._events = events
         self._chains = chains
@@ -72,78 +108,106 @@ class Huginn:
         self._config = config
         self._idle_gap_s = idle_gap_s
         self._now = now
+        self._counsel = counsel
 
-    async def synthesize(self, tenant_id: str, chain_id: str, *, with_writes: bool = False) -> Draft:
+    async def synthesize(
+        self, tenant_id: str, chain_id: str, *, with_writes: bool = False, with_model: bool = True
+    ) -> Draft:
         """A stored chain as a numbered draft, or an error that says why it cannot be one."""
         chain = await self._chains.chain(tenant_id, chain_id)
-        sessions = await self._sessions(tenant_id)
-        study, _ = self._split(sessions)
-        learner = Learner(self._config, self._facts(tenant_id), now=self._now)
-        tool = learner.synthesize_chain(chain, study, with_writes=with_writes)
+        record = await self._evidence(tenant_id)
+        tool = record.learner.synthesize_chain(chain, record.study, with_writes=with_writes)
         if isinstance(tool, str):
             raise InvalidInput(f"{' → '.join(chain.tools)} cannot become a tool: {tool}", field="chain_id")
-        return await self._registry.draft(tenant_id, tool.definition, evidence_hash=evidence_hash(tool.definition))
+        evidence = evidence_hash(tool.definition)
+        counsel = self._counsel.begin() if self._counsel is not None and with_model else None
+        if counsel is not None and await self._is_new(tenant_id, tool.definition):
+            tool = (await counsel.advise(tenant_id, tool, record.trial)).tool
+        return await self._registry.draft(tenant_id, tool.definition, evidence_hash=evidence)
 
     async def validate(
         self, tenant_id: str, tool_id: str, *, version: int | None = None
     ) -> tuple[Draft, ValidationResult]:
         """Replay a draft on the sessions its synthesis did not see."""
         draft = await self._draft(tenant_id, tool_id, version)
-        sessions = await self._sessions(tenant_id)
-        _, judge = self._split(sessions)
-        learner = Learner(self._config, self._facts(tenant_id), now=self._now)
-        rehearsal = Rehearsal(Answers(sessions), learner.index, self._facts(tenant_id).writes)
-        verdict = await validate(as_learned(draft.definition), judge, rehearsal, self._config.criteria, now=self._now())
-        return draft, verdict
+        record = await self._evidence(tenant_id)
+        tool = as_learned(draft.definition)
+        return draft, await validate(tool, record.judge, record.rehearsal, self._config.criteria, now=self._now())
 
     async def register(self, tenant_id: str, draft: Draft, verdict: ValidationResult, *, by: str) -> None:
         """Take a draft that passed into the registry, with what it would have saved."""
-        tool = as_learned(draft.definition)
-        sessions = await self._sessions(tenant_id)
-        learner = Learner(self._config, self._facts(tenant_id), now=self._now)
-        rehearsal = Rehearsal(Answers(sessions), learner.index, self._facts(tenant_id).writes)
-        savings = (await measure([tool], sessions, rehearsal))[tool]
-        turns = sum(session.turns for session in sessions)
-        earned = worth(savings, tool, turns, self._config.prices).as_json()
+        record = await self._evidence(tenant_id)
+        earned = (await record.worth(as_learned(draft.definition))).as_json()
         await self._registry.register(tenant_id, draft.definition, verdict.as_json(), by=by, savings=earned)
 
-    async def learn(self, tenant_id: str, *, by: str, progress: Progress | None = None) -> Round:
+    async def learn(
+        self, tenant_id: str, *, by: str, progress: Progress | None = None, with_model: bool = True
+    ) -> Round:
         """The whole round; what is new and proven waits in the registry for a decision."""
-        sessions = await self._sessions(tenant_id)
-        learner = Learner(self._config, self._facts(tenant_id), now=self._now)
-        report = await learner.learn(sessions, progress=progress)
-        outcome = Round(report)
+        record = await self._evidence(tenant_id)
+        report = await record.learner.learn(record.sessions, progress=progress)
+        counsel = self._counsel.begin() if self._counsel is not None and with_model else None
+        outcome = Round(report, model=None if counsel is None else counsel.model)
         for chosen in report.chosen:
-            outcome.proposals.append(await self._propose(tenant_id, chosen, report, by))
+            if counsel is not None and progress is not None:
+                progress(f"proposing {chosen.tool.tool_id}, with the words of {counsel.model} if it is new")
+            outcome.proposals.append(await self._propose(record, chosen, report, by=by, counsel=counsel))
+        outcome.advice = [] if counsel is None else counsel.records
         return outcome
 
-    async def _propose(self, tenant_id: str, chosen: Chosen, report: LearningReport, by: str) -> Proposal:
-        definition = chosen.tool.definition
+    async def _propose(
+        self, record: _Evidence, chosen: Chosen, report: LearningReport, *, by: str, counsel: CounselRound | None
+    ) -> Proposal:
+        tenant_id, definition = record.tenant_id, chosen.tool.definition
         known = await self._known(tenant_id, definition)
         if known is not None:
             return Proposal(known.tool_id, known.version, "known", known.definition, chosen)
-        missing = [step.tool_id for step in definition.steps if self._facts(tenant_id).entry(step.tool_id) is None]
+        missing = [step.tool_id for step in definition.steps if record.facts.entry(step.tool_id) is None]
         if missing:
             note = f"{missing[0]} is in the record, but not in this home's catalogue"
             return Proposal(definition.tool_id, 0, "uncallable", definition, chosen, note)
         draft_of = next(draft for draft in report.drafts if draft.tool is chosen.tool)
+        verdict = draft_of.verdict
+        if counsel is not None and await self._is_new(tenant_id, definition):
+            advised = await counsel.advise(tenant_id, chosen.tool, record.trial)
+            verdict = advised.verdict or verdict
+            chosen = replace(chosen, tool=advised.tool, alone=await record.worth(advised.tool))
         await self._keep_chain(tenant_id, draft_of.chain)
         try:
-            draft = await self._registry.draft(tenant_id, definition, evidence_hash=evidence_hash(definition))
+            draft = await self._registry.draft(
+                tenant_id, chosen.tool.definition, evidence_hash=evidence_hash(definition)
+            )
         except Conflict as error:
             return Proposal(definition.tool_id, 0, "rejected", definition, chosen, error.message)
-        verdict = replace(draft_of.verdict, tool_id=draft.tool_id, tool_version=draft.version)
-        record = await self._registry.register(
+        if essence(draft.definition) != essence(chosen.tool.definition):
+            # Drafted before on the same evidence, and wired otherwise with a model's help: it is judged as it is.
+            chosen, verdict = await self._judged_again(record, chosen, draft)
+            if not verdict.passed:
+                note = verdict.failure_reasons[0]
+                return Proposal(draft.tool_id, draft.version, "unproven", draft.definition, chosen, note)
+        verdict = replace(verdict, tool_id=draft.tool_id, tool_version=draft.version)
+        state = await self._registry.register(
             tenant_id, draft.definition, verdict.as_json(), by=by, savings=chosen.alone.as_json()
         )
-        novelty: Novelty = "promoted" if record.is_in_service else "awaiting"
+        novelty: Novelty = "promoted" if state.is_in_service else "awaiting"
         return Proposal(draft.tool_id, draft.version, novelty, draft.definition, chosen)
+
+    async def _judged_again(self, record: _Evidence, chosen: Chosen, draft: Draft) -> tuple[Chosen, ValidationResult]:
+        tool = as_learned(draft.definition)
+        verdict = await validate(tool, record.judge, record.rehearsal, self._config.criteria, now=self._now())
+        return replace(chosen, tool=tool, alone=await record.worth(tool)), verdict
+
+    async def _is_new(self, tenant_id: str, definition: SynthesizedTool) -> bool:
+        """Whether a model may be asked: this evidence has neither a draft nor a person's no."""
+        evidence = evidence_hash(definition)
+        if await self._registry.rejection(tenant_id, definition, evidence) is not None:
+            return False
+        return all(draft.evidence_hash != evidence for draft in await self._registry.drafts(tenant_id))
 
     async def _known(self, tenant_id: str, definition: SynthesizedTool) -> Draft | None:
         """The live draft this synthesis would only repeat."""
-        wanted = essence(definition)
         for draft in reversed(await self._registry.drafts(tenant_id)):
-            if essence(draft.definition) == wanted and not await self._gone(tenant_id, draft):
+            if repeats(draft.definition, definition) and not await self._gone(tenant_id, draft):
                 return draft
         return None
 
@@ -167,13 +231,18 @@ class Huginn:
             raise NotFound(f"no draft {wanted!r}; make one with `twinraven synthesize CHAIN`", tool_id=tool_id)
         return max(chosen, key=lambda draft: draft.version)
 
-    async def _sessions(self, tenant_id: str) -> list[SessionTrace]:
-        return (await load_traces(self._events, tenant_id, idle_gap_s=self._idle_gap_s)).sessions
+    async def _evidence(self, tenant_id: str) -> _Evidence:
+        sessions = (await load_traces(self._events, tenant_id, idle_gap_s=self._idle_gap_s)).sessions
+        study, judge = _split(sessions)
+        facts = self._facts(tenant_id)
+        learner = Learner(self._config, facts, now=self._now)
+        return _Evidence(tenant_id, sessions, study, judge, learner, facts, self._config)
 
-    def _split(self, sessions: list[SessionTrace]) -> tuple[list[SessionTrace], list[SessionTrace]]:
-        if not sessions:
-            return [], []
-        return split_sessions(sessions, best_split(sessions), share=SYNTHESIS_SHARE, salt="synthesis")
+
+def _split(sessions: list[SessionTrace]) -> tuple[list[SessionTrace], list[SessionTrace]]:
+    if not sessions:
+        return [], []
+    return split_sessions(sessions, best_split(sessions), share=SYNTHESIS_SHARE, salt="synthesis")
 
 
 def as_learned(definition: SynthesizedTool) -> LearnedTool:

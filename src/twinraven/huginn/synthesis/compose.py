@@ -1,7 +1,7 @@
 """From wiring to a definition: names, parameters, schemas, error strategy, and the evidence for each choice.
 
 Everything here is deterministic: the same wiring gives the same tool, to the letter. A model may later improve the
-words, never the wiring.
+words and propose sources for what stayed open (`advice`); it has no part in this.
 """
 
 from __future__ import annotations
@@ -145,6 +145,11 @@ def reference_text(path: Path) -> str:
         else:
             text += f"[{orjson.dumps(segment).decode()}]"
     return text
+
+
+def bounded_slug(text: str) -> str:
+    """A slug from any text, of a length that every model provider accepts."""
+    return _shorten(slugify(text))
 
 
 def _shorten(slug: str) -> str:

@@ -1,0 +1,86 @@
+"""One model, asked plainly: what it said comes back as it was said, with the tokens it took.
+
+A tool of the catalogue promises an answer that fits its schema, and raises otherwise. Whoever wants a model's opinion
+must see the answer even if it is nonsense, because what was said is kept. A server that does not know how to bind an
+answer to a schema says 400 to the asking; it is asked again without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from twinraven.connectors.binding import Binding, RevealSecret
+from twinraven.connectors.delivery import HttpDelivery, Terms
+from twinraven.connectors.llm import open_conversation
+from twinraven.connectors.llm_dialects import Completion, Prompt
+from twinraven.connectors.urls import parse_url
+from twinraven.foundation.errors import ToolError
+
+RevealFor = Callable[[str], Awaitable[str]]
+"""Opens the model's key for a tenant."""
+
+_NAME = "learning.model"
+_NOT_UNDERSTOOD = (400, 422)
+HOMES: Mapping[str, str] = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
+
+
+class ModelClient:
+    """Speaks to the one model that the settings name."""
+
+    def __init__(
+        self,
+        delivery: HttpDelivery,
+        *,
+        model: str,
+        protocol: str,
+        url: str | None,
+        reveal: RevealFor | None,
+        timeout_ms: int,
+        max_tokens: int,
+    ) -> None:
+        self.name = model
+        self._delivery = delivery
+        self._endpoint = url or HOMES[protocol]
+        self._params = {"endpoint": self._endpoint, "dialect": protocol, "model": model, "max_tokens": max_tokens}
+        self._reveal = reveal
+        self._timeout_ms = timeout_ms
+
+    async def ask(self, tenant_id: str, *, system: str, prompt: str, schema: Mapping[str, Any]) -> Completion:
+        """What the model says; a failure to reach it, or its refusal to speak, raises."""
+        terms = Terms(tenant_id, _NAME, self._timeout_ms, is_repeatable=True)
+        conversation = await open_conversation(self._binding(tenant_id), self._delivery, terms, user=None)
+        asked = Prompt(system, (("user", prompt),), schema)
+        try:
+            answer = await conversation.ask(asked)
+        except ToolError as error:
+            if error.details.get("status") not in _NOT_UNDERSTOOD:
+                raise
+            answer = await conversation.ask(Prompt(system, asked.turns))
+        if answer.stop == "refusal":
+            raise ToolError(f"the model refuses: {answer.text[:300]}", tool_id=_NAME)
+        return answer
+
+    async def aclose(self) -> None:
+        await self._delivery.transport.aclose()
+
+    def _binding(self, tenant_id: str) -> Binding[Any]:
+        scheme = parse_url(self._endpoint, field="learning.model_url").origin.scheme
+        return Binding(_NAME, scheme, self._params, _Verbatim(), self._opener(tenant_id))
+
+    def _opener(self, tenant_id: str) -> RevealSecret | None:
+        source = self._reveal
+        if source is None:
+            return None
+
+        async def reveal(_: str | None) -> str:
+            return await source(tenant_id)
+
+        return reveal
+
+
+class _Verbatim:
+    """The prompt stands already."""
+
+    def request(self, params: Mapping[str, Any], /) -> Any:
+        raise AssertionError(f"the prompt is not made from {list(params)}")
