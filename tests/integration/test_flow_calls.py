@@ -267,7 +267,7 @@ async def test_a_long_key_still_tells_the_steps_apart(home: Home) -> None:
 
 
 async def test_policy_judges_the_composite_before_its_first_step(home: Home) -> None:
-    """A composite that writes is judged first; denied, it calls nothing; allowed, its writes are judged themselves."""
+    """A composite is judged first, with what is inside it; denied, it calls nothing; its writes are judged again."""
     home.learn({"tool_id": "search", "input_mapping": {"query": "q"}}, saving("x"))
     home.gate.denied = {"composite"}
     denied = await home.invoke("composite", key="k3")
@@ -277,7 +277,7 @@ async def test_policy_judges_the_composite_before_its_first_step(home: Home) -> 
     home.gate.denied = {"save"}
     home.gate.asked.clear()
     inner = await home.invoke("composite", key="k4")
-    assert home.gate.asked == ["composite", "save"]
+    assert home.gate.asked == ["composite", "save", "save"]
     assert inner.error is not None
     assert inner.error["code"] == "POLICY_VIOLATION"
     assert inner.error["details"]["step_index"] == 1

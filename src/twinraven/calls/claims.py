@@ -37,13 +37,25 @@ HashBody = Callable[[str, bytes], str]
 Along = Callable[[Transaction], None]
 
 
-def _plain_hash(tenant_id: str, body: bytes) -> str:
+def plain_hash(tenant_id: str, body: bytes) -> str:
     return content_hash(tenant_id.encode() + b"\0" + body)
 
 
-def _keep_everything(tenant_id: str, text: bytes) -> bytes:
+def keep_everything(tenant_id: str, text: bytes) -> bytes:
     del tenant_id
     return text
+
+
+def request_body(tool_id: str, body: bytes) -> bytes:
+    """What makes two requests the same one: the tool and its arguments."""
+    return tool_id.encode() + b"\0" + body
+
+
+def refuse_secret_key(redact_names: Redact, tenant_id: str, key: str) -> None:
+    """A key is kept for ever and must stay what it is, so it cannot be redacted."""
+    raw = key.encode()
+    if redact_names(tenant_id, raw) is not raw:
+        raise InvalidInput("the idempotency_key holds a secret; choose another", field="idempotency_key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +82,9 @@ class Claims:
         self,
         database: Database,
         *,
-        hash_body: HashBody = _plain_hash,
-        redact: Redact = _keep_everything,
-        redact_names: Redact = _keep_everything,
+        hash_body: HashBody = plain_hash,
+        redact: Redact = keep_everything,
+        redact_names: Redact = keep_everything,
         micros: Callable[[], int] = now_micros,
     ) -> None:
         self._database = database
@@ -100,11 +112,11 @@ class Claims:
         `along` runs in the transaction that takes the key, so that both happen or neither.
         """
         owner = new_id()
-        hashed = self._hash_body(tenant_id, tool_id.encode() + b"\0" + body)
+        hashed = self._hash_body(tenant_id, request_body(tool_id, body))
         now = self._micros()
 
         def work(tx: Transaction) -> Row | None:
-            self._refuse_secret(tenant_id, key)
+            refuse_secret_key(self._redact_names, tenant_id, key)
             taken = tx.execute(
                 "INSERT INTO idempotency_claims "
                 "(tenant_id, idempotency_key, tool_id, body_hash, state, owner, claimed_at) "
@@ -190,12 +202,6 @@ class Claims:
         """Nothing was sent under a claim whose commit nobody knows about; if it is there, it must not stay."""
         with suppress(TwinRavenError):
             await self.release(claim)
-
-    def _refuse_secret(self, tenant_id: str, key: str) -> None:
-        """A key is kept for ever and must stay what it is, so it cannot be redacted."""
-        raw = key.encode()
-        if self._redact_names(tenant_id, raw) is not raw:
-            raise InvalidInput("the idempotency_key holds a secret; choose another", field="idempotency_key")
 
     def _expire(self, tx: Transaction, tenant_id: str, key: str, *, before: int) -> None:
         tx.execute(

@@ -33,7 +33,7 @@ class CallEvidence:
         """To be run in the transaction that claims the key."""
         data = {"policy": {"verdict": decision.verdict, "rule": decision.rule, "reason": decision.reason}}
         entry = _entry(call, "call.intended", data=data, body={"params": call.shown_params})
-        return lambda tx: _append(self._audit, tx, entry)
+        return lambda tx: append_entry(self._audit, tx, entry)
 
     def settled(self, call: Invocation, state: Settled, *, output: Any, error: TwinRavenError | None) -> Append:
         """To be run in the transaction that settles the key."""
@@ -44,12 +44,12 @@ class CallEvidence:
             message=None if error is None else error.message,
             body=None if error is not None else {"output": output},
         )
-        return lambda tx: _append(self._audit, tx, entry)
+        return lambda tx: append_entry(self._audit, tx, entry)
 
     def released(self, call: Invocation, error: TwinRavenError) -> Append:
         """To be run in the transaction that frees the key after a failure that may be tried again."""
         entry = _entry(call, "call.failed", code=error.code, message=error.message, data={"retryable": True})
-        return lambda tx: _append(self._audit, tx, entry)
+        return lambda tx: append_entry(self._audit, tx, entry)
 
     async def refused(self, call: Invocation, error: TwinRavenError, decision: PolicyDecision) -> None:
         """A policy's no, which stands for itself."""
@@ -57,13 +57,14 @@ class CallEvidence:
         entry = _entry(call, "policy.refused", code=error.code, message=error.message, data=data)
         await self._audit.write(entry)
 
-    async def sensitive_read(self, call: Invocation, decision: PolicyDecision) -> None:
-        """A read whose data could do harm leaves its entry before it happens."""
+    async def read(self, call: Invocation, decision: PolicyDecision) -> None:
+        """A read whose data could do harm, or that somebody approved, leaves its entry before it happens."""
         data = {"policy": {"verdict": decision.verdict, "rule": decision.rule}}
         await self._audit.write(_entry(call, "call.read", data=data, body={"params": call.shown_params}))
 
 
-def _append(audit: AuditLog, tx: Transaction, entry: AuditEntry) -> None:
+def append_entry(audit: AuditLog, tx: Transaction, entry: AuditEntry) -> None:
+    """Append an entry; a body that is too deep to stand inside another is told as text."""
     try:
         audit.append(tx, entry)
     except InvalidInput:
@@ -92,6 +93,7 @@ def _entry(
         "idempotency_key": request.idempotency_key,
         "campaign_id": request.campaign_id,
         "task_id": request.task_id,
+        "approval": None if call.grant is None else call.grant.as_json(),
     }
     return AuditEntry(
         tenant_id=request.tenant_id,

@@ -15,6 +15,7 @@ from twinraven.calls.derived_keys import derive_key
 from twinraven.calls.model import (
     CallAudit,
     CallContext,
+    Grant,
     SkillInvocationRequest,
     SkillInvocationResponse,
     side_effect_of,
@@ -70,6 +71,10 @@ class Invocation:
     encoded: bytes | None = None
     claim: Claim | None = None
     veil: Veil | None = None
+    grant: Grant | None = None
+    """What somebody's approval allows."""
+    has_spare_key: bool = False
+    """Whether the key is one that nobody will name again."""
     is_sent: bool = False
     is_recorded: bool = False
 
@@ -90,11 +95,18 @@ class Invocation:
         return self.entry.writes or self.request.idempotency_key is not None or self.is_sensitive
 
     def derive_key(self, now: int, hash_text: Callable[[bytes], str]) -> None:
-        """Where the caller gave no key, take the one that the tool's own rule gives."""
+        """Where the caller gave no key, take the one that the tool's own rule gives, else for a write the spare one."""
         if self.request.idempotency_key is None:
             key = derive_key(self.entry, self.params, self.context, now=now, hash_text=hash_text)
             if key is not None:
                 self.request = replace(self.request, idempotency_key=key)
+            elif self.entry.writes and self.context.spare_key is not None:
+                self.take_spare_key(self.context.spare_key)
+
+    def take_spare_key(self, key: str) -> None:
+        """Run under a key that stands for this request alone."""
+        self.request = replace(self.request, idempotency_key=key)
+        self.has_spare_key = True
 
     @property
     def correlation_id(self) -> str:
@@ -130,6 +142,7 @@ class Invocation:
             task_id=request.task_id,
             caller=context.caller,
             durable=context.durable,
+            grant=self.grant,
         )
 
     def observation(
@@ -137,7 +150,7 @@ class Invocation:
     ) -> Observation:
         """The event this call leaves."""
         request, context = self.request, self.context
-        said, tags = context.outside_input, context.tags + tags
+        said, tags = self._outside_input, context.tags + tags
         if self.veil is not None:
             said = None if said is None else self.veil.text(self.params, said)
             tags = tuple(self.veil.text(self.params, tag) for tag in tags)
@@ -146,7 +159,7 @@ class Invocation:
             self.event_id,
             context.session_id,
             self.entry.tool_id,
-            self._recorded_params(),
+            self.recorded_params(),
             output,
             self.started,
             max(0, finished - self.started) // 1000,
@@ -163,7 +176,14 @@ class Invocation:
             clean_text(self.correlation_id),
         )
 
-    def _recorded_params(self) -> bytes:
+    @property
+    def _outside_input(self) -> str | None:
+        """What came from outside before this call; somebody's approval is such a thing."""
+        if self.context.outside_input is None and self.grant is not None and not self.context.is_inner:
+            return f"approved by {self.grant.granted_by}"
+        return self.context.outside_input
+
+    def recorded_params(self) -> bytes:
         """The arguments for the log; of those that were refused, as much as can be recorded."""
         if self.veil is None and self.encoded is not None:
             return self.encoded

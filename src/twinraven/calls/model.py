@@ -160,6 +160,27 @@ class SkillInvocationResponse:
 
 
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """Somebody's word that one call may run, under this key; of a composite, with these tools inside."""
+
+    approval_id: str
+    key: str
+    tools: frozenset[str]
+    requested_by: str | None
+    granted_by: str
+    granted_at: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Who asked and who said yes, for the record."""
+        return {
+            "approval_id": self.approval_id,
+            "requested_by": self.requested_by,
+            "granted_by": self.granted_by,
+            "granted_at": self.granted_at,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class CallContext:
     """Where in an agent's work a call happens; it goes into the record, not to the tool."""
 
@@ -171,6 +192,12 @@ class CallContext:
     durable: bool = True
     """Whether the caller waits until the event is on disk."""
     caller: str | None = None
+    spare_key: str | None = None
+    """The key a write runs under where neither the request nor the tool has one."""
+    is_inner: bool = False
+    """Whether a composite makes this call; approval is asked for the composite, not here."""
+    grant: Grant | None = None
+    """What the composite around this call was allowed."""
 
     def __post_init__(self) -> None:
         check_name(self.session_id, field="session_id")

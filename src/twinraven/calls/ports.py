@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 from uuid import UUID
 
-from twinraven.calls.model import CallContext, SkillInvocationRequest
+from twinraven.calls.approval import ApprovalWish
+from twinraven.calls.model import CallContext, Grant, SkillInvocationRequest
 from twinraven.catalog import ToolEntry
 
 
@@ -25,6 +26,8 @@ class CallFrame:
     task_id: str | None = None
     caller: str | None = None
     durable: bool = True
+    grant: Grant | None = None
+    """What somebody approved; inner calls go on under it."""
 
 
 class Connector(Protocol):
@@ -34,6 +37,13 @@ class Connector(Protocol):
     def name(self) -> str: ...
 
     async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: CallFrame) -> Any: ...
+
+
+@runtime_checkable
+class CompositeConnector(Protocol):
+    """A connector whose tools call other tools, and which can say beforehand which ones."""
+
+    def tools_inside(self, tenant_id: str, entry: ToolEntry) -> Iterable[ToolEntry]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +69,14 @@ class PolicyGate(Protocol):
     async def decide(
         self, entry: ToolEntry, request: SkillInvocationRequest, context: CallContext
     ) -> PolicyDecision: ...
+
+
+class Approver(Protocol):
+    """Says yes to what policy leaves open: a person by way of stored requests, or whoever judges in their place."""
+
+    async def seek(self, wish: ApprovalWish) -> Grant:
+        """What allows the call; raises ApprovalPending as long as nobody has decided, ApprovalDenied after a no."""
+        ...
 
 
 class OpenGate:

@@ -18,6 +18,7 @@ from typing import Any, Literal, NoReturn
 from twinraven.calls.claims import Along, Claim, Claims, EarlierAnswer
 from twinraven.calls.concealment import Veil, error_text, restated
 from twinraven.calls.evidence import CallEvidence
+from twinraven.calls.gatekeeper import Gatekeeper
 from twinraven.calls.invocation import Answer, Contract, Invocation, to_answer
 from twinraven.calls.model import (
     CallContext,
@@ -26,7 +27,7 @@ from twinraven.calls.model import (
     SkillInvocationResponse,
     side_effect_of,
 )
-from twinraven.calls.ports import Concealment, Connector, OpenGate, PolicyDecision, PolicyGate
+from twinraven.calls.ports import Approver, CompositeConnector, Concealment, Connector, OpenGate, PolicyGate
 from twinraven.catalog import Catalog, ToolEntry
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.correlation import current_correlation
@@ -34,7 +35,6 @@ from twinraven.foundation.errors import (
     EffectUnknown,
     InvalidInput,
     InvalidOutput,
-    PolicyViolation,
     ToolError,
     ToolTimeout,
     ToolUnavailable,
@@ -64,6 +64,7 @@ class Calls:
         connectors: Iterable[Connector],
         *,
         gate: PolicyGate | None = None,
+        approver: Approver | None = None,
         evidence: CallEvidence | None = None,
         concealment: Concealment | None = None,
         default_timeout_ms: int = DEFAULT_TIMEOUT_MS,
@@ -73,7 +74,7 @@ class Calls:
         self._collector = collector
         self._claims = claims
         self._connectors = {connector.name: connector for connector in connectors}
-        self._gate = gate or OpenGate()
+        self._gatekeeper = Gatekeeper(gate or OpenGate(), approver=approver, evidence=evidence)
         self._evidence = evidence
         self._concealment = concealment
         self._default_timeout_ms = default_timeout_ms
@@ -95,9 +96,8 @@ class Calls:
         idempotency_key: str | None = None,
     ) -> Any:
         """The convenient door: the output, or an exception. A write without a key gets one of its own."""
-        entry = self._catalog.find(tenant_id, tool_id, caller=context.caller)
-        if idempotency_key is None and entry.writes and entry.idempotent_by is None:
-            idempotency_key = new_id()
+        if idempotency_key is None and context.spare_key is None:
+            context = replace(context, spare_key=new_id())
         response = await self.invoke(
             SkillInvocationRequest(
                 tool_name=tool_id, payload=params, tenant_id=tenant_id, idempotency_key=idempotency_key
@@ -135,7 +135,7 @@ class Calls:
             if contract.is_marked and self._concealment is not None:
                 call.veil = Veil(self._concealment, call.request.tenant_id, call.entry)
             call.admit(contract)
-            if call.needs_guard or self._gate.judges_reads:
+            if call.needs_guard or self._gatekeeper.judges_reads:
                 earlier = await self._enter_guarded(call)
                 if earlier is not None:
                     return await self._replay(call, earlier)
@@ -156,29 +156,24 @@ class Calls:
                 f"{entry.tool_id!r} can change something, so the request needs an idempotency_key",
                 field="idempotency_key",
             )
-        if call.needs_guard:
-            request = replace(request, side_effect=actual, sensitivity=entry.sensitivity.value)
-        decision = await self._gate.decide(entry, request, call.context)
-        if decision.verdict != "allow":
-            await self._refuse(call, decision)
-        if request.idempotency_key is None:
-            if self._evidence is not None and call.is_sensitive:
-                await self._evidence.sensitive_read(call, decision)
+        decision = await self._gatekeeper.admit(call, self._tools_inside(call))
+        key = call.request.idempotency_key
+        if key is None:
+            if self._evidence is not None and (call.is_sensitive or call.grant is not None):
+                await self._evidence.read(call, decision)
             return None
         along = None if self._evidence is None else self._evidence.intended(call, decision)
-        taken = await self._claim(call, check_name(request.idempotency_key, field="idempotency_key"), along)
+        taken = await self._claim(call, check_name(key, field="idempotency_key"), along)
         if isinstance(taken, EarlierAnswer):
             return taken
         call.claim = taken
         return None
 
-    async def _refuse(self, call: Invocation, decision: PolicyDecision) -> NoReturn:
-        error = PolicyViolation(
-            decision.reason, tool_id=call.entry.tool_id, rule=decision.rule, verdict=decision.verdict
-        )
-        if self._evidence is not None:
-            await self._evidence.refused(call, error, decision)
-        raise error
+    def _tools_inside(self, call: Invocation) -> Iterable[ToolEntry]:
+        connector = self._connectors.get(call.entry.connector)
+        if isinstance(connector, CompositeConnector):
+            return connector.tools_inside(call.request.tenant_id, call.entry)
+        return ()
 
     async def _claim(self, call: Invocation, key: str, along: Along | None) -> Claim | EarlierAnswer:
         """Take the key; a caller who goes away meanwhile does not leave it behind taken."""

@@ -3,12 +3,13 @@
 So every inner call is checked, gated, claimed and recorded like any other. It names the composite's event as its
 parent, which keeps it out of the agent's own sequence; a write gets the key `outer:step:item`, so that repeating the
 composite under its key repeats none of its effects. Policy judges the composite, which has the highest effect and
-sensitivity of its steps, before the first of them runs.
+sensitivity of its steps, before the first of them runs; if it asks about any tool inside, approval is asked for the
+composite, and what was granted goes with the inner calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final, Protocol
@@ -78,6 +79,24 @@ class FlowConnector:
             raise result.error
         return result.output
 
+    def tools_inside(self, tenant_id: str, entry: ToolEntry) -> Iterator[ToolEntry]:
+        """Every tool that a run may call, fallbacks and composites inside included, each once."""
+        seen = {entry.tool_id}
+        waiting = [entry]
+        while waiting:
+            outer = waiting.pop(0)
+            for step in _steps(self._definitions.definition(tenant_id, outer.tool_id)):
+                if step.tool_id in seen:
+                    continue
+                seen.add(step.tool_id)
+                try:
+                    inner = self._catalog.find(tenant_id, step.tool_id)
+                except NotFound:
+                    continue  # the run will say so
+                if inner.connector == CONNECTOR:
+                    waiting.append(inner)
+                yield inner
+
 
 class _InnerCalls:
     """The steps of one composite call, made through the call path."""
@@ -94,6 +113,8 @@ class _InnerCalls:
             parent_event_id=outer.event_id,
             durable=False,
             caller=outer.caller,
+            is_inner=True,
+            grant=outer.grant,
         )
 
     def writes(self, tool_id: str) -> bool:

@@ -38,6 +38,8 @@ _FINAL_CODES = frozenset(
         "DEFINITION_INVALID",
         "NOT_FOUND",
         "POLICY_VIOLATION",
+        "APPROVAL_PENDING",
+        "APPROVAL_DENIED",
         "IDEMPOTENCY_CONFLICT",
         "EFFECT_UNKNOWN",
     }

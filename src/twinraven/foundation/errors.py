@@ -17,6 +17,8 @@ sent again.
     │   ├── StaleState          OCC_CONFLICT            somebody else changed it first
     │   └── IllegalTransition   ILLEGAL_TRANSITION      that status cannot follow this one
     ├── PolicyViolation         POLICY_VIOLATION        a rule forbids it; never retried blindly
+    │   ├── ApprovalPending     APPROVAL_PENDING        somebody must approve it first: make the same call again then
+    │   └── ApprovalDenied      APPROVAL_DENIED         somebody said no
     ├── ToolError               TOOL_FAILED             the tool ran and failed
     │   ├── ToolUnavailable     TOOL_UNAVAILABLE        it could not be reached
     │   ├── ToolTimeout         TOOL_TIMEOUT            it did not answer in time
@@ -109,6 +111,16 @@ class IllegalTransition(Conflict):
 class PolicyViolation(TwinRavenError):
     code = "POLICY_VIOLATION"
     acts = "operator"
+
+
+class ApprovalPending(PolicyViolation):
+    """Not retryable: until a person has decided, sending it again changes nothing, and no loop may wait for people."""
+
+    code = "APPROVAL_PENDING"
+
+
+class ApprovalDenied(PolicyViolation):
+    code = "APPROVAL_DENIED"
 
 
 class ToolError(TwinRavenError):

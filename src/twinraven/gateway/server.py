@@ -17,11 +17,11 @@ from twinraven import __version__
 from twinraven.calls import CallContext, Calls, SkillInvocationRequest
 from twinraven.catalog import ToolEntry
 from twinraven.connectors import ToolQuarantined, keeping_answers
-from twinraven.foundation.errors import NotFound, TwinRavenError
+from twinraven.foundation.errors import ApprovalPending, NotFound, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.gateway import answers
 from twinraven.gateway.announcements import Announcements
-from twinraven.gateway.answers import PendingCalls, Result
+from twinraven.gateway.answers import Result
 from twinraven.gateway.callers import Caller, Callers
 from twinraven.gateway.offers import Offers
 from twinraven.gateway.sessions import Place, Sessions
@@ -65,7 +65,6 @@ class GatewayServer:
         self._offers = offers
         self._callers = callers
         self._sessions = sessions
-        self._pending = PendingCalls()
         self._ready = ready
         self._await_reads = await_reads
         self.mcp: Server[Any] = _NewsServer(
@@ -115,43 +114,27 @@ class GatewayServer:
             tool_name=entry.tool_id,
             payload=arguments,
             tenant_id=tenant_id,
-            idempotency_key=self._key(context, caller, entry, place, arguments),
+            idempotency_key=_stated(meta, _KEYS),
             correlation_id=_stated(meta, _CORRELATIONS),
         )
         with keeping_answers() as exact:
-            response = await self._calls.invoke(request, self._call_context(caller, entry, place))
+            response = await self._calls.invoke(request, self._call_context(context, caller, entry, place))
         kept = None if response.event_id is None else exact.get(response.event_id)
-        if answers.is_pending(response.error) and response.error is not None:
-            key = request.idempotency_key or request.id
-            self._pending.hold(key, tenant_id, place.session_id, entry.tool_id, arguments)
-            return answers.pending(response.error, tool=entry.tool_id, key=key, event_id=str(response.event_id))
-        self._pending.release(tenant_id, place.session_id, entry.tool_id, arguments)
-        if response.error is not None:
-            return answers.failure(response.error, event_id=str(response.event_id), exact=kept)
-        return answers.success(response, kept)
+        if response.error is None:
+            return answers.success(response, kept)
+        if response.error["code"] == ApprovalPending.code:
+            return answers.pending(response.error, tool=entry.tool_id, event_id=str(response.event_id))
+        return answers.failure(response.error, event_id=str(response.event_id), exact=kept)
 
-    def _call_context(self, caller: Caller, entry: ToolEntry, place: Place) -> CallContext:
+    def _call_context(self, context: Context, caller: Caller, entry: ToolEntry, place: Place) -> CallContext:
         return CallContext(
             session_id=place.session_id,
             outside_input=place.outside_input,
             durable=entry.writes or self._await_reads,
             caller=caller.name,
-        )
-
-    def _key(self, context: Context, caller: Caller, entry: ToolEntry, place: Place, arguments: Result) -> str | None:
-        """The client's own key; else that of the same call still pending; else, for a write, one for this request."""
-        stated = _stated(context.meta or {}, _KEYS)
-        if stated is not None:
-            return stated
-        if not entry.writes:
-            return None
-        held = self._pending.key_of(caller.principal.tenant_id, place.session_id, entry.tool_id, arguments)
-        if held is not None or entry.idempotent_by is not None:
-            return held
-        if caller.protocol is not None:
             # A request id is used once in a session, so a repeated one is the same request sent again.
-            return f"{place.session_id}:{context.request_id}"
-        return new_id()
+            spare_key=new_id() if caller.protocol is None else f"{place.session_id}:{context.request_id}",
+        )
 
 
 def _stated(meta: Mapping[str, Any], names: tuple[str, ...]) -> str | None:

@@ -15,7 +15,15 @@ from collections.abc import Iterator, Sequence
 GUARD_MESSAGE = "append-only"
 
 APPEND_ONLY_TABLES = frozenset(
-    {"audit_log", "candidate_chains", "muninn_event_log", "retention_notes", "session_verdicts"}
+    {
+        "approval_decisions",
+        "approvals",
+        "audit_log",
+        "candidate_chains",
+        "muninn_event_log",
+        "retention_notes",
+        "session_verdicts",
+    }
 )
 
 APP_ROLE = "twinraven_app"

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from twinraven.foundation.errors import ToolUnavailable
+from twinraven.foundation.errors import ApprovalPending, ToolUnavailable
 from twinraven.gateway import answers
-from twinraven.gateway.answers import PendingCalls
 
 OLDER, NEWER = "2025-06-18", "2026-07-28"
 
@@ -45,16 +44,22 @@ def test_older_clients_get_structured_objects_only(structured: Any) -> None:
     assert kept["structuredContent"] == {"a": 1}
 
 
-def test_the_same_call_is_pending_under_one_key() -> None:
-    """The key is found by what is asked for in which session, and forgotten when the call was run."""
-    pending = PendingCalls()
-    pending.hold("k1", "acme", "s1", "pay", {"amount": 5})
-    assert pending.key_of("acme", "s1", "pay", {"amount": 5}) == "k1"
-    others: list[tuple[str, str, str, dict[str, Any]]] = [
-        ("other", "s1", "pay", {"amount": 5}),
-        ("acme", "s2", "pay", {"amount": 5}),
-        ("acme", "s1", "pay", {}),
-    ]
-    assert [pending.key_of(*other) for other in others] == [None, None, None]
-    pending.release("acme", "s1", "pay", {"amount": 5})
-    assert pending.key_of("acme", "s1", "pay", {"amount": 5}) is None
+def test_a_pending_call_says_how_to_ask_again() -> None:
+    """The model reads that nothing ran and what to do; programs read the approval, its end and the key."""
+    error = ApprovalPending(
+        "pay needs a person", approval_id="a1", expires_at="2026-01-02T00:00:00Z", idempotency_key="k1"
+    )
+    answer = answers.pending(error.as_json(), tool="pay", event_id="e1")
+    assert "Nothing was changed. Call pay again with the same arguments" in answer["content"][0]["text"]
+    assert answer["isError"] is True
+    assert answer["_meta"] == {
+        answers.PENDING: {
+            "status": "pending",
+            "tool": "pay",
+            "reason": "pay needs a person",
+            "approval_id": "a1",
+            "expires_at": "2026-01-02T00:00:00Z",
+        },
+        answers.KEY: "k1",
+        answers.EVENT: "e1",
+    }

@@ -24,6 +24,7 @@ STEPS = (
     "m0006_retention",
     "m0007_upstreams",
     "m0008_catalog",
+    "m0009_approvals",
 )
 """In order; the number in the name is the version."""
 

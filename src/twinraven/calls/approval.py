@@ -1,0 +1,91 @@
+"""A request for approval as it is made, and as it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal, get_args
+
+from twinraven.foundation.clock import iso
+
+ApprovalState = Literal["pending", "granted", "denied", "expired", "used"]
+"""Derived, never stored: from the decision, the clock, and the claim of the key."""
+
+ApprovalVerdict = Literal["granted", "denied"]
+
+STATES: Final[tuple[ApprovalState, ...]] = get_args(ApprovalState)
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalWish:
+    """A call that needs somebody's word before it may run."""
+
+    tenant_id: str
+    tool_id: str
+    key: str
+    is_spare_key: bool
+    """Whether the key was made for this request alone; the same call again then has another, and is found without."""
+    body: bytes
+    """The arguments as they are, to be hashed and not kept."""
+    arguments: bytes
+    """The arguments as they may be recorded."""
+    covers: tuple[str, ...]
+    """The tools that policy asks about: this one, and for a composite those inside it."""
+    effect: str
+    sensitivity: str
+    rule: str | None
+    reason: str
+    caller: str | None
+    session_id: str
+    correlation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A request for approval and what became of it."""
+
+    tenant_id: str
+    approval_id: str
+    state: ApprovalState
+    tool_id: str
+    idempotency_key: str
+    arguments: dict[str, Any]
+    """Redacted: for a person to read."""
+    covers: tuple[str, ...]
+    effect: str
+    sensitivity: str
+    rule: str | None
+    reason: str
+    requested_by: str | None
+    session_id: str
+    correlation_id: str
+    requested_at: datetime
+    expires_at: datetime
+    verdict: ApprovalVerdict | None = None
+    decided_by: str | None = None
+    decided_at: datetime | None = None
+    note: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "tenant_id": self.tenant_id,
+            "approval_id": self.approval_id,
+            "state": self.state,
+            "tool_id": self.tool_id,
+            "idempotency_key": self.idempotency_key,
+            "arguments": self.arguments,
+            "covers": list(self.covers),
+            "effect": self.effect,
+            "sensitivity": self.sensitivity,
+            "rule": self.rule,
+            "reason": self.reason,
+            "requested_by": self.requested_by,
+            "session_id": self.session_id,
+            "correlation_id": self.correlation_id,
+            "requested_at": iso(self.requested_at),
+            "expires_at": iso(self.expires_at),
+            "verdict": self.verdict,
+            "decided_by": self.decided_by,
+            "decided_at": None if self.decided_at is None else iso(self.decided_at),
+            "note": self.note,
+        }

@@ -1,0 +1,121 @@
+"""What stands between a valid call and its effect: policy first, and where policy asks, somebody's approval.
+
+A composite is judged together with the tools inside it. If policy asks about any of them, approval is asked for the
+composite as a whole, before its first step; that grant covers those tools for this one run and no others. What policy
+denies stays denied inside as outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NoReturn
+
+from twinraven.calls.approval import ApprovalWish
+from twinraven.calls.evidence import CallEvidence
+from twinraven.calls.invocation import Invocation
+from twinraven.calls.model import Grant, SkillInvocationRequest, side_effect_of
+from twinraven.calls.ports import Approver, PolicyDecision, PolicyGate
+from twinraven.catalog import Sensitivity, ToolEntry
+from twinraven.foundation.errors import ApprovalDenied, PolicyViolation, TwinRavenError
+from twinraven.foundation.ids import new_id
+from twinraven.muninn import check_name
+
+
+class Gatekeeper:
+    """Lets calls pass, or says why not."""
+
+    def __init__(self, gate: PolicyGate, *, approver: Approver | None, evidence: CallEvidence | None) -> None:
+        self._gate = gate
+        self._approver = approver
+        self._evidence = evidence
+
+    @property
+    def judges_reads(self) -> bool:
+        return self._gate.judges_reads
+
+    async def admit(self, call: Invocation, inside: Iterable[ToolEntry]) -> PolicyDecision:
+        """What policy said of a call that may go on; a call that was approved carries its grant from here."""
+        decision, asked = await self._judge(call, inside)
+        if decision.verdict == "ask":
+            call.grant = await self._approval(call, decision, asked)
+        elif decision.verdict == "deny":
+            await self._refuse(call, decision)
+        return decision
+
+    async def _judge(self, call: Invocation, inside: Iterable[ToolEntry]) -> tuple[PolicyDecision, tuple[str, ...]]:
+        """The decision about a call, and every tool in it that policy asks about."""
+        request = call.request
+        if call.needs_guard:
+            request = _request_for(call.entry, request)
+        decision = await self._gate.decide(call.entry, request, call.context)
+        asked = {call.entry.tool_id: decision} if decision.verdict == "ask" else {}
+        if decision.verdict != "deny":
+            for entry in inside:
+                if entry.writes or entry.sensitivity is Sensitivity.HIGH or self.judges_reads:
+                    inner = await self._gate.decide(entry, _request_for(entry, request), call.context)
+                    if inner.verdict == "ask":
+                        asked[entry.tool_id] = inner
+        if asked:
+            decision = next(iter(asked.values()))
+        return decision, tuple(sorted(asked))
+
+    async def _approval(self, call: Invocation, decision: PolicyDecision, asked: tuple[str, ...]) -> Grant:
+        outer = call.context.grant
+        if call.context.is_inner:
+            # Asking in the middle of a composite would leave it half done; what covers it was asked for before.
+            if outer is None or not outer.tools.issuperset(asked):
+                await self._refuse(call, decision)
+            return outer
+        if self._approver is None:
+            await self._refuse(call, decision)
+        if call.request.idempotency_key is None:
+            call.take_spare_key(new_id())
+        try:
+            grant = await self._approver.seek(_wish(call, decision, asked))
+        except ApprovalDenied as error:
+            await self._note(call, error, decision)
+            raise
+        call.request = replace(call.request, idempotency_key=grant.key)
+        return grant
+
+    async def _refuse(self, call: Invocation, decision: PolicyDecision) -> NoReturn:
+        error = PolicyViolation(
+            decision.reason, tool_id=call.entry.tool_id, rule=decision.rule, verdict=decision.verdict
+        )
+        await self._note(call, error, decision)
+        raise error
+
+    async def _note(self, call: Invocation, error: TwinRavenError, decision: PolicyDecision) -> None:
+        if self._evidence is not None:
+            await self._evidence.refused(call, error, decision)
+
+
+def _request_for(entry: ToolEntry, request: SkillInvocationRequest) -> SkillInvocationRequest:
+    """The request as it would be for a tool, which knows better than its caller what it can do."""
+    return replace(
+        request,
+        tool_name=entry.tool_id,
+        side_effect=side_effect_of(entry.effect),
+        sensitivity=entry.sensitivity.value,
+    )
+
+
+def _wish(call: Invocation, decision: PolicyDecision, asked: tuple[str, ...]) -> ApprovalWish:
+    entry, request = call.entry, call.request
+    return ApprovalWish(
+        tenant_id=request.tenant_id,
+        tool_id=entry.tool_id,
+        key=check_name(request.idempotency_key or "", field="idempotency_key"),
+        is_spare_key=call.has_spare_key,
+        body=call.encoded or b"",
+        arguments=call.recorded_params(),
+        covers=asked,
+        effect=entry.effect.value,
+        sensitivity=entry.sensitivity.value,
+        rule=decision.rule,
+        reason=decision.reason,
+        caller=call.context.caller,
+        session_id=call.context.session_id,
+        correlation_id=call.correlation_id,
+    )

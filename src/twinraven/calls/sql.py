@@ -1,0 +1,132 @@
+"""Approvals in SQL. The state is computed where the rows are read, so no two readers can disagree about it."""
+
+from __future__ import annotations
+
+from twinraven.calls.approval import Approval, ApprovalState, ApprovalVerdict
+from twinraven.foundation.canonical import parse_json
+from twinraven.foundation.clock import from_micros
+from twinraven.storage import Row, Transaction
+
+# A claim of the same key for the same request means that the effect has begun; a freed one, that it may be tried again.
+_STATED = """
+    SELECT a.*, d.verdict, d.decided_by, d.decided_at, d.note,
+        CASE
+            WHEN d.verdict = 'denied' THEN 'denied'
+            WHEN d.verdict = 'granted' AND c.owner IS NOT NULL THEN 'used'
+            WHEN a.expires_at <= :now THEN 'expired'
+            WHEN d.verdict = 'granted' THEN 'granted'
+            ELSE 'pending'
+        END AS state
+    FROM approvals a
+    LEFT JOIN approval_decisions d ON d.tenant_id = a.tenant_id AND d.approval_id = a.approval_id
+    LEFT JOIN idempotency_claims c ON c.tenant_id = a.tenant_id
+        AND c.idempotency_key = a.idempotency_key AND c.body_hash = a.body_hash
+    WHERE a.tenant_id = :tenant
+"""
+
+
+class SqlApprovalStore:
+    """The two tables."""
+
+    def find(self, tx: Transaction, tenant_id: str, approval_id: str, *, now: int) -> Approval | None:
+        query = f"{_STATED} AND a.approval_id = :id"
+        row = tx.fetch_one(query, tenant=tenant_id, id=approval_id, now=now)
+        return None if row is None else _approval(row)
+
+    def latest(self, tx: Transaction, tenant_id: str, asked_for: str, *, now: int) -> tuple[Approval, int] | None:
+        """The last time this was asked for, and which time it was."""
+        query = f"{_STATED} AND a.asked_for = :asked_for ORDER BY a.round DESC LIMIT 1"
+        row = tx.fetch_one(query, tenant=tenant_id, asked_for=asked_for, now=now)
+        return None if row is None else (_approval(row), row["round"])
+
+    def listing(
+        self,
+        tx: Transaction,
+        tenant_id: str,
+        *,
+        now: int,
+        limit: int,
+        state: ApprovalState | None = None,
+        older_than: Approval | None = None,
+    ) -> list[Approval]:
+        """The newest first."""
+        conditions = ["1 = 1"]
+        values: dict[str, object] = {"tenant": tenant_id, "now": now, "limit": limit}
+        if state is not None:
+            conditions.append("state = :state")
+            values["state"] = state
+        if older_than is not None:
+            conditions.append(
+                "(requested_at, approval_id) < "
+                "(SELECT requested_at, approval_id FROM approvals WHERE tenant_id = :tenant AND approval_id = :older)"
+            )
+            values["older"] = older_than.approval_id
+        rows = tx.fetch_all(
+            f"SELECT * FROM ({_STATED}) AS stated WHERE {' AND '.join(conditions)} "
+            "ORDER BY requested_at DESC, approval_id DESC LIMIT :limit",
+            **values,
+        )
+        return [_approval(row) for row in rows]
+
+    def means_something_else(self, tx: Transaction, tenant_id: str, key: str, body_hash: str) -> bool:
+        """Whether a key names another request already, run or only asked for."""
+        for table in ("approvals", "idempotency_claims"):
+            other = tx.fetch_one(
+                f"SELECT 1 AS found FROM {table} "
+                "WHERE tenant_id = :tenant AND idempotency_key = :key AND body_hash <> :hash LIMIT 1",
+                tenant=tenant_id,
+                key=key,
+                hash=body_hash,
+            )
+            if other is not None:
+                return True
+        return False
+
+    def add(self, tx: Transaction, values: dict[str, object]) -> bool:
+        """False where somebody else asked for the same at this moment."""
+        names = ", ".join(values)
+        places = ", ".join(f":{name}" for name in values)
+        done = tx.execute(f"INSERT INTO approvals ({names}) VALUES ({places}) ON CONFLICT DO NOTHING", **values)
+        return bool(done)
+
+    def decide(
+        self, tx: Transaction, approval: Approval, verdict: ApprovalVerdict, *, by: str, at: int, note: str
+    ) -> bool:
+        """False where somebody else decided at this moment."""
+        done = tx.execute(
+            "INSERT INTO approval_decisions (tenant_id, approval_id, verdict, decided_by, decided_at, note) "
+            "VALUES (:tenant, :id, :verdict, :by, :at, :note) ON CONFLICT DO NOTHING",
+            tenant=approval.tenant_id,
+            id=approval.approval_id,
+            verdict=verdict,
+            by=by,
+            at=at,
+            note=note,
+        )
+        return bool(done)
+
+
+def _approval(row: Row) -> Approval:
+    decided_at = row["decided_at"]
+    return Approval(
+        tenant_id=row["tenant_id"],
+        approval_id=row["approval_id"],
+        state=row["state"],
+        tool_id=row["tool_id"],
+        idempotency_key=row["idempotency_key"],
+        arguments=parse_json(row["arguments"], field="arguments"),
+        covers=tuple(parse_json(row["covers"], field="covers")),
+        effect=row["effect"],
+        sensitivity=row["sensitivity"],
+        rule=row["rule"],
+        reason=row["reason"],
+        requested_by=row["requested_by"],
+        session_id=row["session_id"],
+        correlation_id=row["correlation_id"],
+        requested_at=from_micros(row["requested_at"]),
+        expires_at=from_micros(row["expires_at"]),
+        verdict=row["verdict"],
+        decided_by=row["decided_by"],
+        decided_at=None if decided_at is None else from_micros(decided_at),
+        note=row["note"] or "",
+    )
