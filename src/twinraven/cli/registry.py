@@ -5,6 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from twinraven.cli import registry_export
+from twinraven.cli.advice import advice_lines, advice_words
 from twinraven.cli.arguments import count
 from twinraven.cli.exits import DONE, FAILED
 from twinraven.cli.output import Column, clean, print_lines, show_fields, show_json, show_rows
@@ -48,6 +50,7 @@ def register(parser: CommandParser) -> None:
     _register_show(parser.command("show", "one learned tool and its versions"))
     _register_verify(parser.command("verify", "where files and rows disagree"))
     _register_rollback(parser.command("rollback", "put an earlier version back into service"))
+    registry_export.register(parser.command("export", "a learned tool as code or a definition for other programs"))
 
 
 def _register_show(parser: CommandParser) -> None:
@@ -113,8 +116,8 @@ def _show_tool(tool: RegisteredTool) -> None:
         fields.pop(name)
     for name in ("registered_at", "last_used_at", "in_service_since"):
         fields[name] = short_time(fields[name])
-    show_fields("table", fields)
-    print_lines([""])
+    show_fields("table", {**fields, "a model was asked": advice_words(tool.current.definition)})
+    print_lines([*advice_lines(tool.current.definition), ""])
     show_rows(
         "table", [{**each.as_json(), "score": f"{each.equivalence_score:.3f}"} for each in tool.versions], _VERSIONS
     )

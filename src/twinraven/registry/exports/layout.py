@@ -1,0 +1,109 @@
+"""Python text, laid out: an expression on one line where it fits, otherwise one element a line.
+
+An export is meant to be read, so it looks as a formatter would leave it. Every text from a definition passes through
+`quoted` or `docstring` on its way into the code; nothing else puts foreign characters there.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+import textwrap
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, cast
+
+WIDTH: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Something in brackets; `opening` is everything up to and with the bracket."""
+
+    opening: str
+    items: tuple[Node, ...]
+    closing: str
+
+
+Node: TypeAlias = str | Group
+
+
+def flat(node: Node) -> str:
+    """The expression on one line."""
+    if isinstance(node, str):
+        return node
+    return node.opening + ", ".join(map(flat, node.items)) + node.closing
+
+
+def lay_out(node: Node, indent: int, *, suffix: str = "") -> list[str]:
+    """The expression as lines."""
+    margin = " " * indent
+    line = f"{margin}{flat(node)}{suffix}"
+    if isinstance(node, str) or not node.items or len(line) <= WIDTH:
+        return [line]
+    lines = [margin + node.opening]
+    for item in node.items:
+        lines += lay_out(item, indent + 4, suffix=",")
+    return [*lines, f"{margin}{node.closing}{suffix}"]
+
+
+def prefixed(prefix: str, node: Node) -> Node:
+    """The expression with words before it."""
+    return prefix + node if isinstance(node, str) else Group(prefix + node.opening, node.items, node.closing)
+
+
+def call_of(function: str, *arguments: Node) -> Group:
+    return Group(f"{function}(", arguments, ")")
+
+
+def object_of(members: Iterable[tuple[str, Node]]) -> Group:
+    return Group("{", tuple(prefixed(f"{quoted(name)}: ", value) for name, value in members), "}")
+
+
+def literal_of(value: Any) -> Node:
+    """A JSON value as Python writes it."""
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, list):
+        return Group("[", tuple(literal_of(item) for item in cast("list[Any]", value)), "]")
+    if isinstance(value, dict):
+        return object_of((name, literal_of(member)) for name, member in cast("Mapping[str, Any]", value).items())
+    return repr(value)
+
+
+def quoted(text: str) -> str:
+    """A string literal that holds exactly this text, whatever is in it."""
+    written = repr(text)
+    return written if '"' in text else f'"{written[1:-1]}"'
+
+
+def docstring(text: str, indent: int) -> list[str]:
+    """A docstring of this text, paragraphs kept, that nothing in the text can end early."""
+    margin = " " * indent
+    paragraphs = [" ".join(map(_harmless, paragraph.split())) for paragraph in text.split("\n\n")]
+    wrapped = [
+        textwrap.wrap(paragraph, WIDTH - indent - 3, break_long_words=False, break_on_hyphens=False)
+        for paragraph in paragraphs
+        if paragraph
+    ]
+    lines = [line for paragraph in wrapped for line in ("", *paragraph)][1:]
+    first, *rest = lines
+    body = [f'{margin}"""{first}', *(f"{margin}{line}" if line else "" for line in rest)]
+    return [*body, f'{margin}"""'] if rest else [f'{body[0]}"""']
+
+
+def _harmless(word: str) -> str:
+    shown = word.replace("\\", "\\\\").replace('"', '\\"') if '"""' in word or word.endswith('"') else ""
+    shown = shown or word.replace("\\", "\\\\")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in shown)
+
+
+def identifier(text: str, taken: Collection[str], *, otherwise: str) -> str:
+    """A name in Python for something that is named otherwise; one that is taken gets a number."""
+    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")[:60] or otherwise
+    name = f"{otherwise}_{name}" if name[0].isdigit() else name
+    name = f"{name}_" if keyword.iskeyword(name) or keyword.issoftkeyword(name) else name
+    free, number = name, 2
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    return free
