@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from twinraven.cli.advice import advice_field, advice_lines
 from twinraven.cli.arguments import count
 from twinraven.cli.output import Column, clean, print_lines, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
@@ -121,8 +122,10 @@ def show_review(found: Review) -> None:
             "verdict": _verdict_words(version.validation),
             "would have saved": _savings_words(version.savings),
             "replaces": definition.replaces,
+            **advice_field(definition),
         },
     )
+    print_lines(advice_lines(definition))
     print_lines([""])
     show_rows("table", list(_wiring_rows(found)), _WIRING)
     if found.diff:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from twinraven.cli.output import Column, print_lines, show_json, show_rows
+from twinraven.cli.advice import advice_field, advice_lines
+from twinraven.cli.output import Column, clean, print_lines, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ _WIRING = (
 def register(parser: CommandParser) -> None:
     parser.add_argument("chain_id", metavar="CHAIN", help="a chain's id, or the beginning of it (see `chains list`)")
     parser.add_argument("--with-writes", action="store_true", help="let a tool that writes stand last")
+    parser.add_argument("--no-model", action="store_true", help="do not ask the configured model, if there is one")
     parser.takes_output("table", "json")
     parser.runs(run, example="twinraven synthesize 3f2a9c1b")
 
@@ -34,7 +36,11 @@ def run(options: Namespace) -> None:
     from twinraven.cli.home import opened
 
     with opened(options) as raven:
-        draft = asyncio.run(raven.huginn.synthesize(options.tenant, options.chain_id, with_writes=options.with_writes))
+        draft = asyncio.run(
+            raven.huginn.synthesize(
+                options.tenant, options.chain_id, with_writes=options.with_writes, with_model=not options.no_model
+            )
+        )
     if options.output == "json":
         show_json(draft.definition.as_json())
         return
@@ -48,6 +54,8 @@ def show_definition(definition: SynthesizedTool) -> None:
 
     print_lines([draw_chain(definition), definition.description, ""])
     show_rows("table", wiring_rows(definition), _WIRING, empty="it takes everything from its caller")
+    for name, words in advice_field(definition).items():
+        print_lines(["", clean(f"{name}: {words}"), *advice_lines(definition)])
 
 
 def wiring_rows(definition: SynthesizedTool) -> list[dict[str, Any]]:

@@ -87,6 +87,7 @@ class Review:
             "steps": [step.as_json() for step in self.steps],
             "validation": self.version.validation,
             "savings": self.version.savings,
+            "advice": self.definition.evidence.get("advice"),
             "compared_with": self.compared_with,
             "diff": list(self.diff),
         }

@@ -153,13 +153,13 @@ class CounselRound:
 
     async def _clean(self, tenant_id: str, text: str) -> str:
         storable = text.encode("utf-8", "replace").decode()
-        try:
-            inner: Any = parse_json(storable)
-        except TwinRavenError:
-            inner = storable
         # JSON is cleaned as JSON, so that a secret in it is found however it is spelt there.
-        cleaned = await asyncio.to_thread(self._counsel.redact, tenant_id, canonical_json(inner))
-        return cast("str", parse_json(cleaned)) if isinstance(inner, str) else cleaned.decode()
+        try:
+            body, is_json = canonical_json(parse_json(storable)), True
+        except TwinRavenError:
+            body, is_json = canonical_json(storable), False
+        cleaned = await asyncio.to_thread(self._counsel.redact, tenant_id, body)
+        return cleaned.decode() if is_json else cast("str", parse_json(cleaned))
 
     async def _try_sources(
         self, tool: LearnedTool, found: Proposals, instances: Sequence[Instance], trial: Trial, record: AdviceRecord
