@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from twinraven.cli import registry_export
-from twinraven.cli.advice import advice_lines, advice_words
+from twinraven.cli.advice import advice_field, advice_lines
 from twinraven.cli.arguments import count
 from twinraven.cli.exits import DONE, FAILED
 from twinraven.cli.output import Column, clean, print_lines, show_fields, show_json, show_rows
@@ -116,7 +116,7 @@ def _show_tool(tool: RegisteredTool) -> None:
         fields.pop(name)
     for name in ("registered_at", "last_used_at", "in_service_since"):
         fields[name] = short_time(fields[name])
-    show_fields("table", {**fields, "a model was asked": advice_words(tool.current.definition)})
+    show_fields("table", {**fields, **advice_field(tool.current.definition)})
     print_lines([*advice_lines(tool.current.definition), ""])
     show_rows(
         "table", [{**each.as_json(), "score": f"{each.equivalence_score:.3f}"} for each in tool.versions], _VERSIONS
