@@ -52,9 +52,18 @@ class CatalogFiles:
         self._templates = templates
 
     async def apply_file(
-        self, who: Principal, file: CatalogFile, *, is_trial: bool = False, correlation_id: str | None = None
+        self,
+        who: Principal,
+        file: CatalogFile,
+        *,
+        is_new: bool = False,
+        is_trial: bool = False,
+        correlation_id: str | None = None,
     ) -> list[Applied]:
-        """Make what the file says true; a trial says what that would do."""
+        """Make what the file says true; a trial says what that would do.
+
+        Where everything in it `is_new`, nothing that is there is changed: a name that is taken is a Conflict.
+        """
         appliers: dict[str, Callable[[Act, Body], Applied]] = {
             "service_templates": lambda act, body: self._apply_template(act, "service", body),
             "tool_templates": lambda act, body: self._apply_template(act, "tool", body),
@@ -64,6 +73,8 @@ class CatalogFiles:
 
         def work(act: Act) -> list[Applied]:
             done: list[Applied] = []
+            if is_new:
+                self._refuse_known(act, file)
             for section in SECTIONS:
                 for index, body in enumerate(file.section(section)):
                     done.append(_named(lambda: appliers[section](act, body), f"{section}[{index}]", body))  # noqa: B023
@@ -74,6 +85,16 @@ class CatalogFiles:
     async def export_file(self, who: Principal) -> CatalogFile:
         """All that a user owns, as a file that changes nothing where it came from."""
         return await self._acts.look(who.tenant_id, lambda tx: self._export(tx, who))
+
+    def _refuse_known(self, act: Act, file: CatalogFile) -> None:
+        """Raise Conflict if a service or tool of the file is there already, naming all of them."""
+        services = [str(body.get("name")) for body in file.services]
+        keys = [str(body.get("key")) for body in file.tools]
+        taken = [f"service {name!r}" for name in services if self._services.own_named(act, name) is not None]
+        taken += [f"tool {key!r}" for key in keys if self._tools.is_taken(act, key)]
+        if taken:
+            shown = f"{', '.join(taken[:10])}{f' and {len(taken) - 10} more' if len(taken) > 10 else ''}"
+            raise Conflict(f"there is a {shown} already; nothing was changed", taken=taken)
 
     def _apply_template(self, act: Act, kind: TemplateKind, body: Body) -> Applied:
         assert act.by is not None

@@ -228,9 +228,13 @@ class Tools:
             raise NotFound(f"no secret {ref!r}", secret=ref)
         return found
 
+    def is_taken(self, act: Act, key: str) -> bool:
+        """Whether any tool of the tenant is called by this key."""
+        is_defined = self._store.tool(act.tx, act.tenant_id, key) is not None
+        return is_defined or (self._find_other is not None and self._find_other(act.tenant_id, key) is not None)
+
     def _refuse_taken(self, act: Act, key: str) -> None:
-        taken = self._store.tool(act.tx, act.tenant_id, key) is not None
-        if taken or (self._find_other is not None and self._find_other(act.tenant_id, key) is not None):
+        if self.is_taken(act, key):
             raise Conflict(f"there is a tool {key!r} already; keys are unique among all tools of a tenant", key=key)
 
 

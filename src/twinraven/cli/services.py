@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.definitions import add_user, in_catalogue, read_object, read_text
+from twinraven.cli.openapi import register_import
 from twinraven.cli.output import Column, print_lines, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
@@ -48,6 +49,7 @@ _SWITCHES: tuple[tuple[str, str, str, bool], ...] = (
 def register(parser: CommandParser) -> None:
     parser.show_example("twinraven services apply catalogue.yaml\ntwinraven services list")
     _register_apply(parser.command("apply", "make the catalogue say what a file says"))
+    register_import(parser.command("import-openapi", "make a service and its tools from an OpenAPI description"))
     export = parser.command("export", "write one's own services, tools and templates as a file")
     add_user(export)
     export.runs(export_file, example="twinraven services export")

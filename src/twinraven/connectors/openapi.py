@@ -10,7 +10,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
+from urllib.parse import urljoin
 
+from twinraven.catalog import CatalogFile
 from twinraven.connectors.openapi_parts import Inputs, Skip, read_body_into, read_output, read_parameter
 from twinraven.connectors.openapi_schemas import OpenApiDocument, as_object
 from twinraven.connectors.urls import parse_url
@@ -43,20 +45,40 @@ class OpenApiImport:
     tools: tuple[dict[str, Any], ...]
     skipped: tuple[SkippedOperation, ...]
 
+    def as_file(self, *, name: str | None = None, secret: str | None = None, prefix: str = "") -> CatalogFile:
+        """One service and its tools, for the catalogue to make; `prefix` comes before every tool's key."""
+        if not self.tools:
+            raise InvalidInput("the description has no operation that can be called by data alone", field="document")
+        if self.service["requires_secret"] and secret is None:
+            raise InvalidInput(
+                "secret is missing: the description asks for credentials; keep them as a secret and name it",
+                field="secret",
+                fix="twinraven secrets set NAME",
+            )
+        service = {**self.service, "name": name or self.service["name"]}
+        place = {"service": service["name"], "connection_params": self.connection_params, "secret": secret}
+        tools = tuple({**tool, **place, "key": prefix + tool["key"]} for tool in self.tools)
+        return CatalogFile(services=(service,), tools=tools)
+
 
 def read_openapi(
-    document: str | bytes | Mapping[str, Any], *, endpoint: str | None = None, outputs: bool = True
+    document: str | bytes | Mapping[str, Any],
+    *,
+    endpoint: str | None = None,
+    found_at: str | None = None,
+    outputs: bool = True,
 ) -> OpenApiImport:
     """Definitions from a description in JSON, YAML or parsed; `outputs` says whether answers are held to their schema.
 
-    `endpoint` replaces the address that the description names.
+    `endpoint` replaces the address that the description names; one without a host is relative to where the description
+    was found.
     """
     root = _parsed(document)
     version = root.get("openapi")
     if not isinstance(version, str) or not version.startswith("3."):
         raise InvalidInput("only OpenAPI 3 can be imported; convert older descriptions first", field="openapi")
     described = OpenApiDocument(root)
-    address = _endpoint(described, endpoint)
+    address = _endpoint(described, endpoint, found_at)
     auth, requires_secret = _security(described)
     tools: list[dict[str, Any]] = []
     skipped: list[SkippedOperation] = []
@@ -188,7 +210,7 @@ def _description(place: _Place) -> str:
     return "\n\n".join(dict.fromkeys(said))[:10_000] or f"{place.method.upper()} {place.path}"
 
 
-def _endpoint(described: OpenApiDocument, stated: str | None) -> str:
+def _endpoint(described: OpenApiDocument, stated: str | None, found_at: str | None) -> str:
     """The address given, or the first server's with its variables at their defaults."""
     address = stated
     if address is None:
@@ -198,6 +220,7 @@ def _endpoint(described: OpenApiDocument, stated: str | None) -> str:
         address = _VARIABLE.sub(
             lambda hit: str(as_object(variables.get(hit[1])).get("default", hit[0])), str(first.get("url", ""))
         )
+        address = address if found_at is None else _joined(found_at, address or "/")
     try:
         parse_url(address)
     except (InvalidDefinition, PolicyViolation) as error:
@@ -206,6 +229,13 @@ def _endpoint(described: OpenApiDocument, stated: str | None) -> str:
             field="endpoint",
         ) from None
     return address
+
+
+def _joined(found_at: str, address: str) -> str:
+    try:
+        return urljoin(found_at, address)
+    except ValueError:
+        return address
 
 
 def _security(described: OpenApiDocument) -> tuple[dict[str, str] | None, bool]:

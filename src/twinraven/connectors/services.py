@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from twinraven.catalog import Bindings, HealthProbe, ServiceType
 from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.catalog_bindings import CatalogBindings, CatalogProbe
-from twinraven.connectors.delivery import HttpDelivery
+from twinraven.connectors.delivery import HttpDelivery, Terms
 from twinraven.connectors.graph import GraphConnector, GraphLimits
-from twinraven.connectors.http_model import HttpLimits
+from twinraven.connectors.http_model import HttpLimits, HttpRequest
 from twinraven.connectors.llm import LlmConnector
 from twinraven.connectors.rest import RestConnector
 from twinraven.connectors.transport import HttpTransport
+from twinraven.connectors.urls import parse_url
 
 if TYPE_CHECKING:
     from twinraven.connectors.binding import Binding
@@ -32,7 +33,7 @@ class ServiceConnectors:
         """`timeout_ms` is how long a tool may take that states no time of its own."""
         source = _LateBindings(bindings, vault)
         self._transport = HttpTransport(guard, limits=HttpLimits(timeout_ms=timeout_ms))
-        delivery = HttpDelivery(self._transport)
+        self._delivery = delivery = HttpDelivery(self._transport)
         self._vault = vault
         self._rest = RestConnector(source, delivery)
         self._llm = LlmConnector(source, delivery)
@@ -48,6 +49,13 @@ class ServiceConnectors:
             ServiceType.LLM_PROVIDER: CatalogProbe(self._llm, self._vault),
             ServiceType.NEO4J_GRAPH: CatalogProbe(self._graph, self._vault),
         }
+
+    async def fetch(self, tenant_id: str, address: str) -> bytes:
+        """What stands at an address, asked for as a tool of the tenant's would ask."""
+        request = HttpRequest("GET", parse_url(address))
+        timeout_ms = self._transport.limits.timeout_ms
+        terms = Terms(tenant_id=tenant_id, tool_id=address, timeout_ms=timeout_ms, is_repeatable=True)
+        return (await self._delivery.deliver(request, terms)).body
 
     async def aclose(self) -> None:
         """Close the connections of this event loop; those of others end with theirs."""
