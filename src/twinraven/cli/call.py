@@ -56,15 +56,15 @@ async def _invoke(raven: TwinRaven, options: Namespace) -> SkillInvocationRespon
     from twinraven.tenancy import LOCAL_USER
 
     entry = raven.catalog.find(options.tenant, options.tool)
-    key: str | None = options.key
     request = SkillInvocationRequest(
         tool_name=options.tool,
         payload=read_params(options.params, options.param, entry.input_schema),
         tenant_id=options.tenant,
-        idempotency_key=new_id() if key is None and entry.writes else key,
+        idempotency_key=options.key,
     )
     session_id: str = f"cli-{new_id()}" if options.session is None else options.session
-    return await raven.calls.invoke(request, CallContext(session_id=session_id, turn=options.turn, caller=LOCAL_USER))
+    context = CallContext(session_id=session_id, turn=options.turn, caller=LOCAL_USER, spare_key=new_id())
+    return await raven.calls.invoke(request, context)
 
 
 def read_params(whole: str | None, single: list[str], schema: dict[str, Any]) -> dict[str, Any]:

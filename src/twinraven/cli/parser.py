@@ -36,6 +36,7 @@ GROUPS = (
     Group("services", "the endpoints that data-defined tools reach", "services"),
     Group("templates", "blueprints of services and tools", "templates"),
     Group("gateway", "serve every tool to MCP clients, and stand before their servers", "gateway"),
+    Group("approvals", "calls that wait for somebody's word, and giving it", "approvals"),
     Group("sessions", "what agents did, task by task", "sessions"),
     Group("events", "what agents did, call by call", "events"),
     Group("import", "read recorded calls into the log", "imports"),
