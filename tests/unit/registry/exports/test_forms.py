@@ -1,0 +1,158 @@
+"""Each form is what its readers take: Python that parses, MCP and OpenAI within their rules, a skill within its limits."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcp import types
+
+from tests.unit.flow.fakes import define, entry, seed_json, step
+from tests.unit.registry.exports.worlds import definitions, writes
+from twinraven.catalog import Effect, ToolEntry
+from twinraven.flow import SynthesizedTool
+from twinraven.foundation.json_schema import compile_schema
+from twinraven.registry.exports import EXPORT_FORMS, ToolExport, export_tool
+from twinraven.registry.exports.python import python_module
+
+HOSTILE = st.one_of(
+    st.text(min_size=1, max_size=40),
+    st.sampled_from(['"""\nimport os\n"""', "'''", "\\", 'x"', "---\nname: evil\n---", "`` ` ``", "|", "\u202e", "\x00"]),
+)
+
+
+def find(tool_id: str) -> ToolEntry | None:
+    return entry(tool_id)
+
+
+def seed(**changes: Any) -> SynthesizedTool:
+    return SynthesizedTool.from_json({**seed_json(), **changes})
+
+
+def text_of(export: ToolExport) -> str:
+    return next(iter(export.files.values()))
+
+
+def front_matter(page: str) -> dict[str, Any]:
+    return yaml.safe_load(page.split("\n---\n", 1)[0].removeprefix("---\n"))
+
+
+@pytest.mark.parametrize("form", EXPORT_FORMS)
+def test_the_same_definition_gives_the_same_bytes(form: Any) -> None:
+    """The format's own example exports to every form, twice the same."""
+    assert export_tool(seed(), form, find) == export_tool(seed(), form, find)
+
+
+def test_a_chain_reads_as_a_person_would_write_it() -> None:
+    """Three calls are three lines, and nothing else comes along but the path into an answer."""
+    tool = define(
+        step("search", {"q": "$.parameters.q"}),
+        step("read", {"url": "$.steps[0].output.url"}),
+        step("sum_up", {"text": "$.steps[1].output"}),
+        parameters={"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]},
+        output={"summary": "$.steps[2].output"},
+    )
+    text = python_module(tool, writes=writes)
+    body = text.split('"""What a test composes.')[1].split("\n\n\n")[0]
+    assert [line.strip() for line in body.splitlines() if "call(" in line or "return" in line] == [
+        'search = await call("search", {"q": q})',
+        'read = await call("read", {"url": at(search, "url")})',
+        'sum_up = await call("sum_up", {"text": read})',
+        'return {"summary": sum_up}',
+    ]
+    assert [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)] == ["at"]
+
+
+@pytest.mark.parametrize("changes", [{}, {"error_strategy": {"default_behavior": "skip"}, "timeout_ms": 60_000}])
+def test_exported_code_is_formatted_and_lint_free(changes: dict[str, Any], tmp_path: Path) -> None:
+    """A formatter has nothing to change in an export, and a linter nothing to say."""
+    file = tmp_path / "exported.py"
+    file.write_text(python_module(seed(**changes), writes=writes))
+    for command in (["format", "--check"], ["check", "--select", "E,F,I,W,B,UP"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--isolated", "--line-length=120", "--target-version=py311"]
+        done = subprocess.run([*ruff, str(file)], capture_output=True, check=False)
+        assert done.returncode == 0, done.stdout.decode()
+
+
+@settings(max_examples=150, deadline=None)
+@given(HOSTILE, HOSTILE, HOSTILE.filter(str.isprintable))
+def test_no_text_breaks_out(description: str, key: str, tool_id: str) -> None:
+    """Descriptions, parameter names, keys and tool ids stay text in code and in the page, whatever is in them."""
+    parameters = {"type": "object", "properties": {key: {"type": "string", "description": description}}}
+    tool = define(
+        step(tool_id, {key: {"$literal": {key: description}}}),
+        step(tool_id, {"x": "$.steps[0].output"}),
+        description=description,
+        parameters=parameters,
+    )
+    tree = ast.parse(text := python_module(tool, writes=lambda _: False))
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert imported <= {"asyncio", "json", "re"}
+    function = next(node for node in tree.body if isinstance(node, ast.AsyncFunctionDef))
+    assert function.name == "composite"
+    constants = {node.value for node in ast.walk(function) if isinstance(node, ast.Constant)}
+    assert {tool_id, key} <= constants
+    compile(text, "exported", "exec")
+    page = export_tool(tool, "skill", find).files["SKILL.md"]
+    assert front_matter(page)["name"] == "composite"
+    headings = [line for line in page.split("\n---\n", 1)[1].splitlines() if line.startswith("#")]
+    assert headings == ["# Composite", "## When to use it", "## Parameters", "## Steps", "## As code"]
+
+
+@pytest.mark.parametrize("effect", list(Effect))
+def test_mcp_accepts_the_definition(effect: Effect) -> None:
+    """The SDK reads the entry, and only a tool that just reads says so."""
+    body = json.loads(text_of(export_tool(seed(), "mcp", lambda tool_id: entry(tool_id, effect=effect))))
+    tool = types.Tool.model_validate(body)
+    assert tool.name == "search_read_summarize"
+    assert tool.annotations is not None
+    assert tool.annotations.read_only_hint is (effect is Effect.READ)
+    assert tool.annotations.destructive_hint is (effect is not Effect.READ)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.from_regex(r"[a-z][a-z0-9_-]{0,127}", fullmatch=True), st.text(min_size=1, max_size=4_000))
+def test_names_and_words_keep_to_the_limits(tool_id: str, description: str) -> None:
+    """OpenAI's and the skills' limits hold for every name that the registry takes, and a cut is told."""
+    tool = seed(tool_id=tool_id, description=description)
+    export = export_tool(tool, "openai", find)
+    function = json.loads(text_of(export))["function"]
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", function["name"])
+    assert len(function["description"]) <= 1_024
+    assert len(export.notes) == (len(tool_id) > 64) + (len(tool.description) > 1_024)
+    compile_schema(function["parameters"])
+    skill = export_tool(tool, "skill", find)
+    known = front_matter(skill.files["SKILL.md"])
+    assert known["name"] == skill.name
+    assert len(skill.name) <= 64
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", skill.name)
+    assert len(known["description"]) <= 1_024
+
+
+@settings(max_examples=40, deadline=None)
+@given(definitions(is_rich=True))
+def test_a_skill_brings_the_definition_back(definition: SynthesizedTool) -> None:
+    """The definition in a skill's folder is one that the registry reads, with the same steps."""
+    try:
+        files = export_tool(definition, "skill", find).files
+    except Exception as error:
+        assert getattr(error, "code", "") == "DEFINITION_INVALID"
+        return
+    back = SynthesizedTool.from_json(json.loads(files["definition.json"]))
+    assert back.steps == definition.steps
+    assert set(files) == {"SKILL.md", "definition.json", "scripts/composite.py"}
+
+
+def test_a_version_out_of_service_says_so() -> None:
+    """Drafts and retired versions can be taken along, with a word about it."""
+    assert export_tool(seed(status="draft"), "skill", find).notes == ("version 2 is draft, not in service",)
+    assert export_tool(seed(), "skill", find).notes == ()
