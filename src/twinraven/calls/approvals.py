@@ -143,7 +143,10 @@ class Approvals:
             latest = self._store.latest(tx, wish.tenant_id, asked_for, now=self._micros())
             values = self._row(wish, approval_id, asked_for, body_hash, 1 if latest is None else latest[1] + 1)
             if not self._store.add(tx, values):
-                raise StorageBusy("somebody asked for the same approval at this moment; ask again")
+                found = self._open(tx, wish, asked_for)
+                if found is None:
+                    raise StorageBusy("somebody asked for the same approval at this moment; ask again")
+                return found
             made = self._present(tx, wish.tenant_id, approval_id)
             self._witness(tx, _requested(made))
             return made
