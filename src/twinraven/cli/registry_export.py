@@ -21,7 +21,7 @@ from twinraven.foundation.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from twinraven.flow import SynthesizedTool
-    from twinraven.registry.exports import ToolExport
+    from twinraven.registry import ToolExport
 
 _FORMS = ("python", "mcp", "openai", "skill")
 
@@ -56,7 +56,7 @@ def export(options: Namespace) -> None:
 
 async def _made(options: Namespace) -> tuple[SynthesizedTool, ToolExport]:
     from twinraven.cli.home import opened
-    from twinraven.registry.exports import export_tool
+    from twinraven.registry import export_tool
 
     with opened(options) as raven:
         tool = await raven.registry.tool(options.tenant, options.tool)

@@ -2,13 +2,15 @@
 
 A tool is rows in the database, which decide, and files beside them, which people read and keep in version control.
 `Registry` changes both as one act; `LearnedTools` offers what is in service to the catalogue and the executor;
-`Maintenance` asks whether it is still worth having; `Verification` says where files and rows disagree.
+`Maintenance` asks whether it is still worth having; `Verification` says where files and rows disagree;
+`export_tool` puts a definition into the form of other programs.
 """
 
 from __future__ import annotations
 
 from twinraven.registry.callers import callers_of
 from twinraven.registry.chains import StoredChains
+from twinraven.registry.exports import EXPORT_FORMS, ExportForm, ToolExport, export_tool
 from twinraven.registry.folders import Refused
 from twinraven.registry.learned import LearnedTools
 from twinraven.registry.maintenance import Action, Maintenance, MaintenanceReport, Measures
@@ -32,11 +34,13 @@ from twinraven.registry.service import Registry
 from twinraven.registry.verification import Disagreement, Rebuilt, Verification
 
 __all__ = [
+    "EXPORT_FORMS",
     "SYSTEM",
     "Action",
     "ChainLookup",
     "Disagreement",
     "Draft",
+    "ExportForm",
     "FindTool",
     "LearnedTools",
     "Maintenance",
@@ -56,6 +60,7 @@ __all__ = [
     "StoredChains",
     "Support",
     "SupportProbe",
+    "ToolExport",
     "ToolRecord",
     "ToolVersion",
     "Verification",
@@ -63,5 +68,6 @@ __all__ = [
     "callers_of",
     "chain_key",
     "definition_text",
+    "export_tool",
     "review_version",
 ]

@@ -103,6 +103,9 @@ def _step_lines(definition: SynthesizedTool, writes: Writes) -> Iterator[str]:
         yield f"{step.step_index + 1}. {_sentence(step, writes)}"
         for name, value in step.input_mapping.items():
             yield f"   - {_code(name)} is {_code(json.dumps(value, ensure_ascii=False))}"
+        for name, value in definition.internal_wiring.get(str(step.step_index), {}).items():
+            kept = f"$.internal_wiring.{step.step_index}.{name}"
+            yield f"   - keep {_code(json.dumps(value, ensure_ascii=False))} as {_code(kept)}"
         strategy = definition.error_strategy
         policy = strategy.retry_policy.get(step.step_index)
         if policy is not None and policy.max_retries:

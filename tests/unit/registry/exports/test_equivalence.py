@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, Phase, assume, event, given, settings
@@ -16,7 +16,10 @@ from twinraven.foundation.errors import InvalidDefinition
 from twinraven.registry.exports.python import python_module, python_name
 
 _SLOW = settings(
-    max_examples=120, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate], suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=120,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 PARAMETERS = st.fixed_dictionaries(
     {"q": st.sampled_from(["", "b-2", "12"])},
@@ -52,12 +55,11 @@ async def compare(definition: SynthesizedTool, parameters: dict[str, Any], seed:
     result: FlowResult = await quickly(lambda: executor.run(definition, parameters, ours.invoke, writes=writes))
     text = python_module(definition, writes=writes)
     module = load(text)
-    # The one wait that a definition cannot set to nothing is that of `default_behavior: retry`.
     function = module[python_name(definition)]
     named = {"class_" if name == "class" else name: value for name, value in parameters.items()}
     event(f"{'Run' if 'Run(call)' in text else 'plain'}: {result.status}")
     if result.status == "failed":
-        with pytest.raises(Exception):  # noqa: B017 - whatever the tool raised
+        with pytest.raises(Exception):  # noqa: B017, PT011 - whatever the tool raised
             await quickly(lambda: function(theirs.call, **named))
     else:
         answer = await quickly(lambda: function(theirs.call, **named))
@@ -68,6 +70,7 @@ async def compare(definition: SynthesizedTool, parameters: dict[str, Any], seed:
 
 
 def load(text: str) -> dict[str, Any]:
+    # The one wait that a definition cannot set to nothing is that of `default_behavior: retry`.
     module: dict[str, Any] = {"__name__": "exported"}
     exec(compile(text.replace("[0.5]", "[0.0]"), "exported", "exec"), module)
     return module
@@ -76,6 +79,7 @@ def load(text: str) -> dict[str, Any]:
 def without_words(answer: Any) -> Any:
     """An answer whose errors are reduced to their codes."""
     if not isinstance(answer, dict) or "incomplete" not in answer:
-        return answer
-    shortened = [{**each, "error": each["error"] and each["error"]["code"]} for each in answer["incomplete"]]
-    return {**answer, "incomplete": shortened}
+        return cast("Any", answer)
+    whole = cast("dict[str, Any]", answer)
+    shortened = [{**each, "error": each["error"] and each["error"]["code"]} for each in whole["incomplete"]]
+    return {**whole, "incomplete": shortened}

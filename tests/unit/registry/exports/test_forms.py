@@ -1,4 +1,4 @@
-"""Each form is what its readers take: Python that parses, MCP and OpenAI within their rules, a skill within its limits."""
+"""Each form is what its readers take: Python that parses, MCP and OpenAI within their rules, skills within limits."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ from tests.unit.flow.fakes import define, entry, seed_json, step
 from tests.unit.registry.exports.worlds import definitions, writes
 from twinraven.catalog import Effect, ToolEntry
 from twinraven.flow import SynthesizedTool
+from twinraven.foundation.errors import InvalidDefinition
 from twinraven.foundation.json_schema import compile_schema
 from twinraven.registry.exports import EXPORT_FORMS, ToolExport, export_tool
 from twinraven.registry.exports.python import python_module
 
 HOSTILE = st.one_of(
     st.text(min_size=1, max_size=40),
-    st.sampled_from(['"""\nimport os\n"""', "'''", "\\", 'x"', "---\nname: evil\n---", "`` ` ``", "|", "\u202e", "\x00"]),
+    st.sampled_from(
+        ['"""\nimport os\n"""', "'''", "\\", 'x"', "---\nname: evil\n---", "`` ` ``", "|", "\u202e", "\x00"]
+    ),
 )
 
 
@@ -144,8 +147,7 @@ def test_a_skill_brings_the_definition_back(definition: SynthesizedTool) -> None
     """The definition in a skill's folder is one that the registry reads, with the same steps."""
     try:
         files = export_tool(definition, "skill", find).files
-    except Exception as error:
-        assert getattr(error, "code", "") == "DEFINITION_INVALID"
+    except InvalidDefinition:
         return
     back = SynthesizedTool.from_json(json.loads(files["definition.json"]))
     assert back.steps == definition.steps
