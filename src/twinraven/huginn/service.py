@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from twinraven.flow import SynthesizedTool
+from twinraven.flow import SynthesizedTool, ToolStatus
 from twinraven.foundation.canonical import canonical_json, content_hash
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
 from twinraven.huginn.advice.counsel import Counsel, CounselRound, Trial
@@ -217,7 +217,8 @@ class Huginn:
             tool = await self._registry.tool(tenant_id, draft.tool_id)
         except NotFound:
             return True
-        return tool.record.is_retired or tool.version(draft.version) is None
+        version = tool.version(draft.version)
+        return tool.record.is_retired or version is None or version.status is ToolStatus.DRAFT
 
     async def _keep_chain(self, tenant_id: str, chain: CandidateChain) -> None:
         if not await self._chains.exists(tenant_id, str(chain.chain_id)):

@@ -27,6 +27,10 @@ _COLUMNS = (
     "detail",
 )
 
+_BEHIND = """AND EXISTS (SELECT 1 FROM candidate_chains a WHERE a.tenant_id = :tenant AND a.chain_id = :after AND (
+    c.discovered_at < a.discovered_at OR (c.discovered_at = a.discovered_at AND (
+        c.value < a.value OR (c.value = a.value AND c.chain_id > a.chain_id)))))"""
+
 
 class SqlChainStore:
     """`ChainStore` on a database of ours; `detail` holds the whole chain as JSON, the columns are for queries."""
@@ -46,14 +50,15 @@ class SqlChainStore:
             raise InvalidInput(f"more than one chain begins with {chain_id!r}; give more of the id", field="chain_id")
         return CandidateChain.from_json(orjson.loads(found[0]["detail"]))
 
-    async def chains(self, tenant_id: str, *, limit: int = 100) -> list[CandidateChain]:
+    async def chains(self, tenant_id: str, *, limit: int = 100, after: str | None = None) -> list[CandidateChain]:
         rows = await self._database.read(
             tenant_id,
             lambda tx: tx.fetch_all(
-                "SELECT detail FROM candidate_chains WHERE tenant_id = :tenant "
+                f"SELECT detail FROM candidate_chains c WHERE tenant_id = :tenant {'' if after is None else _BEHIND} "
                 "ORDER BY discovered_at DESC, value DESC, chain_id LIMIT :limit",
                 tenant=tenant_id,
                 limit=limit,
+                **({} if after is None else {"after": after}),
             ),
         )
         return [CandidateChain.from_json(orjson.loads(row["detail"])) for row in rows]

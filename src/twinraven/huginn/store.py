@@ -17,7 +17,7 @@ class ChainStore(Protocol):
         """One chain by its id or the beginning of it, or NotFound."""
         ...
 
-    async def chains(self, tenant_id: str, *, limit: int = 100) -> list[CandidateChain]:
+    async def chains(self, tenant_id: str, *, limit: int = 100, after: str | None = None) -> list[CandidateChain]:
         """The latest chains, the most valuable of a run first."""
         ...
 
