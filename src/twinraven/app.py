@@ -213,11 +213,25 @@ class TwinRaven:
     @cached_property
     def services(self) -> ServiceConnectors:
         """What speaks to services: REST, models, graphs."""
-        from twinraven.connectors import AddressGuard, AddressRules, ServiceConnectors
+        from twinraven.connectors import (
+            AddressGuard,
+            AddressRules,
+            ProgramRules,
+            ServiceConnectors,
+            ServiceServers,
+            UpstreamLimits,
+        )
 
-        guard = AddressGuard(AddressRules.of(self.settings.connectors.allow_private))
-        timeout_ms = self.settings.calls.default_timeout_ms
-        return ServiceConnectors(lambda: self.defined.bindings, self.vault, guard, timeout_ms=timeout_ms)
+        wanted = self.settings.connectors
+        guard = AddressGuard(AddressRules.of(wanted.allow_private))
+        limits = UpstreamLimits(max_bytes=self.settings.gateway.max_message_bytes)
+        return ServiceConnectors(
+            lambda: self.defined.bindings,
+            self.vault,
+            guard,
+            servers=ServiceServers(guard, ProgramRules.of(wanted.allow_programs), limits=limits),
+            timeout_ms=self.settings.calls.default_timeout_ms,
+        )
 
     @cached_property
     def learned(self) -> LearnedTools:

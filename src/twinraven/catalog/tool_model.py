@@ -86,6 +86,10 @@ class ToolPlacement:
     FIELDS = ("key", "service", "name", "description", "connection_params", "secret", "enabled", "shared")
 
     @classmethod
+    def from_json(cls, body: object) -> ToolPlacement:
+        return cls.of(Document("tool", body, known=cls.FIELDS))
+
+    @classmethod
     def of(cls, document: Document) -> ToolPlacement:
         return cls(
             key=checked_key(document.text("key")),

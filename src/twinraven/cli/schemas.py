@@ -18,7 +18,7 @@ def register(parser: CommandParser) -> None:
 
 
 def export_schemas(options: Namespace) -> None:
-    from twinraven.cli.entities import entity_schemas
+    from twinraven.api import entity_schemas
     from twinraven.cli.exports import replaced
     from twinraven.cli.output import encode_json, show_json
 

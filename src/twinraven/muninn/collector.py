@@ -80,6 +80,11 @@ class Collector:
         """Whether recording should wait for room."""
         return self._writer.is_full
 
+    @property
+    def waiting(self) -> int:
+        """How many events are queued and not yet being stored."""
+        return self._writer.waiting
+
     def now(self) -> int:
         return self._micros()
 

@@ -16,10 +16,11 @@ from twinraven.foundation.errors import InvalidInput, NotFound
 from twinraven.muninn.columns import COLUMNS
 from twinraven.muninn.model import MuninnEvent, Outcome, Session, check_name
 from twinraven.muninn.store import MINING_COLUMNS, EventFilter, ReadColumns, ToolUse, Transition
-from twinraven.storage import Database, Row, Transaction, chunks
+from twinraven.storage import Database, Row, Transaction, chunks, settled_arrival
 
 T = TypeVar("T")
 
+_LOG = "muninn_event_log"
 _EVENT = ", ".join(("arrival", *COLUMNS, "predecessor", "successor"))
 _SESSION_SUMMARIES = """
 SELECT s.session_id, s.event_count, s.started_at, s.ended_at, COALESCE(
@@ -100,6 +101,19 @@ class SqlEventStore:
     async def events(self, tenant_id: str, where: EventFilter) -> list[MuninnEvent]:
         sql, params = _filtered(tenant_id, where)
         rows = await self._database.read(tenant_id, lambda tx: tx.fetch_all(sql, **params))
+        return _to_events(rows)
+
+    async def settled(self, tenant_id: str) -> int:
+        return await settled_arrival(self._database, tenant_id, _LOG)
+
+    async def arrived(self, tenant_id: str, *, after: int, through: int, limit: int) -> list[MuninnEvent]:
+        sql = (
+            f"SELECT {_EVENT} FROM muninn_events WHERE tenant_id = :tenant AND arrival > :after "
+            "AND arrival <= :through ORDER BY arrival LIMIT :limit"
+        )
+        rows = await self._database.read(
+            tenant_id, lambda tx: tx.fetch_all(sql, tenant=tenant_id, after=after, through=through, limit=limit)
+        )
         return _to_events(rows)
 
     async def successor(self, tenant_id: str, event_id: UUID) -> MuninnEvent | None:
@@ -258,6 +272,9 @@ def _filtered(tenant_id: str, where: EventFilter) -> tuple[str, dict[str, Any]]:
     conditions, params = _conditions(tenant_id, where)
     params["limit"] = where.limit
     order = "DESC" if where.newest_first else "ASC"
+    if where.beyond is not None:
+        conditions.append(f"(timestamp, arrival) {'<' if where.newest_first else '>'} (:beyond_time, :beyond_arrival)")
+        params["beyond_time"], params["beyond_arrival"] = where.beyond
     sql = (
         f"SELECT {_EVENT} FROM muninn_events WHERE {' AND '.join(conditions)} "
         f"ORDER BY timestamp {order}, arrival {order} LIMIT :limit"

@@ -39,6 +39,8 @@ class EventFilter:
     since: datetime | None = None
     until: datetime | None = None
     after_arrival: int | None = None
+    beyond: tuple[int, int] | None = None
+    """Only what comes behind this timestamp in microseconds and arrival number, in the order asked for."""
     limit: int = 100
     newest_first: bool = False
 
@@ -81,6 +83,14 @@ class EventStore(Protocol):
         ...
 
     async def events(self, tenant_id: str, where: EventFilter) -> list[MuninnEvent]: ...
+
+    async def settled(self, tenant_id: str) -> int:
+        """The highest arrival number below which nothing can appear any more."""
+        ...
+
+    async def arrived(self, tenant_id: str, *, after: int, through: int, limit: int) -> list[MuninnEvent]:
+        """Events by arrival number, behind `after` and up to `through`."""
+        ...
 
     async def successor(self, tenant_id: str, event_id: UUID) -> MuninnEvent | None:
         """The event whose predecessor this one is."""

@@ -82,6 +82,11 @@ class EventWriter:
         return receipt
 
     @property
+    def waiting(self) -> int:
+        """How many observations are queued."""
+        return len(self._queue)
+
+    @property
     def is_full(self) -> bool:
         """Whether the next `submit` would block; an event loop should `await room()` first."""
         return len(self._queue) >= self._queue_size

@@ -22,6 +22,7 @@ from twinraven.foundation.errors import (
     InvalidDefinition,
     InvalidInput,
     NotFound,
+    StaleState,
     StorageBusy,
     StorageError,
 )
@@ -131,7 +132,15 @@ class Registry:
         await self._told(tenant_id)
         return record
 
-    async def promote(self, tenant_id: str, tool_id: str, *, version: int | None = None, by: str) -> ToolRecord:
+    async def promote(
+        self,
+        tenant_id: str,
+        tool_id: str,
+        *,
+        version: int | None = None,
+        by: str,
+        expected_revision: int | None = None,
+    ) -> ToolRecord:
         """Put a tested version into service; the one before it is superseded, and the tool it replaces retired."""
         tool = await self.tool(tenant_id, tool_id)
         number = _awaiting(tool) if version is None else version
@@ -144,7 +153,8 @@ class Registry:
         def work(tx: Transaction) -> ToolRecord:
             revision = sql.next_revision(tx, tenant_id)
             refuse_circle(tx, tenant_id, definition)
-            return self._put_in_service(tx, _present(tx, tenant_id, tool_id), number, by, revision).record
+            before = _present(tx, tenant_id, tool_id, expected_revision)
+            return self._put_in_service(tx, before, number, by, revision).record
 
         record = await self._acts.perform(tenant_id, _touched(definition), work)
         await self._told(tenant_id)
@@ -167,14 +177,21 @@ class Registry:
         return await self._acts.perform(tenant_id, [tool_id, new_id], work, makes=makes, vanishes=tool_id)
 
     async def reject(
-        self, tenant_id: str, tool_id: str, *, reason: str, by: str, version: int | None = None
+        self,
+        tenant_id: str,
+        tool_id: str,
+        *,
+        reason: str,
+        by: str,
+        version: int | None = None,
+        expected_revision: int | None = None,
     ) -> Rejection:
         """Say no to a version that waits: it is a draft again, and not proposed again on the same evidence."""
         why = _reason(reason)
 
         def work(tx: Transaction) -> Rejection:
             revision = sql.next_revision(tx, tenant_id)
-            tool = _present(tx, tenant_id, tool_id)
+            tool = _present(tx, tenant_id, tool_id, expected_revision)
             number = _awaiting(tool) if version is None else version
             after = _stored(tx, tool, lifecycle.send_back(tool, number), revision)
             evidence = _evidence_of(tx, tenant_id, tool_id, number)
@@ -187,7 +204,9 @@ class Registry:
         await self._told(tenant_id)
         return said
 
-    async def rollback(self, tenant_id: str, tool_id: str, *, to_version: int, by: str) -> ToolRecord:
+    async def rollback(
+        self, tenant_id: str, tool_id: str, *, to_version: int, by: str, expected_revision: int | None = None
+    ) -> ToolRecord:
         """Put a version back into service that was there before."""
         return await self._change(
             tenant_id,
@@ -195,10 +214,18 @@ class Registry:
             lambda tool, now: lifecycle.roll_back(tool, to_version, now=now),
             "tool.rolled_back",
             by,
+            expected_revision=expected_revision,
         )
 
     async def retire(
-        self, tenant_id: str, tool_id: str, reason: RetirementReason, *, by: str, note: str | None = None
+        self,
+        tenant_id: str,
+        tool_id: str,
+        reason: RetirementReason,
+        *,
+        by: str,
+        note: str | None = None,
+        expected_revision: int | None = None,
     ) -> ToolRecord:
         """Remove a tool from service for good."""
         return await self._change(
@@ -207,11 +234,14 @@ class Registry:
             lambda tool, now: lifecycle.retire(tool, reason, now=now),
             "tool.retired",
             by,
+            expected_revision=expected_revision,
             reason=reason.value,
             note=note,
         )
 
-    async def quarantine(self, tenant_id: str, tool_id: str, *, reason: str, by: str) -> ToolRecord:
+    async def quarantine(
+        self, tenant_id: str, tool_id: str, *, reason: str, by: str, expected_revision: int | None = None
+    ) -> ToolRecord:
         """Take a tool out of service at once, until somebody has looked at it."""
         why = _reason(reason)
         return await self._change(
@@ -220,13 +250,21 @@ class Registry:
             lambda tool, now: lifecycle.quarantine(tool, why, by=by, now=now),
             "tool.quarantined",
             by,
+            expected_revision=expected_revision,
             reason=why,
         )
 
-    async def release(self, tenant_id: str, tool_id: str, *, by: str) -> ToolRecord:
+    async def release(
+        self, tenant_id: str, tool_id: str, *, by: str, expected_revision: int | None = None
+    ) -> ToolRecord:
         """End a quarantine."""
         return await self._change(
-            tenant_id, tool_id, lambda tool, now: lifecycle.release(tool, now=now), "tool.released", by
+            tenant_id,
+            tool_id,
+            lambda tool, now: lifecycle.release(tool, now=now),
+            "tool.released",
+            by,
+            expected_revision=expected_revision,
         )
 
     async def flag(self, tenant_id: str, tool_id: str, name: str, detail: JsonObject | None, *, by: str) -> ToolRecord:
@@ -282,13 +320,21 @@ class Registry:
         await self._database.write(tenant_id, lambda tx: usage.fold(tx, tenant_id, settled=settled))
 
     async def _change(
-        self, tenant_id: str, tool_id: str, step: Step, event_type: str, by: str, **data: object
+        self,
+        tenant_id: str,
+        tool_id: str,
+        step: Step,
+        event_type: str,
+        by: str,
+        *,
+        expected_revision: int | None = None,
+        **data: object,
     ) -> ToolRecord:
         """One step in the life of one tool that leaves its version files alone."""
 
         def work(tx: Transaction) -> ToolRecord:
             revision = sql.next_revision(tx, tenant_id)
-            tool = _present(tx, tenant_id, tool_id)
+            tool = _present(tx, tenant_id, tool_id, expected_revision)
             after = _stored(tx, tool, step(tool, from_micros(self._micros())), revision)
             self._tell(tx, event_type, after, after.record.current_version, by, **data)
             return after.record
@@ -368,10 +414,17 @@ def _stored(tx: Transaction, before: RegisteredTool | None, after: RegisteredToo
     return numbered
 
 
-def _present(tx: Transaction, tenant_id: str, tool_id: str) -> RegisteredTool:
+def _present(tx: Transaction, tenant_id: str, tool_id: str, expected_revision: int | None = None) -> RegisteredTool:
     found = sql.tool(tx, tenant_id, tool_id)
     if found is None:
         raise NotFound(f"no learned tool {tool_id!r}", tool_id=tool_id)
+    revision = found.record.revision
+    if expected_revision not in (None, revision):
+        raise StaleState(
+            f"{tool_id!r} was changed meanwhile: it is at revision {revision}, not {expected_revision}",
+            expected=expected_revision,
+            current=revision,
+        )
     return found
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinraven.serving.doorkeeper import Doorkeeper, is_loopback
-    from twinraven.serving.listener import AsgiApp, Message, Receive, Scope, Send, listener, serve
+    from twinraven.serving.listening import AsgiApp, Message, Receive, Scope, Send, listener, serve
     from twinraven.serving.signals import ending_with
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
 
 _HOMES = {
     "doorkeeper": ("Doorkeeper", "is_loopback"),
-    "listener": ("AsgiApp", "Message", "Receive", "Scope", "Send", "listener", "serve"),
+    "listening": ("AsgiApp", "Message", "Receive", "Scope", "Send", "listener", "serve"),
     "signals": ("ending_with",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

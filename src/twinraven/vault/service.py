@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from twinraven.audit import AuditEntry, AuditLog, KeyRing
 from twinraven.foundation.clock import from_micros, now_micros
-from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
+from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, StaleState
 from twinraven.foundation.ids import new_id
 from twinraven.storage import Database, Transaction
 from twinraven.vault.cipher import Cipher, Place
@@ -107,7 +107,14 @@ class Vault:
             raise NotFound(f"no user {owner_id!r}", owner_id=owner_id) from None
 
     async def rotate(
-        self, tenant_id: str, owner_id: str, secret_id: str, value: str, *, correlation_id: str | None = None
+        self,
+        tenant_id: str,
+        owner_id: str,
+        secret_id: str,
+        value: str,
+        *,
+        expected_version: int | None = None,
+        correlation_id: str | None = None,
     ) -> Secret:
         """A new value under the same id; earlier ones are kept sealed, only so that they stay redacted."""
         clear = _checked_value(value)
@@ -115,6 +122,13 @@ class Vault:
         def work(tx: Transaction) -> Secret:
             kek_id = self._claim_kek(tx, tenant_id)
             before = _present(self._store.secret(tx, tenant_id, owner_id, secret_id), secret_id)
+            if expected_version not in (None, before.version):
+                raise StaleState(
+                    f"secret {before.name!r} was rotated meanwhile: it is at version {before.version}, "
+                    f"not {expected_version}",
+                    expected=expected_version,
+                    current=before.version,
+                )
             after = replace(before, version=before.version + 1, updated_at=from_micros(self._micros()))
             self._add_version(tx, after, clear, kek_id)
             self._store.change(tx, after)

@@ -1,0 +1,252 @@
+"""The ASGI application: find the route, let the caller in, check, handle, answer.
+
+Nothing stands between the server and a handler but what every request needs, because a call through here should cost
+little more than the call. Whatever goes wrong becomes a problem with a stable code; what should not have gone wrong is
+logged with the request's correlation id and told as no more than that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any, Final
+
+import orjson
+
+from twinraven.api.contract import Answer, Handler, Request, Route
+from twinraven.api.metrics import Metrics
+from twinraven.api.once import once
+from twinraven.api.pages import encode_cursor
+from twinraven.api.problems import MEDIA, MethodRefused, encode, problem
+from twinraven.api.reading import (
+    BoundRoute,
+    correlation_of,
+    key_of,
+    match_of,
+    parse_body,
+    read_body,
+    segments,
+    tags_of,
+)
+from twinraven.api.routing import Router
+from twinraven.app import TwinRaven
+from twinraven.foundation.correlation import current_correlation
+from twinraven.foundation.errors import NotFound, PolicyViolation, TwinRavenError
+from twinraven.foundation.ids import new_id
+from twinraven.serving import Doorkeeper, Receive, Scope, Send
+from twinraven.tenancy import LOCAL, NotAuthenticated, Principal
+
+_logger = logging.getLogger("twinraven.api")
+_UNCHANGED: Final = 304
+_NO_MATCH: Final = "unmatched"
+
+
+class ApiApp:
+    """A home's REST door."""
+
+    def __init__(
+        self,
+        raven: TwinRaven,
+        routes: Iterable[Route],
+        doorkeeper: Doorkeeper,
+        *,
+        metrics: Metrics,
+        running: AbstractAsyncContextManager[object] | None = None,
+    ) -> None:
+        """`running` is entered when the server starts and left when it ends."""
+        self._raven = raven
+        self._router = Router(routes)
+        self._doorkeeper = doorkeeper
+        self._metrics = metrics
+        self._running = running
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._serve(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        async with AsyncExitStack() as stack:
+            await receive()
+            if self._running is not None:
+                await stack.enter_async_context(self._running)
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = time.perf_counter()
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        exchange = _Exchange(send, new_id())
+        outer = current_correlation.set(exchange.correlation_id)
+        try:
+            await self._answer(scope, headers, receive, exchange)
+        except TwinRavenError as error:
+            await exchange.refuse(error, await self._clean(exchange, error))
+        except Exception:
+            _logger.exception("a request failed for a reason that is nobody's but ours")
+            internal = TwinRavenError("something went wrong inside; the correlation id finds it in the log")
+            await exchange.refuse(internal, encode(problem(internal)))
+        finally:
+            current_correlation.reset(outer)
+            self._metrics.answered(scope["method"], exchange.path, exchange.status, time.perf_counter() - began)
+
+    async def _answer(
+        self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, exchange: _Exchange
+    ) -> None:
+        exchange.correlation_id = correlation_of(headers)
+        current_correlation.set(exchange.correlation_id)
+        bound, values = self._find(scope, exchange)
+        route = bound.route
+        who = LOCAL if route.is_open else await self._admit(headers)
+        exchange.who = who
+        text = await read_body(receive, headers)
+        if route.admin and who.role != "admin":
+            raise PolicyViolation("only an administrator of the tenant may do this", user_id=who.user_id)
+        request = Request(
+            raven=self._raven,
+            who=who,
+            path=bound.path_of(values),
+            query=bound.query_of(scope["query_string"]),
+            body=parse_body(bound, text, headers),
+            correlation_id=exchange.correlation_id,
+            idempotency_key=key_of(route, headers),
+            if_match=match_of(route, headers),
+            last_event_id=headers.get(b"last-event-id", b"").decode("latin-1") or None,
+        )
+        answer = await self._handle(route, request)
+        if answer.stream is not None:
+            await self._stream(answer, receive, exchange)
+        else:
+            await exchange.give(answer, _body_of(route, request, answer), seen=tags_of(headers))
+
+    def _find(self, scope: Scope, exchange: _Exchange) -> tuple[BoundRoute, list[str]]:
+        parts = segments(scope["raw_path"].partition(b"?")[0] if scope.get("raw_path") else scope["path"].encode())
+        found = None if parts is None else self._router.find(parts)
+        if found is None:
+            raise NotFound(f"there is nothing at {scope['path'][:200]!r}; /openapi.json lists what there is")
+        routes, values = found
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        exchange.path = next(iter(routes.values())).route.path
+        if method not in routes:
+            allowed = ", ".join(sorted(routes))
+            exchange.headers.append((b"allow", allowed.encode()))
+            raise MethodRefused(f"{exchange.path} takes {allowed}", allowed=sorted(routes))
+        return routes[method], values
+
+    async def _admit(self, headers: Mapping[bytes, bytes]) -> Principal:
+        origin = headers.get(b"origin")
+        return await self._doorkeeper.admit(
+            authorization=headers.get(b"authorization", b"").decode("latin-1"),
+            api_key=headers.get(b"x-api-key", b"").decode("latin-1"),
+            host=headers.get(b"host", b"").decode("latin-1"),
+            origin=None if origin is None else origin.decode("latin-1"),
+        )
+
+    async def _handle(self, route: Route, request: Request) -> Answer:
+        handler: Handler = route.handler
+        if request.idempotency_key is not None and route.takes_key and not route.keeps_key:
+            return await once(route, request, lambda: handler(request))
+        return await handler(request)
+
+    async def _stream(self, answer: Answer, receive: Receive, exchange: _Exchange) -> None:
+        """Send until the client leaves or the stream ends."""
+        assert answer.stream is not None
+        self._metrics.streams += 1
+        sending = asyncio.ensure_future(exchange.stream(answer))
+        leaving = asyncio.ensure_future(_left(receive))
+        try:
+            await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._metrics.streams -= 1
+            for task in (sending, leaving):
+                task.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+
+    async def _clean(self, exchange: _Exchange, error: TwinRavenError) -> bytes:
+        """The error as a problem; what it repeats of the request is told without secrets."""
+        body = encode(problem(error))
+        if exchange.who is None:
+            return body
+        return await asyncio.to_thread(self._raven.redactor.redact_known, exchange.who.tenant_id, body)
+
+
+class _Exchange:
+    """The way back of one request."""
+
+    def __init__(self, send: Send, correlation_id: str) -> None:
+        self._send = send
+        self.correlation_id = correlation_id
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.path = _NO_MATCH
+        self.status = 500
+        self.who: Principal | None = None
+        self._is_begun = False
+
+    async def give(self, answer: Answer, body: bytes, *, seen: list[str] | None) -> None:
+        headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
+        if answer.tag is not None:
+            headers.append((b"etag", f'"{answer.tag}"'.encode()))
+            if seen is not None and answer.tag in seen:
+                await self._write(_UNCHANGED, headers, b"")
+                return
+        if answer.body is not None or answer.page is not None:
+            headers.append((b"content-type", answer.media.encode()))
+        await self._write(answer.status, headers, body)
+
+    async def refuse(self, error: TwinRavenError, body: bytes) -> None:
+        if self._is_begun:
+            return
+        status: int = problem(error)["status"]
+        headers = [*self.headers, (b"content-type", MEDIA.encode())]
+        if isinstance(error, NotAuthenticated):
+            headers.append((b"www-authenticate", b"Bearer"))
+        if error.retryable:
+            headers.append((b"retry-after", b"1"))
+        await self._write(status, headers, body)
+
+    async def stream(self, answer: Answer) -> None:
+        assert answer.stream is not None
+        await self._begin(answer.status, [(b"content-type", answer.media.encode())])
+        async for part in answer.stream:
+            await self._send({"type": "http.response.body", "body": part, "more_body": True})
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def _write(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        if status not in (204, _UNCHANGED):
+            headers.append((b"content-length", b"%d" % len(body)))
+        await self._begin(status, headers)
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self._is_begun = True
+        self.status = status
+        always = [
+            (b"x-correlation-id", self.correlation_id.encode()),
+            (b"cache-control", b"no-store"),
+            (b"x-content-type-options", b"nosniff"),
+        ]
+        await self._send({"type": "http.response.start", "status": status, "headers": [*headers, *always]})
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _body_of(route: Route, request: Request, answer: Answer) -> bytes:
+    if answer.page is not None:
+        place = answer.page.next_place
+        cursor = None if place is None else encode_cursor(route.name, request.query, place)
+        return _encode({"items": answer.page.items, "next_cursor": cursor})
+    if isinstance(answer.body, bytes):
+        return answer.body
+    return b"" if answer.body is None else _encode(answer.body)
+
+
+def _encode(body: Any) -> bytes:
+    return orjson.dumps(body, option=orjson.OPT_NON_STR_KEYS)

@@ -1,0 +1,62 @@
+"""Events as they are recorded, sent to whoever listens.
+
+The log is asked a few times a second what arrived since; on Postgres only up to where no smaller number can follow, so
+that nothing is passed over. What a listener has seen is known by the last number it names, so a broken connection
+loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+from twinraven.foundation.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from twinraven.api.contract import Request
+
+_PAUSE_S: Final = 0.25
+_SIGN_OF_LIFE_S: Final = 15.0
+_AT_ONCE: Final = 500
+
+
+async def live_events(request: Request) -> AsyncIterator[bytes]:
+    """The stream that a request asks for, from where it says or from now on."""
+    begun = await _begin(request)
+    return _follow(request, begun)
+
+
+async def _begin(request: Request) -> int:
+    stated = request.last_event_id
+    if stated is not None:
+        if not stated.isascii() or not stated.isdigit() or len(stated) > 18:
+            raise InvalidInput("Last-Event-ID must be the id of an event of this stream", field="Last-Event-ID")
+        return int(stated)
+    if "after" in request.query:
+        return int(request.query["after"])
+    return await request.raven.events.settled(request.tenant_id)
+
+
+async def _follow(request: Request, seen: int) -> AsyncIterator[bytes]:
+    raven, query = request.raven, request.query
+    quiet = 0.0
+    yield b": listening\n\n"
+    while True:
+        through = await raven.events.settled(request.tenant_id)
+        while seen < through:
+            found = await raven.events.arrived(request.tenant_id, after=seen, through=through, limit=_AT_ONCE)
+            seen = found[-1].arrival if len(found) == _AT_ONCE else through
+            for event in found:
+                if event.session_id == query.get("session_id", event.session_id) and event.tool_id == query.get(
+                    "tool_id", event.tool_id
+                ):
+                    quiet = 0.0
+                    yield b"id: %d\nevent: call\ndata: %s\n\n" % (event.arrival, orjson.dumps(event.as_json()))
+        await asyncio.sleep(_PAUSE_S)
+        quiet += _PAUSE_S
+        if quiet >= _SIGN_OF_LIFE_S:
+            quiet = 0.0
+            yield b": still here\n\n"

@@ -1,0 +1,66 @@
+"""An Idempotency-Key on a request that makes something: sent again, it answers what it answered the first time.
+
+The key is claimed before the work and settled after it, in the table that calls use. A failure frees the key. What is
+kept of an answer is its public form; a value that is shown only once is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, cast
+
+from twinraven.api.contract import Answer, Request, Route
+from twinraven.calls import Claim, EarlierAnswer
+from twinraven.foundation.canonical import canonical_json
+from twinraven.foundation.errors import EffectUnknown, TwinRavenError
+
+REPLAYED: Final = {"Idempotent-Replayed": "true"}
+_TIMEOUT_MS: Final = 120_000
+
+
+async def once(route: Route, request: Request, run: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Run, unless this key has run before."""
+    if request.idempotency_key is None:
+        return await run()
+    claims = request.raven.claims
+    taken = await claims.claim(
+        request.tenant_id,
+        f"api:{request.who.user_id}:{request.idempotency_key}",
+        tool_id=f"{route.method} {route.path}",
+        body=canonical_json([dict(request.path), dict(request.query), request.body]),
+        timeout_ms=_TIMEOUT_MS,
+    )
+    if isinstance(taken, EarlierAnswer):
+        return _replayed(taken)
+    answer = await _run(claims.release, taken, run)
+    kept = {"status": answer.status, "body": _public(answer.body), "tag": answer.tag, "headers": dict(answer.headers)}
+    await claims.settle(taken, "success", {"output": kept})
+    return answer
+
+
+async def _run(
+    release: Callable[[Claim], Awaitable[None]], claim: Claim, run: Callable[[], Awaitable[Answer]]
+) -> Answer:
+    try:
+        return await run()
+    except TwinRavenError as error:
+        # Where nobody knows whether it was stored, the key stays taken: sending again could make it twice.
+        if error.details.get("commit") != "unknown":
+            await release(claim)
+        raise
+
+
+def _replayed(earlier: EarlierAnswer) -> Answer:
+    if earlier.state != "success":
+        raise EffectUnknown(
+            "whether the first request under this key took effect is unknown; look before you repeat it"
+        )
+    kept = earlier.response["output"]
+    return Answer(kept["body"], status=kept["status"], tag=kept["tag"], headers={**kept["headers"], **REPLAYED})
+
+
+def _public(body: Any) -> Any:
+    """The answer without what is shown only once."""
+    if not isinstance(body, dict) or "shown_once" not in body:
+        return cast("Any", body)
+    return {**cast("dict[str, Any]", body), "shown_once": None}

@@ -1,0 +1,183 @@
+"""From the wire to a request that is what its route says, or an error that names what is not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+from twinraven.api.contract import NAME_SCHEMA, Parameter, Route
+from twinraven.api.pages import decode_cursor
+from twinraven.api.problems import MatchRequired, MediaRefused, TooLarge
+from twinraven.foundation.canonical import parse_json
+from twinraven.foundation.errors import InvalidInput, StaleState
+from twinraven.foundation.ids import new_id
+from twinraven.foundation.json_schema import Schema, compile_schema
+from twinraven.serving import Receive
+
+LARGEST_BODY: Final = 16 * 1024 * 1024
+
+_WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
+_WORDS: Final = {"true": True, "false": False}
+_CORRELATION: Final = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
+_TAG: Final = re.compile(r'(W/)?"([\x21\x23-\x7e]{0,255})"')
+
+
+class BoundRoute:
+    """A route with its schemas compiled."""
+
+    def __init__(self, route: Route) -> None:
+        self.route = route
+        self.body: Schema | None = None if route.body is None else compile_schema(route.body)
+        self._names = route.names
+        self._path = [(name, compile_schema(route.parameters.get(name, NAME_SCHEMA))) for name in route.names]
+        self._query = {each.name: (each, compile_schema(each.schema)) for each in route.all_query}
+
+    def path_of(self, values: list[str]) -> dict[str, str]:
+        for (name, schema), value in zip(self._path, values, strict=True):
+            schema.check(value, field=name)
+        return dict(zip(self._names, values, strict=True))
+
+    def query_of(self, text: bytes) -> dict[str, Any]:
+        given = _pairs(text)
+        found: dict[str, Any] = {}
+        for name, value in given:
+            if name not in self._query:
+                known = ", ".join(self._query) or "none"
+                raise InvalidInput(f"there is no query parameter {name[:100]!r}; there are: {known}", field=name[:100])
+            if name in found:
+                raise InvalidInput(f"{name} is given twice", field=name)
+            parameter, schema = self._query[name]
+            found[name] = _typed(parameter, value)
+            schema.check(found[name], field=name)
+        for name, (parameter, _) in self._query.items():
+            if name not in found and parameter.required:
+                raise InvalidInput(f"{name} is missing; say ?{name}=…", field=name)
+            if name not in found and "default" in parameter.schema:
+                found[name] = parameter.schema["default"]
+        if "cursor" in found:
+            found["cursor"] = decode_cursor(self.route.name, found, found["cursor"], self.route.cursor)
+        return found
+
+
+async def read_body(receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
+    """The whole body, if it is not too large."""
+    stated = headers.get(b"content-length", b"0")
+    if stated.isdigit() and int(stated) > LARGEST_BODY:
+        raise TooLarge(f"a body has at most {LARGEST_BODY} bytes", limit=LARGEST_BODY)
+    parts: list[bytes] = []
+    size = 0
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise InvalidInput("the body broke off", field="body")
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > LARGEST_BODY:
+            raise TooLarge(f"a body has at most {LARGEST_BODY} bytes", limit=LARGEST_BODY)
+        parts.append(part)
+        more = message.get("more_body", False)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def parse_body(bound: BoundRoute, text: bytes, headers: Mapping[bytes, bytes]) -> Any:
+    """The body as JSON that fits its schema."""
+    if bound.body is None:
+        if text:
+            raise InvalidInput(f"{bound.route.method} {bound.route.path} takes no body", field="body")
+        return None
+    if not text:
+        raise InvalidInput("the body is missing; send JSON", field="body")
+    media = headers.get(b"content-type", b"").split(b";", 1)[0].strip().lower()
+    if media != b"application/json":
+        raise MediaRefused("the body must be JSON; say so with Content-Type: application/json", media=_shown(media))
+    body = parse_json(text, field="body")
+    bound.body.check(body, field="body")
+    return body
+
+
+def correlation_of(headers: Mapping[bytes, bytes]) -> str:
+    """The id of this request: as stated, or one of our own."""
+    stated = headers.get(b"x-correlation-id")
+    if stated is None:
+        return new_id()
+    text = _shown(stated)
+    if _CORRELATION.fullmatch(text) is None:
+        raise InvalidInput(
+            "X-Correlation-Id must have 1 to 128 letters, digits and . _ : / + = -", field="X-Correlation-Id"
+        )
+    return text
+
+
+def key_of(route: Route, headers: Mapping[bytes, bytes]) -> str | None:
+    stated = headers.get(b"idempotency-key")
+    if stated is None or not route.takes_key:
+        return None
+    text = _shown(stated)
+    if _KEY.fullmatch(text) is None:
+        raise InvalidInput("Idempotency-Key must have 1 to 255 visible ASCII characters", field="Idempotency-Key")
+    return text
+
+
+def match_of(route: Route, headers: Mapping[bytes, bytes]) -> str | None:
+    """The entity tag that a change is meant for; `*` and nothing mean any."""
+    stated = headers.get(b"if-match")
+    if route.matching == "no":
+        return None
+    if stated is None:
+        if route.matching == "must":
+            raise MatchRequired(
+                "say with If-Match which version you mean; a GET gives it as ETag, and * means any", field="If-Match"
+            )
+        return None
+    text = _shown(stated).strip()
+    if text == "*":
+        return None
+    found = _TAG.fullmatch(text)
+    if found is None:
+        raise InvalidInput('If-Match must be one entity tag, such as "3", or *', field="If-Match")
+    if found[1]:
+        raise StaleState("a weak entity tag matches nothing that is to be changed", field="If-Match")
+    return found[2]
+
+
+def tags_of(headers: Mapping[bytes, bytes]) -> list[str] | None:
+    """The entity tags a caller has already; None where it says nothing."""
+    stated = headers.get(b"if-none-match")
+    return None if stated is None else [found[1] for found in _TAG.findall(_shown(stated))]
+
+
+def segments(path: bytes) -> list[str] | None:
+    """A path's parts; None where it is no text."""
+    try:
+        return [unquote_to_bytes(part).decode() for part in path.split(b"/")[1:]]
+    except UnicodeDecodeError:
+        return None
+
+
+def _pairs(text: bytes) -> list[tuple[str, str]]:
+    if not text:
+        return []
+    try:
+        return parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=50)
+    except (UnicodeDecodeError, ValueError):
+        raise InvalidInput("the query string is not valid", field="query") from None
+
+
+def _typed(parameter: Parameter, value: str) -> Any:
+    kind = parameter.schema.get("type")
+    if kind == "integer" and _WHOLE.fullmatch(value):
+        return int(value)
+    if kind == "boolean" and value in _WORDS:
+        return _WORDS[value]
+    if kind in ("integer", "boolean"):
+        wanted = "a whole number" if kind == "integer" else "true or false"
+        raise InvalidInput(f"{parameter.name} must be {wanted}", field=parameter.name)
+    return value
+
+
+def _shown(text: bytes) -> str:
+    return text.decode("latin-1")

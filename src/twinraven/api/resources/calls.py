@@ -1,0 +1,113 @@
+"""Calling tools. Whatever the tool answered, the door did its work: the envelope says what came of it.
+
+What the caller did wrong (arguments that do not fit, a key used twice, a rule that forbids it) is a problem, and
+nothing was sent. What the tool did (failed, timed out, left its effect unknown) is an answer with an error in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from twinraven.api.contract import Answer, Request, Route
+from twinraven.api.forms import OBJECT, TEXT, ref
+from twinraven.calls import CallContext, CallFailed, SkillInvocationRequest, SkillInvocationResponse
+from twinraven.foundation.errors import (
+    CallInProgress,
+    Conflict,
+    IdempotencyConflict,
+    InvalidInput,
+    NotFound,
+    PolicyViolation,
+    ToolError,
+)
+
+_FAILED_TOOLS: Final = frozenset(
+    {ToolError.code, "TOOL_UNAVAILABLE", "TOOL_TIMEOUT", "OUTPUT_INVALID", "EFFECT_UNKNOWN"}
+)
+_CONTEXT: Final = ("session_id", "turn", "outside_input", "tags")
+_BODY: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "tool_name": {**TEXT, "description": "the tool's id in the catalogue"},
+        "payload": {**OBJECT, "description": "the arguments"},
+        "session_id": {**TEXT, "description": "the task of the agent that this call belongs to; learning needs it"},
+        "turn": {"type": "integer", "minimum": 0, "maximum": 1_000_000_000, "description": "the model turn"},
+        "outside_input": {
+            "type": "string",
+            "maxLength": 100_000,
+            "description": "what came from outside since the call before, if anything did",
+        },
+        "tags": {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 200}, "maxItems": 50},
+        "idempotency_key": {**TEXT, "description": "as the Idempotency-Key header"},
+        "id": TEXT,
+        "skill_id": TEXT,
+        "campaign_id": TEXT,
+        "goal_id": TEXT,
+        "task_id": TEXT,
+        "correlation_id": TEXT,
+        "side_effect": {"enum": ["read", "write", "read_write"]},
+        "sensitivity": {"enum": ["low", "medium", "high"]},
+        "created_at": {"type": "string", "format": "date-time"},
+    },
+    "required": ["tool_name", "session_id"],
+    "additionalProperties": False,
+}
+
+
+async def call(request: Request) -> Answer:
+    context, envelope = _read(request)
+    response = await request.raven.calls.invoke(envelope, context)
+    return answer_of(response)
+
+
+def answer_of(response: SkillInvocationResponse) -> Answer:
+    """An envelope, or the problem that kept the call from being made."""
+    error = response.error
+    if error is not None and error["code"] not in _FAILED_TOOLS:
+        raise CallFailed(response)
+    body = {**response.as_json(), "output": response.output}
+    return Answer(body, headers={"Idempotent-Replayed": "true"} if response.replayed else {})
+
+
+def _read(request: Request) -> tuple[CallContext, SkillInvocationRequest]:
+    body: dict[str, Any] = dict(request.body)
+    placed = {name: body.pop(name) for name in _CONTEXT if name in body}
+    context = CallContext(
+        session_id=placed["session_id"],
+        turn=placed.get("turn"),
+        outside_input=placed.get("outside_input"),
+        tags=tuple(placed.get("tags", ())),
+        caller=request.who.user_id,
+    )
+    stated = body.get("idempotency_key")
+    if request.idempotency_key is not None and stated not in (None, request.idempotency_key):
+        raise InvalidInput("idempotency_key and the Idempotency-Key header differ", field="idempotency_key")
+    body["idempotency_key"] = stated or request.idempotency_key
+    body.setdefault("correlation_id", request.correlation_id)
+    return context, SkillInvocationRequest.from_json({**body, "tenant_id": request.tenant_id})
+
+
+ROUTES: Sequence[Route] = (
+    Route(
+        "POST",
+        "/v1/calls",
+        "callTool",
+        "Call a tool, and remember the call",
+        call,
+        {
+            "allOf": [
+                ref("SkillInvocationResponse"),
+                {"type": "object", "properties": {"output": {"description": "the tool's answer as it was"}}},
+            ]
+        },
+        body=_BODY,
+        errors=(NotFound, PolicyViolation, Conflict, CallInProgress, IdempotencyConflict),
+        takes_key=True,
+        keeps_key=True,
+        note=(
+            "A write needs an idempotency key, in the header or in the body; one key never causes a second effect. "
+            "200 means that the call was made and recorded: whether the tool succeeded stands in `status` and `error`."
+        ),
+    ),
+)

@@ -1,0 +1,148 @@
+"""What can be called: the whole catalogue as one list, and the tools in it that are data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from twinraven.api.contract import Answer, JsonSchema, Request, Route
+from twinraven.api.forms import OBJECT, TEXT, expected_version, form, listing, ref
+from twinraven.api.pages import slice_of
+from twinraven.catalog import ToolChange, ToolEntry, ToolPlacement, ToolSpec
+from twinraven.foundation.errors import Conflict, NotFound, StaleState
+
+_SPEC: Final[JsonSchema] = {"type": "object", "required": ["key", "service"], "minProperties": 2}
+
+
+async def list_tools(request: Request) -> Answer:
+    raven, who = request.raven, request.who
+    entries = [
+        entry
+        for entry in raven.catalog.entries(request.tenant_id)
+        if raven.learned.may_use(request.tenant_id, who.user_id, entry.tool_id)
+    ]
+    return Answer(page=slice_of(entries, request.query, key=lambda entry: entry.tool_id, show=ToolEntry.as_json))
+
+
+async def show_tool(request: Request) -> Answer:
+    raven, tool_id = request.raven, request.path["tool_id"]
+    entry = raven.catalog.find(request.tenant_id, tool_id, caller=request.who.user_id)
+    if not raven.learned.may_use(request.tenant_id, request.who.user_id, tool_id):
+        raise NotFound(f"no tool {tool_id!r}", tool_id=tool_id)
+    return Answer(entry.as_json())
+
+
+async def create_tool(request: Request) -> Answer:
+    tool = await request.raven.defined.tools.create(
+        request.who, ToolSpec.from_json(request.body), correlation_id=request.correlation_id
+    )
+    return Answer(tool.as_json(), status=201, tag=str(tool.state_version))
+
+
+async def show_definition(request: Request) -> Answer:
+    tool = await request.raven.defined.tools.tool(request.who, request.path["tool_id"])
+    return Answer(tool.as_json(), tag=str(tool.state_version))
+
+
+async def change_tool(request: Request) -> Answer:
+    tool = await request.raven.defined.tools.update(
+        request.who,
+        request.path["tool_id"],
+        ToolChange.from_json(request.body),
+        expected_version=expected_version(request),
+        correlation_id=request.correlation_id,
+    )
+    return Answer(tool.as_json(), tag=str(tool.state_version))
+
+
+async def delete_tool(request: Request) -> Answer:
+    await request.raven.defined.tools.delete(
+        request.who,
+        request.path["tool_id"],
+        expected_version=expected_version(request),
+        correlation_id=request.correlation_id,
+    )
+    return Answer(status=204)
+
+
+async def make_tool(request: Request) -> Answer:
+    tool = await request.raven.defined.templates.make_tool(
+        request.who,
+        request.path["template_id"],
+        ToolPlacement.from_json(request.body),
+        correlation_id=request.correlation_id,
+    )
+    return Answer(tool.as_json(), status=201, tag=str(tool.state_version))
+
+
+ROUTES: Sequence[Route] = (
+    Route(
+        "GET",
+        "/v1/tools",
+        "listTools",
+        "Everything the caller may call",
+        list_tools,
+        listing("ToolEntry"),
+        is_paged=True,
+    ),
+    Route(
+        "POST",
+        "/v1/tools",
+        "createTool",
+        "Define a tool on a service",
+        create_tool,
+        ref("Tool"),
+        status=201,
+        body=_SPEC,
+        errors=(NotFound, Conflict),
+        is_tagged=True,
+        takes_key=True,
+    ),
+    Route("GET", "/v1/tools/{tool_id}", "showTool", "One tool", show_tool, ref("ToolEntry"), errors=(NotFound,)),
+    Route(
+        "GET",
+        "/v1/tools/{tool_id}/definition",
+        "showDefinition",
+        "How a data-defined tool is defined",
+        show_definition,
+        ref("Tool"),
+        errors=(NotFound,),
+        is_tagged=True,
+    ),
+    Route(
+        "PATCH",
+        "/v1/tools/{tool_id}/definition",
+        "changeTool",
+        "Change a data-defined tool",
+        change_tool,
+        ref("Tool"),
+        body=OBJECT,
+        errors=(NotFound, Conflict, StaleState),
+        is_tagged=True,
+        matching="must",
+    ),
+    Route(
+        "DELETE",
+        "/v1/tools/{tool_id}/definition",
+        "deleteTool",
+        "Delete a data-defined tool that no step calls",
+        delete_tool,
+        None,
+        status=204,
+        errors=(NotFound, Conflict, StaleState),
+        matching="must",
+    ),
+    Route(
+        "POST",
+        "/v1/tool-templates/{template_id}/tools",
+        "makeTool",
+        "Make a tool from a template",
+        make_tool,
+        ref("Tool"),
+        status=201,
+        body=form({"key": TEXT, "service": TEXT}) | {"additionalProperties": True},
+        errors=(NotFound, Conflict),
+        is_tagged=True,
+        takes_key=True,
+    ),
+)

@@ -1,0 +1,234 @@
+"""What was done: events and the sessions they make up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from twinraven.api.contract import Answer, Parameter, Request, Route
+from twinraven.api.forms import FLAG, OBJECT, OUTCOME, TEXT, TIME, UUID_TEXT, form, listing, ref
+from twinraven.api.live import live_events
+from twinraven.api.pages import page_of
+from twinraven.foundation.clock import parse_iso, to_micros
+from twinraven.foundation.errors import InvalidInput, NotFound
+from twinraven.muninn import EventFilter, MuninnEvent, Outcome, Receipt, Session
+
+_TURN: Final = {"type": "integer", "minimum": 0, "maximum": 1_000_000_000}
+_TAGS: Final[dict[str, Any]] = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1, "maxLength": 200},
+    "maxItems": 50,
+}
+_SEEN: Final = form(
+    {"session_id": TEXT, "tool_id": TEXT, "input_params": OBJECT},
+    optional={
+        "output": {},
+        "error": {"type": "string", "maxLength": 100_000, "description": "what the call raised, if it did"},
+        "error_code": TEXT,
+        "latency_ms": {"type": "integer", "minimum": 0, "maximum": 4_000_000_000},
+        "timestamp": {**TIME, "description": "when the call began; by default now, less its latency"},
+        "outcome": OUTCOME,
+        "tags": _TAGS,
+        "turn": _TURN,
+        "task_id": TEXT,
+        "outside_input": {"type": "string", "maxLength": 100_000},
+        "event_id": {**UUID_TEXT, "description": "yours, if you have one; recorded once"},
+        "parent_event_id": UUID_TEXT,
+    },
+)
+_FILTERS: Final = (
+    Parameter("session_id", TEXT, "only calls of this session"),
+    Parameter("tool_id", TEXT, "only calls of this tool"),
+)
+
+
+async def list_events(request: Request) -> Answer:
+    query = request.query
+    limit = int(query["limit"])
+    where = EventFilter(
+        session_id=query.get("session_id"),
+        tool_id=query.get("tool_id"),
+        tag=query.get("tag"),
+        since=None if "since" not in query else parse_iso(query["since"], field="since"),
+        until=None if "until" not in query else parse_iso(query["until"], field="until"),
+        beyond=None if "cursor" not in query else (query["cursor"][0], query["cursor"][1]),
+        limit=limit + 1,
+        newest_first=query["newest"],
+    )
+    found = await request.raven.events.events(request.tenant_id, where)
+    return Answer(page=page_of(found, limit, place=_place, show=MuninnEvent.as_json))
+
+
+async def show_event(request: Request) -> Answer:
+    store = request.raven.events
+    event = await store.event(request.tenant_id, UUID(request.path["event_id"]))
+    kept = {} if event.output_hash is None else await store.outputs(request.tenant_id, [event.output_hash])
+    body = {**event.as_json(), "output_stored": bool(kept), "output": kept.get(event.output_hash or "")}
+    return Answer(body)
+
+
+async def record_events(request: Request) -> Answer:
+    """Record calls that happened elsewhere; all of them are on disk when this answers."""
+    collector = request.raven.collector
+    if collector.is_full:
+        await collector.room()
+    seen: list[Mapping[str, Any]] = request.body["events"]
+    ids = [event["event_id"] for event in seen if "event_id" in event]
+    if len(set(ids)) < len(ids):
+        raise InvalidInput("two events have the same event_id", field="events")
+    receipts = [_record(request, event) for event in seen]
+    for receipt in receipts:
+        await receipt
+    return Answer({"event_ids": [str(receipt.event_id) for receipt in receipts]}, status=201)
+
+
+async def list_sessions(request: Request) -> Answer:
+    query = request.query
+    limit = int(query["limit"])
+    found = await request.raven.events.sessions(
+        request.tenant_id,
+        limit=limit + 1,
+        after=None if "cursor" not in query else query["cursor"][0],
+        outcome=None if "outcome" not in query else Outcome(query["outcome"]),
+    )
+    return Answer(page=page_of(found, limit, place=lambda each: [each.session_id], show=Session.as_json))
+
+
+async def show_session(request: Request) -> Answer:
+    session = await request.raven.events.session(request.tenant_id, request.path["session_id"])
+    return Answer({**session.as_json(), "events": [event.as_json() for event in session.events]})
+
+
+async def state_verdict(request: Request) -> Answer:
+    session_id, outcome = request.path["session_id"], Outcome(request.body["outcome"])
+    await request.raven.events.state_verdict(request.tenant_id, session_id, outcome, stated_by=request.who.user_id)
+    stated = {"session_id": session_id, "outcome": outcome.value, "stated_by": request.who.user_id}
+    return Answer(stated, status=201)
+
+
+async def follow_events(request: Request) -> Answer:
+    return Answer(stream=await live_events(request), media="text/event-stream")
+
+
+def _record(request: Request, event: Mapping[str, Any]) -> Receipt:
+    observer = request.raven.collector.observe(
+        event["session_id"], tenant_id=request.tenant_id, task_id=event.get("task_id")
+    )
+    facts: dict[str, Any] = {
+        name: event[name] for name in ("latency_ms", "tags", "turn", "outside_input") if name in event
+    }
+    for name in ("event_id", "parent_event_id"):
+        if name in event:
+            facts[name] = UUID(event[name])
+    if "timestamp" in event:
+        facts["timestamp"] = parse_iso(event["timestamp"], field="timestamp")
+    facts["correlation_id"] = request.correlation_id
+    error = event.get("error")
+    if error is None:
+        outcome = event.get("outcome", Outcome.PARTIAL.value)
+        return observer.record(
+            event["tool_id"], event["input_params"], output=event.get("output"), outcome=outcome, **facts
+        )
+    return observer.record(
+        event["tool_id"],
+        event["input_params"],
+        output={"error": error},
+        outcome=event.get("outcome", Outcome.FAILURE.value),
+        raised=True,
+        error_code=event.get("error_code", "TOOL_FAILED"),
+        **facts,
+    )
+
+
+def _place(event: MuninnEvent) -> list[Any]:
+    return [to_micros(event.timestamp), event.arrival]
+
+
+ROUTES: Sequence[Route] = (
+    Route(
+        "GET",
+        "/v1/events",
+        "listEvents",
+        "Calls, oldest first",
+        list_events,
+        listing("MuninnEvent"),
+        query=(
+            *_FILTERS,
+            Parameter("tag", TEXT, "only calls with this tag"),
+            Parameter("since", TIME, "from this time on"),
+            Parameter("until", TIME, "before this time"),
+            Parameter("newest", {**FLAG, "default": False}, "newest first"),
+        ),
+        is_paged=True,
+        cursor=(int, int),
+    ),
+    Route(
+        "POST",
+        "/v1/events",
+        "recordEvents",
+        "Record calls that were made elsewhere",
+        record_events,
+        form({"event_ids": {"type": "array", "items": UUID_TEXT}}),
+        status=201,
+        body=form({"events": {"type": "array", "items": _SEEN, "minItems": 1, "maxItems": 1000}}),
+        takes_key=True,
+    ),
+    Route(
+        "GET",
+        "/v1/events/live",
+        "followEvents",
+        "Calls as they are recorded, as server-sent events",
+        follow_events,
+        {"type": "string"},
+        query=(*_FILTERS, Parameter("after", {"type": "integer", "minimum": 0}, "begin behind this arrival number")),
+        media="text/event-stream",
+        note="Each event's id is its arrival number; a client that reconnects with Last-Event-ID misses nothing.",
+    ),
+    Route(
+        "GET",
+        "/v1/events/{event_id}",
+        "showEvent",
+        "One call, with its output where it is kept",
+        show_event,
+        {"allOf": [ref("MuninnEvent"), {"type": "object", "properties": {"output_stored": FLAG, "output": {}}}]},
+        parameters={"event_id": UUID_TEXT},
+        errors=(NotFound,),
+    ),
+    Route(
+        "GET",
+        "/v1/sessions",
+        "listSessions",
+        "Sessions with their size, time and outcome",
+        list_sessions,
+        listing("Session"),
+        query=(Parameter("outcome", OUTCOME, "only sessions that went so"),),
+        is_paged=True,
+    ),
+    Route(
+        "GET",
+        "/v1/sessions/{session_id}",
+        "showSession",
+        "One session and its calls, in order",
+        show_session,
+        {
+            "allOf": [
+                ref("Session"),
+                {"type": "object", "properties": {"events": {"type": "array", "items": ref("MuninnEvent")}}},
+            ]
+        },
+        errors=(NotFound,),
+    ),
+    Route(
+        "POST",
+        "/v1/sessions/{session_id}/verdicts",
+        "stateVerdict",
+        "Say afterwards how a session's task went",
+        state_verdict,
+        form({"session_id": TEXT, "outcome": OUTCOME, "stated_by": TEXT}),
+        status=201,
+        body=form({"outcome": OUTCOME}),
+        errors=(NotFound,),
+        takes_key=True,
+    ),
+)

@@ -1,0 +1,54 @@
+"""A home's REST API, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import cache
+
+from twinraven.api.contract import Route
+from twinraven.api.dispatch import ApiApp
+from twinraven.api.metrics import Metrics
+from twinraven.api.resources import (
+    calls,
+    catalogue,
+    chains,
+    evidence,
+    learned,
+    memory,
+    people,
+    secrets,
+    server,
+    services,
+    templates,
+)
+from twinraven.app import TwinRaven
+from twinraven.serving import Doorkeeper
+
+_RESOURCES: Sequence[Route] = (
+    *calls.ROUTES,
+    *catalogue.ROUTES,
+    *services.ROUTES,
+    *templates.ROUTES,
+    *memory.ROUTES,
+    *chains.ROUTES,
+    *learned.ROUTES,
+    *secrets.ROUTES,
+    *evidence.ROUTES,
+    *people.ROUTES,
+)
+
+
+def api_app(
+    raven: TwinRaven, doorkeeper: Doorkeeper, *, running: AbstractAsyncContextManager[object] | None = None
+) -> ApiApp:
+    """The API as an ASGI application; `running` lasts as long as the server does."""
+    metrics = Metrics()
+    return ApiApp(raven, all_routes(metrics), doorkeeper, metrics=metrics, running=running)
+
+
+def all_routes(metrics: Metrics) -> Sequence[Route]:
+    """Every route there is."""
+    document = cache(lambda: server.document_of(everything))
+    everything = (*server.routes(metrics, document), *_RESOURCES)
+    return everything
