@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, event, given, settings
 from hypothesis import strategies as st
 
+from tests.unit.flow.fakes import define, step
 from tests.unit.registry.exports.worlds import World, definitions, quickly, writes
 from twinraven.flow import FlowExecutor, FlowResult, SynthesizedTool, compile_flow
 from twinraven.foundation.canonical import canonical_json
@@ -83,3 +84,21 @@ def without_words(answer: Any) -> Any:
     whole = cast("dict[str, Any]", answer)
     shortened = [{**each, "error": each["error"] and each["error"]["code"]} for each in whole["incomplete"]]
     return {**whole, "incomplete": shortened}
+
+
+@pytest.mark.parametrize("fields", [{"timeout_ms": 20}, {}])
+async def test_a_late_tool_ends_the_function(fields: dict[str, Any]) -> None:
+    """A step's own limit and the limit of the whole end an exported function as they end a run."""
+    own = {} if fields else {"timeout_ms": 20}
+    definition = define(step("slow", {}, **own), step("never", {}), **fields)
+    function = load(python_module(definition, writes=writes))[python_name(definition)]
+    called: list[str] = []
+
+    async def call(tool_id: str, arguments: dict[str, Any]) -> Any:
+        called.append(tool_id)
+        await asyncio.sleep(5)
+
+    with pytest.raises(Exception) as late:  # noqa: PT011 - the class is the export's own
+        await function(call)
+    assert type(late.value).__name__ == ("TimeoutError" if fields else "OutOfTime")
+    assert called == ["slow"]
