@@ -35,6 +35,7 @@ GROUPS = (
     Group("tools", "what can be called", "tools"),
     Group("services", "the endpoints that data-defined tools reach", "services"),
     Group("templates", "blueprints of services and tools", "templates"),
+    Group("up", "serve the API and the gateway", "up"),
     Group("gateway", "serve every tool to MCP clients, and stand before their servers", "gateway"),
     Group("approvals", "calls that wait for somebody's word, and giving it", "approvals"),
     Group("sessions", "what agents did, task by task", "sessions"),

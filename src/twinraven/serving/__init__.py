@@ -10,25 +10,34 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinraven.serving.doorkeeper import Doorkeeper, is_loopback
-    from twinraven.serving.listening import AsgiApp, Message, Receive, Scope, Send, listener, serve
+    from twinraven.serving.listening import AsgiApp, Message, Receive, Scope, Send, listener, run, serve
+    from twinraven.serving.mounting import Mounted, alive
+    from twinraven.serving.processes import keep_running, open_socket
     from twinraven.serving.signals import ending_with
 
 __all__ = [
     "AsgiApp",
     "Doorkeeper",
     "Message",
+    "Mounted",
     "Receive",
     "Scope",
     "Send",
+    "alive",
     "ending_with",
     "is_loopback",
+    "keep_running",
     "listener",
+    "open_socket",
+    "run",
     "serve",
 ]
 
 _HOMES = {
     "doorkeeper": ("Doorkeeper", "is_loopback"),
-    "listening": ("AsgiApp", "Message", "Receive", "Scope", "Send", "listener", "serve"),
+    "listening": ("AsgiApp", "Message", "Receive", "Scope", "Send", "listener", "run", "serve"),
+    "mounting": ("Mounted", "alive"),
+    "processes": ("keep_running", "open_socket"),
     "signals": ("ending_with",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

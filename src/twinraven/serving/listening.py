@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, MutableMapping
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator, MutableMapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
@@ -47,3 +48,13 @@ async def serve(listening: uvicorn.Server) -> None:
     """Serve until we are asked to end."""
     with ending_with(partial(setattr, listening, "should_exit", True)):
         await listening.serve()
+
+
+def run(serving: Coroutine[Any, Any, None]) -> None:
+    """Run a server to its end, on the fastest event loop that is installed."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        from asyncio import new_event_loop
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(serving)

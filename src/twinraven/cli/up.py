@@ -1,0 +1,122 @@
+"""`twinraven up`: the REST API and the MCP gateway on one port, on this machine or for a team."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from argparse import Namespace
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from twinraven.cli.arguments import count
+from twinraven.cli.gateway import Address, address
+from twinraven.cli.parser import CommandParser
+from twinraven.foundation.errors import InvalidInput
+from twinraven.tenancy import LOCAL
+
+if TYPE_CHECKING:
+    from twinraven.app import TwinRaven
+    from twinraven.serving import AsgiApp, Doorkeeper
+
+_DEFAULT: Final = Address("127.0.0.1", 8765)
+_GATEWAY_PATHS: Final = ("mcp", "sse", "messages")
+_MISSING: Final = "pip install 'twinraven[api,gateway]'"
+
+
+def register(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--http",
+        type=address,
+        default=_DEFAULT,
+        metavar="HOST:PORT",
+        help=f"listen there (default: {_DEFAULT.host}:{_DEFAULT.port}); elsewhere than on this machine keys are needed",
+    )
+    parser.add_argument("--no-gateway", action="store_true", help="serve the API alone")
+    parser.add_argument(
+        "--processes",
+        type=count,
+        default=1,
+        metavar="N",
+        help="so many processes for the API, on Postgres; the gateway then has the next port to itself",
+    )
+    parser.add_argument("--fd", type=int, help=argparse.SUPPRESS)
+    parser.runs(run, example="twinraven up --http 127.0.0.1:8765")
+
+
+def run(options: Namespace) -> None:
+    from twinraven.cli.home import opened
+
+    with opened(options) as raven:
+        if options.processes > 1 and raven.database.dialect != "postgres":
+            raise InvalidInput(
+                "more than one process needs Postgres; set storage.url, or leave --processes out", field="processes"
+            )
+        serving = _serve_by_many(raven, options) if options.processes > 1 else _serve(raven, options)
+        _run(serving)
+
+
+def _run(serving: Coroutine[Any, Any, None]) -> None:
+    try:
+        from twinraven.serving import run
+    except ImportError as error:
+        serving.close()
+        raise InvalidInput(f"a server needs more than is installed: {error}", fix=_MISSING) from error
+    run(serving)
+
+
+async def _serve(raven: TwinRaven, options: Namespace) -> None:
+    """Serve from this process."""
+    from twinraven.api import api_app
+    from twinraven.serving import Doorkeeper, Mounted, is_loopback, listener, serve
+
+    host, port = options.http
+    local = replace(LOCAL, tenant_id=options.tenant)
+    doorkeeper = Doorkeeper(raven.tenancy, without_key=local if is_loopback(host) else None)
+    async with AsyncExitStack() as stack:
+        app: AsgiApp = api_app(raven, doorkeeper)
+        if not options.no_gateway:
+            gateway = await stack.enter_async_context(_gateway(raven, options, doorkeeper))
+            app = Mounted(app, dict.fromkeys(_GATEWAY_PATHS, gateway))
+        if options.fd is None:
+            _tell(options.http, None if options.no_gateway else options.http)
+        await serve(listener(app, host, port, fd=options.fd))
+
+
+@asynccontextmanager
+async def _gateway(raven: TwinRaven, options: Namespace, doorkeeper: Doorkeeper) -> AsyncGenerator[AsgiApp]:
+    """The gateway's application, as long as the block lasts."""
+    from twinraven.serving import alive
+
+    try:
+        from twinraven.gateway import Gateway
+    except ImportError as error:
+        raise InvalidInput(f"the gateway needs the MCP SDK: {error}", fix=f"{_MISSING}, or --no-gateway") from error
+    gateway = Gateway(raven, tenant_id=options.tenant)
+    async with gateway.running() as server:
+        app = gateway.http_app(server, doorkeeper, options.http.host)
+        async with alive(app):
+            yield app
+
+
+async def _serve_by_many(raven: TwinRaven, options: Namespace) -> None:
+    """Serve from processes of their own, and look after them."""
+    from twinraven.serving import keep_running, open_socket
+
+    host, port = options.http
+    where = ["-m", "twinraven", "--home", str(raven.home), "--tenant", options.tenant]
+    with open_socket(host, port) as shared:
+        worker = [*where, "up", "--no-gateway", "--http", f"{host}:{port}", "--fd", str(shared.fileno())]
+        commands = [worker] * options.processes
+        beside = None if options.no_gateway else Address(host, port + 1)
+        if beside is not None:
+            commands.append([*where, "gateway", "--http", f"{host}:{beside.port}"])
+        _tell(options.http, beside)
+        await keep_running(commands, fds=[shared.fileno()])
+
+
+def _tell(api: Address, gateway: Address | None) -> None:
+    print(f"twinraven: the API is at http://{api.host}:{api.port}/v1, described by /openapi.json", file=sys.stderr)
+    if gateway is not None:
+        print(f"twinraven: the gateway is at http://{gateway.host}:{gateway.port}/mcp", file=sys.stderr)
