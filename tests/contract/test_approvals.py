@@ -116,8 +116,11 @@ async def test_a_call_without_a_key_of_its_own_finds_its_request_again(house: Ho
     """However often it is made it waits under one key; granted, one of them runs, and the next is a new request."""
     first = await house.pending(key=None, spare="s1")
     assert (await house.pending(key=None, spare="s2")).approval_id == first.approval_id
+    assert (await house.pending(key=first.idempotency_key)).approval_id == first.approval_id
     await house.approvals.grant("default", first.approval_id, by=BOB)
     assert (await house.ask(key=None, spare="s3")).status == "success"
+    assert (await house.ask(key=first.idempotency_key)).replayed
+    assert (await house.ask(key=None, spare=first.idempotency_key)).replayed
     assert house.desk.refunded == [7]
     assert (await house.pending(key=None, spare="s4")).approval_id != first.approval_id
     assert house.desk.refunded == [7]
@@ -204,7 +207,6 @@ async def test_nobody_grants_their_own_request_but_an_administrator(house: House
     assert (entry.data["by_requester"], entry.data["role"]) == (True, "admin")
 
 
-@pytest.mark.req("CH-09")
 async def test_another_tenants_approval_is_not_there(house: House) -> None:
     """Reading, deciding and paging with another tenant's id gives the answer of an id that never was."""
     mine = await house.pending()

@@ -99,39 +99,43 @@ class Approvals:
 
     async def seek(self, wish: ApprovalWish) -> Grant:
         """What allows a call. Without it the request is stored, and ApprovalPending or ApprovalDenied is raised."""
-        asked_for = self._hash_wish(wish)
-        found = await self._database.read(wish.tenant_id, lambda tx: self._open(tx, wish, asked_for))
+        found = await self._database.read(wish.tenant_id, lambda tx: self._open(tx, wish))
         if found is None:
-            found = await self._request(wish, asked_for)
+            found = await self._request(wish)
         if found.state == "pending":
             raise _pending(found)
         if found.state == "denied":
             raise _denied(found)
         return _to_grant(found)
 
-    def _hash_wish(self, wish: ApprovalWish) -> str:
-        key = None if wish.is_spare_key else wish.key
+    def _hash_wish(self, wish: ApprovalWish, *, key: str | None) -> str:
         head = canonical_json([wish.tool_id, wish.caller, key, list(wish.covers)])
         return self._hash_body(wish.tenant_id, b"approval\0" + head + b"\0" + wish.body)
 
-    def _open(self, tx: Transaction, wish: ApprovalWish, asked_for: str) -> Approval | None:
+    def _open(self, tx: Transaction, wish: ApprovalWish) -> Approval | None:
         """The request that answers for this wish; one that is over answers for nothing any more."""
-        now = self._micros()
-        latest = self._store.latest(tx, wish.tenant_id, asked_for, now=now)
-        if latest is None:
+        now, tenant_id = self._micros(), wish.tenant_id
+        found = None
+        if not wish.is_spare_key:
+            found = self._store.latest(tx, tenant_id, self._hash_wish(wish, key=wish.key), now=now)
+        if found is None:
+            # Who was told the key of a call that had none of its own may name it from then on.
+            key = None if wish.is_spare_key else wish.key
+            found = self._store.latest(tx, tenant_id, self._hash_wish(wish, key=None), now=now, key=key)
+        if found is None:
             return None
-        found, _ = latest
         if found.state == "used":
-            # Under its own key a call that ran is answered from the record; without one it is a new call.
-            return None if wish.is_spare_key else found
+            # Under its key a call that ran is answered from the record; under another it is a new call.
+            return found if found.idempotency_key == wish.key else None
         return found if from_micros(now) < found.expires_at else None
 
-    async def _request(self, wish: ApprovalWish, asked_for: str) -> Approval:
+    async def _request(self, wish: ApprovalWish) -> Approval:
         approval_id = new_id()
+        asked_for = self._hash_wish(wish, key=None if wish.is_spare_key else wish.key)
         body_hash = self._hash_body(wish.tenant_id, request_body(wish.tool_id, wish.body))
 
         def work(tx: Transaction) -> Approval:
-            found = self._open(tx, wish, asked_for)
+            found = self._open(tx, wish)
             if found is not None:
                 return found
             refuse_secret_key(self._redact_names, wish.tenant_id, wish.key)
@@ -140,10 +144,9 @@ class Approvals:
                     f"idempotency key {wish.key!r} was used for another request; use a new key for a new request",
                     idempotency_key=wish.key,
                 )
-            latest = self._store.latest(tx, wish.tenant_id, asked_for, now=self._micros())
-            values = self._row(wish, approval_id, asked_for, body_hash, 1 if latest is None else latest[1] + 1)
-            if not self._store.add(tx, values):
-                found = self._open(tx, wish, asked_for)
+            rounds = self._store.rounds(tx, wish.tenant_id, asked_for)
+            if not self._store.add(tx, self._row(wish, approval_id, asked_for, body_hash, rounds + 1)):
+                found = self._open(tx, wish)
                 if found is None:
                     raise StorageBusy("somebody asked for the same approval at this moment; ask again")
                 return found

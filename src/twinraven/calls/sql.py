@@ -33,11 +33,20 @@ class SqlApprovalStore:
         row = tx.fetch_one(query, tenant=tenant_id, id=approval_id, now=now)
         return None if row is None else _approval(row)
 
-    def latest(self, tx: Transaction, tenant_id: str, asked_for: str, *, now: int) -> tuple[Approval, int] | None:
-        """The last time this was asked for, and which time it was."""
-        query = f"{_STATED} AND a.asked_for = :asked_for ORDER BY a.round DESC LIMIT 1"
-        row = tx.fetch_one(query, tenant=tenant_id, asked_for=asked_for, now=now)
-        return None if row is None else (_approval(row), row["round"])
+    def latest(
+        self, tx: Transaction, tenant_id: str, asked_for: str, *, now: int, key: str | None = None
+    ) -> Approval | None:
+        """The last time this was asked for, under any key or under this one."""
+        same_key = "" if key is None else "AND a.idempotency_key = :key "
+        query = f"{_STATED} AND a.asked_for = :asked_for {same_key}ORDER BY a.round DESC LIMIT 1"
+        row = tx.fetch_one(query, tenant=tenant_id, asked_for=asked_for, now=now, key=key)
+        return None if row is None else _approval(row)
+
+    def rounds(self, tx: Transaction, tenant_id: str, asked_for: str) -> int:
+        """How often this was asked for."""
+        query = "SELECT COUNT(*) AS number FROM approvals WHERE tenant_id = :tenant AND asked_for = :asked_for"
+        row = tx.fetch_one(query, tenant=tenant_id, asked_for=asked_for)
+        return 0 if row is None else row["number"]
 
     def listing(
         self,
