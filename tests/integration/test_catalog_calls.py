@@ -185,7 +185,7 @@ async def test_anothers_secret_serves_no_call(office: Office, server: HttpServer
     """A shared tool can be seen by others, but a call of theirs reaches nothing."""
     bob = office.town.bob.user_id
     assert office.entries.find("default", "get_order", caller=bob).tool_id == "get_order"
-    assert "no secret" in message(await office.call("get_order", caller=bob, orderId="7"))
+    assert "serves its owner alone" in message(await office.call("get_order", caller=bob, orderId="7"))
     assert server.received == []
 
 

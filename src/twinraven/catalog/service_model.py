@@ -59,7 +59,7 @@ CONNECTORS: Final[Mapping[ServiceType, str]] = {
     ServiceType.NEO4J_GRAPH: "graph",
     ServiceType.REST_API: "rest",
     ServiceType.LLM_PROVIDER: "llm",
-    ServiceType.MCP_SERVER: "mcp",
+    ServiceType.MCP_SERVER: "mcp_service",
 }
 """The connector that reaches a service of each type."""
 

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
         upstream_tool_id,
     )
     from twinraven.connectors.mcp.lines import LineDispatcher
+    from twinraven.connectors.mcp.programs import ProgramRules
+    from twinraven.connectors.mcp.service_connector import McpServiceConnector
+    from twinraven.connectors.mcp.service_servers import ServiceServers
     from twinraven.connectors.model_client import ModelClient
     from twinraven.connectors.openapi import OpenApiImport, read_openapi
     from twinraven.connectors.python import PythonConnector
@@ -74,17 +77,20 @@ __all__ = [
     "LlmConnector",
     "LogJournal",
     "McpConnector",
+    "McpServiceConnector",
     "ModelClient",
     "OpenApiImport",
     "Operation",
     "PinnedTool",
     "Prober",
+    "ProgramRules",
     "PythonConnector",
     "RestConnector",
     "RevealSecret",
     "SecretSource",
     "ServerConfig",
     "ServiceConnectors",
+    "ServiceServers",
     "Suggestion",
     "ToolQuarantined",
     "UpstreamEvent",
@@ -127,17 +133,20 @@ _HOMES = {
     "LlmConnector": "llm",
     "LogJournal": "mcp",
     "McpConnector": "mcp",
+    "McpServiceConnector": "mcp.service_connector",
     "ModelClient": "model_client",
     "OpenApiImport": "openapi",
     "Operation": "binding",
     "PinnedTool": "mcp",
     "Prober": "binding",
+    "ProgramRules": "mcp.programs",
     "PythonConnector": "python",
     "RestConnector": "rest",
     "RevealSecret": "binding",
     "SecretSource": "mcp",
     "ServerConfig": "mcp",
     "ServiceConnectors": "services",
+    "ServiceServers": "mcp.service_servers",
     "Suggestion": "mcp",
     "ToolQuarantined": "mcp",
     "UpstreamEvent": "mcp",

@@ -63,6 +63,16 @@ class GraphRequest(Protocol):
     def parameters(self) -> dict[str, Any]: ...
 
 
+class McpRequest(Protocol):
+    """What a call of an MCP tool makes of arguments."""
+
+    @property
+    def tool(self) -> str: ...
+
+    @property
+    def arguments(self) -> dict[str, Any]: ...
+
+
 class Operation(Protocol[RequestT_co]):
     """What a tool does at its service."""
 
@@ -88,11 +98,13 @@ class Binding(Generic[RequestT_co]):
 
     tool_id: str
     protocol: str
-    """http, https, bolt or bolt+s."""
+    """http, https, bolt, bolt+s, stdio or sse."""
     params: Mapping[str, Any]
     """Connection parameters, already checked against the service's schema, defaults filled in."""
     operation: Operation[RequestT_co]
     reveal: RevealSecret | None = None
+    tenant_id: str = ""
+    """Whose it is, for those who keep something open between calls."""
 
     def param(self, name: str) -> Any:
         """A connection parameter, in either spelling: max_tokens, maxTokens."""
@@ -117,9 +129,9 @@ class Binding(Generic[RequestT_co]):
 
 
 class BindingSource(Protocol):
-    """Finds a tool's binding; raises NotFound or ToolUnavailable where there is none to use."""
+    """Finds a tool's binding; raises NotFound, PolicyViolation or ToolUnavailable where the caller has none to use."""
 
-    async def binding(self, tenant_id: str, tool_id: str) -> Binding[Any]: ...
+    async def binding(self, tenant_id: str, tool_id: str, *, caller: str | None) -> Binding[Any]: ...
 
 
 @dataclass(frozen=True, slots=True)

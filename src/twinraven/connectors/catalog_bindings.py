@@ -24,9 +24,9 @@ class CatalogBindings:
         self._bindings = bindings
         self._vault = vault
 
-    async def binding(self, tenant_id: str, tool_id: str) -> Binding[Any]:
-        """A tool that may be called now; otherwise the catalogue's refusal."""
-        found = await self._bindings.binding(tenant_id, tool_id)
+    async def binding(self, tenant_id: str, tool_id: str, *, caller: str | None) -> Binding[Any]:
+        """A tool that the user may call now; otherwise the catalogue's refusal."""
+        found = await self._bindings.binding(tenant_id, tool_id, caller=caller)
         return _bound(found.endpoint, tool_id, found.tool.structure.operation, self._vault)
 
 
@@ -60,6 +60,7 @@ def _bound(endpoint: Endpoint, tool_id: str, operation: Operation[Any], vault: V
         params=endpoint.params,
         operation=operation,
         reveal=_opener(endpoint, vault),
+        tenant_id=endpoint.service.tenant_id,
     )
 
 

@@ -79,7 +79,7 @@ class GraphConnector:
         require("neo4j", "graph")
         from twinraven.connectors.graph_drivers import GraphTarget
 
-        binding: Binding[GraphRequest] = await self._bindings.binding(call.tenant_id, entry.tool_id)
+        binding: Binding[GraphRequest] = await self._bindings.binding(call.tenant_id, entry.tool_id, caller=call.caller)
         asked = binding.operation.request(params)
         target = GraphTarget.of(binding, await binding.secret(call.caller))
         work = _Work(

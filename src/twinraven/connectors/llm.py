@@ -39,7 +39,9 @@ class LlmConnector:
 
     async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: Frame) -> ToolAnswer:
         """Ask the model; the answer carries the tokens and, where prices are known, the money it took."""
-        binding: Binding[PromptRequest] = await self._bindings.binding(call.tenant_id, entry.tool_id)
+        binding: Binding[PromptRequest] = await self._bindings.binding(
+            call.tenant_id, entry.tool_id, caller=call.caller
+        )
         asked = binding.operation.request(params)
         timeout_ms = entry.timeout_ms or self._delivery.transport.limits.timeout_ms
         terms = Terms(call.tenant_id, entry.tool_id, timeout_ms, is_repeatable=True)

@@ -36,7 +36,7 @@ class RestConnector:
 
     async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: Frame) -> Any:
         """Send the request that the arguments make, and give back the answer's body."""
-        binding: Binding[RestRequest] = await self._bindings.binding(call.tenant_id, entry.tool_id)
+        binding: Binding[RestRequest] = await self._bindings.binding(call.tenant_id, entry.tool_id, caller=call.caller)
         asked = binding.operation.request(params)
         key_header = _key_header(binding, entry, call)
         body, headers = _encoded(asked)

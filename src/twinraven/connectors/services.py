@@ -15,6 +15,8 @@ from twinraven.connectors.delivery import HttpDelivery, Terms
 from twinraven.connectors.graph import GraphConnector, GraphLimits
 from twinraven.connectors.http_model import HttpLimits, HttpRequest
 from twinraven.connectors.llm import LlmConnector
+from twinraven.connectors.mcp.service_connector import McpServiceConnector
+from twinraven.connectors.mcp.service_servers import ServiceServers
 from twinraven.connectors.rest import RestConnector
 from twinraven.connectors.transport import HttpTransport
 from twinraven.connectors.urls import parse_url
@@ -25,10 +27,16 @@ if TYPE_CHECKING:
 
 
 class ServiceConnectors:
-    """REST, models and graphs, on the bindings of one catalogue."""
+    """REST, models, graphs and MCP servers, on the bindings of one catalogue."""
 
     def __init__(
-        self, bindings: Callable[[], Bindings], vault: Vault, guard: AddressGuard, *, timeout_ms: int = 30_000
+        self,
+        bindings: Callable[[], Bindings],
+        vault: Vault,
+        guard: AddressGuard,
+        *,
+        servers: ServiceServers,
+        timeout_ms: int = 30_000,
     ) -> None:
         """`timeout_ms` is how long a tool may take that states no time of its own."""
         source = _LateBindings(bindings, vault)
@@ -38,9 +46,11 @@ class ServiceConnectors:
         self._rest = RestConnector(source, delivery)
         self._llm = LlmConnector(source, delivery)
         self._graph = GraphConnector(source, guard, limits=GraphLimits(timeout_ms=timeout_ms))
+        self._servers = servers
+        self._mcp = McpServiceConnector(source, servers)
 
-    def connectors(self) -> tuple[RestConnector, LlmConnector, GraphConnector]:
-        return self._rest, self._llm, self._graph
+    def connectors(self) -> tuple[RestConnector, LlmConnector, GraphConnector, McpServiceConnector]:
+        return self._rest, self._llm, self._graph, self._mcp
 
     def probes(self) -> Mapping[ServiceType, HealthProbe]:
         """How the health of each kind of service is looked at."""
@@ -48,6 +58,7 @@ class ServiceConnectors:
             ServiceType.REST_API: CatalogProbe(self._rest, self._vault),
             ServiceType.LLM_PROVIDER: CatalogProbe(self._llm, self._vault),
             ServiceType.NEO4J_GRAPH: CatalogProbe(self._graph, self._vault),
+            ServiceType.MCP_SERVER: CatalogProbe(self._mcp, self._vault),
         }
 
     async def fetch(self, tenant_id: str, address: str) -> bytes:
@@ -61,6 +72,7 @@ class ServiceConnectors:
         """Close the connections of this event loop; those of others end with theirs."""
         await self._transport.aclose()
         await self._graph.aclose()
+        await self._servers.aclose()
 
 
 class _LateBindings:
@@ -70,5 +82,5 @@ class _LateBindings:
         self._bindings = bindings
         self._vault = vault
 
-    async def binding(self, tenant_id: str, tool_id: str) -> Binding[object]:
-        return await CatalogBindings(self._bindings(), self._vault).binding(tenant_id, tool_id)
+    async def binding(self, tenant_id: str, tool_id: str, *, caller: str | None) -> Binding[object]:
+        return await CatalogBindings(self._bindings(), self._vault).binding(tenant_id, tool_id, caller=caller)

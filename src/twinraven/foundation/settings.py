@@ -88,6 +88,9 @@ class ConnectorsSettings:
     allow_private: tuple[str, ...] = _setting(
         (), Texts(), "Private addresses and networks that services may be reached at, such as 10.0.0.0/8."
     )
+    allow_programs: tuple[str, ...] = _setting(
+        (), Texts(), "Beginnings of command lines that MCP services of the catalogue may start, such as npx -y NAME."
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

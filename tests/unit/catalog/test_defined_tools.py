@@ -46,7 +46,7 @@ async def test_an_entry_says_what_the_definition_says(town: Town) -> None:
         ("neo4j_graph", "bolt", {"type": "graph_query", "query": "RETURN $x AS x"}, "graph"),
         ("rest_api", "http", {"type": "rest_call", "method": "GET", "path": "/{{x}}"}, "rest"),
         ("llm_provider", "http", {"type": "llm_call", "promptTemplate": "{{x}}"}, "llm"),
-        ("mcp_server", "stdio", {"type": "mcp_call", "tool": "t", "arguments": {"x": "{{x}}"}}, "mcp"),
+        ("mcp_server", "stdio", {"type": "mcp_call", "tool": "t", "arguments": {"x": "{{x}}"}}, "mcp_service"),
     ],
 )
 async def test_each_type_of_service_has_its_connector(

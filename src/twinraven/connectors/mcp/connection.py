@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 import anyio
 import anyio.abc
+import httpx2
 import mcp_types as types
 from mcp.client.session import ClientSession, IncomingMessage
 from mcp.client.subscriptions import SubscriptionLost, listen
@@ -97,6 +98,13 @@ class Connection:
             raise InvalidOutput(f"{self._server.name!r} lists more than {_MOST_TOOLS} tools")
         return found
 
+    async def greet(self) -> None:
+        """Ask for something that every server answers."""
+        try:
+            await self.tools()
+        except MCPError as error:
+            raise self._translated(error, "tools/list") from error
+
     async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The server's answer, as it came."""
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=arguments))
@@ -146,9 +154,12 @@ async def connect(
     on_fault: Callable[[str], None],
     on_change: Callable[[], None],
     handshake_only: bool = False,
+    transport: httpx2.AsyncBaseTransport | None = None,
 ) -> AsyncGenerator[Connection]:
-    """Start or reach the server and agree on a revision; some old servers do not survive being asked for the newest."""
-    link = child_link if server.transport == "stdio" else web_link
+    """Start or reach the server and agree on a revision; some old servers do not survive being asked for the newest.
+
+    `transport` sends the requests to a server that is an address, where not every address will do.
+    """
 
     async def on_message(message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -159,7 +170,11 @@ async def connect(
     async def on_broken(error: Exception) -> None:
         await on_message(error)
 
-    async with link(server, max_bytes=max_bytes, on_fault=on_fault) as dispatcher:
+    if server.transport == "stdio":
+        link = child_link(server, max_bytes=max_bytes, on_fault=on_fault)
+    else:
+        link = web_link(server, max_bytes=max_bytes, on_fault=on_fault, transport=transport)
+    async with link as dispatcher:
         if isinstance(dispatcher, JSONRPCDispatcher):
             dispatcher.on_stream_exception = on_broken
         watched = _Watched(dispatcher)

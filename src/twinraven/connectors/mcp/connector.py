@@ -6,7 +6,7 @@ build on; the answer itself, to the last content block, is kept for the door thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, cast
@@ -52,6 +52,23 @@ def keeping_answers() -> Generator[dict[UUID, Result]]:
         _answers.reset(token)
 
 
+async def accept_answer(asking: Awaitable[dict[str, Any]], entry: ToolEntry, event_id: UUID) -> Result:
+    """What a server answers to a call, kept for the door it goes out by; what failed there is raised."""
+    try:
+        answer = await asking
+    except UpstreamLost as error:
+        if entry.writes:
+            raise EffectUnknown(f"{error.message}; whether it took effect is unknown", **error.details) from error
+        raise
+    result = read_result(answer, entry.tool_id)
+    kept = _answers.get()
+    if kept is not None:
+        kept[event_id] = result
+    if result.get("isError"):
+        raise ToolError(error_text(result), tool_id=entry.tool_id, result=result)
+    return result
+
+
 class McpConnector:
     """Reaches the tools of upstream servers."""
 
@@ -68,18 +85,8 @@ class McpConnector:
         tool = self._tools.pinned(call.tenant_id, entry.tool_id)
         if tool is None:
             raise ToolUnavailable(f"{entry.tool_id!r} is not known any more", tool_id=entry.tool_id)
-        try:
-            answer = await self._pool().call(call.tenant_id, tool.server, tool.name, params)
-        except UpstreamLost as error:
-            if entry.writes:
-                raise EffectUnknown(f"{error.message}; whether it took effect is unknown", **error.details) from error
-            raise
-        result = read_result(answer, entry.tool_id)
-        kept = _answers.get()
-        if kept is not None:
-            kept[call.event_id] = result
-        if result.get("isError"):
-            raise ToolError(error_text(result), tool_id=entry.tool_id, result=result)
+        asking = self._pool().call(call.tenant_id, tool.server, tool.name, params)
+        result = await accept_answer(asking, entry, call.event_id)
         self._check(tool, result)
         return to_output(result)
 

@@ -121,19 +121,35 @@ class Upstream:
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Call one of its tools; one that is starting is waited for, one that is down is not."""
-        self.start()
-        if self._state == "starting":
-            await self._tried.wait()
-        connection = self._connection
-        if connection is None:
-            raise self._unavailable()
+        connection = await self._reach()
         try:
             return await connection.call(tool, arguments)
         except asyncio.CancelledError:
             # The caller's time ran out, or the caller left: perhaps the server hangs.
-            self._suspected = True
-            self._wake.set()
+            self._suspect()
             raise
+
+    async def probe(self) -> None:
+        """Raise ToolUnavailable unless it answers now."""
+        connection = await self._reach()
+        try:
+            async with asyncio.timeout(self._limits.probe_s):
+                await connection.greet()
+        except TimeoutError:
+            self._suspect()
+            raise ToolUnavailable(f"{self.server.name!r} does not answer", server=self.server.name) from None
+
+    async def _reach(self) -> Connection:
+        self.start()
+        if self._state == "starting":
+            await self._tried.wait()
+        if self._connection is None:
+            raise self._unavailable()
+        return self._connection
+
+    def _suspect(self) -> None:
+        self._suspected = True
+        self._wake.set()
 
     def _unavailable(self) -> ToolUnavailable:
         pause = max(0.0, self._retry_at - asyncio.get_running_loop().time())

@@ -6,18 +6,22 @@ may try again; the SDK would take the whole connection down for it.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, cast
 
 import httpx2
+from httpcore2 import AsyncConnectionPool
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import Dispatcher
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
+from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.mcp.servers import ServerConfig
+from twinraven.connectors.network import GuardedNetwork
 from twinraven.foundation.canonical import canonical_json
 
 NOT_SENT: Final = -32_950
@@ -83,6 +87,14 @@ class CappedTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
 
+class GuardedTransport(httpx2.AsyncHTTPTransport):
+    """Connects to addresses that the guard permits, and to no others."""
+
+    def __init__(self, guard: AddressGuard, context: ssl.SSLContext) -> None:
+        super().__init__(verify=context, trust_env=False)
+        self._pool = AsyncConnectionPool(ssl_context=context, network_backend=GuardedNetwork(guard))
+
+
 def _error_response(request: httpx2.Request, status: int, message: str) -> httpx2.Response:
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": NOT_SENT, "message": message}}
     headers = {"content-type": "application/json"}
@@ -91,16 +103,21 @@ def _error_response(request: httpx2.Request, status: int, message: str) -> httpx
 
 @asynccontextmanager
 async def web_link(
-    server: ServerConfig, *, max_bytes: int, on_fault: Callable[[str], None]
+    server: ServerConfig,
+    *,
+    max_bytes: int,
+    on_fault: Callable[[str], None],
+    transport: httpx2.AsyncBaseTransport | None = None,
 ) -> AsyncGenerator[Dispatcher[Any]]:
     """Speak to the address as long as the block does."""
+    capped = CappedTransport(transport or httpx2.AsyncHTTPTransport(), max_bytes, on_fault)
     if server.transport == "sse":
-        factory = partial(_client, max_bytes=max_bytes, on_fault=on_fault)
+        factory = partial(_client, transport=capped)
         async with sse_client(server.url, headers=dict(server.headers), httpx_client_factory=factory) as (read, write):
             yield JSONRPCDispatcher(read, write)
         return
     async with (
-        _client(headers=dict(server.headers), max_bytes=max_bytes, on_fault=on_fault) as client,
+        _client(headers=dict(server.headers), transport=capped) as client,
         streamable_http_client(server.url, http_client=client, max_sse_event_size=max_bytes) as (read, write),
     ):
         yield JSONRPCDispatcher(read, write)
@@ -111,14 +128,13 @@ def _client(
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
     *,
-    max_bytes: int,
-    on_fault: Callable[[str], None],
+    transport: httpx2.AsyncBaseTransport,
 ) -> httpx2.AsyncClient:
     # Proxies of the environment are left alone: the address is the owner's, and so is the way to it.
     return httpx2.AsyncClient(
         headers=headers,
         timeout=timeout or httpx2.Timeout(None, connect=_CONNECT_S),
         auth=auth,
-        transport=CappedTransport(httpx2.AsyncHTTPTransport(), max_bytes, on_fault),
+        transport=transport,
         trust_env=False,
     )

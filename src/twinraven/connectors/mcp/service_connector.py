@@ -1,0 +1,50 @@
+"""A tool of an MCP server as a data-defined tool: the catalogue says which server, which tool, and with what."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+from uuid import UUID
+
+from twinraven.catalog import ToolEntry
+from twinraven.connectors.binding import Binding, BindingSource, Frame, Health, McpRequest
+from twinraven.connectors.endpoints import elapsed_ms
+from twinraven.connectors.mcp.connector import accept_answer
+from twinraven.connectors.mcp.content import to_output
+from twinraven.connectors.mcp.service_servers import NamedServer, ServiceServers
+from twinraven.foundation.errors import TwinRavenError
+
+
+class _Frame(Frame, Protocol):
+    @property
+    def event_id(self) -> UUID: ...
+
+
+class McpServiceConnector:
+    """Reaches `mcp_server` services."""
+
+    name = "mcp_service"
+
+    def __init__(self, bindings: BindingSource, servers: ServiceServers) -> None:
+        self._bindings = bindings
+        self._servers = servers
+
+    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: _Frame) -> Any:
+        """Call the tool that the operation names; its output, or what went wrong."""
+        binding: Binding[McpRequest] = await self._bindings.binding(call.tenant_id, entry.tool_id, caller=call.caller)
+        asked = binding.operation.request(params)
+        server = NamedServer.of(binding, await binding.secret(call.caller))
+        async with self._servers.lease(call.tenant_id, server) as upstream:
+            result = await accept_answer(upstream.call(asked.tool, asked.arguments), entry, call.event_id)
+        return to_output(result)
+
+    async def probe(self, binding: Binding[Any], *, user: str | None = None) -> Health:
+        """Connect and ask for the list of tools."""
+        begun = time.monotonic()
+        try:
+            server = NamedServer.of(binding, await binding.secret(user))
+            async with self._servers.lease(binding.tenant_id, server, anew=True) as upstream:
+                await upstream.probe()
+        except TwinRavenError as error:
+            return Health("down", elapsed_ms(begun), error.message)
+        return Health("healthy", elapsed_ms(begun))
