@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
@@ -50,3 +52,28 @@ def test_uuids_are_version_four() -> None:
     made = {new_uuid() for _ in range(1_000)}
     assert len(made) == 1_000
     assert {one.version for one in made} == {4}
+
+
+@pytest.mark.req("CH-01")
+def test_threads_never_get_the_same_id() -> None:
+    """Ids drawn from one store of randomness by eight threads at once all differ."""
+    with ThreadPoolExecutor(8) as pool:
+        made = [text for part in pool.map(lambda _: [new_id() for _ in range(2_000)], range(8)) for text in part]
+    assert len(set(made)) == 16_000
+
+
+@pytest.mark.req("CH-01")
+def test_a_forked_child_makes_other_ids_than_its_parent() -> None:
+    """What the parent had drawn before it forked is not given out by the child, too."""
+    new_id()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, "\n".join(new_id() for _ in range(100)).encode())
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as answers:
+        theirs = set(answers.read().split())
+    assert len(theirs) == 100
+    assert theirs.isdisjoint(new_id() for _ in range(100))
