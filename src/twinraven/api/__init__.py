@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinraven.api.entities import entity_schemas
-    from twinraven.api.openapi import openapi
+    from twinraven.api.openapi import openapi_document
     from twinraven.api.service import all_routes, api_app
 
-__all__ = ["all_routes", "api_app", "entity_schemas", "openapi"]
+__all__ = ["all_routes", "api_app", "entity_schemas", "openapi_document"]
 
 _HOMES = {
     "all_routes": "service",
     "api_app": "service",
     "entity_schemas": "entities",
-    "openapi": "openapi",
+    "openapi_document": "openapi",
 }
 
 

@@ -81,8 +81,8 @@ class ApiApp:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        exchange = _Exchange(send, new_id())
-        outer = current_correlation.set(exchange.correlation_id)
+        exchange = _Exchange(send)
+        outer = current_correlation.set(None)
         try:
             await self._answer(scope, headers, receive, exchange)
         except TwinRavenError as error:
@@ -178,9 +178,9 @@ class ApiApp:
 class _Exchange:
     """The way back of one request."""
 
-    def __init__(self, send: Send, correlation_id: str) -> None:
+    def __init__(self, send: Send) -> None:
         self._send = send
-        self.correlation_id = correlation_id
+        self.correlation_id = ""
         self.headers: list[tuple[bytes, bytes]] = []
         self.path = _NO_MATCH
         self.status = 500
@@ -226,7 +226,7 @@ class _Exchange:
         self._is_begun = True
         self.status = status
         always = [
-            (b"x-correlation-id", self.correlation_id.encode()),
+            (b"x-correlation-id", (self.correlation_id or new_id()).encode()),
             (b"cache-control", b"no-store"),
             (b"x-content-type-options", b"nosniff"),
         ]

@@ -50,7 +50,7 @@ _HEADERS: Final = {
 }
 
 
-def openapi(routes: Iterable[Route]) -> dict[str, Any]:
+def openapi_document(routes: Iterable[Route]) -> dict[str, Any]:
     """The document."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from twinraven.api.contract import Answer, Request, Route
 from twinraven.api.forms import OBJECT, TEXT, ref
 from twinraven.calls import CallContext, CallFailed, SkillInvocationRequest, SkillInvocationResponse
+from twinraven.foundation.clock import parse_iso
 from twinraven.foundation.errors import (
     CallInProgress,
     Conflict,
@@ -85,7 +86,11 @@ def _read(request: Request) -> tuple[CallContext, SkillInvocationRequest]:
         raise InvalidInput("idempotency_key and the Idempotency-Key header differ", field="idempotency_key")
     body["idempotency_key"] = stated or request.idempotency_key
     body.setdefault("correlation_id", request.correlation_id)
-    return context, SkillInvocationRequest.from_json({**body, "tenant_id": request.tenant_id})
+    body.setdefault("payload", {})
+    if "created_at" in body:
+        body["created_at"] = parse_iso(body["created_at"], field="created_at")
+    # The schema has checked every field by name and kind.
+    return context, SkillInvocationRequest(**body, tenant_id=request.tenant_id)
 
 
 ROUTES: Sequence[Route] = (

@@ -10,7 +10,7 @@ import orjson
 from twinraven.api.contract import Answer, JsonSchema, Request, Route
 from twinraven.api.forms import form
 from twinraven.api.metrics import MEDIA, Metrics
-from twinraven.api.openapi import openapi
+from twinraven.api.openapi import openapi_document
 from twinraven.storage import DEFAULT_TENANT
 
 _STATUS: JsonSchema = form({"status": {"const": "ok"}})
@@ -65,4 +65,4 @@ def routes(metrics: Metrics, document: Callable[[], bytes]) -> Sequence[Route]:
 
 def document_of(routes: Sequence[Route]) -> bytes:
     """The OpenAPI document as bytes."""
-    return orjson.dumps(openapi(routes))
+    return orjson.dumps(openapi_document(routes))
