@@ -7,7 +7,7 @@ cannot begin another header. Credentials are not for templates: they come from t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import quote, unquote
@@ -18,6 +18,8 @@ from twinraven.foundation.errors import InvalidDefinition, InvalidInput
 from twinraven.foundation.templates import Handlebars
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_DECODINGS: Final = 4
+_SLASHES: Final = re.compile(r"[/\\]")
 _NOT_OURS: Final = frozenset(
     {
         "authorization",
@@ -65,20 +67,39 @@ def check_header(name: str, value: object) -> None:
 
 def fill_path(path: str, params: Mapping[str, Any]) -> str:
     """The path with its values encoded, each a part of one segment."""
+    template = parse_text(path, "path")
 
     def encode(text: str) -> str:
         # Without its last segment a path can name a whole collection.
         if not text:
-            raise InvalidInput(f"params: a value in the path {path!r} is empty", field="params", path=path)
+            raise _misleading(template, params, lambda value: not value, f"is empty, and stands in the path {path!r}")
         return quote(text, safe="", errors="replace")
 
-    filled = parse_text(path, "path").render(params, encode=encode)
-    segments = [unquote(segment) for segment in filled.split("/")]
-    if filled.startswith("//") or any(segment in (".", "..") for segment in segments):
-        raise InvalidInput(
-            f"params: with these values the path {path!r} would lead elsewhere", field="params", path=path
-        )
+    filled = template.render(params, encode=encode)
+    if filled.startswith("//") or _climbs(filled):
+        raise _misleading(template, params, _climbs, f"would lead out of the path {path!r}")
     return quote(filled, safe="/%:@!$&'()*+,;=~-._")
+
+
+def _climbs(text: str) -> bool:
+    """Whether a part of it is `.` or `..` to a server, also to one that decodes too often or takes either slash."""
+    for _ in range(_DECODINGS):
+        if not {".", ".."}.isdisjoint(_SLASHES.split(text)):
+            return True
+        text = unquote(text)
+    return False
+
+
+def _misleading(
+    template: Handlebars, params: Mapping[str, Any], is_guilty: Callable[[str], bool], problem: str
+) -> InvalidInput:
+    """The error for a value that makes another path, naming the parameter where it is one alone."""
+    texts = {name: _as_text(params.get(name)) if params.get(name) is not None else "" for name in template.variables}
+    guilty = [name for name, text in texts.items() if is_guilty(text)]
+    if len(guilty) == 1:
+        field = f"params.{guilty[0]}"
+        return InvalidInput(f"{field} {problem}", field=field, path=template.source)
+    return InvalidInput(f"params: a value {problem}", field="params", path=template.source)
 
 
 def fill_query(query: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
