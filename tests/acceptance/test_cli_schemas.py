@@ -16,10 +16,10 @@ from tests.acceptance.cli import Shell
 from tests.registry_kit import TENANT
 from tests.registry_kit import House as Workshop
 from tests.unit.catalog.town import Town
-from twinraven.calls import CallContext, Envelope, SkillInvocationRequest, ToolCall
+from twinraven.calls import Approvals, ApprovalWish, CallContext, Envelope, SkillInvocationRequest, ToolCall
 from twinraven.flow import ErrorStrategy, RetryPolicy, SynthesizedTool
 from twinraven.foundation.clock import utc_now
-from twinraven.foundation.errors import PolicyViolation
+from twinraven.foundation.errors import ApprovalPending, PolicyViolation
 from twinraven.huginn import CandidateChain, EquivalenceScore, ValidationResult
 from twinraven.muninn import EventFilter, RetentionNote, SqlEventStore
 from twinraven.storage import Database
@@ -129,6 +129,31 @@ async def owned(town: Town) -> AsyncIterator[Document]:
         yield "AuditRecord", record.as_json()
 
 
+async def asked(database: Database) -> AsyncIterator[Document]:
+    """A call that waits for somebody's word."""
+    approvals = Approvals(database)
+    wish = ApprovalWish(
+        tenant_id="default",
+        tool_id="refund",
+        key="refund-1",
+        is_spare_key=False,
+        body=b"{}",
+        arguments=b"{}",
+        covers=("refund",),
+        effect="write",
+        sensitivity="high",
+        rule="rules[1]",
+        reason="refunds need a person",
+        caller="local",
+        session_id="s1",
+        correlation_id="c1",
+    )
+    with pytest.raises(ApprovalPending):
+        await approvals.seek(wish)
+    for approval in await approvals.list("default"):
+        yield "Approval", approval.as_json()
+
+
 @pytest.mark.req("AE-13")
 async def test_real_documents_fit_their_exported_schemas(
     schemas: dict[str, dict[str, Any]], sqlite_database: Database, tmp_path: Path
@@ -137,7 +162,7 @@ async def test_real_documents_fit_their_exported_schemas(
     workshop = Workshop(sqlite_database, tmp_path / "tools")
     town = Town(sqlite_database, tmp_path / "keys")
     seen: set[str] = set()
-    for source in (remembered(workshop), learned(workshop), owned(town)):
+    for source in (remembered(workshop), learned(workshop), owned(town), asked(sqlite_database)):
         async for name, document in source:
             seen.add(name)
             fault = next(iter(validator(schemas[name]).iter_errors(json.loads(json.dumps(document)))), None)

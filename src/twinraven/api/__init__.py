@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinraven.api.entities import entity_schemas
-    from twinraven.api.openapi import openapi_document
+    from twinraven.api.description import openapi_document
     from twinraven.api.service import all_routes, api_app
 
 __all__ = ["all_routes", "api_app", "entity_schemas", "openapi_document"]

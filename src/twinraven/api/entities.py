@@ -107,6 +107,7 @@ ENTITIES: Mapping[str, Entity] = {
         "calls", left_out=("output",), stated={"payload": _OBJECT, "error": _ERROR_OR_NULL, "audit": _AUDIT}
     ),
     "ToolCall": Entity("calls", stated={"timestamp": {"type": "string", "format": "date-time"}}),
+    "Approval": Entity("calls", stated={"arguments": _OBJECT}),
     "AuditRecord": Entity("audit", renamed={"data": "data_json"}),
     "Secret": Entity("vault", renamed={"secret_id": "id", **_OWNED}, left_out=("tenant_id",)),
     "Tenant": Entity("tenancy"),

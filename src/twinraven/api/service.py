@@ -10,6 +10,7 @@ from twinraven.api.contract import Route
 from twinraven.api.dispatch import ApiApp
 from twinraven.api.metrics import Metrics
 from twinraven.api.resources import (
+    approvals,
     calls,
     catalogue,
     chains,
@@ -27,6 +28,7 @@ from twinraven.serving import Doorkeeper
 
 _RESOURCES: Sequence[Route] = (
     *calls.ROUTES,
+    *approvals.ROUTES,
     *catalogue.ROUTES,
     *services.ROUTES,
     *templates.ROUTES,

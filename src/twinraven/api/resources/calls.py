@@ -14,6 +14,7 @@ from twinraven.api.forms import OBJECT, TEXT, ref
 from twinraven.calls import CallContext, CallFailed, SkillInvocationRequest, SkillInvocationResponse
 from twinraven.foundation.clock import parse_iso
 from twinraven.foundation.errors import (
+    ApprovalPending,
     CallInProgress,
     Conflict,
     IdempotencyConflict,
@@ -65,9 +66,11 @@ async def call(request: Request) -> Answer:
 def answer_of(response: SkillInvocationResponse) -> Answer:
     """An envelope, or the problem that kept the call from being made."""
     error = response.error
+    body = {**response.as_json(), "output": response.output}
+    if error is not None and error["code"] == ApprovalPending.code:
+        return Answer(body, status=202, headers={"Location": f"/v1/approvals/{error['details']['approval_id']}"})
     if error is not None and error["code"] not in _FAILED_TOOLS:
         raise CallFailed(response)
-    body = {**response.as_json(), "output": response.output}
     return Answer(body, headers={"Idempotent-Replayed": "true"} if response.replayed else {})
 
 
@@ -110,6 +113,7 @@ ROUTES: Sequence[Route] = (
         errors=(NotFound, PolicyViolation, Conflict, CallInProgress, IdempotencyConflict),
         takes_key=True,
         keeps_key=True,
+        also={202: "Somebody must approve it first; Location says where to ask, and the same call again goes on."},
         note=(
             "A write needs an idempotency key, in the header or in the body; one key never causes a second effect. "
             "200 means that the call was made and recorded: whether the tool succeeded stands in `status` and `error`."
