@@ -144,6 +144,9 @@ class CounselRound:
         record.input_tokens, record.output_tokens = answer.input_tokens, answer.output_tokens
         said = await self._clean(tenant_id, _text(answer))
         record.answer = readable(said)
+        if answer.stop == "length":
+            record.failure = "the answer was cut off; give it more learning.model_max_tokens"
+            return None
         if len(said) > MAX_ANSWER_CHARS:
             record.failure = f"the answer has {len(said)} characters, at most {MAX_ANSWER_CHARS} are read"
             return None

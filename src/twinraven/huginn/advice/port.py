@@ -24,6 +24,11 @@ class Answer(Protocol):
     def value(self) -> Any: ...
 
     @property
+    def stop(self) -> str:
+        """`length` where the answer was cut off."""
+        ...
+
+    @property
     def input_tokens(self) -> int: ...
 
     @property

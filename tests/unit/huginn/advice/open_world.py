@@ -35,6 +35,7 @@ class Said:
     value: Any = None
     input_tokens: int = 11
     output_tokens: int = 7
+    stop: str = "end"
 
 
 @dataclass(slots=True)

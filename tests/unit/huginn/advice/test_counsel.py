@@ -166,6 +166,15 @@ async def test_a_rambling_answer_is_not_read_and_not_kept_whole(world: World) ->
     assert len(outcome.record.answer or "") < MAX_KEPT_ANSWER + 100
 
 
+async def test_an_answer_that_was_cut_off_is_not_read(world: World) -> None:
+    """What a model could not finish saying is kept, and nothing of it is taken."""
+    text = orjson.dumps(answer(GOOD)).decode()
+    outcome = await advised(world, Said(text, stop="length"))
+    assert untouched(world, outcome)
+    assert outcome.record.failure == "the answer was cut off; give it more learning.model_max_tokens"
+    assert outcome.record.answer is not None
+
+
 async def test_a_failing_model_is_noted(world: World) -> None:
     """A model that cannot be reached leaves the draft alone, with the reason."""
     outcome = await advised(world, ToolUnavailable("nobody\x1b listens"))
