@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twinraven.api.entities import entity_schemas
     from twinraven.api.description import openapi_document
+    from twinraven.api.entities import entity_schemas
     from twinraven.api.service import all_routes, api_app
 
 __all__ = ["all_routes", "api_app", "entity_schemas", "openapi_document"]
@@ -19,7 +19,7 @@ _HOMES = {
     "all_routes": "service",
     "api_app": "service",
     "entity_schemas": "entities",
-    "openapi_document": "openapi",
+    "openapi_document": "description",
 }
 
 

@@ -8,9 +8,9 @@ from functools import partial
 import orjson
 
 from twinraven.api.contract import Answer, JsonSchema, Request, Route
+from twinraven.api.description import openapi_document
 from twinraven.api.forms import form
 from twinraven.api.metrics import MEDIA, Metrics
-from twinraven.api.description import openapi_document
 from twinraven.storage import DEFAULT_TENANT
 
 _STATUS: JsonSchema = form({"status": {"const": "ok"}})
