@@ -30,7 +30,7 @@ _COLUMNS = (
 
 
 def register(parser: CommandParser) -> None:
-    parser.show_example("twinraven approvals list --state pending\ntwinraven approvals grant APPROVAL --note 'checked'")
+    parser.show_example("twinraven approvals list --state pending\ntwinraven approvals grant APPROVAL --note checked")
     listing = parser.command("list", "what was asked for, the newest first")
     listing.add_argument("--state", choices=_STATES, help="only those in this state")
     listing.add_argument("--limit", type=count, default=50, metavar="N", help="at most so many (default: 50)")
@@ -46,7 +46,7 @@ def register(parser: CommandParser) -> None:
     deny = parser.command("deny", "refuse the call; who makes it again reads the note")
     _add_id(deny)
     _add_note(deny)
-    deny.runs(deny_approval, example="twinraven approvals deny 5f1c9e0b7a3d4c2e8f60719a2b3c4d5e --note 'paid already'")
+    deny.runs(deny_approval, example="twinraven approvals deny 5f1c9e0b7a3d4c2e8f60719a2b3c4d5e --note duplicate")
 
 
 def _add_id(parser: CommandParser) -> None:
