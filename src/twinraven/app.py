@@ -6,7 +6,8 @@ built on first use, so that a command which only lists sessions pays for nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -395,6 +396,24 @@ class TwinRaven:
         from twinraven.connectors import VaultSecrets
 
         return await VaultSecrets(self.vault).reveal(tenant_id, str(self.settings.learning.model_secret))
+
+    @asynccontextmanager
+    async def watching(self, *, tenant_id: str | None = None) -> AsyncGenerator[None]:
+        """Begin with what is stored now, and look after services while the block lasts; of all tenants, or of one."""
+        from twinraven.catalog import HealthWatch
+
+        async def tenants() -> list[str]:
+            return [each.tenant_id for each in await self.tenancy.tenants()] if tenant_id is None else [tenant_id]
+
+        for each in await tenants():
+            await self.learned.refresh(each)
+            await self.defined.source.refresh(each)
+        every_s = self.settings.connectors.health_every_s
+        if every_s == 0:
+            yield
+            return
+        async with HealthWatch(self.defined.health, tenants, every_s=every_s).running():
+            yield
 
     async def aclose(self) -> None:
         """`close`, inside a loop that goes on: connections to services are closed first, and nothing blocks it."""

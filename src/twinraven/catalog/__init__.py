@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from twinraven.catalog.templates import Templates
     from twinraven.catalog.tool_model import Tool, ToolChange, ToolPlacement, ToolSpec, ToolStructure
     from twinraven.catalog.tools import Tools
+    from twinraven.catalog.watch import HealthWatch
     from twinraven.catalog.yaml_file import CatalogFile, read_file
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "HealthChecks",
     "HealthProbe",
     "HealthStatus",
+    "HealthWatch",
     "IdempotentBy",
     "LlmCall",
     "McpCall",
@@ -116,7 +118,7 @@ __all__ = [
 _MODULES = (
     *("service_model", "tool_model", "template_model", "operations", "rest_request", "ports", "store", "sql"),
     *("services", "tools", "templates", "bindings", "health", "defined_tools", "yaml_file", "applying"),
-    "defined_catalog",
+    *("defined_catalog", "watch"),
 )
 
 

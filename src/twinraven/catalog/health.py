@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, Protocol
@@ -22,7 +23,7 @@ from twinraven.catalog.store import Health
 from twinraven.catalog.tool_checks import fit_params, why_stopped
 from twinraven.catalog.tool_model import Tool
 from twinraven.foundation.canonical import canonical_json, parse_json
-from twinraven.foundation.errors import InvalidDefinition, ToolUnavailable, TwinRavenError
+from twinraven.foundation.errors import InvalidDefinition, NotFound, ToolUnavailable, TwinRavenError
 from twinraven.storage import Transaction
 from twinraven.tenancy import Principal
 
@@ -104,7 +105,12 @@ class HealthChecks:
             and service.type in self._probes
             and (service.last_health_check is None or service.last_health_check <= since)
         ]
-        return [await self.check(tenant_id, service_id) for service_id in due]
+        found: list[Service] = []
+        for service_id in due:
+            # One that was deleted meanwhile needs no look.
+            with suppress(NotFound):
+                found.append(await self.check(tenant_id, service_id))
+        return found
 
     async def _probe_all(self, probe: HealthProbe, service: Service, tools: Sequence[Tool]) -> _Round:
         places = _places(service, tools)

@@ -91,6 +91,9 @@ class ConnectorsSettings:
     allow_programs: tuple[str, ...] = _setting(
         (), Texts(), "Beginnings of command lines that MCP services of the catalogue may start, such as npx -y NAME."
     )
+    health_every_s: float = _setting(
+        60.0, Number(0), "How often services are looked at while a door is open; 0: never."
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

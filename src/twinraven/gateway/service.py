@@ -51,7 +51,7 @@ class Gateway:
         self._raven.upstreams.tenant_id = self._local.tenant_id
         await self._news.start(self._local.tenant_id)
         try:
-            async with self._raven.upstreams:
+            async with self._raven.watching(tenant_id=self._local.tenant_id), self._raven.upstreams:
                 yield self.server
         finally:
             await self._news.stop()
