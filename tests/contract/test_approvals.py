@@ -268,3 +268,14 @@ async def test_an_approval_is_input_from_outside(house: House) -> None:
     await house.ask()
     events = await SqlEventStore(house.database).events("default", EventFilter())
     assert {event.outside_input for event in events} == {None, "approved by bob"}
+
+
+@pytest.mark.req("CH-16")
+async def test_another_call_under_the_key_does_not_spend_the_approval(house: House) -> None:
+    """Where a call that needs no approval took the key first, the approved one is a conflict and stays unspent."""
+    approval = await house.pending()
+    await house.approvals.grant("default", approval.approval_id, by=BOB)
+    assert (await house.ask("look_up")).status == "success"
+    assert (await house.approvals.get("default", approval.approval_id)).state == "granted"
+    assert code(await house.ask()) == "IDEMPOTENCY_CONFLICT"
+    assert house.desk.refunded == []

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.approving import BOB, House, code
+from twinraven.calls import CallContext, Grant, SkillInvocationRequest
 from twinraven.muninn import EventFilter, SqlEventStore
 from twinraven.storage import Database
 
@@ -81,3 +82,18 @@ async def test_what_is_denied_stays_denied_inside_an_approved_composite(house: H
     assert house.desk.refunded == [7]
     (refused,) = await house.entries("policy.refused")
     assert refused.data["tool_id"] == "wipe"
+
+
+@pytest.mark.parametrize("covered", [None, "look_up", "refund"])
+async def test_inside_a_composite_nothing_is_asked_and_only_what_was_granted_goes_on(
+    house: House, covered: str | None
+) -> None:
+    """A step that policy asks about runs under a grant that covers it; else it is refused, and nobody is asked."""
+    grant = None
+    if covered is not None:
+        grant = Grant("a" * 32, "outer", frozenset({covered}), requested_by="ada", granted_by="bob")
+    request = SkillInvocationRequest("refund", {"order": 7}, idempotency_key="outer:0")
+    response = await house.calls.invoke(request, CallContext("s", caller="ada", is_inner=True, grant=grant))
+    assert code(response) == (None if covered == "refund" else "POLICY_VIOLATION")
+    assert house.desk.refunded == ([7] if covered == "refund" else [])
+    assert await house.approvals.list("default") == ()
