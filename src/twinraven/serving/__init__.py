@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinraven.serving.doorkeeper import Doorkeeper, is_loopback
-    from twinraven.serving.listening import AsgiApp, Message, Receive, Scope, Send, listener, run, serve
+    from twinraven.serving.listening import AsgiApp, Message, Receive, Scope, Send, listener, open_socket, run, serve
     from twinraven.serving.mounting import Mounted, alive
-    from twinraven.serving.processes import keep_running, open_socket
+    from twinraven.serving.processes import keep_running
     from twinraven.serving.signals import ending_with
 
 __all__ = [
@@ -35,9 +35,9 @@ __all__ = [
 
 _HOMES = {
     "doorkeeper": ("Doorkeeper", "is_loopback"),
-    "listening": ("AsgiApp", "Message", "Receive", "Scope", "Send", "listener", "run", "serve"),
+    "listening": ("AsgiApp", "Message", "Receive", "Scope", "Send", "listener", "open_socket", "run", "serve"),
     "mounting": ("Mounted", "alive"),
-    "processes": ("keep_running", "open_socket"),
+    "processes": ("keep_running",),
     "signals": ("ending_with",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -19,7 +19,7 @@ class Mounted:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._main
         if scope["type"] == "http":
-            app = self._others.get(scope["path"].split("/", 2)[1], app)
+            app = self._others.get(scope["path"].removeprefix("/").partition("/")[0], app)
         await app(scope, receive, send)
 
 

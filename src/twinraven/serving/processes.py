@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -22,17 +21,6 @@ _LONGEST_PAUSE_S: Final = 10.0
 _SOON_S: Final = 10.0
 
 _logger = logging.getLogger("twinraven.serving")
-
-
-def open_socket(host: str, port: int) -> socket.socket:
-    """A listening socket that other processes can be given."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    opened = socket.socket(family, socket.SOCK_STREAM)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    opened.bind((host, port))
-    opened.listen(2048)
-    opened.set_inheritable(True)
-    return opened
 
 
 async def keep_running(commands: Sequence[Sequence[str]], *, fds: Sequence[int] = ()) -> None:
