@@ -17,7 +17,7 @@ from typing import Any, Literal, cast, get_args
 
 from twinraven.calls.model import SkillInvocationRequest, SkillInvocationResponse
 from twinraven.foundation.clock import iso, parse_iso, utc_now
-from twinraven.foundation.errors import InvalidInput, PolicyViolation
+from twinraven.foundation.errors import ApprovalDenied, ApprovalPending, InvalidInput, PolicyViolation
 from twinraven.foundation.ids import new_id
 from twinraven.muninn import MAX_TENANT, check_name
 
@@ -25,6 +25,7 @@ Role = Literal["planner", "worker", "judge", "skill", "system"]
 Status = Literal["pending", "in_progress", "complete", "failed", "rejected", "approved", "escalated"]
 
 _LONGEST = 512
+_VIOLATIONS = frozenset({PolicyViolation.code, ApprovalPending.code, ApprovalDenied.code})
 
 FAILURES: frozenset[Status] = frozenset({"failed", "rejected"})
 """The only states in which an envelope has an error."""
@@ -213,5 +214,5 @@ def _check_error(error: dict[str, Any], status: Status) -> None:
         value = cast("object", error.get(name))
         if not isinstance(value, kind):
             raise InvalidInput(f"error.{name} must be of type {kind.__name__}", field=f"error.{name}")
-    if error["code"] == PolicyViolation.code and error["retryable"]:
+    if error["code"] in _VIOLATIONS and error["retryable"]:
         raise InvalidInput("a violation of policy is never retryable", field="error.retryable")

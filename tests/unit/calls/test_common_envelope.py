@@ -124,7 +124,8 @@ def test_an_error_stands_on_failures_alone() -> None:
         assert refusal(status="failed", error={**ERROR, name: None}) == f"error.{name}"
     violation = PolicyViolation("no").as_json()
     Envelope.from_json({**SOUND, "status": "failed", "error": violation})
-    assert refusal(status="failed", error={**violation, "retryable": True}) == "error.retryable"
+    for code in ("POLICY_VIOLATION", "APPROVAL_PENDING", "APPROVAL_DENIED"):
+        assert refusal(status="failed", error={**violation, "code": code, "retryable": True}) == "error.retryable"
 
 
 @pytest.mark.req("CH-02")
