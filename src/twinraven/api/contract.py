@@ -23,7 +23,13 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Matching = Literal["no", "may", "must"]
 """Whether a request states with If-Match which version it means to change."""
 
-NAME_SCHEMA: Final[JsonSchema] = {"type": "string", "minLength": 1, "maxLength": 512}
+NAME_SCHEMA: Final[JsonSchema] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 512,
+    "pattern": r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*$",
+}
+"""What a person can read back and both stores can hold."""
 LIMIT_SCHEMA: Final[JsonSchema] = {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}
 CURSOR_SCHEMA: Final[JsonSchema] = {"type": "string", "minLength": 1, "maxLength": 2048}
 

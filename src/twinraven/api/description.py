@@ -19,7 +19,14 @@ from twinraven.api.problems import (
     status_of,
     title,
 )
-from twinraven.foundation.errors import PolicyViolation, StaleState, TwinRavenError
+from twinraven.foundation.errors import (
+    CallInProgress,
+    EffectUnknown,
+    IdempotencyConflict,
+    PolicyViolation,
+    StaleState,
+    TwinRavenError,
+)
 from twinraven.tenancy import NotAuthenticated
 
 _PARTS: Final = "#/components/schemas/"
@@ -149,6 +156,8 @@ def _failures(route: Route) -> dict[str, Any]:
         kinds += [MediaRefused]
     if route.method != "GET":
         kinds += [TooLarge]
+    if route.takes_key:
+        kinds += [CallInProgress, IdempotencyConflict, EffectUnknown]
     if route.matching != "no":
         kinds += [StaleState]
     if route.matching == "must":

@@ -24,6 +24,7 @@ from twinraven.api.problems import MEDIA, MethodRefused, encode, problem
 from twinraven.api.reading import (
     BoundRoute,
     correlation_of,
+    entity_tag,
     key_of,
     match_of,
     parse_body,
@@ -33,6 +34,7 @@ from twinraven.api.reading import (
 )
 from twinraven.api.routing import Router
 from twinraven.app import TwinRaven
+from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.correlation import current_correlation
 from twinraven.foundation.errors import NotFound, PolicyViolation, TwinRavenError
 from twinraven.foundation.ids import new_id
@@ -81,7 +83,7 @@ class ApiApp:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        exchange = _Exchange(send)
+        exchange = _Exchange(send, method=scope["method"])
         outer = current_correlation.set(None)
         try:
             await self._answer(scope, headers, receive, exchange)
@@ -128,7 +130,8 @@ class ApiApp:
         parts = segments(scope["raw_path"].partition(b"?")[0] if scope.get("raw_path") else scope["path"].encode())
         found = None if parts is None else self._router.find(parts)
         if found is None:
-            raise NotFound(f"there is nothing at {scope['path'][:200]!r}; /openapi.json lists what there is")
+            # Nobody is known yet whose secrets the path could hold, so it is not repeated.
+            raise NotFound("there is nothing at this path; /openapi.json lists what there is")
         routes, values = found
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         exchange.path = next(iter(routes.values())).route.path
@@ -165,21 +168,30 @@ class ApiApp:
             self._metrics.streams -= 1
             for task in (sending, leaving):
                 task.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
+            ended, _ = await asyncio.gather(sending, leaving, return_exceptions=True)
+            if isinstance(ended, Exception):
+                # The client sees the connection break and comes back with the last id it has.
+                _logger.error("a stream broke off", exc_info=ended)
 
     async def _clean(self, exchange: _Exchange, error: TwinRavenError) -> bytes:
         """The error as a problem; what it repeats of the request is told without secrets."""
         body = encode(problem(error))
         if exchange.who is None:
             return body
-        return await asyncio.to_thread(self._raven.redactor.redact_known, exchange.who.tenant_id, body)
+        try:
+            return await asyncio.to_thread(self._raven.redactor.redact_known, exchange.who.tenant_id, body)
+        except TwinRavenError:
+            # Without the store nobody can say what is secret; the code alone tells nothing.
+            return encode({**problem(error), "detail": "the store cannot be asked right now", "details": {}})
 
 
 class _Exchange:
     """The way back of one request."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, *, method: str) -> None:
         self._send = send
+        self._is_head = method == "HEAD"
+        self._is_safe = method in ("GET", "HEAD")
         self.correlation_id = ""
         self.headers: list[tuple[bytes, bytes]] = []
         self.path = _NO_MATCH
@@ -190,8 +202,9 @@ class _Exchange:
     async def give(self, answer: Answer, body: bytes, *, seen: list[str] | None) -> None:
         headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
         if answer.tag is not None:
-            headers.append((b"etag", f'"{answer.tag}"'.encode()))
-            if seen is not None and answer.tag in seen:
+            tag = entity_tag(answer.tag, body)
+            headers.append((b"etag", f'"{tag}"'.encode()))
+            if self._is_safe and seen is not None and (tag in seen or "*" in seen):
                 await self._write(_UNCHANGED, headers, b"")
                 return
         if answer.body is not None or answer.page is not None:
@@ -212,6 +225,9 @@ class _Exchange:
     async def stream(self, answer: Answer) -> None:
         assert answer.stream is not None
         await self._begin(answer.status, [(b"content-type", answer.media.encode())])
+        if self._is_head:
+            await self._send({"type": "http.response.body", "body": b""})
+            return
         async for part in answer.stream:
             await self._send({"type": "http.response.body", "body": part, "more_body": True})
         await self._send({"type": "http.response.body", "body": b""})
@@ -220,7 +236,7 @@ class _Exchange:
         if status not in (204, _UNCHANGED):
             headers.append((b"content-length", b"%d" % len(body)))
         await self._begin(status, headers)
-        await self._send({"type": "http.response.body", "body": body})
+        await self._send({"type": "http.response.body", "body": b"" if self._is_head else body})
 
     async def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self._is_begun = True
@@ -249,4 +265,8 @@ def _body_of(route: Route, request: Request, answer: Answer) -> bytes:
 
 
 def _encode(body: Any) -> bytes:
-    return orjson.dumps(body, option=orjson.OPT_NON_STR_KEYS)
+    try:
+        return orjson.dumps(body, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        # Numbers beyond 64 bits, which tools may give and arguments may hold.
+        return canonical_json(body)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
-from twinraven.api.contract import JsonSchema, Request
-from twinraven.foundation.errors import StaleState
+from twinraven.api.contract import NAME_SCHEMA, JsonSchema, Request
+from twinraven.foundation.clock import parse_iso
+from twinraven.foundation.errors import InvalidInput
 
-TEXT: Final[JsonSchema] = {"type": "string", "minLength": 1, "maxLength": 512}
-LONG_TEXT: Final[JsonSchema] = {"type": "string", "minLength": 1, "maxLength": 10_000}
+_TAG: Final = re.compile(r"([1-9][0-9]{0,17})(\.[0-9a-f]{16})?", re.ASCII)
+
+TEXT: Final[JsonSchema] = NAME_SCHEMA
+LONG_TEXT: Final[JsonSchema] = {"type": "string", "minLength": 1, "maxLength": 10_000, "pattern": "^[^\\u0000]*$"}
 OBJECT: Final[JsonSchema] = {"type": "object"}
 FLAG: Final[JsonSchema] = {"type": "boolean"}
 WHOLE: Final[JsonSchema] = {"type": "integer", "minimum": 1, "maximum": 2_147_483_647}
@@ -38,10 +43,17 @@ def form(properties: Mapping[str, Any], *, optional: Mapping[str, Any] | None = 
     }
 
 
+def moment(text: str, *, field: str) -> datetime:
+    """A time that can be kept; RFC 3339 allows some, such as leap seconds, that no clock here shows."""
+    try:
+        return parse_iso(text, field=field)
+    except OverflowError:
+        raise InvalidInput(f"{field} lies beyond every calendar: {text!r}", field=field) from None
+
+
 def expected_version(request: Request) -> int | None:
-    """The version that If-Match names; a tag that we never gave is the tag of nothing that is there."""
+    """The version that If-Match names; a tag that we never gave is that of a version that never was."""
     if request.if_match is None:
         return None
-    if not request.if_match.isascii() or not request.if_match.isdigit() or len(request.if_match) > 18:
-        raise StaleState(f"{request.if_match!r} is not the entity tag of any version", field="If-Match")
-    return int(request.if_match)
+    found = _TAG.fullmatch(request.if_match)
+    return 0 if found is None else int(found[1])

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 MEDIA: Final = "text/plain; version=0.0.4; charset=utf-8"
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -21,6 +22,9 @@ class Metrics:
         self.streams = 0
 
     def answered(self, method: str, path: str, status: int, seconds: float) -> None:
+        if method not in _METHODS:
+            # Anybody can think up a method, and each would be a number kept for ever.
+            method = "other"
         self._answers[method, path, status] += 1
         buckets = self._times.setdefault((method, path), [0] * (len(_BOUNDS) + 1))
         buckets[bisect_left(_BOUNDS, seconds)] += 1

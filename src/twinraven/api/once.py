@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
 from twinraven.api.contract import Answer, Request, Route
-from twinraven.calls import Claim, EarlierAnswer
+from twinraven.calls import Claim, Claims, EarlierAnswer
 from twinraven.foundation.canonical import canonical_json
-from twinraven.foundation.errors import EffectUnknown, TwinRavenError
+from twinraven.foundation.errors import CallInProgress, EffectUnknown, IdempotencyConflict, TwinRavenError
 
 REPLAYED: Final = {"Idempotent-Replayed": "true"}
 _TIMEOUT_MS: Final = 120_000
@@ -23,19 +23,34 @@ async def once(route: Route, request: Request, run: Callable[[], Awaitable[Answe
     if request.idempotency_key is None:
         return await run()
     claims = request.raven.claims
-    taken = await claims.claim(
-        request.tenant_id,
-        f"api:{request.who.user_id}:{request.idempotency_key}",
-        tool_id=f"{route.method} {route.path}",
-        body=canonical_json([dict(request.path), dict(request.query), request.body]),
-        timeout_ms=_TIMEOUT_MS,
-    )
+    taken = await _claim(claims, route, request)
     if isinstance(taken, EarlierAnswer):
         return _replayed(taken)
     answer = await _run(claims.release, taken, run)
     kept = {"status": answer.status, "body": _public(answer.body), "tag": answer.tag, "headers": dict(answer.headers)}
     await claims.settle(taken, "success", {"output": kept})
     return answer
+
+
+async def _claim(claims: Claims, route: Route, request: Request) -> Claim | EarlierAnswer:
+    key = request.idempotency_key
+    try:
+        return await claims.claim(
+            request.tenant_id,
+            f"api:{request.who.user_id}:{key}",
+            tool_id=f"{route.method} {route.path}",
+            body=canonical_json([dict(request.path), dict(request.query), request.body]),
+            timeout_ms=_TIMEOUT_MS,
+        )
+    except IdempotencyConflict:
+        raise IdempotencyConflict(
+            f"Idempotency-Key {key!r} was used for another request; use a new key for a new request",
+            idempotency_key=key,
+        ) from None
+    except CallInProgress:
+        raise CallInProgress(
+            f"a request under Idempotency-Key {key!r} is still running; ask again later", idempotency_key=key
+        ) from None
 
 
 async def _run(

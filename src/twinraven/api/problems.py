@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import orjson
 
+from twinraven.foundation.canonical import canonical_json, to_json_value
 from twinraven.foundation.errors import (
     AppendOnly,
     Conflict,
@@ -36,21 +37,29 @@ MEDIA: Final = "application/problem+json"
 
 
 class MethodRefused(TwinRavenError):
+    """The path is there and takes other methods; Allow names them."""
+
     code = "METHOD_NOT_ALLOWED"
     acts = "caller"
 
 
 class TooLarge(TwinRavenError):
+    """The body has more bytes than anybody should send."""
+
     code = "PAYLOAD_TOO_LARGE"
     acts = "caller"
 
 
 class MediaRefused(TwinRavenError):
+    """The body is of another type than JSON, or says so."""
+
     code = "UNSUPPORTED_MEDIA_TYPE"
     acts = "caller"
 
 
 class MatchRequired(TwinRavenError):
+    """The change does not say which version it means; send the ETag in If-Match."""
+
     code = "PRECONDITION_REQUIRED"
     acts = "caller"
 
@@ -109,7 +118,10 @@ def problem(error: TwinRavenError) -> dict[str, Any]:
 
 
 def encode(body: dict[str, Any]) -> bytes:
-    return orjson.dumps(body, default=str, option=orjson.OPT_NON_STR_KEYS)
+    try:
+        return orjson.dumps(body, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        return canonical_json(to_json_value(body))
 
 
 def title(status: int) -> str:

@@ -11,13 +11,14 @@ from twinraven.api.contract import NAME_SCHEMA, Parameter, Route
 from twinraven.api.pages import decode_cursor
 from twinraven.api.problems import MatchRequired, MediaRefused, TooLarge
 from twinraven.foundation.canonical import parse_json
-from twinraven.foundation.errors import InvalidInput, StaleState
+from twinraven.foundation.errors import InvalidInput
 from twinraven.foundation.ids import new_id
 from twinraven.foundation.json_schema import Schema, compile_schema
 from twinraven.serving import Receive
 
 LARGEST_BODY: Final = 16 * 1024 * 1024
 
+_MOST_DIGITS: Final = 18
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 _WORDS: Final = {"true": True, "false": False}
 _CORRELATION: Final = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
@@ -65,7 +66,7 @@ class BoundRoute:
 async def read_body(receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
     """The whole body, if it is not too large."""
     stated = headers.get(b"content-length", b"0")
-    if stated.isdigit() and int(stated) > LARGEST_BODY:
+    if stated.isdigit() and (len(stated) > _MOST_DIGITS or int(stated) > LARGEST_BODY):
         raise TooLarge(f"a body has at most {LARGEST_BODY} bytes", limit=LARGEST_BODY)
     parts: list[bytes] = []
     size = 0
@@ -94,9 +95,18 @@ def parse_body(bound: BoundRoute, text: bytes, headers: Mapping[bytes, bytes]) -
     media = headers.get(b"content-type", b"").split(b";", 1)[0].strip().lower()
     if media != b"application/json":
         raise MediaRefused("the body must be JSON; say so with Content-Type: application/json", media=_shown(media))
+    if not text.isascii():
+        _refuse_other_encodings(text)
     body = parse_json(text, field="body")
     bound.body.check(body, field="body")
     return body
+
+
+def _refuse_other_encodings(text: bytes) -> None:
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"the body is not UTF-8: byte {error.start} is no part of it", field="body") from None
 
 
 def correlation_of(headers: Mapping[bytes, bytes]) -> str:
@@ -139,15 +149,27 @@ def match_of(route: Route, headers: Mapping[bytes, bytes]) -> str | None:
     found = _TAG.fullmatch(text)
     if found is None:
         raise InvalidInput('If-Match must be one entity tag, such as "3", or *', field="If-Match")
-    if found[1]:
-        raise StaleState("a weak entity tag matches nothing that is to be changed", field="If-Match")
-    return found[2]
+    return text if found[1] else found[2]
+
+
+def entity_tag(version: str, body: bytes) -> str:
+    """What names an answer: the version that a change is meant for, and what it looks like.
+
+    Things change without being edited (a service goes down, a tool is used). That spoils nobody's edit, but whoever
+    asks whether something changed wants to know.
+    """
+    import xxhash
+
+    return f"{version}.{xxhash.xxh3_64_hexdigest(body)}"
 
 
 def tags_of(headers: Mapping[bytes, bytes]) -> list[str] | None:
-    """The entity tags a caller has already; None where it says nothing."""
+    """The entity tags a caller has already, or `*`; None where it says nothing."""
     stated = headers.get(b"if-none-match")
-    return None if stated is None else [found[1] for found in _TAG.findall(_shown(stated))]
+    if stated is None:
+        return None
+    text = _shown(stated).strip()
+    return [text] if text == "*" else [found[1] for found in _TAG.findall(text)]
 
 
 def segments(path: bytes) -> list[str] | None:

@@ -9,7 +9,7 @@ from twinraven.api.contract import Answer, JsonSchema, Request, Route
 from twinraven.api.forms import OBJECT, TEXT, expected_version, form, listing, ref
 from twinraven.api.pages import slice_of
 from twinraven.catalog import ToolChange, ToolEntry, ToolPlacement, ToolSpec
-from twinraven.foundation.errors import Conflict, NotFound, StaleState
+from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation, StaleState
 
 _SPEC: Final[JsonSchema] = {"type": "object", "required": ["key", "service"], "minProperties": 2}
 
@@ -117,7 +117,7 @@ ROUTES: Sequence[Route] = (
         change_tool,
         ref("Tool"),
         body=OBJECT,
-        errors=(NotFound, Conflict, StaleState),
+        errors=(NotFound, Conflict, StaleState, PolicyViolation),
         is_tagged=True,
         matching="must",
     ),
@@ -129,7 +129,7 @@ ROUTES: Sequence[Route] = (
         delete_tool,
         None,
         status=204,
-        errors=(NotFound, Conflict, StaleState),
+        errors=(NotFound, Conflict, StaleState, PolicyViolation),
         matching="must",
     ),
     Route(

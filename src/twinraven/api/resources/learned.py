@@ -51,8 +51,13 @@ async def promote(request: Request) -> Answer:
     tool_id = request.path["tool_id"]
     slug = body.get("as", tool_id)
     if slug != tool_id:
-        if expected is not None and (await _tool(request)).record.revision != expected:
-            raise StaleState(f"{tool_id!r} was changed meanwhile; look at it again", expected=expected)
+        revision = (await _tool(request)).record.revision
+        if expected not in (None, revision):
+            raise StaleState(
+                f"{tool_id!r} was changed meanwhile: it is at revision {revision}, not {expected}",
+                expected=expected,
+                current=revision,
+            )
         renamed = await registry.rename(request.tenant_id, tool_id, slug, by=by)
         expected = renamed.revision
     record = await registry.promote(

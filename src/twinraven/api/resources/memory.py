@@ -7,17 +7,17 @@ from typing import Any, Final
 from uuid import UUID
 
 from twinraven.api.contract import Answer, Parameter, Request, Route
-from twinraven.api.forms import FLAG, OBJECT, OUTCOME, TEXT, TIME, UUID_TEXT, form, listing, ref
+from twinraven.api.forms import FLAG, OBJECT, OUTCOME, TEXT, TIME, UUID_TEXT, form, listing, moment, ref
 from twinraven.api.live import live_events
 from twinraven.api.pages import page_of
-from twinraven.foundation.clock import parse_iso, to_micros
-from twinraven.foundation.errors import InvalidInput, NotFound
+from twinraven.foundation.clock import to_micros
+from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
 from twinraven.muninn import EventFilter, MuninnEvent, Outcome, Receipt, Session
 
 _TURN: Final = {"type": "integer", "minimum": 0, "maximum": 1_000_000_000}
 _TAGS: Final[dict[str, Any]] = {
     "type": "array",
-    "items": {"type": "string", "minLength": 1, "maxLength": 200},
+    "items": {**TEXT, "maxLength": 200},
     "maxItems": 50,
 }
 _SEEN: Final = form(
@@ -50,8 +50,8 @@ async def list_events(request: Request) -> Answer:
         session_id=query.get("session_id"),
         tool_id=query.get("tool_id"),
         tag=query.get("tag"),
-        since=None if "since" not in query else parse_iso(query["since"], field="since"),
-        until=None if "until" not in query else parse_iso(query["until"], field="until"),
+        since=None if "since" not in query else moment(query["since"], field="since"),
+        until=None if "until" not in query else moment(query["until"], field="until"),
         beyond=None if "cursor" not in query else (query["cursor"][0], query["cursor"][1]),
         limit=limit + 1,
         newest_first=query["newest"],
@@ -74,13 +74,24 @@ async def record_events(request: Request) -> Answer:
     if collector.is_full:
         await collector.room()
     seen: list[Mapping[str, Any]] = request.body["events"]
-    ids = [event["event_id"] for event in seen if "event_id" in event]
+    ids = [UUID(event["event_id"]) for event in seen if "event_id" in event]
     if len(set(ids)) < len(ids):
         raise InvalidInput("two events have the same event_id", field="events")
-    receipts = [_record(request, event) for event in seen]
-    for receipt in receipts:
-        await receipt
+    # All are read before the first is recorded: what is refused leaves nothing behind.
+    facts = [_facts(event, number) for number, event in enumerate(seen)]
+    receipts = [_record(request, event, stated) for event, stated in zip(seen, facts, strict=True)]
+    taken = [str(receipt.event_id) for receipt in receipts if not await _is_recorded(receipt)]
+    if taken:
+        raise Conflict("some events have ids that are taken; the others are recorded", event_ids=taken)
     return Answer({"event_ids": [str(receipt.event_id) for receipt in receipts]}, status=201)
+
+
+async def _is_recorded(receipt: Receipt) -> bool:
+    try:
+        await receipt
+    except Conflict:
+        return False
+    return True
 
 
 async def list_sessions(request: Request) -> Answer:
@@ -111,10 +122,8 @@ async def follow_events(request: Request) -> Answer:
     return Answer(stream=await live_events(request), media="text/event-stream")
 
 
-def _record(request: Request, event: Mapping[str, Any]) -> Receipt:
-    observer = request.raven.collector.observe(
-        event["session_id"], tenant_id=request.tenant_id, task_id=event.get("task_id")
-    )
+def _facts(event: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """What is stated of an event besides its call; raises where it could not be recorded."""
     facts: dict[str, Any] = {
         name: event[name] for name in ("latency_ms", "tags", "turn", "outside_input") if name in event
     }
@@ -122,7 +131,14 @@ def _record(request: Request, event: Mapping[str, Any]) -> Receipt:
         if name in event:
             facts[name] = UUID(event[name])
     if "timestamp" in event:
-        facts["timestamp"] = parse_iso(event["timestamp"], field="timestamp")
+        facts["timestamp"] = moment(event["timestamp"], field=f"events[{number}].timestamp")
+    return facts
+
+
+def _record(request: Request, event: Mapping[str, Any], facts: dict[str, Any]) -> Receipt:
+    observer = request.raven.collector.observe(
+        event["session_id"], tenant_id=request.tenant_id, task_id=event.get("task_id")
+    )
     facts["correlation_id"] = request.correlation_id
     error = event.get("error")
     if error is None:
@@ -172,6 +188,7 @@ ROUTES: Sequence[Route] = (
         form({"event_ids": {"type": "array", "items": UUID_TEXT}}),
         status=201,
         body=form({"events": {"type": "array", "items": _SEEN, "minItems": 1, "maxItems": 1000}}),
+        errors=(Conflict,),
         takes_key=True,
     ),
     Route(

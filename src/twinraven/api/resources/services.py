@@ -8,7 +8,7 @@ from twinraven.api.contract import Answer, Request, Route
 from twinraven.api.forms import FLAG, OBJECT, TEXT, expected_version, form, listing, ref
 from twinraven.api.pages import slice_of
 from twinraven.catalog import Service, ServiceChange, ServiceSpec
-from twinraven.foundation.errors import Conflict, NotFound, StaleState
+from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation, StaleState
 
 
 async def list_services(request: Request) -> Answer:
@@ -110,7 +110,7 @@ ROUTES: Sequence[Route] = (
         change_service,
         ref("Service"),
         body=OBJECT,
-        errors=(NotFound, Conflict, StaleState),
+        errors=(NotFound, Conflict, StaleState, PolicyViolation),
         is_tagged=True,
         matching="must",
     ),
@@ -122,7 +122,7 @@ ROUTES: Sequence[Route] = (
         delete_service,
         None,
         status=204,
-        errors=(NotFound, Conflict, StaleState),
+        errors=(NotFound, Conflict, StaleState, PolicyViolation),
         matching="must",
     ),
     Route(

@@ -9,7 +9,7 @@ from twinraven.api.contract import Answer, Parameter, Request, Route
 from twinraven.api.forms import FLAG, OBJECT, expected_version, listing, ref
 from twinraven.api.pages import slice_of
 from twinraven.catalog import Template, TemplateChange, TemplateKind, TemplateSpec
-from twinraven.foundation.errors import Conflict, NotFound, StaleState
+from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation, StaleState
 
 
 async def list_templates(request: Request, *, kind: TemplateKind) -> Answer:
@@ -95,7 +95,7 @@ def _routes(kind: TemplateKind) -> Iterator[Route]:
         partial(change_template, kind=kind),
         ref("Template"),
         body=OBJECT,
-        errors=(NotFound, Conflict, StaleState),
+        errors=(NotFound, Conflict, StaleState, PolicyViolation),
         is_tagged=True,
         matching="must",
     )
@@ -107,7 +107,7 @@ def _routes(kind: TemplateKind) -> Iterator[Route]:
         partial(archive_template, kind=kind),
         None,
         status=204,
-        errors=(NotFound, Conflict, StaleState),
+        errors=(NotFound, Conflict, StaleState, PolicyViolation),
         matching="must",
     )
 

@@ -1,0 +1,191 @@
+"""A home behind its REST API, with one thing of every kind that a path can name."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from tests.api_client import Door, Reply
+from tests.homes import opened_home
+from tests.postgres import PostgresLogin
+from tests.registry_kit import make_definition, make_verdict
+from tests.unit.catalog.town import inputs, service_body, tool_body
+from twinraven.api import api_app
+from twinraven.api.contract import Route
+from twinraven.app import TwinRaven
+from twinraven.catalog import tool
+from twinraven.foundation.clock import utc_now
+from twinraven.huginn import CandidateChain
+from twinraven.serving import Doorkeeper
+from twinraven.tenancy import LOCAL
+
+
+@tool(effect="read")
+def search(query: str) -> dict[str, Any]:
+    """Find documents."""
+    return {"top_result_url": f"doc:{query}"}
+
+
+@tool(effect="read")
+def read(url: str) -> dict[str, Any]:
+    """Read one document."""
+    return {"text": f"text of {url}"}
+
+
+class Till:
+    """What is written to, and how often."""
+
+    def __init__(self) -> None:
+        self.payments: list[int] = []
+
+        @tool(effect="write")
+        def pay(amount: int) -> dict[str, int]:
+            """Pay once."""
+            self.payments.append(amount)
+            return {"payments": len(self.payments)}
+
+        self.pay = pay
+
+
+@tool(effect="write")
+def refund(order: int) -> dict[str, int]:
+    """Give money back, if somebody agrees."""
+    return {"order": order}
+
+
+_RULES = [{"tool": "refund", "then": "ask", "reason": "refunds need a person"}]
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """A tenant, its administrator's door, and the ids of what the tenant has, by group of routes and parameter."""
+
+    tenant_id: str
+    user_id: str
+    key: str
+    door: Door
+    ids: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+
+    def path_of(self, route: Route) -> str:
+        """A route's path with this tenant's ids in it; KeyError where a kind of id was never seeded."""
+        return route.path.format(**{name: self.ids[route.tag, name] for name in route.names})
+
+
+@dataclass(frozen=True, slots=True)
+class ApiHome:
+    """A home and its door, opened without a key by the home's own user."""
+
+    raven: TwinRaven
+    door: Door
+    till: Till
+
+    async def tenant(self, name: str, *, role: Any = "admin") -> Seeds:
+        """A new tenant with one user and one key."""
+        tenant = await self.raven.tenancy.create_tenant(name)
+        return await self.user(tenant.tenant_id, name, role=role)
+
+    async def user(self, tenant_id: str, name: str, *, role: Any = "member") -> Seeds:
+        """A further user of a tenant."""
+        user = await self.raven.tenancy.add_user(tenant_id, name, role=role)
+        issued = await self.raven.tenancy.issue_key(tenant_id, user.user_id)
+        return Seeds(tenant_id, user.user_id, issued.clear, self.door.keyed(issued.clear))
+
+
+@asynccontextmanager
+async def api_home(
+    folder: Path, *, postgres: PostgresLogin | None = None, needs_key: bool = False, **sections: Any
+) -> AsyncGenerator[ApiHome]:
+    till = Till()
+    sections.setdefault("policy", {"rules": _RULES})
+    with opened_home(folder, [search, read, till.pay, refund], postgres=postgres, **sections) as raven:
+        doorkeeper = Doorkeeper(raven.tenancy, without_key=None if needs_key else LOCAL)
+        yield ApiHome(raven, Door(api_app(raven, doorkeeper)), till)
+
+
+async def seed(raven: TwinRaven, seeds: Seeds, *, name: str) -> Seeds:
+    """Give a tenant one of everything, and note what each is called."""
+    ids, door = seeds.ids, seeds.door
+    await _seed_catalogue(ids, door, name)
+    await _seed_memory(ids, door, name)
+    asked = await door.post(
+        "/v1/calls",
+        {"tool_name": "refund", "payload": {"order": 7}, "session_id": f"{name}-session"},
+        Idempotency_Key=f"{name}-refund",
+    )
+    ids["approvals", "approval_id"] = asked.json()["error"]["details"]["approval_id"]
+    chain = make_chain()
+    await raven.chains.add(seeds.tenant_id, [chain])
+    ids["chains", "chain_id"] = str(chain.chain_id)
+    await _seed_learned(raven, seeds, f"{name}_learned", str(chain.chain_id))
+    ids["learned-tools", "tool_id"] = f"{name}_learned"
+    ids["learned-tools", "version"] = "1"
+    user = made(await door.post("/v1/users", {"name": f"{name}-colleague"}))
+    ids["users", "user_id"] = user["user_id"]
+    ids["keys", "key_id"] = made(await door.post("/v1/keys", {"user_id": user["user_id"]}))["key_id"]
+    ids["audit", "entry_id"] = (await door.get("/v1/audit")).json()["items"][0]["id"]
+    return seeds
+
+
+async def _seed_catalogue(ids: dict[tuple[str, str], str], door: Door, name: str) -> None:
+    secret = made(
+        await door.post("/v1/secrets", {"name": f"{name}-secret", "type": "api_key", "value": f"{name}-{uuid4().hex}"})
+    )
+    ids["secrets", "secret_id"] = secret["id"]
+    service = made(await door.post("/v1/services", service_body(name=f"{name}-service")))
+    ids["services", "service_id"] = service["id"]
+    tool_made = made(await door.post("/v1/tools", tool_body(key=f"{name}_tool", service=service["id"])))
+    ids["tools", "tool_id"] = tool_made["key"]
+    template = made(await door.post("/v1/service-templates", service_body(name=f"{name}-template")))
+    ids["service-templates", "template_id"] = template["id"]
+    body = {
+        "name": f"{name}-tool-template",
+        "operation": {"type": "rest_call", "method": "GET", "path": "/orders/{{orderId}}"},
+        "input_schema": inputs("orderId"),
+    }
+    ids["tool-templates", "template_id"] = made(await door.post("/v1/tool-templates", body))["id"]
+
+
+async def _seed_memory(ids: dict[tuple[str, str], str], door: Door, name: str) -> None:
+    session = f"{name}-session"
+    events = [
+        {"session_id": session, "tool_id": "search", "input_params": {"query": "x"}, "output": {"n": number}}
+        for number in range(3)
+    ]
+    recorded = made(await door.post("/v1/events", {"events": events}))
+    ids["events", "event_id"] = recorded["event_ids"][0]
+    ids["sessions", "session_id"] = session
+
+
+async def _seed_learned(raven: TwinRaven, seeds: Seeds, slug: str, chain_id: str) -> None:
+    definition = make_definition(slug, chain_id=chain_id)
+    draft = await raven.registry.draft(seeds.tenant_id, definition, evidence_hash=slug)
+    await raven.registry.register(seeds.tenant_id, draft.definition, make_verdict())
+    await raven.registry.promote(seeds.tenant_id, slug, by=seeds.user_id)
+
+
+def make_chain(**fields: Any) -> CandidateChain:
+    """A chain as mining finds it."""
+    return CandidateChain(
+        **{
+            "chain_id": uuid4(),
+            "tools": ("search", "read"),
+            "support": 0.5,
+            "confidence": 0.9,
+            "avg_latency_ms": 12,
+            "failure_rate": 0.0,
+            "sample_event_ids": (),
+            "discovered_at": utc_now(),
+            "mining_config": {"algorithm": "contiguous"},
+            **fields,
+        }
+    )
+
+
+def made(reply: Reply) -> Any:
+    """What was made; anything but success is told."""
+    assert reply.status in (200, 201), reply.body
+    return reply.json()

@@ -1,0 +1,142 @@
+"""The API against its own description: whatever the OpenAPI document allows or forbids, answers are as it says.
+
+Requests are generated from the document by schemathesis, half of them as it asks for and half of them not, half with
+ids of things that exist. `make test` sends some hundred of them, the same each time; `make soak` sends thousands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.api_client import Reply
+from tests.api_homes import Seeds, api_home, seed
+from twinraven.api import all_routes, openapi_document
+from twinraven.api.contract import Route
+from twinraven.api.metrics import Metrics
+
+_ROUTES: Final[Sequence[Route]] = all_routes(Metrics())
+_DOCUMENT: Final = schemathesis.openapi.from_dict(openapi_document(_ROUTES))
+_CHECKS: Final[list[Any]] = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    negative_data_rejection,
+]
+_ADDRESS: Final = "http://127.0.0.1:8765"
+_FEW, _MANY = 8, 48
+
+
+class Sender:
+    """Sends generated requests to a home of its own and counts what came back."""
+
+    def __init__(self, seeds: Seeds, runner: asyncio.Runner) -> None:
+        self.statuses: Counter[int] = Counter()
+        self.known = seeds.ids
+        self._seeds = seeds
+        self._runner = runner
+
+    def send(self, case: Any) -> None:
+        kwargs = case.as_transport_kwargs(base_url=_ADDRESS)
+        kwargs.pop("timeout", None)
+        prepared = requests.Request(**kwargs).prepare()
+        reply = self._runner.run(self._ask(prepared))
+        self.statuses[reply.status] += 1
+        case.validate_response(_response(reply, prepared), checks=_CHECKS)
+
+    async def _ask(self, prepared: requests.PreparedRequest) -> Reply:
+        body = prepared.body or b""
+        # A server would not let these through to the application.
+        own = ("authorization", "x-api-key", "host", "content-length", "transfer-encoding")
+        headers = {name: _latin(value) for name, value in prepared.headers.items() if name.lower() not in own}
+        return await self._seeds.door.ask(
+            str(prepared.method),
+            prepared.path_url,
+            body=body.encode() if isinstance(body, str) else body,
+            headers=headers,
+        )
+
+
+@contextmanager
+def sender_to(folder: Path) -> Generator[Sender]:
+    with asyncio.Runner() as runner:
+        opening = api_home(folder)
+        home = runner.run(_enter(opening))
+        try:
+            tenant = runner.run(home.tenant("ada"))
+            yield Sender(runner.run(seed(home.raven, tenant, name="ada")), runner)
+        finally:
+            runner.run(opening.__aexit__(None, None, None))
+
+
+async def _enter(opening: Any) -> Any:
+    return await opening.__aenter__()
+
+
+@st.composite
+def cases(draw: st.DrawFn, route: Route, known: dict[tuple[str, str], str]) -> Any:
+    """A request to a route, well-formed or not, to something that is there or to something that is not."""
+    mode = draw(st.sampled_from([GenerationMode.POSITIVE, GenerationMode.NEGATIVE]))
+    operation = _DOCUMENT[route.path][route.method]
+    case = draw(operation.as_strategy(generation_mode=mode))
+    if mode is GenerationMode.POSITIVE and draw(st.booleans()):
+        for name in route.names:
+            case.path_parameters[name] = known[route.tag, name]
+        if route.matching != "no":
+            case.headers["If-Match"] = "*"
+    return case
+
+
+@pytest.mark.parametrize("group", sorted({route.tag for route in _ROUTES}))
+def test_answers_are_what_the_document_says(tmp_path: Path, group: str, full_scale: bool) -> None:
+    """No request that can be generated from the document gets a 5xx, or a status, type or body it does not describe."""
+    with sender_to(tmp_path) as sender:
+        for route in _ROUTES:
+            if route.tag == group:
+                _exercise(route, sender, _MANY if full_scale else _FEW)
+        assert sender.statuses.total() >= (_MANY if full_scale else _FEW)
+
+
+def _exercise(route: Route, sender: Sender, count: int) -> None:
+    @settings(
+        max_examples=count,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(cases(route, sender.known))
+    def send(case: Any) -> None:
+        sender.send(case)
+
+    send()
+
+
+def _response(reply: Reply, prepared: requests.PreparedRequest) -> schemathesis.Response:
+    headers = {name: [value] for name, value in reply.headers.items()}
+    return schemathesis.Response(reply.status, headers, reply.body, prepared, 0.0, verify=False)
+
+
+def _latin(value: str | bytes) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else value
