@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twinraven.catalog.acts import Act, Acts, check_version, owned, raise_not_found, refuse_taken, require_stored
+from twinraven.catalog.acts import Act, check_version, owned, raise_not_found, refuse_taken, require_stored
+from twinraven.catalog.owned_items import OwnedItems
 from twinraven.catalog.service_model import (
     DISABLED,
     NOT_CHECKED,
@@ -34,16 +35,8 @@ _KIND = "service"
 _TEXTS = ("name", "connection_schema")
 
 
-class Services:
+class Services(OwnedItems[Service, ServiceSpec, ServiceChange]):
     """Services of a tenant's users."""
-
-    def __init__(self, acts: Acts) -> None:
-        self._acts = acts
-        self._store = acts.store
-
-    async def create(self, who: Principal, spec: ServiceSpec, *, correlation_id: str | None = None) -> Service:
-        """A new service; its name is unique among its owner's."""
-        return await self._acts.perform(who, lambda act: self.create_in(act, spec), correlation_id=correlation_id)
 
     async def services(self, who: Principal) -> list[Service]:
         """The user's own and all that are shared, by name."""
@@ -54,40 +47,8 @@ class Services:
         """By id or by name."""
         return await self._acts.look(who.tenant_id, lambda tx: self.find_in(tx, who.tenant_id, who.user_id, ref))
 
-    async def update(
-        self,
-        who: Principal,
-        ref: str,
-        change: ServiceChange,
-        *,
-        expected_version: int | None = None,
-        correlation_id: str | None = None,
-    ) -> Service:
-        """Change what may change; type, protocol, owner and whether a secret is needed never do."""
-        return await self._acts.perform(
-            who,
-            lambda act: self.update_in(act, ref, change, expected_version=expected_version),
-            correlation_id=correlation_id,
-        )
-
-    async def delete(
-        self, who: Principal, ref: str, *, expected_version: int | None = None, correlation_id: str | None = None
-    ) -> None:
-        """Remove a service that no tool uses."""
-
-        def work(act: Act) -> None:
-            service = self._mine(act, ref)
-            check_version(service, expected_version, _KIND)
-            users = self._store.tools_on(act.tx, act.tenant_id, service.service_id)
-            if users:
-                raise Conflict(f"service {service.name!r} is used by {_told(users, act)}", tools=len(users))
-            self._store.remove_service(act.tx, act.tenant_id, service.service_id)
-            act.tell("service.deleted", _KIND, service.service_id, name=service.name)
-
-        await self._acts.perform(who, work, correlation_id=correlation_id)
-
     def create_in(self, act: Act, spec: ServiceSpec, *, template: Template | None = None) -> Service:
-        """`create`, inside an act."""
+        """A new service; its name is unique among its owner's."""
         spec.structure.check()
         service = Service(
             tenant_id=act.tenant_id,
@@ -136,7 +97,7 @@ class Services:
         return next((each for each in named if each.owner_id == act.user_id), None)
 
     def update_in(self, act: Act, ref: str, change: ServiceChange, *, expected_version: int | None = None) -> Service:
-        """`update`, inside an act; a change that changes nothing leaves no trace."""
+        """Type, protocol, owner and whether a secret is needed never change; what changes nothing leaves no trace."""
         before = self._mine(act, ref)
         check_version(before, expected_version, _KIND)
         after = _changed(before, change)
@@ -162,6 +123,16 @@ class Services:
         if "shared" in fields or "connection_schema" in fields:
             self._stop_and_start(act, before, after)
         return after
+
+    def delete_in(self, act: Act, ref: str, *, expected_version: int | None = None) -> None:
+        """Remove a service that no tool uses."""
+        service = self._mine(act, ref)
+        check_version(service, expected_version, _KIND)
+        users = self._store.tools_on(act.tx, act.tenant_id, service.service_id)
+        if users:
+            raise Conflict(f"service {service.name!r} is used by {_told(users, act)}", tools=len(users))
+        self._store.remove_service(act.tx, act.tenant_id, service.service_id)
+        act.tell("service.deleted", _KIND, service.service_id, name=service.name)
 
     def _mine(self, act: Act, ref: str) -> Service:
         return owned(self.find_in(act.tx, act.tenant_id, act.user_id, ref), act.user_id, _KIND, ref)

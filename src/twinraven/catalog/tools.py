@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from twinraven.catalog.acts import Act, Acts, check_version, owned, require_stored, visible
 from twinraven.catalog.documents import Keep, kept
+from twinraven.catalog.owned_items import OwnedItems
 from twinraven.catalog.ports import FindTool, SecretLookup, StepUsage
 from twinraven.catalog.service_model import NOT_CHECKED, HealthStatus, Service, checked_name
 from twinraven.catalog.services import Services
@@ -31,7 +32,7 @@ _TEXTS = ("key", "name", "description", "connection_params", "operation", "input
 _PLAIN_FIELDS = ("name", "description", "secret_id", "enabled", "shared")
 
 
-class Tools:
+class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
     """Data-defined tools of a tenant's users."""
 
     def __init__(
@@ -43,8 +44,7 @@ class Tools:
         find_other: FindTool | None = None,
     ) -> None:
         """`find_other` finds tools that are not data-defined, whose names cannot be taken."""
-        self._acts = acts
-        self._store = acts.store
+        super().__init__(acts)
         self._services = services
         self._secrets = secrets or _vault_store()
         self._find_other = find_other
@@ -64,10 +64,6 @@ class Tools:
         found = None if bound is None else self._secrets.secret(tx, tool.tenant_id, tool.owner_id, bound)
         return None if found is None else found.name
 
-    async def create(self, who: Principal, spec: ToolSpec, *, correlation_id: str | None = None) -> Tool:
-        """A new tool on a service of the user's, or on a shared one."""
-        return await self._acts.perform(who, lambda act: self.create_in(act, spec), correlation_id=correlation_id)
-
     async def tools(self, who: Principal) -> list[Tool]:
         """The user's own and all that are shared, by key."""
         found = await self._acts.look(who.tenant_id, lambda tx: self._store.tools(tx, who.tenant_id))
@@ -78,40 +74,8 @@ class Tools:
         found = await self._acts.look(who.tenant_id, lambda tx: self._store.tool(tx, who.tenant_id, ref))
         return visible(found, who.user_id, _KIND, ref)
 
-    async def update(
-        self,
-        who: Principal,
-        ref: str,
-        change: ToolChange,
-        *,
-        expected_version: int | None = None,
-        correlation_id: str | None = None,
-    ) -> Tool:
-        """Change what may change; key, owner and service never do."""
-        return await self._acts.perform(
-            who,
-            lambda act: self.update_in(act, ref, change, expected_version=expected_version),
-            correlation_id=correlation_id,
-        )
-
-    async def delete(
-        self, who: Principal, ref: str, *, expected_version: int | None = None, correlation_id: str | None = None
-    ) -> None:
-        """Remove a tool that no step calls."""
-
-        def work(act: Act) -> None:
-            tool = owned(self._store.tool(act.tx, act.tenant_id, ref), act.user_id, _KIND, ref)
-            check_version(tool, expected_version, _KIND)
-            users = [user for check in self._usages for user in check(act.tx, act.tenant_id, tool.key)]
-            if users:
-                raise Conflict(f"tool {tool.key!r} is called by {', '.join(users)}", used_by=users)
-            self._store.remove_tool(act.tx, act.tenant_id, tool.tool_id)
-            act.tell("tool.deleted", _KIND, tool.tool_id, key=tool.key)
-
-        await self._acts.perform(who, work, correlation_id=correlation_id)
-
     def create_in(self, act: Act, spec: ToolSpec, *, template: Template | None = None) -> Tool:
-        """`create`, inside an act."""
+        """A new tool on a service of the user's, or on a shared one."""
         placement = spec.placement
         key = checked_key(placement.key)
         self._refuse_taken(act, key)
@@ -161,7 +125,7 @@ class Tools:
         return found if found is not None and found.is_visible_to(act.user_id) else None
 
     def update_in(self, act: Act, ref: str, change: ToolChange, *, expected_version: int | None = None) -> Tool:
-        """`update`, inside an act; a change that changes nothing leaves no trace."""
+        """Key, owner and service never change; a change that changes nothing leaves no trace."""
         before = owned(self._store.tool(act.tx, act.tenant_id, ref), act.user_id, _KIND, ref)
         check_version(before, expected_version, _KIND)
         service = self._store.service(act.tx, act.tenant_id, before.service_id)
@@ -193,6 +157,16 @@ class Tools:
             enabled=after.enabled,
         )
         return after
+
+    def delete_in(self, act: Act, ref: str, *, expected_version: int | None = None) -> None:
+        """Remove a tool that no step calls."""
+        tool = owned(self._store.tool(act.tx, act.tenant_id, ref), act.user_id, _KIND, ref)
+        check_version(tool, expected_version, _KIND)
+        users = [user for check in self._usages for user in check(act.tx, act.tenant_id, tool.key)]
+        if users:
+            raise Conflict(f"tool {tool.key!r} is called by {', '.join(users)}", used_by=users)
+        self._store.remove_tool(act.tx, act.tenant_id, tool.tool_id)
+        act.tell("tool.deleted", _KIND, tool.tool_id, key=tool.key)
 
     def _changed(self, act: Act, before: Tool, change: ToolChange) -> Tool:
         old = before.structure
