@@ -194,6 +194,17 @@ async def test_a_guessed_effect_always_waits_for_a_person(house: House) -> None:
     eager.close()
 
 
+async def test_what_a_model_had_a_hand_in_waits_for_a_person(house: House) -> None:
+    """Words that a model wrote are read by somebody before other models see them, whatever the setting says."""
+    eager = house.with_settings(require_approval=False)
+    plain = make_definition(chain_id=await add_chain(eager.database, "search", "read"))
+    advised = replace(plain, evidence={"advice": {"accepted": [{"what": "description", "value": "Finds."}]}})
+    draft = await eager.registry.draft(TENANT, advised, evidence_hash="advised")
+    await eager.registry.register(TENANT, draft.definition, make_verdict())
+    assert await status_of(eager, 1) is ToolStatus.TESTING
+    eager.close()
+
+
 @pytest.mark.req("RG-05")
 async def test_promotion_supersedes_and_keeps(house: House) -> None:
     """Until a new version is promoted the old one serves; afterwards it is superseded, on disk and in the rows."""

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import cast
 
 from twinraven.flow import CONNECTOR, SynthesizedTool, ToolStatus, entry_of, validate_definition
 from twinraven.foundation.canonical import JsonObject
@@ -379,8 +380,11 @@ class Registry:
             )
 
     def _is_promoted_at_once(self, tenant_id: str, definition: SynthesizedTool) -> bool:
-        """Without required approval; but what a tool does to the world is confirmed by a person or declared."""
-        if self._settings.require_approval:
+        """Without required approval; but what a tool does to the world is confirmed by a person or declared.
+
+        Words that a model wrote reach other models: a person reads them first, whatever the setting says.
+        """
+        if self._settings.require_approval or _is_advised(definition):
             return False
         return entry_of(definition, lambda name: self._find_tool(tenant_id, name)).effect_origin == "declared"
 
@@ -426,6 +430,12 @@ def _present(tx: Transaction, tenant_id: str, tool_id: str, expected_revision: i
             current=revision,
         )
     return found
+
+
+def _is_advised(definition: SynthesizedTool) -> bool:
+    """Whether a model had a hand in it."""
+    advice = definition.evidence.get("advice")
+    return isinstance(advice, dict) and bool(cast("JsonObject", advice).get("accepted"))
 
 
 def _touched(definition: SynthesizedTool) -> list[str]:
