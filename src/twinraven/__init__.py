@@ -13,10 +13,21 @@ if TYPE_CHECKING:
     from twinraven.app import TwinRaven, open_home
     from twinraven.catalog import tool
     from twinraven.muninn import Collector, MuninnEvent, Outcome, observed
+    from twinraven.sdk import AsyncClient, Client
 
 __version__ = "0.1.0"
 
-__all__ = ["Collector", "MuninnEvent", "Outcome", "TwinRaven", "observed", "open_home", "tool"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Collector",
+    "MuninnEvent",
+    "Outcome",
+    "TwinRaven",
+    "observed",
+    "open_home",
+    "tool",
+]
 
 _HOMES = {
     "TwinRaven": "twinraven.app",
@@ -26,6 +37,8 @@ _HOMES = {
     "MuninnEvent": "twinraven.muninn",
     "Outcome": "twinraven.muninn",
     "observed": "twinraven.muninn",
+    "AsyncClient": "twinraven.sdk",
+    "Client": "twinraven.sdk",
 }
 
 

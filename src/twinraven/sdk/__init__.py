@@ -1,0 +1,85 @@
+"""A TwinRaven server from a program: `Client`, and `AsyncClient` where there is an event loop.
+
+It is a client of the REST API and nothing else: it knows the API's entities and errors, opens no database and starts no
+thread. Names are resolved on first use, so that importing this costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinraven.sdk.client import AsyncClient, Client
+    from twinraven.sdk.errors import RemoteError, ServerUnreachable
+    from twinraven.sdk.model import (
+        AuditEntry,
+        AuditReport,
+        CallResult,
+        Chain,
+        Event,
+        KeyInfo,
+        LearnedTool,
+        LearnedVersion,
+        Me,
+        ObservedCall,
+        SecretInfo,
+        SessionInfo,
+        ToolInfo,
+        UserInfo,
+    )
+    from twinraven.sdk.observing import AsyncSessionRecorder, SessionRecorder, failed
+
+__all__ = [
+    "AsyncClient",
+    "AsyncSessionRecorder",
+    "AuditEntry",
+    "AuditReport",
+    "CallResult",
+    "Chain",
+    "Client",
+    "Event",
+    "KeyInfo",
+    "LearnedTool",
+    "LearnedVersion",
+    "Me",
+    "ObservedCall",
+    "RemoteError",
+    "SecretInfo",
+    "ServerUnreachable",
+    "SessionInfo",
+    "SessionRecorder",
+    "ToolInfo",
+    "UserInfo",
+    "failed",
+]
+
+_HOMES = {
+    "client": ("AsyncClient", "Client"),
+    "errors": ("RemoteError", "ServerUnreachable"),
+    "model": (
+        "AuditEntry",
+        "AuditReport",
+        "CallResult",
+        "Chain",
+        "Event",
+        "KeyInfo",
+        "LearnedTool",
+        "LearnedVersion",
+        "Me",
+        "ObservedCall",
+        "SecretInfo",
+        "SessionInfo",
+        "ToolInfo",
+        "UserInfo",
+    ),
+    "observing": ("AsyncSessionRecorder", "SessionRecorder", "failed"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'twinraven.sdk' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"twinraven.sdk.{_HOME_OF[name]}"), name)
+    return value

@@ -1,0 +1,310 @@
+"""What the client gives and takes: the API's entities as values of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from twinraven.foundation.clock import iso
+from twinraven.sdk.errors import error_of
+from twinraven.sdk.reading import WIRE
+
+JsonObject = dict[str, Any]
+Outcome = Literal["success", "failure", "partial"]
+Role = Literal["admin", "member"]
+
+LEARNED_BY: str = "flow"
+"""The connector of a tool that was learned."""
+
+
+def _nothing() -> JsonObject:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What came of a call. `output` is the tool's answer as it was."""
+
+    id: str
+    request_id: str
+    status: Literal["success", "failed", "partial"]
+    output: Any = None
+    error: JsonObject | None = None
+    event_id: UUID | None = None
+    replayed: bool = False
+    """Whether an earlier call under the same key gave this answer."""
+    side_effect: str | None = None
+    sensitivity: str | None = None
+    confidence_score: float = 1.0
+    risk_tags: tuple[str, ...] = ()
+    audit: JsonObject = field(default_factory=_nothing)
+
+    def unwrap(self) -> Any:
+        """The output, or the error raised."""
+        if self.error is not None:
+            raise error_of(self.error)
+        return self.output
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInfo:
+    """Something that can be called."""
+
+    tool_id: str
+    description: str
+    input_schema: JsonObject
+    output_schema: JsonObject | None = None
+    effect: Literal["read", "write", "unknown"] = "unknown"
+    effect_origin: str = "none"
+    sensitivity: str = "low"
+    connector: str = "python"
+    timeout_ms: int | None = None
+    tags: tuple[str, ...] = ()
+    idempotent_by: JsonObject | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether a call must be treated as one that changes something."""
+        return self.effect != "read"
+
+    @property
+    def is_learned(self) -> bool:
+        return self.connector == LEARNED_BY
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedCall:
+    """A call that was made elsewhere, to be remembered."""
+
+    session_id: str
+    tool_id: str
+    params: JsonObject
+    output: Any = None
+    error: str | None = None
+    """What it raised, if it did."""
+    error_code: str | None = None
+    latency_ms: int = 0
+    timestamp: datetime | None = None
+    """When it began; by default when it is recorded, less its latency."""
+    outcome: Outcome | None = None
+    tags: tuple[str, ...] = ()
+    turn: int | None = None
+    task_id: str | None = None
+    outside_input: str | None = None
+    event_id: UUID | None = None
+    parent_event_id: UUID | None = None
+
+    def as_json(self) -> JsonObject:
+        body: JsonObject = {
+            "session_id": self.session_id,
+            "tool_id": self.tool_id,
+            "input_params": self.params,
+            "latency_ms": self.latency_ms,
+        }
+        if self.tags:
+            body["tags"] = list(self.tags)
+        if self.timestamp is not None:
+            body["timestamp"] = iso(self.timestamp)
+        for name in ("event_id", "parent_event_id"):
+            if getattr(self, name) is not None:
+                body[name] = str(getattr(self, name))
+        for name in ("output", "error", "error_code", "outcome", "turn", "task_id", "outside_input"):
+            if getattr(self, name) is not None:
+                body[name] = getattr(self, name)
+        return body
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One remembered call."""
+
+    session_id: str
+    tool_id: str
+    input_hash: str
+    input_params: JsonObject
+    latency_ms: int
+    outcome: Outcome
+    event_id: UUID
+    timestamp: datetime
+    output_summary: str | None = None
+    predecessor: UUID | None = None
+    successor: UUID | None = None
+    parent_event_id: UUID | None = None
+    tags: tuple[str, ...] = ()
+    tenant_id: str = "default"
+    arrival: int = 0
+    raised: bool = False
+    error_code: str | None = None
+    output_hash: str | None = None
+    turn: int | None = None
+    task_id: str | None = None
+    outside_input: str | None = None
+    source_key: str | None = None
+    time_known: bool = True
+    correlation_id: str | None = None
+    output_stored: bool = False
+    """Whether the output is kept and was asked for; lists leave it out."""
+    output: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """The calls that belong to one task of an agent."""
+
+    session_id: str
+    event_count: int
+    outcome: Outcome
+    started_at: datetime
+    ended_at: datetime
+    events: tuple[Event, ...] = ()
+    """In order; lists leave them out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A sequence of tools that agents repeat."""
+
+    support: float
+    confidence: float
+    failure_rate: float
+    chain_id: UUID
+    discovered_at: datetime
+    tools: tuple[str, ...] = ()
+    avg_latency_ms: int = 0
+    sample_event_ids: tuple[UUID, ...] = ()
+    mining_config: JsonObject = field(default_factory=_nothing)
+    sessions: int = 0
+    occurrences: int = 0
+    latency_known: bool = True
+    links: tuple[JsonObject, ...] = ()
+    value: float = 0.0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedVersion:
+    """One version of a learned tool, and what cleared it."""
+
+    version: int
+    status: str
+    sha256: str
+    validation: JsonObject
+    created_at: datetime
+    promoted_at: datetime | None = None
+    superseded_at: datetime | None = None
+    retired_at: datetime | None = None
+    savings: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedTool:
+    """A learned tool and where it stands; `revision` grows with every change."""
+
+    tool_id: str
+    status: str
+    current_version: int
+    revision: int
+    registered_at: datetime
+    definition_path: str = ""
+    invocation_count: int = 0
+    last_used_at: datetime | None = None
+    in_service_since: datetime | None = None
+    retirement_reason: str | None = None
+    quarantine: JsonObject | None = None
+    flags: JsonObject = field(default_factory=_nothing)
+    versions: tuple[LearnedVersion, ...] = ()
+    """Lists and steps leave them out."""
+
+    @property
+    def is_in_service(self) -> bool:
+        return self.status == "promoted" and self.retirement_reason is None and self.quarantine is None
+
+
+@dataclass(frozen=True, slots=True)
+class SecretInfo:
+    """What can be known of a secret: never its value."""
+
+    name: str
+    type: str
+    owner: str
+    version: int
+    secret_id: str = field(metadata={WIRE: "id"})
+    created_at: datetime
+    updated_at: datetime
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One entry of the audit log."""
+
+    id: str
+    sequence: int
+    event_type: str
+    entry_hash: str
+    timestamp: datetime
+    data: Mapping[str, Any] = field(metadata={WIRE: "data_json"})
+    subject_type: str | None = None
+    subject_id: str | None = None
+    actor_type: str | None = None
+    actor_id: str | None = None
+    correlation_id: str | None = None
+    code: str | None = None
+    message: str | None = None
+    body: Any = None
+    body_hash: str | None = None
+    previous_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """Whether the audit log is whole."""
+
+    ok: bool
+    entries: int
+    head_sequence: int | None = None
+    head_hash: str | None = None
+    erased_bodies: int = 0
+    first_bad_sequence: int | None = None
+    kind: str | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Me:
+    """Whom the client's key stands for."""
+
+    tenant_id: str
+    user_id: str
+    role: Role
+    key_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UserInfo:
+    """Somebody of the tenant."""
+
+    user_id: str
+    name: str
+    role: Role
+    active: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class KeyInfo:
+    """What is remembered of an API key."""
+
+    key_id: str
+    user_id: str
+    prefix: str
+    label: str
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
+    clear: str | None = field(default=None, repr=False, metadata={WIRE: "shown_once"})
+    """The key itself, in the answer that made it and nowhere else."""

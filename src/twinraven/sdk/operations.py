@@ -1,0 +1,385 @@
+"""Everything that can be asked of a server, once: over a loop's wire it is `AsyncClient`, over a blocking one `Client`.
+
+Lists are generators that fetch a page when it is needed. A step in a learned tool's life is taken on the revision that
+was seen; whoever names none has it looked up, and is told if somebody else was faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+import orjson
+
+from twinraven.foundation.clock import iso
+from twinraven.foundation.errors import ApprovalPending, TwinRavenError
+from twinraven.foundation.ids import new_id
+from twinraven.sdk.errors import ServerUnreachable
+from twinraven.sdk.exchange import Ask, Exchange, path_of
+from twinraven.sdk.keys import ChosenKey, Keys
+from twinraven.sdk.live import MessageReader
+from twinraven.sdk.model import (
+    AuditEntry,
+    AuditReport,
+    CallResult,
+    Chain,
+    Event,
+    JsonObject,
+    KeyInfo,
+    LearnedTool,
+    Me,
+    ObservedCall,
+    Outcome,
+    Role,
+    SecretInfo,
+    SessionInfo,
+    ToolInfo,
+    UserInfo,
+)
+from twinraven.sdk.reading import read
+
+T = TypeVar("T")
+
+_PAGE: Final = 200
+_BATCH: Final = 500
+_RESUME_PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    items: tuple[Any, ...]
+    next_cursor: str | None = None
+
+
+class Operations:
+    """What a client can do, whichever way its bytes travel."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._keys = Keys()
+
+    async def me(self) -> Me:
+        """Whom the key stands for."""
+        return read(Me, await self._get("me"))
+
+    # Calling.
+
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        session_id: str,
+        turn: int | None = None,
+        outside_input: str | None = None,
+        idempotency_key: str | None = None,
+        tags: Iterable[str] = (),
+        task_id: str | None = None,
+    ) -> Any:
+        """Call a tool: its output, or the error raised."""
+        result = await self.invoke(
+            tool,
+            arguments,
+            session_id=session_id,
+            turn=turn,
+            outside_input=outside_input,
+            idempotency_key=idempotency_key,
+            tags=tags,
+            task_id=task_id,
+        )
+        return result.unwrap()
+
+    async def invoke(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        session_id: str,
+        turn: int | None = None,
+        outside_input: str | None = None,
+        idempotency_key: str | None = None,
+        tags: Iterable[str] = (),
+        task_id: str | None = None,
+    ) -> CallResult:
+        """Call a tool: the whole envelope. What kept the call from being made is raised."""
+        given = dict(arguments or {})
+        stated = {"turn": turn, "outside_input": outside_input, "tags": list(tags) or None, "task_id": task_id}
+        body: JsonObject = {"tool_name": tool, "payload": given, "session_id": session_id}
+        body |= {name: value for name, value in stated.items() if value is not None}
+        if idempotency_key is None:
+            chosen = self._keys.choose(await self._known(tool), given, session_id)
+        else:
+            chosen = ChosenKey(idempotency_key, is_repeatable=True)
+        ask = Ask("POST", path_of("calls"), body=body, key=chosen.key, is_safe=chosen.is_repeatable)
+        try:
+            found = await self._exchange.json(ask)
+        except TwinRavenError as error:
+            self._keys.settle(chosen, is_pending=isinstance(error, ApprovalPending))
+            raise
+        self._keys.settle(chosen, is_pending=False)
+        return read(CallResult, found)
+
+    def tools(self) -> AsyncGenerator[ToolInfo]:
+        """Everything the caller may call."""
+        return self._list(ToolInfo, "tools")
+
+    async def tool(self, tool_id: str) -> ToolInfo:
+        """One tool."""
+        found = read(ToolInfo, await self._get("tools", tool_id))
+        self._keys.learn(found)
+        return found
+
+    # Memory.
+
+    async def record(self, calls: Iterable[ObservedCall]) -> list[UUID]:
+        """Remember calls that were made elsewhere; they are on disk when this returns."""
+        ids: list[UUID] = []
+        remaining = iter(calls)
+        while batch := [call.as_json() for call in islice(remaining, _BATCH)]:
+            found = await self._exchange.json(Ask("POST", path_of("events"), body={"events": batch}, key=new_id()))
+            ids.extend(map(UUID, found["event_ids"]))
+        return ids
+
+    def events(
+        self,
+        *,
+        session_id: str | None = None,
+        tool_id: str | None = None,
+        tag: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        newest: bool = False,
+    ) -> AsyncGenerator[Event]:
+        """Calls, oldest first unless the newest are wanted first."""
+        return self._list(
+            Event,
+            "events",
+            session_id=session_id,
+            tool_id=tool_id,
+            tag=tag,
+            since=None if since is None else iso(since),
+            until=None if until is None else iso(until),
+            newest=newest,
+        )
+
+    async def event(self, event_id: UUID | str) -> Event:
+        """One call, with its output where it is kept."""
+        return read(Event, await self._get("events", str(event_id)))
+
+    async def follow(
+        self, *, session_id: str | None = None, tool_id: str | None = None, after: int | None = None
+    ) -> AsyncGenerator[Event]:
+        """Calls as they are recorded, from now on or from behind an arrival number.
+
+        A connection that breaks is made again and goes on behind the last call seen.
+        """
+        last_id = None if after is None else str(after)
+        failures = 0
+        while True:
+            try:
+                async with self._exchange.stream(_live(session_id, tool_id, last_id)) as stream:
+                    messages = MessageReader(last_id=last_id)
+                    async for part in stream.parts:
+                        failures = 0
+                        for message in messages.feed(part):
+                            last_id = message.last_id
+                            if message.data:
+                                yield read(Event, orjson.loads(message.data))
+            except ServerUnreachable:
+                if failures == len(_RESUME_PAUSES_S):
+                    raise
+            await self._exchange.pause(_RESUME_PAUSES_S[min(failures, len(_RESUME_PAUSES_S) - 1)])
+            failures += 1
+
+    def sessions(self, *, outcome: Outcome | None = None) -> AsyncGenerator[SessionInfo]:
+        """Sessions with their size, time and outcome."""
+        return self._list(SessionInfo, "sessions", outcome=outcome)
+
+    async def session(self, session_id: str) -> SessionInfo:
+        """One session and its calls, in order."""
+        return read(SessionInfo, await self._get("sessions", session_id))
+
+    async def state_verdict(self, session_id: str, outcome: Outcome) -> None:
+        """Say how a session's task went."""
+        path = path_of("sessions", session_id, "verdicts")
+        await self._exchange.send(Ask("POST", path, body={"outcome": outcome}, key=new_id()))
+
+    # Learning.
+
+    def chains(self) -> AsyncGenerator[Chain]:
+        """Chains that mining found, the latest run first."""
+        return self._list(Chain, "chains")
+
+    async def chain(self, chain_id: UUID | str) -> Chain:
+        """One chain."""
+        return read(Chain, await self._get("chains", str(chain_id)))
+
+    def learned_tools(self) -> AsyncGenerator[LearnedTool]:
+        """Every learned tool, its state and its use."""
+        return self._list(LearnedTool, "learned-tools")
+
+    async def learned_tool(self, tool_id: str) -> LearnedTool:
+        """One learned tool and its versions."""
+        return read(LearnedTool, await self._get("learned-tools", tool_id))
+
+    async def definition(self, tool_id: str, version: int) -> JsonObject:
+        """The definition of one version."""
+        return await self._get("learned-tools", tool_id, "versions", str(version))
+
+    async def review(self, tool_id: str, version: int) -> JsonObject:
+        """All that a decision about a version needs."""
+        return await self._get("learned-tools", tool_id, "versions", str(version), "review")
+
+    async def promote(
+        self, tool_id: str, *, version: int | None = None, rename_to: str | None = None, revision: int | None = None
+    ) -> LearnedTool:
+        """Put a version that passed into service."""
+        return await self._step(tool_id, "promote", {"version": version, "as": rename_to}, revision)
+
+    async def reject(
+        self, tool_id: str, reason: str, *, version: int | None = None, revision: int | None = None
+    ) -> LearnedTool:
+        """Say no to a version that waits."""
+        return await self._step(tool_id, "reject", {"reason": reason, "version": version}, revision)
+
+    async def roll_back(self, tool_id: str, to_version: int, *, revision: int | None = None) -> LearnedTool:
+        """Put an earlier version back into service."""
+        return await self._step(tool_id, "rollback", {"to_version": to_version}, revision)
+
+    async def retire(self, tool_id: str, *, note: str | None = None, revision: int | None = None) -> LearnedTool:
+        """End a tool for good."""
+        return await self._step(tool_id, "retire", {"note": note}, revision)
+
+    async def quarantine(self, tool_id: str, reason: str, *, revision: int | None = None) -> LearnedTool:
+        """Take a tool out of service at once, whatever its revision."""
+        tag = "*" if revision is None else f'"{revision}"'
+        return await self._take_step(tool_id, "quarantine", {"reason": reason}, tag)
+
+    async def release(self, tool_id: str, *, revision: int | None = None) -> LearnedTool:
+        """End a quarantine."""
+        return await self._step(tool_id, "release", None, revision)
+
+    # Secrets, evidence, people.
+
+    def secrets(self) -> AsyncGenerator[SecretInfo]:
+        """One's own secrets, without their values."""
+        return self._list(SecretInfo, "secrets")
+
+    async def secret(self, secret_id: str) -> SecretInfo:
+        """What is known about a secret."""
+        return read(SecretInfo, await self._get("secrets", secret_id))
+
+    async def add_secret(self, name: str, type: str, value: str, *, shared: bool = False) -> SecretInfo:
+        """Keep a secret."""
+        body = {"name": name, "type": type, "value": value, "shared": shared}
+        return read(SecretInfo, await self._exchange.json(Ask("POST", path_of("secrets"), body=body, key=new_id())))
+
+    async def rotate_secret(self, secret_id: str, value: str, *, version: int | None = None) -> SecretInfo:
+        """Replace a secret's value; its id stays."""
+        tag = None if version is None else f'"{version}"'
+        ask = Ask("PUT", path_of("secrets", secret_id, "value"), body={"value": value}, if_match=tag)
+        return read(SecretInfo, await self._exchange.json(ask))
+
+    async def change_secret(self, secret_id: str, *, name: str | None = None, shared: bool | None = None) -> SecretInfo:
+        """Rename a secret, or share it."""
+        body = _stated({"name": name, "shared": shared})
+        return read(SecretInfo, await self._exchange.json(Ask("PATCH", path_of("secrets", secret_id), body=body)))
+
+    async def delete_secret(self, secret_id: str) -> None:
+        """Delete a secret that no tool uses."""
+        await self._exchange.send(Ask("DELETE", path_of("secrets", secret_id)))
+
+    def audit(
+        self,
+        *,
+        subject_type: str | None = None,
+        subject_id: str | None = None,
+        event_type: str | None = None,
+        actor_id: str | None = None,
+        correlation_id: str | None = None,
+        newest: bool = False,
+    ) -> AsyncGenerator[AuditEntry]:
+        """Entries of the audit log, oldest first unless the newest are wanted first."""
+        return self._list(
+            AuditEntry,
+            "audit",
+            subject_type=subject_type,
+            subject_id=subject_id,
+            event_type=event_type,
+            actor_id=actor_id,
+            correlation_id=correlation_id,
+            newest=newest,
+        )
+
+    async def verify_audit(self) -> AuditReport:
+        """Whether the audit log is whole."""
+        return read(AuditReport, await self._get("audit", "verification"))
+
+    def users(self) -> AsyncGenerator[UserInfo]:
+        """The users of the tenant."""
+        return self._list(UserInfo, "users")
+
+    async def add_user(self, name: str, *, role: Role = "member") -> UserInfo:
+        """Add a user to the tenant."""
+        body = {"name": name, "role": role}
+        return read(UserInfo, await self._exchange.json(Ask("POST", path_of("users"), body=body, key=new_id())))
+
+    def keys(self) -> AsyncGenerator[KeyInfo]:
+        """One's own API keys; for administrators, everybody's."""
+        return self._list(KeyInfo, "keys")
+
+    async def issue_key(
+        self, *, user_id: str | None = None, label: str = "", expires_in_days: int | None = None
+    ) -> KeyInfo:
+        """Make an API key; `clear` is the key itself, here and nowhere else.
+
+        It is not sent again where the answer was lost: the value would be lost, too, and the key would stay.
+        """
+        body = _stated({"user_id": user_id, "label": label, "expires_in_days": expires_in_days})
+        return read(KeyInfo, await self._exchange.json(Ask("POST", path_of("keys"), body=body)))
+
+    async def revoke_key(self, key_id: str) -> None:
+        """Revoke an API key."""
+        await self._exchange.send(Ask("DELETE", path_of("keys", key_id)))
+
+    async def _get(self, *parts: str) -> Any:
+        return await self._exchange.json(Ask("GET", path_of(*parts)))
+
+    async def _list(self, kind: type[T], *parts: str, **query: Any) -> AsyncGenerator[T]:
+        cursor: str | None = None
+        while True:
+            asked: JsonObject = {**query, "limit": _PAGE, "cursor": cursor}
+            page = read(_Page, await self._exchange.json(Ask("GET", path_of(*parts), asked)))
+            for item in page.items:
+                yield read(kind, item)
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def _known(self, tool_id: str) -> ToolInfo:
+        return self._keys.known(tool_id) or await self.tool(tool_id)
+
+    async def _step(self, tool_id: str, word: str, body: Mapping[str, Any] | None, revision: int | None) -> LearnedTool:
+        if revision is None:
+            seen = await self._exchange.send(Ask("GET", path_of("learned-tools", tool_id)))
+            return await self._take_step(tool_id, word, body, seen.headers.get("etag", "*"))
+        return await self._take_step(tool_id, word, body, f'"{revision}"')
+
+    async def _take_step(self, tool_id: str, word: str, body: Mapping[str, Any] | None, tag: str) -> LearnedTool:
+        stated = None if body is None else _stated(body)
+        ask = Ask("POST", path_of("learned-tools", tool_id, word), body=stated, if_match=tag)
+        return read(LearnedTool, await self._exchange.json(ask))
+
+
+def _live(session_id: str | None, tool_id: str | None, last_id: str | None) -> Ask:
+    headers = {"Accept": "text/event-stream"} | ({} if last_id is None else {"Last-Event-ID": last_id})
+    query = {"session_id": session_id, "tool_id": tool_id}
+    return Ask("GET", path_of("events", "live"), query, headers=headers)
+
+
+def _stated(members: Mapping[str, Any]) -> JsonObject:
+    return {name: value for name, value in members.items() if value is not None}
