@@ -291,3 +291,27 @@ async def test_one_transaction_may_write_for_several_tenants(database: Database)
     count = "SELECT event_id FROM muninn_event_log WHERE tenant_id = :tenant"
     assert await database.read("t", lambda tx: tx.fetch_all(count, tenant="t")) == [{"event_id": "e1"}]
     assert await database.read("u", lambda tx: tx.fetch_all(count, tenant="u")) == [{"event_id": "e2"}]
+
+
+@pytest.mark.parametrize("expiry", [(None, None), (None, 7), (7, None)])
+async def test_a_column_may_hold_nothing_in_all_rows_or_in_some(
+    database: Database, expiry: tuple[int | None, int | None]
+) -> None:
+    """A batch in which a number is always missing is stored like one in which it never is."""
+    columns = ("tenant_id", "key_id", "user_id", "key_hash", "prefix", "label", "created_at", "expires_at")
+    rows = [("default", f"k{n}", "local", f"h{n}", "tr_", "", 1, expires) for n, expires in enumerate(expiry)]
+    await database.write("default", lambda tx: tx.insert_rows("api_keys", columns, rows))
+    query = "SELECT expires_at FROM api_keys WHERE tenant_id = :tenant ORDER BY key_id"
+    found = await database.read("default", lambda tx: tx.fetch_all(query, tenant="default"))
+    assert tuple(row["expires_at"] for row in found) == expiry
+
+
+async def test_whole_and_broken_numbers_stand_in_one_column(database: Database) -> None:
+    """Which of them comes first in a batch makes no difference."""
+    columns = ("tenant_id", "chain_id", "tools", "support", "confidence", "avg_latency_ms", "failure_rate")
+    columns += ("sample_event_ids", "discovered_at", "mining_config", "detail")
+    rows = [("t", name, "[]", share, 1, 1, 0, "[]", 0, "{}", "{}") for name, share in (("a", 1), ("b", 0.25))]
+    await database.write("t", lambda tx: tx.insert_rows("candidate_chains", columns, rows))
+    query = "SELECT support FROM candidate_chains WHERE tenant_id = :tenant ORDER BY chain_id"
+    found = await database.read("t", lambda tx: tx.fetch_all(query, tenant="t"))
+    assert [row["support"] for row in found] == [1, 0.25]

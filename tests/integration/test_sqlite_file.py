@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from twinraven.foundation.errors import (
     InvalidSetting,
     StorageBusy,
     StorageCorrupt,
+    StorageError,
     StorageFull,
     StorageReadOnly,
     StorageUnavailable,
@@ -134,3 +138,33 @@ def test_a_password_in_a_wrong_address_is_not_repeated() -> None:
     with pytest.raises(InvalidSetting) as refusal:
         open_database("mysql://root:hunter2@db/x")
     assert "hunter2" not in str(refusal.value)
+
+
+@contextmanager
+def as_somebody_else() -> Generator[None]:
+    """Run as a user that folders can be closed to; the superuser enters them all."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+
+
+def test_a_folder_that_may_not_be_entered_is_named(tmp_path: Path) -> None:
+    """Whoever may not look into the folder is told which one it is and what to do."""
+    folder = tmp_path / "closed"
+    database = SqliteDatabase(folder / "twinraven.db")
+    database.migrate()
+    folder.chmod(0)
+    try:
+        with as_somebody_else():
+            for attempt in (database.applied, database.connect):
+                with pytest.raises(StorageError, match=r"cannot be reached: Permission denied") as refused:
+                    attempt()
+                assert str(folder) in refused.value.details["fix"]
+    finally:
+        folder.chmod(0o700)
+        database.close()

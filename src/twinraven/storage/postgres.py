@@ -63,6 +63,7 @@ _ROLE = """
 
 _stream_numbers = itertools.count()
 
+_NUMBERS = "float8[]"
 _READ = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _APPEND = "ISOLATION LEVEL READ COMMITTED READ WRITE"
 _WRITE = "ISOLATION LEVEL SERIALIZABLE READ WRITE"
@@ -132,11 +133,17 @@ class PostgresTransaction:
         """One statement for all rows: COPY is refused under row-level security, and a row a statement is slow."""
         if not rows:
             return
-        arrays = [list(column) for column in zip(*rows, strict=True)]
-        marks = ", ".join(f"%s::{_array_type(values)}" for values in arrays)
-        names = ", ".join(columns)
-        statement = f"INSERT INTO {table} ({names}) SELECT * FROM unnest({marks}){tail}"
-        self._raw.execute(cast("LiteralString", statement), arrays)
+        arrays = {name: list(values) for name, values in zip(columns, zip(*rows, strict=True), strict=True)}
+        types = {name: _array_type(values) for name, values in arrays.items()}
+        # Nothing has no type of its own: written as such, it takes that of its column.
+        picked = ", ".join("NULL" if types[name] is None else name for name in columns)
+        given = [name for name in columns if types[name] is not None]
+        marks = ", ".join(f"%s::{types[name]}" for name in given)
+        statement = (
+            f"INSERT INTO {table} ({', '.join(columns)}) "
+            f"SELECT {picked} FROM unnest({marks}) AS given ({', '.join(given)}){tail}"
+        )
+        self._raw.execute(cast("LiteralString", statement), [_as_array(arrays[name], types[name]) for name in given])
 
     def _run(self, sql: str, params: dict[str, Any]) -> psycopg.Cursor[Any]:
         if not params:
@@ -144,18 +151,23 @@ class PostgresTransaction:
         return self._raw.execute(_translated(sql), params)
 
 
-def _array_type(values: list[Any]) -> str:
-    for value in values:
-        if value is None:
-            continue
-        if isinstance(value, int):
-            return "bigint[]"
-        if isinstance(value, bytes):
-            return "bytea[]"
-        if isinstance(value, float):
-            return "float8[]"
-        return "text[]"
-    return "text[]"
+def _array_type(values: list[Any]) -> str | None:
+    """The type of a column's values; None where there are none."""
+    kinds: set[type[object]] = {type(value) for value in values if value is not None}
+    if not kinds:
+        return None
+    if all(issubclass(kind, int) for kind in kinds):
+        return "bigint[]"
+    if all(issubclass(kind, (int, float)) for kind in kinds):
+        return _NUMBERS
+    return "bytea[]" if kinds == {bytes} else "text[]"
+
+
+def _as_array(values: list[Any], type_name: str | None) -> list[Any]:
+    """The values as the driver takes them: numbers of one kind."""
+    if type_name != _NUMBERS:
+        return values
+    return [None if value is None else float(value) for value in values]
 
 
 class PostgresConnection:

@@ -241,7 +241,7 @@ class SqliteDatabase:
     def applied(self) -> dict[int, str]:
         from twinraven.storage.migrations import applied_migrations
 
-        if not self.path.exists():
+        if not self._is_there():
             return {}
         connection = self.connect()
         try:
@@ -268,8 +268,18 @@ class SqliteDatabase:
         with connection.transaction(tenant_id, write=write) as tx:
             return work(tx)
 
+    def _is_there(self) -> bool:
+        try:
+            return self.path.exists()
+        except OSError as error:
+            raise StorageError(
+                f"the database at {self.path} cannot be reached: {error.strerror}",
+                path=str(self.path),
+                fix=f"let the user who runs twinraven enter {self.path.parent}, or name another place in storage.url",
+            ) from error
+
     def _open(self, *, guarded: bool = True, create: bool = False) -> Any:
-        if not create and not self.path.exists():
+        if not create and not self._is_there():
             raise StorageUnavailable(f"no database at {self.path}; run `twinraven init`", path=str(self.path))
         try:
             raw = library.connect(
