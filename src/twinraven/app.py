@@ -7,7 +7,7 @@ built on first use, so that a command which only lists sessions pays for nothing
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -526,14 +526,13 @@ def open_home(
 ) -> TwinRaven:
     """Open a home that exists; the embedded database is brought up to date, a shared one must be."""
     raven = TwinRaven(load_settings(home), functions=functions, micros=micros)
-    try:
+    with ExitStack() as unless_opened:
+        unless_opened.callback(raven.close)
         pending = pending_migrations(raven.database)
         if pending and raven.database.dialect == "postgres":
             raise SchemaOutdated(f"the database lacks {', '.join(pending)}", fix="twinraven db upgrade")
         if pending:
             raven.database.migrate()
         check_login(raven.database)
-    except BaseException:
-        raven.close()
-        raise
+        unless_opened.pop_all()
     return raven

@@ -184,10 +184,9 @@ class PostgresConnection:
             raw = self._begin(mode, tenant_id)
             try:
                 yield PostgresTransaction(raw)
-            except BaseException:
+                _commit(raw)
+            finally:
                 _roll_back(raw)
-                raise
-            _commit(raw)
         except psycopg.Error as error:
             if self._raw is not None and self._raw.broken:
                 self.close()
@@ -236,6 +235,7 @@ def _commit(raw: psycopg.Connection[Any]) -> None:
 
 
 def _roll_back(raw: psycopg.Connection[Any]) -> None:
+    """Undo what was not committed."""
     if not raw.closed and raw.info.transaction_status != TransactionStatus.IDLE:
         # The original error is on its way to the caller, and a lost connection has rolled back by itself.
         with suppress(psycopg.Error):

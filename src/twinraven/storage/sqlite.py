@@ -134,17 +134,14 @@ class SqliteConnection:
             raw = self._usable(write=write)
             try:
                 raw.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-                try:
-                    yield SqliteTransaction(raw)
-                except BaseException:
-                    _roll_back(raw)
-                    raise
+                yield SqliteTransaction(raw)
                 _finish(raw, write=write)
             except library.Error as error:
-                _roll_back(raw)
                 raise translate(error) from error
             except (OverflowError, UnicodeEncodeError) as error:
                 raise InvalidInput(f"SQLite cannot hold a value: {error}") from error
+            finally:
+                _roll_back(raw)
 
     def close(self) -> None:
         with self._busy:
@@ -188,6 +185,7 @@ def _finish(raw: Any, *, write: bool) -> None:
 
 
 def _roll_back(raw: Any) -> None:
+    """Undo what was not finished."""
     if raw.in_transaction:
         # The original error is on its way to the caller; after a full disk SQLite has rolled back by itself.
         with suppress(library.Error):
