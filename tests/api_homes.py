@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from tests.api_client import Door, Reply
 from tests.homes import opened_home
 from tests.postgres import PostgresLogin
@@ -189,3 +191,8 @@ def made(reply: Reply) -> Any:
     """What was made; anything but success is told."""
     assert reply.status in (200, 201), reply.body
     return reply.json()
+
+
+def login_of(request: pytest.FixtureRequest) -> PostgresLogin | None:
+    """The store that a fixture with the parameters sqlite and postgres is made for."""
+    return request.getfixturevalue("postgres_login") if request.param == "postgres" else None

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
-from twinraven.api.contract import Answer, JsonSchema, Request, Route
-from twinraven.api.forms import OBJECT, TEXT, expected_version, form, listing, ref
+from twinraven.api.contract import Answer, Request, Route
+from twinraven.api.definitions import PLACEMENT, TOOL, TOOL_CHANGE
+from twinraven.api.forms import expected_version, listing, ref
 from twinraven.api.pages import slice_of
 from twinraven.catalog import ToolChange, ToolEntry, ToolPlacement, ToolSpec
 from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation, StaleState
-
-_SPEC: Final[JsonSchema] = {"type": "object", "required": ["key", "service"], "minProperties": 2}
 
 
 async def list_tools(request: Request) -> Answer:
@@ -93,7 +91,7 @@ ROUTES: Sequence[Route] = (
         create_tool,
         ref("Tool"),
         status=201,
-        body=_SPEC,
+        body=TOOL,
         errors=(NotFound, Conflict),
         is_tagged=True,
         takes_key=True,
@@ -116,7 +114,7 @@ ROUTES: Sequence[Route] = (
         "Change a data-defined tool",
         change_tool,
         ref("Tool"),
-        body=OBJECT,
+        body=TOOL_CHANGE,
         errors=(NotFound, Conflict, StaleState, PolicyViolation),
         is_tagged=True,
         matching="must",
@@ -140,7 +138,7 @@ ROUTES: Sequence[Route] = (
         make_tool,
         ref("Tool"),
         status=201,
-        body=form({"key": TEXT, "service": TEXT}) | {"additionalProperties": True},
+        body=PLACEMENT,
         errors=(NotFound, Conflict),
         is_tagged=True,
         takes_key=True,

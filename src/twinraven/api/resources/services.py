@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twinraven.api.contract import Answer, Request, Route
-from twinraven.api.forms import FLAG, OBJECT, TEXT, expected_version, form, listing, ref
+from twinraven.api.definitions import SERVICE, SERVICE_CHANGE
+from twinraven.api.forms import FLAG, TEXT, expected_version, form, listing, ref
 from twinraven.api.pages import slice_of
 from twinraven.catalog import Service, ServiceChange, ServiceSpec
 from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation, StaleState
@@ -87,7 +88,7 @@ ROUTES: Sequence[Route] = (
         create_service,
         ref("Service"),
         status=201,
-        body={"type": "object", "required": ["name", "type", "protocol"]},
+        body=SERVICE,
         errors=(Conflict,),
         is_tagged=True,
         takes_key=True,
@@ -109,7 +110,7 @@ ROUTES: Sequence[Route] = (
         "Change a service",
         change_service,
         ref("Service"),
-        body=OBJECT,
+        body=SERVICE_CHANGE,
         errors=(NotFound, Conflict, StaleState, PolicyViolation),
         is_tagged=True,
         matching="must",

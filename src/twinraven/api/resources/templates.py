@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from twinraven.api.contract import Answer, Parameter, Request, Route
-from twinraven.api.forms import FLAG, OBJECT, expected_version, listing, ref
+from twinraven.api.definitions import TEMPLATE_CHANGE, TEMPLATES
+from twinraven.api.forms import FLAG, expected_version, listing, ref
 from twinraven.api.pages import slice_of
 from twinraven.catalog import Template, TemplateChange, TemplateKind, TemplateSpec
 from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation, StaleState
@@ -72,7 +73,7 @@ def _routes(kind: TemplateKind) -> Iterator[Route]:
         partial(create_template, kind=kind),
         ref("Template"),
         status=201,
-        body={"type": "object", "required": ["name"]},
+        body=TEMPLATES[kind],
         errors=(Conflict,),
         is_tagged=True,
         takes_key=True,
@@ -94,7 +95,7 @@ def _routes(kind: TemplateKind) -> Iterator[Route]:
         f"Rename, share or archive a blueprint of {kind}s",
         partial(change_template, kind=kind),
         ref("Template"),
-        body=OBJECT,
+        body=TEMPLATE_CHANGE,
         errors=(NotFound, Conflict, StaleState, PolicyViolation),
         is_tagged=True,
         matching="must",

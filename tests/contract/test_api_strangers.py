@@ -1,0 +1,185 @@
+"""What belongs to somebody else is not there: the answer is the one for an id that never was, byte for byte.
+
+The cases are made from the table of routes, so that a route that is added is tried, or the test says that nobody seeded
+what it names. Each request is sent to a home in which a neighbour has the thing and to one in which nobody has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.api_client import Door, Reply
+from tests.api_homes import ApiHome, Seeds, api_home, login_of, made, seed
+from tests.unit.catalog.town import inputs, service_body, tool_body
+from twinraven.api import all_routes
+from twinraven.api.contract import Route
+from twinraven.api.metrics import Metrics
+from twinraven.storage import DEFAULT_TENANT
+
+_ROUTES: Final = all_routes(Metrics())
+_NAMING: Final = [route for route in _ROUTES if route.names]
+_BODIES: Final[dict[str, Any]] = {
+    "grantApproval": {},
+    "denyApproval": {"note": "no"},
+    "changeTool": {"description": "mine now"},
+    "makeTool": {"key": "taken_over", "service": "own"},
+    "changeService": {"enabled": False},
+    "makeService": {"name": "copied"},
+    "changeServiceTemplate": {"shared": True},
+    "changeToolTemplate": {"shared": True},
+    "stateVerdict": {"outcome": "failure"},
+    "promoteTool": {},
+    "rejectTool": {"reason": "no"},
+    "rollBackTool": {"to_version": 1},
+    "retireTool": {},
+    "quarantineTool": {"reason": "no"},
+    "rotateSecret": {"value": "taken-over-value"},
+    "changeSecret": {"name": "mine now"},
+    "changeUser": {"active": False},
+}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def home(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[ApiHome]:
+    """A home with neighbours."""
+    async with api_home(tmp_path / "full", postgres=login_of(request)) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def empty(tmp_path: Path) -> AsyncGenerator[Seeds]:
+    """An administrator in a home in which there is nothing."""
+    async with api_home(tmp_path / "empty") as opened:
+        yield await opened.tenant("alone")
+
+
+async def ask(door: Door, route: Route, path: str) -> Reply:
+    body = _BODIES[route.name] if route.body is not None else None
+    headers = {"if-match": "*"} if route.matching != "no" else {}
+    return await door.ask(route.method, path, body, headers=headers)
+
+
+async def test_another_tenants_things_answer_as_if_they_had_never_been(home: ApiHome, empty: Seeds) -> None:
+    """Every route that names something: as an administrator of another tenant, 404, byte for byte."""
+    bob = await seed(home.raven, await home.tenant("bob"), name="bob")
+    ada = await home.tenant("ada")
+    before = {route.name: await ask(bob.door, route, bob.path_of(route)) for route in _NAMING if route.method == "GET"}
+    for route in _NAMING:
+        path = bob.path_of(route)
+        theirs, nobodys = await ask(ada.door, route, path), await ask(empty.door, route, path)
+        assert theirs.status == 404, (route.name, theirs.body)
+        assert (theirs.status, theirs.body) == (nobodys.status, nobodys.body), route.name
+        assert told(theirs) == told(nobodys), route.name
+    for route in _NAMING:
+        if route.method == "GET":
+            after = await ask(bob.door, route, bob.path_of(route))
+            assert (after.status, after.body) == (200, before[route.name].body), route.name
+
+
+async def test_ids_in_bodies_and_queries_tell_nothing_either(home: ApiHome, empty: Seeds) -> None:
+    """A neighbour's user, service, secret, tool, session or event named in a request is not there."""
+    bob = await seed(home.raven, await home.tenant("bob"), name="bob")
+    ada = await home.tenant("ada")
+    doors = (ada.door, empty.door)
+    for door in doors:
+        made(await door.post("/v1/services", service_body(name="own")))
+    ids = bob.ids
+    asked: list[tuple[str, Any]] = [
+        ("/v1/keys", {"user_id": ids["users", "user_id"]}),
+        ("/v1/tools", tool_body(key="t1", service=ids["services", "service_id"])),
+        ("/v1/tools", tool_body(key="t2", service="bob-service")),
+        ("/v1/tools", tool_body(key="t3", service="own", secret=ids["secrets", "secret_id"])),
+        ("/v1/tools", tool_body(key="t4", service="own", secret="bob-secret")),
+        ("/v1/calls", {"tool_name": ids["tools", "tool_id"], "payload": {"orderId": "1"}, "session_id": "s"}),
+        ("/v1/calls", {"tool_name": ids["learned-tools", "tool_id"], "payload": {"q": "1"}, "session_id": "s"}),
+    ]
+    for target, body in asked:
+        theirs, nobodys = [await door.post(target, body) for door in doors]
+        assert 400 <= theirs.status < 500
+        assert (theirs.status, theirs.body) == (nobodys.status, nobodys.body), body
+    queries = (
+        f"/v1/events?session_id={ids['sessions', 'session_id']}",
+        f"/v1/audit?subject_id={ids['services', 'service_id']}",
+        f"/v1/audit?actor_id={bob.user_id}",
+        "/v1/sessions",
+        "/v1/approvals",
+        "/v1/chains",
+        "/v1/learned-tools",
+        "/v1/secrets",
+        "/v1/tool-templates?includeArchived=true",
+        "/v1/service-templates?includeArchived=true",
+    )
+    for target in queries:
+        theirs, nobodys = [await door.get(target) for door in doors]
+        assert (theirs.status, theirs.body) == (200, nobodys.body) == (200, b'{"items":[],"next_cursor":null}'), target
+
+
+async def test_names_and_event_ids_of_a_neighbour_are_free(home: ApiHome) -> None:
+    """What a tenant calls its things, and which event ids it uses, does not keep another from the same."""
+    bob = await seed(home.raven, await home.tenant("bob"), name="bob")
+    ada = await home.tenant("ada")
+    event = {"session_id": "bob-session", "tool_id": "search", "input_params": {}}
+    event_id = bob.ids["events", "event_id"]
+    made(await ada.door.post("/v1/events", {"events": [{**event, "event_id": event_id}]}))
+    made(await ada.door.post("/v1/services", service_body(name="bob-service")))
+    made(await ada.door.post("/v1/tools", tool_body(key="bob_tool", service="bob-service")))
+    made(await ada.door.post("/v1/users", {"name": "bob-colleague"}, Idempotency_Key="k"))
+    made(await bob.door.post("/v1/users", {"name": "other"}, Idempotency_Key="k"))
+    mine, theirs = [(await door.get("/v1/sessions/bob-session")).json() for door in (ada.door, bob.door)]
+    assert (mine["event_count"], theirs["event_count"]) == (1, 4)
+
+
+async def test_a_colleagues_unshared_things_are_not_there_and_shared_ones_cannot_be_changed(
+    home: ApiHome, empty: Seeds
+) -> None:
+    """Within a tenant: another user's service, tool, template and secret answer 404, never 403, until shared."""
+    owner = await seed(home.raven, await home.tenant("bob"), name="bob")
+    colleague = await home.user(owner.tenant_id, "carla", role="admin")
+    personal = ("services", "tools", "service-templates", "tool-templates", "secrets")
+    routes = [route for route in _NAMING if route.tag in personal]
+    assert len(routes) > 15
+    for route in routes:
+        path = owner.path_of(route)
+        theirs, nobodys = await ask(colleague.door, route, path), await ask(empty.door, route, path)
+        assert (theirs.status, theirs.body) == (404, nobodys.body), route.name
+    made(await owner.door.patch(f"/v1/services/{owner.ids['services', 'service_id']}", {"shared": True}, If_Match="*"))
+    target = f"/v1/services/{owner.ids['services', 'service_id']}"
+    assert (await colleague.door.get(target)).status == 200
+    refused = await colleague.door.patch(target, {"enabled": False}, If_Match="*")
+    assert (refused.status, refused.json()["code"], refused.json()["retryable"]) == (403, "POLICY_VIOLATION", False)
+
+
+async def test_a_member_is_told_that_only_administrators_may(home: ApiHome) -> None:
+    """Every route for administrators refuses a member with 403 before it looks whether anything is there."""
+    owner = await seed(home.raven, await home.tenant("bob"), name="bob")
+    member = await home.user(owner.tenant_id, "mia")
+    for route in _ROUTES:
+        if route.admin:
+            there = await ask_anything(member.door, route, owner.path_of(route))
+            nowhere = await ask_anything(member.door, route, route.path.replace("{", "x").replace("}", "x"))
+            assert (there.status, there.json()["code"]) == (403, "POLICY_VIOLATION"), route.name
+            assert there.body == nowhere.body
+
+
+async def test_the_homes_own_tenant_is_a_tenant_like_any_other(home: ApiHome) -> None:
+    """What the home's own user keeps is not there for a tenant with a key."""
+    made(await home.door.post("/v1/services", service_body(name="local-service")))
+    ada = await home.tenant("ada")
+    assert (await ada.door.get("/v1/services")).json()["items"] == []
+    assert (await home.door.get("/v1/me")).json()["tenant_id"] == DEFAULT_TENANT
+    body = {"name": "t", "operation": {"type": "rest_call", "method": "GET", "path": "/"}, "input_schema": inputs()}
+    template = made(await home.door.post("/v1/tool-templates", body))
+    assert (await ada.door.get(f"/v1/tool-templates/{template['id']}")).status == 404
+
+
+async def ask_anything(door: Door, route: Route, path: str) -> Reply:
+    return await door.ask(route.method, path, {} if route.body is not None else None, headers={"if-match": "*"})
+
+
+def told(reply: Reply) -> dict[str, str]:
+    """The headers, but for the id that every request has for itself."""
+    return {name: value for name, value in reply.headers.items() if name != "x-correlation-id"}
