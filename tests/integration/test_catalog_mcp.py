@@ -18,6 +18,8 @@ from tests.homes import all_text, opened_home
 from twinraven.app import TwinRaven
 from twinraven.calls import CallContext, SkillInvocationRequest, SkillInvocationResponse
 from twinraven.catalog import HealthStatus, ServiceSpec, ToolSpec
+from twinraven.connectors import AddressGuard, AddressRules, ProgramRules, ServerConfig, ServiceServers
+from twinraven.connectors.mcp.service_servers import NamedServer
 from twinraven.foundation.errors import InvalidSetting
 from twinraven.tenancy import LOCAL
 
@@ -227,3 +229,31 @@ def test_a_setting_that_names_no_program_is_refused(tmp_path: Path) -> None:
             pytest.raises(InvalidSetting, match=r"names no program|not a command line"),
         ):
             raven.services.connectors()
+
+
+async def start(servers: ServiceServers, revision: str) -> int:
+    """The process of a server that stands for itself by the revision it speaks."""
+    config = ServerConfig("old", "stdio", command=OLD["command"], args=(*OLD["args"], "--revision", revision))
+    async with servers.lease("default", NamedServer(config)) as upstream:
+        answer = await upstream.call("pid", {})
+    return int(answer["content"][0]["text"])
+
+
+def are_running(*pids: int) -> list[bool]:
+    return [Path(f"/proc/{pid}").exists() for pid in pids]
+
+
+async def test_servers_that_nobody_uses_are_closed() -> None:
+    """One that was idle for minutes ends when another is asked for, and so does the oldest of too many."""
+    now = 0.0
+    guard = AddressGuard(AddressRules.of([]))
+    servers = ServiceServers(guard, ProgramRules.of([line(OLD)]), most=2, monotonic=lambda: now)
+    first, second = await start(servers, "2024-11-05"), await start(servers, "2025-03-26")
+    assert are_running(first, second) == [True, True]
+    now = 301.0
+    assert await start(servers, "2025-03-26") == second
+    assert are_running(first, second) == [False, True]
+    third, fourth = await start(servers, "2025-06-18"), await start(servers, "2024-11-05")
+    assert are_running(second, third, fourth) == [False, True, True]
+    await servers.aclose()
+    assert are_running(third, fourth) == [False, False]

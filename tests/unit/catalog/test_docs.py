@@ -1,4 +1,4 @@
-"""What docs/catalog.md shows can be used as it stands."""
+"""What the pages on the catalogue show can be used as it stands."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.unit.catalog.town import Town
 from twinraven.catalog import ServiceType, WireProtocol, read_file, read_operation
 from twinraven.catalog.operations import OPERATIONS
 from twinraven.catalog.service_model import CONNECTORS, PROTOCOLS
+from twinraven.connectors import ProgramRules
 from twinraven.foundation.templates import parse_handlebars
 from twinraven.storage import Database
 
-_PAGE = (Path(__file__).resolve().parents[3] / "docs" / "catalog.md").read_text("utf-8")
+_DOCS = Path(__file__).resolve().parents[3] / "docs"
+_PAGE = (_DOCS / "catalog.md").read_text("utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", _PAGE, re.DOTALL)
+def blocks(language: str, page: str = _PAGE) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
 async def test_the_file_can_be_applied(sqlite_database: Database, tmp_path: Path) -> None:
@@ -28,6 +31,19 @@ async def test_the_file_can_be_applied(sqlite_database: Database, tmp_path: Path
     await town.house.keep("shop-key")
     applied = await town.catalog.files.apply_file(town.ada, read_file(blocks("yaml")[0]))
     assert [(one.kind, one.name) for one in applied] == [("service", "shop"), ("tool", "get_order")]
+    town.house.redactor.close()
+
+
+async def test_the_mcp_server_of_the_guide_can_be_applied_and_is_allowed(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    """The guide's tool is one, and the setting beside it allows the program that the tool names."""
+    catalogue, settings = blocks("yaml", (_DOCS / "how-to" / "call-an-api.md").read_text("utf-8"))
+    town = Town(sqlite_database, tmp_path / "keys")
+    await town.catalog.files.apply_file(town.ada, read_file(catalogue))
+    params = (await town.catalog.tools.tool(town.ada, "remember")).connection_params
+    rules = ProgramRules.of(yaml.safe_load(settings)["connectors"]["allow_programs"])
+    rules.check([params["command"], *params["args"]], [])
     town.house.redactor.close()
 
 

@@ -108,11 +108,13 @@ class ServiceServers:
         programs: ProgramRules,
         *,
         limits: UpstreamLimits | None = None,
+        most: int = MAX_SERVERS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._guard = guard
         self._programs = programs
         self._limits = limits or UpstreamLimits()
+        self._most = most
         self._monotonic = monotonic
         self._kept = PerLoop(_AllKept, _close_all)
 
@@ -164,7 +166,7 @@ class ServiceServers:
     async def _close_surplus(self, every: _AllKept) -> None:
         idle_since = self._monotonic() - IDLE_S
         unused = [key for key, kept in every.items() if kept.users == 0]
-        surplus = set(unused[: max(0, len(every) - MAX_SERVERS)])
+        surplus = set(unused[: max(0, len(every) - self._most)])
         for key in [key for key in unused if key in surplus or every[key].used_at < idle_since]:
             await every.pop(key).upstream.close()
 
