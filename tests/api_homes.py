@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -169,21 +170,18 @@ async def _seed_learned(raven: TwinRaven, seeds: Seeds, slug: str, chain_id: str
     await raven.registry.promote(seeds.tenant_id, slug, by=seeds.user_id)
 
 
-def make_chain(**fields: Any) -> CandidateChain:
-    """A chain as mining finds it."""
+def make_chain(number: int = 0) -> CandidateChain:
+    """A chain as mining finds it; those with higher numbers were found earlier."""
     return CandidateChain(
-        **{
-            "chain_id": uuid4(),
-            "tools": ("search", "read"),
-            "support": 0.5,
-            "confidence": 0.9,
-            "avg_latency_ms": 12,
-            "failure_rate": 0.0,
-            "sample_event_ids": (),
-            "discovered_at": utc_now(),
-            "mining_config": {"algorithm": "contiguous"},
-            **fields,
-        }
+        chain_id=uuid4(),
+        tools=("search", "read"),
+        support=0.5,
+        confidence=0.9,
+        avg_latency_ms=12,
+        failure_rate=0.0,
+        sample_event_ids=(),
+        discovered_at=utc_now() - timedelta(minutes=number),
+        mining_config={"algorithm": "contiguous"},
     )
 
 

@@ -122,7 +122,7 @@ async def test_names_and_event_ids_of_a_neighbour_are_free(home: ApiHome) -> Non
     """What a tenant calls its things, and which event ids it uses, does not keep another from the same."""
     bob = await seed(home.raven, await home.tenant("bob"), name="bob")
     ada = await home.tenant("ada")
-    event = {"session_id": "bob-session", "tool_id": "search", "input_params": {}}
+    event: dict[str, Any] = {"session_id": "bob-session", "tool_id": "search", "input_params": {}}
     event_id = bob.ids["events", "event_id"]
     made(await ada.door.post("/v1/events", {"events": [{**event, "event_id": event_id}]}))
     made(await ada.door.post("/v1/services", service_body(name="bob-service")))
