@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from twinraven.sdk.client import AsyncClient, Client
     from twinraven.sdk.errors import RemoteError, ServerUnreachable
     from twinraven.sdk.model import (
+        ApprovalInfo,
         AuditEntry,
         AuditReport,
         CallResult,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from twinraven.sdk.observing import AsyncSessionRecorder, SessionRecorder, failed
 
 __all__ = [
+    "ApprovalInfo",
     "AsyncClient",
     "AsyncSessionRecorder",
     "AuditEntry",
@@ -58,6 +60,7 @@ _HOMES = {
     "client": ("AsyncClient", "Client"),
     "errors": ("RemoteError", "ServerUnreachable"),
     "model": (
+        "ApprovalInfo",
         "AuditEntry",
         "AuditReport",
         "CallResult",

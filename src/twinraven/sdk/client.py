@@ -10,6 +10,8 @@ from uuid import UUID
 from twinraven.foundation.errors import InvalidInput
 from twinraven.sdk.exchange import Exchange
 from twinraven.sdk.model import (
+    ApprovalInfo,
+    ApprovalState,
     AuditEntry,
     AuditReport,
     CallResult,
@@ -223,6 +225,22 @@ class Client:
     def release(self, tool_id: str, *, revision: int | None = None) -> LearnedTool:
         """End a quarantine."""
         return finish(self._operations.release(tool_id, revision=revision))
+
+    def approvals(self, *, state: ApprovalState | None = None) -> Iterator[ApprovalInfo]:
+        """Calls that waited or wait for somebody's word, newest first."""
+        return each(self._operations.approvals(state=state))
+
+    def approval(self, approval_id: str) -> ApprovalInfo:
+        """One of them."""
+        return finish(self._operations.approval(approval_id))
+
+    def grant(self, approval_id: str, *, note: str | None = None) -> ApprovalInfo:
+        """Let the call run, once; whoever makes it again gets its answer."""
+        return finish(self._operations.grant(approval_id, note=note))
+
+    def deny(self, approval_id: str, *, note: str | None = None) -> ApprovalInfo:
+        """Refuse the call; whoever makes it again reads the note."""
+        return finish(self._operations.deny(approval_id, note=note))
 
     def secrets(self) -> Iterator[SecretInfo]:
         """One's own secrets, without their values."""

@@ -9,12 +9,14 @@ from typing import Any, Literal
 from uuid import UUID
 
 from twinraven.foundation.clock import iso
+from twinraven.foundation.errors import ApprovalPending
 from twinraven.sdk.errors import error_of
 from twinraven.sdk.reading import WIRE
 
 JsonObject = dict[str, Any]
 Outcome = Literal["success", "failure", "partial"]
 Role = Literal["admin", "member"]
+ApprovalState = Literal["pending", "granted", "denied", "expired", "used"]
 
 LEARNED_BY: str = "flow"
 """The connector of a tool that was learned."""
@@ -41,6 +43,11 @@ class CallResult:
     confidence_score: float = 1.0
     risk_tags: tuple[str, ...] = ()
     audit: JsonObject = field(default_factory=_nothing)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether somebody must approve the call first; made again, it asks about the same request."""
+        return self.error is not None and self.error.get("code") == ApprovalPending.code
 
     def unwrap(self) -> Any:
         """The output, or the error raised."""
@@ -221,6 +228,32 @@ class LearnedTool:
     @property
     def is_in_service(self) -> bool:
         return self.status == "promoted" and self.retirement_reason is None and self.quarantine is None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalInfo:
+    """A call that waited or waits for somebody's word."""
+
+    approval_id: str
+    state: ApprovalState
+    tool_id: str
+    idempotency_key: str
+    requested_at: datetime
+    expires_at: datetime
+    arguments: Any = None
+    covers: tuple[str, ...] = ()
+    """The tools inside it that the word is asked for."""
+    effect: str = "unknown"
+    sensitivity: str = "low"
+    rule: str | None = None
+    reason: str | None = None
+    requested_by: str | None = None
+    session_id: str | None = None
+    correlation_id: str | None = None
+    verdict: str | None = None
+    decided_by: str | None = None
+    decided_at: datetime | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,59 +7,44 @@ was seen; whoever names none has it looked up, and is told if somebody else was 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from uuid import UUID
 
 import orjson
 
 from twinraven.foundation.clock import iso
-from twinraven.foundation.errors import ApprovalPending, TwinRavenError
 from twinraven.foundation.ids import new_id
+from twinraven.sdk.administration import Administration
+from twinraven.sdk.asking import stated
 from twinraven.sdk.errors import ServerUnreachable
 from twinraven.sdk.exchange import Ask, Exchange, path_of
 from twinraven.sdk.keys import ChosenKey, Keys
 from twinraven.sdk.live import MessageReader
 from twinraven.sdk.model import (
-    AuditEntry,
-    AuditReport,
     CallResult,
     Chain,
     Event,
     JsonObject,
-    KeyInfo,
     LearnedTool,
     Me,
     ObservedCall,
     Outcome,
-    Role,
-    SecretInfo,
     SessionInfo,
     ToolInfo,
-    UserInfo,
 )
 from twinraven.sdk.reading import read
 
-T = TypeVar("T")
-
-_PAGE: Final = 200
 _BATCH: Final = 500
 _RESUME_PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
-    items: tuple[Any, ...]
-    next_cursor: str | None = None
-
-
-class Operations:
+class Operations(Administration):
     """What a client can do, whichever way its bytes travel."""
 
     def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+        super().__init__(exchange)
         self._keys = Keys()
 
     async def me(self) -> Me:
@@ -107,21 +92,17 @@ class Operations:
     ) -> CallResult:
         """Call a tool: the whole envelope. What kept the call from being made is raised."""
         given = dict(arguments or {})
-        stated = {"turn": turn, "outside_input": outside_input, "tags": list(tags) or None, "task_id": task_id}
+        where = {"turn": turn, "outside_input": outside_input, "tags": list(tags) or None, "task_id": task_id}
         body: JsonObject = {"tool_name": tool, "payload": given, "session_id": session_id}
-        body |= {name: value for name, value in stated.items() if value is not None}
+        body |= stated(where)
         if idempotency_key is None:
             chosen = self._keys.choose(await self._known(tool), given, session_id)
         else:
             chosen = ChosenKey(idempotency_key, is_repeatable=True)
         ask = Ask("POST", path_of("calls"), body=body, key=chosen.key, is_safe=chosen.is_repeatable)
-        try:
-            found = await self._exchange.json(ask)
-        except TwinRavenError as error:
-            self._keys.settle(chosen, is_pending=isinstance(error, ApprovalPending))
-            raise
-        self._keys.settle(chosen, is_pending=False)
-        return read(CallResult, found)
+        result = read(CallResult, await self._exchange.json(ask))
+        self._keys.settle(chosen, is_pending=result.is_pending)
+        return result
 
     def tools(self) -> AsyncGenerator[ToolInfo]:
         """Everything the caller may call."""
@@ -263,103 +244,6 @@ class Operations:
         """End a quarantine."""
         return await self._step(tool_id, "release", None, revision)
 
-    # Secrets, evidence, people.
-
-    def secrets(self) -> AsyncGenerator[SecretInfo]:
-        """One's own secrets, without their values."""
-        return self._list(SecretInfo, "secrets")
-
-    async def secret(self, secret_id: str) -> SecretInfo:
-        """What is known about a secret."""
-        return read(SecretInfo, await self._get("secrets", secret_id))
-
-    async def add_secret(self, name: str, type: str, value: str, *, shared: bool = False) -> SecretInfo:
-        """Keep a secret."""
-        body = {"name": name, "type": type, "value": value, "shared": shared}
-        return read(SecretInfo, await self._exchange.json(Ask("POST", path_of("secrets"), body=body, key=new_id())))
-
-    async def rotate_secret(self, secret_id: str, value: str, *, version: int | None = None) -> SecretInfo:
-        """Replace a secret's value; its id stays."""
-        tag = None if version is None else f'"{version}"'
-        ask = Ask("PUT", path_of("secrets", secret_id, "value"), body={"value": value}, if_match=tag)
-        return read(SecretInfo, await self._exchange.json(ask))
-
-    async def change_secret(self, secret_id: str, *, name: str | None = None, shared: bool | None = None) -> SecretInfo:
-        """Rename a secret, or share it."""
-        body = _stated({"name": name, "shared": shared})
-        return read(SecretInfo, await self._exchange.json(Ask("PATCH", path_of("secrets", secret_id), body=body)))
-
-    async def delete_secret(self, secret_id: str) -> None:
-        """Delete a secret that no tool uses."""
-        await self._exchange.send(Ask("DELETE", path_of("secrets", secret_id)))
-
-    def audit(
-        self,
-        *,
-        subject_type: str | None = None,
-        subject_id: str | None = None,
-        event_type: str | None = None,
-        actor_id: str | None = None,
-        correlation_id: str | None = None,
-        newest: bool = False,
-    ) -> AsyncGenerator[AuditEntry]:
-        """Entries of the audit log, oldest first unless the newest are wanted first."""
-        return self._list(
-            AuditEntry,
-            "audit",
-            subject_type=subject_type,
-            subject_id=subject_id,
-            event_type=event_type,
-            actor_id=actor_id,
-            correlation_id=correlation_id,
-            newest=newest,
-        )
-
-    async def verify_audit(self) -> AuditReport:
-        """Whether the audit log is whole."""
-        return read(AuditReport, await self._get("audit", "verification"))
-
-    def users(self) -> AsyncGenerator[UserInfo]:
-        """The users of the tenant."""
-        return self._list(UserInfo, "users")
-
-    async def add_user(self, name: str, *, role: Role = "member") -> UserInfo:
-        """Add a user to the tenant."""
-        body = {"name": name, "role": role}
-        return read(UserInfo, await self._exchange.json(Ask("POST", path_of("users"), body=body, key=new_id())))
-
-    def keys(self) -> AsyncGenerator[KeyInfo]:
-        """One's own API keys; for administrators, everybody's."""
-        return self._list(KeyInfo, "keys")
-
-    async def issue_key(
-        self, *, user_id: str | None = None, label: str = "", expires_in_days: int | None = None
-    ) -> KeyInfo:
-        """Make an API key; `clear` is the key itself, here and nowhere else.
-
-        It is not sent again where the answer was lost: the value would be lost, too, and the key would stay.
-        """
-        body = _stated({"user_id": user_id, "label": label, "expires_in_days": expires_in_days})
-        return read(KeyInfo, await self._exchange.json(Ask("POST", path_of("keys"), body=body)))
-
-    async def revoke_key(self, key_id: str) -> None:
-        """Revoke an API key."""
-        await self._exchange.send(Ask("DELETE", path_of("keys", key_id)))
-
-    async def _get(self, *parts: str) -> Any:
-        return await self._exchange.json(Ask("GET", path_of(*parts)))
-
-    async def _list(self, kind: type[T], *parts: str, **query: Any) -> AsyncGenerator[T]:
-        cursor: str | None = None
-        while True:
-            asked: JsonObject = {**query, "limit": _PAGE, "cursor": cursor}
-            page = read(_Page, await self._exchange.json(Ask("GET", path_of(*parts), asked)))
-            for item in page.items:
-                yield read(kind, item)
-            cursor = page.next_cursor
-            if cursor is None:
-                return
-
     async def _known(self, tool_id: str) -> ToolInfo:
         return self._keys.known(tool_id) or await self.tool(tool_id)
 
@@ -370,8 +254,8 @@ class Operations:
         return await self._take_step(tool_id, word, body, f'"{revision}"')
 
     async def _take_step(self, tool_id: str, word: str, body: Mapping[str, Any] | None, tag: str) -> LearnedTool:
-        stated = None if body is None else _stated(body)
-        ask = Ask("POST", path_of("learned-tools", tool_id, word), body=stated, if_match=tag)
+        said = None if body is None else stated(body)
+        ask = Ask("POST", path_of("learned-tools", tool_id, word), body=said, if_match=tag)
         return read(LearnedTool, await self._exchange.json(ask))
 
 
@@ -379,7 +263,3 @@ def _live(session_id: str | None, tool_id: str | None, last_id: str | None) -> A
     headers = {"Accept": "text/event-stream"} | ({} if last_id is None else {"Last-Event-ID": last_id})
     query = {"session_id": session_id, "tool_id": tool_id}
     return Ask("GET", path_of("events", "live"), query, headers=headers)
-
-
-def _stated(members: Mapping[str, Any]) -> JsonObject:
-    return {name: value for name, value in members.items() if value is not None}

@@ -1,0 +1,46 @@
+"""What every adapter is made of: a door, a book of turns, a watch, and the name of the session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twinraven.foundation.errors import InvalidSetting
+from twinraven.foundation.ids import new_id
+from twinraven.integrations.door import Behind, Offer, Scope, door_of
+from twinraven.integrations.watching import Book, Watch
+
+
+class Adapter:
+    """Both directions of one library: what its agents do is remembered, and what was learned is offered to them."""
+
+    def __init__(self, behind: Behind, *, session_id: str | None = None, scope: Scope = "learned") -> None:
+        """`session_id` names the session of everything seen and called through this adapter.
+
+        Without it a session is what the library calls a conversation; where it names none, this adapter's life.
+        """
+        self._door = door_of(behind)
+        self._watch = Watch(self._door)
+        self._book = Book()
+        self._session_id = session_id
+        self._own_session = f"agent-{new_id()}"
+        self._scope: Scope = scope
+
+    async def offers(self) -> list[Offer]:
+        """The tools that are offered now."""
+        return await self._door.offers(self._scope)
+
+    def _session(self, named: object) -> str:
+        """The session of a call, by what the library says of it."""
+        if self._session_id is not None:
+            return self._session_id
+        return named if isinstance(named, str) and named else self._own_session
+
+    async def _call(self, tool_id: str, arguments: dict[str, Any], session_id: str) -> Any:
+        return await self._door.call(tool_id, arguments, self._book.take(session_id))
+
+
+def missing(extra: str, error: ModuleNotFoundError) -> InvalidSetting:
+    """What to install where an agent library is not there."""
+    return InvalidSetting(
+        f"this adapter needs {error.name}, which is not installed", fix=f"pip install 'twinraven[{extra}]'"
+    )

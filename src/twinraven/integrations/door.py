@@ -1,0 +1,191 @@
+"""What an adapter needs of TwinRaven, and the two places where it finds it: a home in this process, or a server.
+
+An adapter offers tools, calls them and records calls that were made elsewhere. It does not know whether a database or a
+wire stands behind that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from twinraven.app import TwinRaven
+from twinraven.foundation.errors import InvalidInput
+from twinraven.sdk import AsyncClient, Client, ObservedCall, ToolInfo
+from twinraven.storage import DEFAULT_TENANT
+from twinraven.tenancy import LOCAL_USER
+
+Scope = Literal["learned", "all"]
+"""Which tools are offered: those that were learned, or everything the caller may call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A tool as it is offered to an agent."""
+
+    tool_id: str
+    name: str
+    """Its name in the form that every model accepts."""
+    description: str
+    input_schema: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in an agent's work a call happens."""
+
+    session_id: str
+    turn: int | None = None
+    outside_input: str | None = None
+
+
+@runtime_checkable
+class Door(Protocol):
+    """A way into TwinRaven."""
+
+    @property
+    def is_bound_to_a_loop(self) -> bool:
+        """Whether it can only be used on the event loop it was opened on."""
+        ...
+
+    async def offers(self, scope: Scope) -> list[Offer]:
+        """What the caller may call, as it is now."""
+        ...
+
+    async def call(self, tool_id: str, arguments: dict[str, Any], place: Place) -> Any:
+        """A tool's output, or the error raised; the call is recorded on the way."""
+        ...
+
+    async def record(self, call: ObservedCall) -> None:
+        """Remember a call that was made elsewhere."""
+        ...
+
+
+Behind = TwinRaven | Client | AsyncClient | Door
+"""What an adapter can be given."""
+
+
+def door_of(behind: Behind) -> Door:
+    """The way in to whatever this is."""
+    if isinstance(behind, TwinRaven):
+        return HomeDoor(behind)
+    if isinstance(behind, Client):
+        return BlockingDoor(behind)
+    if isinstance(behind, AsyncClient):
+        return ServerDoor(behind)
+    if isinstance(behind, Door):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return behind
+    raise InvalidInput(f"an adapter needs an open home or a client, not {type(behind).__name__}", field="behind")
+
+
+class HomeDoor:
+    """A home opened in this process."""
+
+    is_bound_to_a_loop = False
+
+    def __init__(self, raven: TwinRaven, *, tenant_id: str = DEFAULT_TENANT, caller: str | None = LOCAL_USER) -> None:
+        self._raven = raven
+        self._tenant_id = tenant_id
+        self._caller = caller
+
+    async def offers(self, scope: Scope) -> list[Offer]:
+        learned = self._raven.learned
+        await learned.refresh(self._tenant_id)
+        if scope == "learned":
+            entries = learned.offered(self._tenant_id, self._caller)
+        else:
+            entries = [
+                entry
+                for entry in self._raven.catalog.entries(self._tenant_id, caller=self._caller)
+                if learned.may_use(self._tenant_id, self._caller, entry.tool_id)
+            ]
+        return [_offer(entry.tool_id, entry.description, entry.input_schema) for entry in entries]
+
+    async def call(self, tool_id: str, arguments: dict[str, Any], place: Place) -> Any:
+        from twinraven.calls import CallContext
+
+        context = CallContext(place.session_id, turn=place.turn, outside_input=place.outside_input, caller=self._caller)
+        return await self._raven.calls.call(tool_id, arguments, context, tenant_id=self._tenant_id)
+
+    async def record(self, call: ObservedCall) -> None:
+        collector = self._raven.collector
+        await collector.room()
+        observer = collector.observe(call.session_id, tenant_id=self._tenant_id, task_id=call.task_id)
+        facts: dict[str, Any] = {
+            "latency_ms": call.latency_ms,
+            "timestamp": call.timestamp,
+            "turn": call.turn,
+            "outside_input": call.outside_input,
+            "tags": call.tags,
+        }
+        if call.error is None:
+            await observer.record(call.tool_id, call.params, output=call.output, **facts)
+        else:
+            await observer.record(
+                call.tool_id,
+                call.params,
+                output={"error": call.error},
+                outcome="failure",
+                raised=True,
+                error_code=call.error_code or "TOOL_FAILED",
+                **facts,
+            )
+
+
+class ServerDoor:
+    """A server, spoken to on this event loop."""
+
+    is_bound_to_a_loop = True
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    async def offers(self, scope: Scope) -> list[Offer]:
+        return _offers([tool async for tool in self._client.tools()], scope)
+
+    async def call(self, tool_id: str, arguments: dict[str, Any], place: Place) -> Any:
+        return await self._client.call(
+            tool_id, arguments, session_id=place.session_id, turn=place.turn, outside_input=place.outside_input
+        )
+
+    async def record(self, call: ObservedCall) -> None:
+        await self._client.record([call])
+
+
+class BlockingDoor:
+    """A server, spoken to on threads, from any loop or none."""
+
+    is_bound_to_a_loop = False
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def offers(self, scope: Scope) -> list[Offer]:
+        return _offers(await asyncio.to_thread(lambda: list(self._client.tools())), scope)
+
+    async def call(self, tool_id: str, arguments: dict[str, Any], place: Place) -> Any:
+        return await asyncio.to_thread(
+            self._client.call,
+            tool_id,
+            arguments,
+            session_id=place.session_id,
+            turn=place.turn,
+            outside_input=place.outside_input,
+        )
+
+    async def record(self, call: ObservedCall) -> None:
+        await asyncio.to_thread(self._client.record, [call])
+
+
+def _offers(tools: Sequence[ToolInfo], scope: Scope) -> list[Offer]:
+    return [
+        _offer(tool.tool_id, tool.description, tool.input_schema) for tool in tools if scope == "all" or tool.is_learned
+    ]
+
+
+def _offer(tool_id: str, description: str, schema: dict[str, Any]) -> Offer:
+    from twinraven.connectors import legal_name
+
+    return Offer(tool_id, legal_name(tool_id), description, {"properties": {}, **schema, "type": "object"})

@@ -1,0 +1,152 @@
+"""What is the same whichever library runs the agent: sessions, turns, and recording what its own tools did.
+
+Watching never changes what an agent does. A call is recorded before its result goes on, so that a session is whole when
+its run has ended; where it cannot be recorded, that is logged and the agent goes on working.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import datetime
+from time import perf_counter_ns
+from typing import Any, Final, cast
+
+from twinraven.foundation.canonical import parse_json, to_json_value
+from twinraven.foundation.clock import utc_now
+from twinraven.foundation.errors import InvalidInput, TwinRavenError
+from twinraven.integrations.door import Door, Place
+from twinraven.sdk import ObservedCall, failed
+
+_logger = logging.getLogger("twinraven.integrations")
+_MOST_SESSIONS: Final = 10_000
+_LONGEST_INPUT: Final = 10_000
+
+
+@dataclass(slots=True)
+class _Page:
+    mark: object = None
+    turn: int | None = None
+    outside_input: str | None = None
+
+
+class Book:
+    """Which turn each session is in, and what came from outside since its last call."""
+
+    def __init__(self) -> None:
+        self._pages: OrderedDict[str, _Page] = OrderedDict()
+
+    def turn(self, session_id: str, mark: object, outside_input: str | None) -> None:
+        """The model has its turn; `mark` tells turns apart, so that saying it twice does not count twice."""
+        page = self._page(session_id)
+        if page.turn is not None and page.mark == mark:
+            return
+        page.mark = mark
+        page.turn = 1 if page.turn is None else page.turn + 1
+        if outside_input is not None:
+            page.outside_input = outside_input[:_LONGEST_INPUT]
+
+    def take(self, session_id: str) -> Place:
+        """The place of the next call; what came from outside belongs to the first call after it."""
+        page = self._page(session_id)
+        place = Place(session_id, page.turn, page.outside_input)
+        page.outside_input = None
+        return place
+
+    def _page(self, session_id: str) -> _Page:
+        page = self._pages.setdefault(session_id, _Page())
+        self._pages.move_to_end(session_id)
+        while len(self._pages) > _MOST_SESSIONS:
+            self._pages.popitem(last=False)
+        return page
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A call that is under way."""
+
+    place: Place
+    tool_id: str
+    params: dict[str, Any]
+    started_at: datetime = field(default_factory=utc_now)
+    clock_ns: int = field(default_factory=perf_counter_ns)
+
+
+class Watch:
+    """Records calls that an agent made with its own tools."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    def begin(self, place: Place, tool_id: str, params: object) -> Begun:
+        """A call begins, with these arguments."""
+        return Begun(place, tool_id, _params(params))
+
+    async def end(self, begun: Begun, output: object) -> None:
+        """It gave this."""
+        await self._record(_call(begun, _plain(unpack(output))))
+
+    async def fail(self, begun: Begun, error: BaseException | str) -> None:
+        """It raised this."""
+        call = failed(_call(begun, None), error)
+        if isinstance(error, asyncio.CancelledError):
+            # Whoever cancelled waits for the agent to end, not for its memory.
+            await asyncio.shield(asyncio.ensure_future(self._record(call)))
+        else:
+            await self._record(call)
+
+    async def _record(self, call: ObservedCall) -> None:
+        try:
+            await self._door.record(call)
+        except TwinRavenError as error:
+            _logger.error(  # noqa: TRY400 - the code says what happened; where it happened says nothing
+                "a call of %s in session %s was not recorded: %s: %s",
+                call.tool_id,
+                call.session_id,
+                error.code,
+                error.message,
+            )
+
+
+def error_words(error: TwinRavenError) -> str:
+    """A failed call in words that a model can act on."""
+    fix = error.details.get("fix")
+    return f"{error.code}: {error.message}" + (f" (fix: {fix})" if fix else "")
+
+
+def unpack(output: object) -> object:
+    """What a tool said; a library that hands on text only has turned objects into JSON, which is turned back."""
+    if isinstance(output, str) and output[:1] in ("{", "["):
+        try:
+            return parse_json(output)
+        except InvalidInput:
+            return output
+    return output
+
+
+def _call(begun: Begun, output: Any) -> ObservedCall:
+    return ObservedCall(
+        begun.place.session_id,
+        begun.tool_id,
+        begun.params,
+        output=output,
+        latency_ms=(perf_counter_ns() - begun.clock_ns) // 1_000_000,
+        timestamp=begun.started_at,
+        turn=begun.place.turn,
+        outside_input=begun.place.outside_input,
+    )
+
+
+def _params(params: object) -> dict[str, Any]:
+    plain = _plain(params)
+    return cast("dict[str, Any]", plain) if isinstance(plain, dict) else {"input": plain}
+
+
+def _plain(value: object) -> Any:
+    """The value as JSON, or why it has none."""
+    try:
+        return to_json_value(value)
+    except InvalidInput as error:
+        return {"not_recordable": error.message}

@@ -1,0 +1,125 @@
+"""What governs a server's work: approvals, secrets, evidence, people and their keys."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from twinraven.foundation.ids import new_id
+from twinraven.sdk.asking import Asking, stated
+from twinraven.sdk.exchange import Ask, path_of
+from twinraven.sdk.model import (
+    ApprovalInfo,
+    ApprovalState,
+    AuditEntry,
+    AuditReport,
+    KeyInfo,
+    Role,
+    SecretInfo,
+    UserInfo,
+)
+from twinraven.sdk.reading import read
+
+
+class Administration(Asking):
+    """Governing, as far as the key allows."""
+
+    def approvals(self, *, state: ApprovalState | None = None) -> AsyncGenerator[ApprovalInfo]:
+        """Calls that waited or wait for somebody's word, newest first."""
+        return self._list(ApprovalInfo, "approvals", state=state)
+
+    async def approval(self, approval_id: str) -> ApprovalInfo:
+        """One of them."""
+        return read(ApprovalInfo, await self._get("approvals", approval_id))
+
+    async def grant(self, approval_id: str, *, note: str | None = None) -> ApprovalInfo:
+        """Let the call run, once; whoever makes it again gets its answer."""
+        return await self._decide(approval_id, "grant", note)
+
+    async def deny(self, approval_id: str, *, note: str | None = None) -> ApprovalInfo:
+        """Refuse the call; whoever makes it again reads the note."""
+        return await self._decide(approval_id, "deny", note)
+
+    async def _decide(self, approval_id: str, word: str, note: str | None) -> ApprovalInfo:
+        ask = Ask("POST", path_of("approvals", approval_id, word), body=stated({"note": note}))
+        return read(ApprovalInfo, await self._exchange.json(ask))
+
+    def secrets(self) -> AsyncGenerator[SecretInfo]:
+        """One's own secrets, without their values."""
+        return self._list(SecretInfo, "secrets")
+
+    async def secret(self, secret_id: str) -> SecretInfo:
+        """What is known about a secret."""
+        return read(SecretInfo, await self._get("secrets", secret_id))
+
+    async def add_secret(self, name: str, type: str, value: str, *, shared: bool = False) -> SecretInfo:
+        """Keep a secret."""
+        body = {"name": name, "type": type, "value": value, "shared": shared}
+        return read(SecretInfo, await self._exchange.json(Ask("POST", path_of("secrets"), body=body, key=new_id())))
+
+    async def rotate_secret(self, secret_id: str, value: str, *, version: int | None = None) -> SecretInfo:
+        """Replace a secret's value; its id stays."""
+        tag = None if version is None else f'"{version}"'
+        ask = Ask("PUT", path_of("secrets", secret_id, "value"), body={"value": value}, if_match=tag)
+        return read(SecretInfo, await self._exchange.json(ask))
+
+    async def change_secret(self, secret_id: str, *, name: str | None = None, shared: bool | None = None) -> SecretInfo:
+        """Rename a secret, or share it."""
+        body = stated({"name": name, "shared": shared})
+        return read(SecretInfo, await self._exchange.json(Ask("PATCH", path_of("secrets", secret_id), body=body)))
+
+    async def delete_secret(self, secret_id: str) -> None:
+        """Delete a secret that no tool uses."""
+        await self._exchange.send(Ask("DELETE", path_of("secrets", secret_id)))
+
+    def audit(
+        self,
+        *,
+        subject_type: str | None = None,
+        subject_id: str | None = None,
+        event_type: str | None = None,
+        actor_id: str | None = None,
+        correlation_id: str | None = None,
+        newest: bool = False,
+    ) -> AsyncGenerator[AuditEntry]:
+        """Entries of the audit log, oldest first unless the newest are wanted first."""
+        return self._list(
+            AuditEntry,
+            "audit",
+            subject_type=subject_type,
+            subject_id=subject_id,
+            event_type=event_type,
+            actor_id=actor_id,
+            correlation_id=correlation_id,
+            newest=newest,
+        )
+
+    async def verify_audit(self) -> AuditReport:
+        """Whether the audit log is whole."""
+        return read(AuditReport, await self._get("audit", "verification"))
+
+    def users(self) -> AsyncGenerator[UserInfo]:
+        """The users of the tenant."""
+        return self._list(UserInfo, "users")
+
+    async def add_user(self, name: str, *, role: Role = "member") -> UserInfo:
+        """Add a user to the tenant."""
+        body = {"name": name, "role": role}
+        return read(UserInfo, await self._exchange.json(Ask("POST", path_of("users"), body=body, key=new_id())))
+
+    def keys(self) -> AsyncGenerator[KeyInfo]:
+        """One's own API keys; for administrators, everybody's."""
+        return self._list(KeyInfo, "keys")
+
+    async def issue_key(
+        self, *, user_id: str | None = None, label: str = "", expires_in_days: int | None = None
+    ) -> KeyInfo:
+        """Make an API key; `clear` is the key itself, here and nowhere else.
+
+        It is not sent again where the answer was lost: the value would be lost, too, and the key would stay.
+        """
+        body = stated({"user_id": user_id, "label": label, "expires_in_days": expires_in_days})
+        return read(KeyInfo, await self._exchange.json(Ask("POST", path_of("keys"), body=body)))
+
+    async def revoke_key(self, key_id: str) -> None:
+        """Revoke an API key."""
+        await self._exchange.send(Ask("DELETE", path_of("keys", key_id)))
