@@ -11,12 +11,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, Final
 
 import orjson
 
 from twinraven.api.contract import Answer, Handler, Request, Route
+from twinraven.api.forms import holds_secret
 from twinraven.api.metrics import Metrics
 from twinraven.api.once import once
 from twinraven.api.pages import encode_cursor
@@ -36,7 +36,7 @@ from twinraven.api.routing import Router
 from twinraven.app import TwinRaven
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.correlation import current_correlation
-from twinraven.foundation.errors import NotFound, PolicyViolation, TwinRavenError
+from twinraven.foundation.errors import InvalidInput, NotFound, PolicyViolation, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.serving import Doorkeeper, Receive, Scope, Send
 from twinraven.tenancy import LOCAL, NotAuthenticated, Principal
@@ -56,29 +56,17 @@ class ApiApp:
         doorkeeper: Doorkeeper,
         *,
         metrics: Metrics,
-        running: AbstractAsyncContextManager[object] | None = None,
     ) -> None:
-        """`running` is entered when the server starts and left when it ends."""
         self._raven = raven
         self._router = Router(routes)
         self._doorkeeper = doorkeeper
         self._metrics = metrics
-        self._running = running
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await _live(receive, send)
         elif scope["type"] == "http":
             await self._serve(scope, receive, send)
-
-    async def _live(self, receive: Receive, send: Send) -> None:
-        async with AsyncExitStack() as stack:
-            await receive()
-            if self._running is not None:
-                await stack.enter_async_context(self._running)
-            await send({"type": "lifespan.startup.complete"})
-            await receive()
-        await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
@@ -106,6 +94,8 @@ class ApiApp:
         route = bound.route
         who = LOCAL if route.is_open else await self._admit(headers)
         exchange.who = who
+        if b"x-correlation-id" in headers and not route.is_open:
+            await self._check_correlation(exchange, who)
         text = await read_body(receive, headers)
         if route.admin and who.role != "admin":
             raise PolicyViolation("only an administrator of the tenant may do this", user_id=who.user_id)
@@ -149,6 +139,12 @@ class ApiApp:
             host=headers.get(b"host", b"").decode("latin-1"),
             origin=None if origin is None else origin.decode("latin-1"),
         )
+
+    async def _check_correlation(self, exchange: _Exchange, who: Principal) -> None:
+        """The id stands in the answer and in every line of the log, so it must not be a secret."""
+        if await holds_secret(self._raven, who.tenant_id, exchange.correlation_id):
+            exchange.correlation_id = ""
+            raise InvalidInput("X-Correlation-Id holds the value of a secret; choose another", field="X-Correlation-Id")
 
     async def _handle(self, route: Route, request: Request) -> Answer:
         handler: Handler = route.handler
@@ -247,6 +243,13 @@ class _Exchange:
             (b"x-content-type-options", b"nosniff"),
         ]
         await self._send({"type": "http.response.start", "status": status, "headers": [*headers, *always]})
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """Nothing is started or ended with the server: whoever runs it has opened the home and closes it."""
+    for phase in ("startup", "shutdown"):
+        await receive()
+        await send({"type": f"lifespan.{phase}.complete"})
 
 
 async def _left(receive: Receive) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from twinraven.api.contract import NAME_SCHEMA, JsonSchema, Request
+from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.clock import parse_iso
 from twinraven.foundation.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from twinraven.app import TwinRaven
 
 _TAG: Final = re.compile(r"([1-9][0-9]{0,17})(\.[0-9a-f]{16})?", re.ASCII)
 
@@ -49,6 +54,19 @@ def moment(text: str, *, field: str) -> datetime:
         return parse_iso(text, field=field)
     except OverflowError:
         raise InvalidInput(f"{field} lies beyond every calendar: {text!r}", field=field) from None
+
+
+async def refuse_secrets(request: Request, **texts: str | None) -> None:
+    """Refuse names and notes, which are shown and kept as they are, where they hold the value of a secret."""
+    for field, text in texts.items():
+        if text and await holds_secret(request.raven, request.tenant_id, text):
+            raise InvalidInput(f"{field} holds the value of a secret; choose another", field=field)
+
+
+async def holds_secret(raven: TwinRaven, tenant_id: str, *texts: str) -> bool:
+    """Whether one of these texts holds the value of a secret of the tenant."""
+    raw = canonical_json(texts)
+    return await asyncio.to_thread(raven.redactor.redact_known, tenant_id, raw) is not raw
 
 
 def expected_version(request: Request) -> int | None:

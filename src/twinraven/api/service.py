@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from functools import cache
 
 from twinraven.api.contract import Route
@@ -41,12 +40,10 @@ _RESOURCES: Sequence[Route] = (
 )
 
 
-def api_app(
-    raven: TwinRaven, doorkeeper: Doorkeeper, *, running: AbstractAsyncContextManager[object] | None = None
-) -> ApiApp:
-    """The API as an ASGI application; `running` lasts as long as the server does."""
+def api_app(raven: TwinRaven, doorkeeper: Doorkeeper) -> ApiApp:
+    """The API as an ASGI application."""
     metrics = Metrics()
-    return ApiApp(raven, all_routes(metrics), doorkeeper, metrics=metrics, running=running)
+    return ApiApp(raven, all_routes(metrics), doorkeeper, metrics=metrics)
 
 
 def all_routes(metrics: Metrics) -> Sequence[Route]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from twinraven.api.contract import Answer, Request, Route
-from twinraven.api.forms import OBJECT, TEXT, ref
+from twinraven.api.forms import OBJECT, TEXT, ref, refuse_secrets
 from twinraven.calls import CallContext, CallFailed, SkillInvocationRequest, SkillInvocationResponse
 from twinraven.foundation.clock import parse_iso
 from twinraven.foundation.errors import (
@@ -58,6 +58,7 @@ _BODY: Final[dict[str, Any]] = {
 
 
 async def call(request: Request) -> Answer:
+    await refuse_secrets(request, id=request.body.get("id"))
     context, envelope = _read(request)
     response = await request.raven.calls.invoke(envelope, context)
     return answer_of(response)

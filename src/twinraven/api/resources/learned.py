@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from twinraven.api.contract import Answer, JsonSchema, Request, Route
-from twinraven.api.forms import LONG_TEXT, WHOLE, expected_version, form, listing, ref
+from twinraven.api.forms import LONG_TEXT, WHOLE, expected_version, form, listing, ref, refuse_secrets
 from twinraven.api.pages import slice_of
 from twinraven.foundation.errors import Conflict, InvalidDefinition, InvalidInput, NotFound, StaleState, TwinRavenError
 from twinraven.registry import RegisteredTool, RetirementReason, ToolRecord, ToolVersion, review_version
@@ -68,6 +68,7 @@ async def promote(request: Request) -> Answer:
 
 async def reject(request: Request) -> Answer:
     body: dict[str, Any] = request.body
+    await refuse_secrets(request, reason=body["reason"])
     await request.raven.registry.reject(
         request.tenant_id,
         request.path["tool_id"],
@@ -91,6 +92,7 @@ async def roll_back(request: Request) -> Answer:
 
 
 async def retire(request: Request) -> Answer:
+    await refuse_secrets(request, note=request.body.get("note"))
     record = await request.raven.registry.retire(
         request.tenant_id,
         request.path["tool_id"],
@@ -103,6 +105,7 @@ async def retire(request: Request) -> Answer:
 
 
 async def quarantine(request: Request) -> Answer:
+    await refuse_secrets(request, reason=request.body["reason"])
     record = await request.raven.registry.quarantine(
         request.tenant_id,
         request.path["tool_id"],

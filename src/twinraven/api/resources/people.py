@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from twinraven.api.contract import Answer, JsonSchema, Request, Route
-from twinraven.api.forms import FLAG, TEXT, form, listing, ref
+from twinraven.api.forms import FLAG, TEXT, form, listing, ref, refuse_secrets
 from twinraven.api.pages import slice_of
 from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation
 from twinraven.tenancy import ApiKey, User
@@ -31,6 +31,7 @@ async def list_users(request: Request) -> Answer:
 
 async def add_user(request: Request) -> Answer:
     body = request.body
+    await refuse_secrets(request, name=body["name"])
     user = await request.raven.tenancy.add_user(
         request.tenant_id, body["name"], role=body.get("role", "member"), by=request.who
     )
@@ -54,6 +55,7 @@ async def list_keys(request: Request) -> Answer:
 async def issue_key(request: Request) -> Answer:
     body = request.body
     days = body.get("expires_in_days")
+    await refuse_secrets(request, label=body.get("label"))
     issued = await request.raven.tenancy.issue_key(
         request.tenant_id,
         body.get("user_id", request.who.user_id),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from twinraven.api.contract import Answer, Request, Route
-from twinraven.api.forms import FLAG, TEXT, expected_version, form, listing, ref
+from twinraven.api.forms import FLAG, TEXT, expected_version, form, listing, ref, refuse_secrets
 from twinraven.api.pages import slice_of
 from twinraven.foundation.errors import Conflict, NotFound, StaleState
 from twinraven.vault import SECRET_TYPES, Secret
@@ -21,6 +21,7 @@ async def list_secrets(request: Request) -> Answer:
 
 async def create_secret(request: Request) -> Answer:
     body = request.body
+    await refuse_secrets(request, name=body["name"])
     made = await request.raven.vault.create(
         request.tenant_id,
         request.who.user_id,
@@ -51,6 +52,7 @@ async def rotate_secret(request: Request) -> Answer:
 
 async def change_secret(request: Request) -> Answer:
     body = request.body
+    await refuse_secrets(request, name=body.get("name"))
     changed = await request.raven.vault.update(
         request.tenant_id,
         request.who.user_id,
