@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from twinraven.connectors.llm_answers import find_json
     from twinraven.connectors.mcp import (
         SERVERS_FILE,
+        Abilities,
         AuditJournal,
         Classification,
         Journal,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         UpstreamEvent,
         UpstreamLimits,
         UpstreamLost,
+        UpstreamNews,
         UpstreamPool,
         UpstreamStatus,
         UpstreamTools,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SERVERS_FILE",
+    "Abilities",
     "AddressGuard",
     "AddressRules",
     "AuditJournal",
@@ -96,6 +99,7 @@ __all__ = [
     "UpstreamEvent",
     "UpstreamLimits",
     "UpstreamLost",
+    "UpstreamNews",
     "UpstreamPool",
     "UpstreamStatus",
     "UpstreamTools",
@@ -114,6 +118,7 @@ __all__ = [
 
 _HOMES = {
     "SERVERS_FILE": "mcp",
+    "Abilities": "mcp",
     "AddressGuard": "addresses",
     "AddressRules": "addresses",
     "AuditJournal": "mcp",
@@ -152,6 +157,7 @@ _HOMES = {
     "UpstreamEvent": "mcp",
     "UpstreamLimits": "mcp",
     "UpstreamLost": "mcp",
+    "UpstreamNews": "mcp",
     "UpstreamPool": "mcp",
     "UpstreamStatus": "mcp",
     "UpstreamTools": "mcp",

@@ -10,11 +10,13 @@ from twinraven.connectors.mcp.content import is_result, to_output, to_result
 from twinraven.connectors.mcp.errors import ToolQuarantined, UpstreamLost
 from twinraven.connectors.mcp.journal import AuditJournal, LogJournal
 from twinraven.connectors.mcp.model import (
+    Abilities,
     Classification,
     Journal,
     PinnedTool,
     ToolChanges,
     UpstreamEvent,
+    UpstreamNews,
     UpstreamStatus,
     definition_hash,
 )
@@ -27,6 +29,7 @@ from twinraven.connectors.mcp.upstream import UpstreamLimits
 
 __all__ = [
     "SERVERS_FILE",
+    "Abilities",
     "AuditJournal",
     "Classification",
     "Journal",
@@ -41,6 +44,7 @@ __all__ = [
     "UpstreamEvent",
     "UpstreamLimits",
     "UpstreamLost",
+    "UpstreamNews",
     "UpstreamPool",
     "UpstreamStatus",
     "UpstreamTools",

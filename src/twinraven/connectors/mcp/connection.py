@@ -16,16 +16,17 @@ import anyio.abc
 import httpx2
 import mcp_types as types
 from mcp.client.session import ClientSession, IncomingMessage
-from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared.dispatcher import CallOptions, Dispatcher, OnNotify, OnNotifyIntercept, OnRequest
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, METHOD_NOT_FOUND, REQUEST_TIMEOUT
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import RootModel, ValidationError
 
 from twinraven.connectors.mcp.child import child_link
 from twinraven.connectors.mcp.errors import UpstreamLost
+from twinraven.connectors.mcp.listening import ResourceWatch, follow
+from twinraven.connectors.mcp.model import Abilities, NewsKind
 from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.connectors.mcp.web import NOT_SENT, web_link
 from twinraven.foundation.errors import InvalidOutput, ToolError, ToolTimeout, ToolUnavailable
@@ -33,9 +34,20 @@ from twinraven.foundation.errors import InvalidOutput, ToolError, ToolTimeout, T
 _CLIENT: Final = types.Implementation(name="twinraven", version="0.1")
 _MOST_PAGES: Final = 100
 _MOST_TOOLS: Final = 2_000
-_LISTEN_S: Final = 10.0
 
 Definition = dict[str, Any]
+
+_REQUESTS: Final[dict[str, type[types.Request[Any, Any]]]] = {
+    "prompts/list": types.ListPromptsRequest,
+    "prompts/get": types.GetPromptRequest,
+    "resources/list": types.ListResourcesRequest,
+    "resources/templates/list": types.ListResourceTemplatesRequest,
+    "resources/read": types.ReadResourceRequest,
+    "resources/subscribe": types.SubscribeRequest,
+    "resources/unsubscribe": types.UnsubscribeRequest,
+    "completion/complete": types.CompleteRequest,
+}
+"""What a server may be asked besides tools."""
 
 
 class _Raw(RootModel[dict[str, Any]]):
@@ -77,14 +89,36 @@ class Connection:
     def __init__(self, server: ServerConfig, session: ClientSession, lost: asyncio.Event) -> None:
         self._server = server
         self._session = session
+        self._watch = ResourceWatch(session)
         self.lost = lost
 
     @property
     def protocol_version(self) -> str:
         return self._session.protocol_version or ""
 
+    @property
+    def is_newer(self) -> bool:
+        """Whether it announces changes in streams that are asked for."""
+        return self.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    @property
+    def abilities(self) -> Abilities:
+        said = self._session.server_capabilities or types.ServerCapabilities()
+        subscribe = said.resources is not None and bool(said.resources.subscribe)
+        return Abilities(said.prompts is not None, said.resources is not None, subscribe, said.completions is not None)
+
     async def tools(self) -> list[Definition]:
-        """The definitions of all tools, page by page, as the server wrote them."""
+        """The definitions of all tools; a server without any may not even know the question."""
+        said = self._session.server_capabilities
+        try:
+            return await self._tools()
+        except MCPError as error:
+            if error.code == METHOD_NOT_FOUND and said is not None and said.tools is None:
+                return []
+            raise
+
+    async def _tools(self) -> list[Definition]:
+        """Page by page, as the server wrote them."""
         found: list[Definition] = []
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
@@ -108,16 +142,49 @@ class Connection:
     async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The server's answer, as it came."""
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=arguments))
+        return await self._send(request, tool)
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """The server's answer to one of the questions that are not about tools, as it came."""
+        return await self._send(_REQUESTS[method].model_validate({"method": method, "params": params}), method)
+
+    async def listed(self, method: str, member: str, *, most: int) -> list[Definition]:
+        """All that the server lists, page by page; beyond so many it is not read any further."""
+        found: list[Definition] = []
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            page = await self.ask(method, {} if cursor is None else {"cursor": cursor})
+            found += cast("list[Definition]", page[member])
+            cursor = page.get("nextCursor")
+            if cursor is None or len(found) > most:
+                break
+        return found
+
+    async def subscribe(self, uri: str) -> None:
+        """Be told when a resource changes."""
+        if self.is_newer:
+            await self._watch.add(uri)
+        else:
+            await self.ask("resources/subscribe", {"uri": uri})
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Be told no longer."""
+        if self.is_newer:
+            await self._watch.remove(uri)
+        else:
+            await self.ask("resources/unsubscribe", {"uri": uri})
+
+    async def _send(self, request: types.Request[Any, Any], what: str) -> dict[str, Any]:
         try:
             answer = (await self._session.send_request(request, _Raw)).root
         except MCPError as error:
-            raise self._translated(error, tool) from error
+            raise self._translated(error, what) from error
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
-            raise InvalidOutput(f"{self._server.name!r} answered {tool!r} wrongly: {where}: {first['msg']}") from error
+            raise InvalidOutput(f"{self._server.name!r} answered {what!r} wrongly: {where}: {first['msg']}") from error
         if answer.get("resultType") == "input_required":
-            raise ToolError(f"{tool!r} asks a person for input, which cannot be given here", server=self._server.name)
+            raise ToolError(f"{what!r} asks a person for input, which cannot be given here", server=self._server.name)
         return answer
 
     def _translated(self, error: MCPError, tool: str) -> ToolError:
@@ -133,17 +200,15 @@ class Connection:
             return ToolTimeout(f"{name!r} did not answer {tool!r} in time", server=name)
         return ToolError(f"{name!r} refused {tool!r}: {error.message}", server=name, rpc_code=error.code)
 
-    async def watch_tools(self, on_change: Callable[[], None]) -> None:
-        """Say each time the server announces other tools, where its revision has such a subscription."""
-        if self.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            return
-        try:
-            async with asyncio.timeout(_LISTEN_S) as limit, listen(self._session, tools_list_changed=True) as events:
-                limit.reschedule(None)
-                async for _ in events:
-                    on_change()
-        except (MCPError, SubscriptionLost, TimeoutError):
-            return
+    async def watch_lists(self) -> None:
+        """Where the server's revision wants to be asked, ask it to announce other lists, as long as this runs."""
+        if self.is_newer:
+            said = self.abilities
+            await follow(self._session, tools=True, prompts=said.prompts, resources=said.resources)
+
+    def close(self) -> None:
+        """End what runs beside the requests."""
+        self._watch.close()
 
 
 @asynccontextmanager
@@ -153,6 +218,7 @@ async def connect(
     max_bytes: int,
     on_fault: Callable[[str], None],
     on_change: Callable[[], None],
+    on_news: Callable[[NewsKind, str | None], None],
     handshake_only: bool = False,
     transport: httpx2.AsyncBaseTransport | None = None,
 ) -> AsyncGenerator[Connection]:
@@ -164,6 +230,12 @@ async def connect(
     async def on_message(message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             on_change()
+        elif isinstance(message, types.PromptListChangedNotification):
+            on_news("prompts", None)
+        elif isinstance(message, types.ResourceListChangedNotification):
+            on_news("resources", None)
+        elif isinstance(message, types.ResourceUpdatedNotification):
+            on_news("updated", str(message.params.uri))
         elif isinstance(message, Exception):
             on_fault("it sent something that is not JSON-RPC")
 
@@ -180,7 +252,11 @@ async def connect(
         watched = _Watched(dispatcher)
         async with ClientSession(dispatcher=watched, client_info=_CLIENT, message_handler=on_message) as session:
             await _agree(session, handshake_only=handshake_only)
-            yield Connection(server, session, watched.lost)
+            connection = Connection(server, session, watched.lost)
+            try:
+                yield connection
+            finally:
+                connection.close()
 
 
 async def _agree(session: ClientSession, *, handshake_only: bool) -> None:

@@ -12,6 +12,7 @@ from twinraven.foundation.clock import iso
 
 Definition = dict[str, Any]
 State = Literal["idle", "starting", "up", "down", "closed"]
+NewsKind = Literal["prompts", "resources", "updated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,34 @@ class ToolChanges:
 
     def __bool__(self) -> bool:
         return bool(self.added or self.changed or self.restored or self.gone)
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a server offers besides tools, by its own word."""
+
+    prompts: bool = False
+    resources: bool = False
+    subscribe: bool = False
+    """Whether it says when a resource changes."""
+    completions: bool = False
+
+    def __or__(self, other: Abilities) -> Abilities:
+        return Abilities(
+            self.prompts or other.prompts,
+            self.resources or other.resources,
+            self.subscribe or other.subscribe,
+            self.completions or other.completions,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamNews:
+    """A server's word, or its coming and going: a list is another one, or a resource changed."""
+
+    server: str
+    kind: NewsKind
+    uri: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

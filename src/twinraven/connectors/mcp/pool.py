@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 from twinraven.connectors.mcp.journal import LogJournal
-from twinraven.connectors.mcp.model import Definition, Journal, ToolChanges, UpstreamEvent, UpstreamStatus
+from twinraven.connectors.mcp.model import (
+    Abilities,
+    Definition,
+    Journal,
+    ToolChanges,
+    UpstreamEvent,
+    UpstreamNews,
+    UpstreamStatus,
+)
 from twinraven.connectors.mcp.placeholders import FilledServer, NoSecrets, Placeholders, SecretSource
 from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.connectors.mcp.tools import UpstreamTools
 from twinraven.connectors.mcp.upstream import Connecting, Upstream, UpstreamLimits
-from twinraven.foundation.errors import InvalidSetting, ToolUnavailable
+from twinraven.foundation.errors import InvalidSetting, ToolTimeout, ToolUnavailable
 from twinraven.storage import DEFAULT_TENANT
+
+_DEFAULT_TIMEOUT_MS: Final = 30_000
 
 
 class UpstreamPool:
@@ -32,9 +42,13 @@ class UpstreamPool:
     ) -> None:
         self.tenant_id = tenant_id
         """Whose servers these are; settled before the first of them is started."""
+        self.on_news: Callable[[UpstreamNews], None] | None = None
+        """Who is told, on the loop, of other prompts, other resources and changed ones."""
         self._tools = tools
         self._journal = journal or LogJournal()
         self._secrets = secrets or NoSecrets()
+        self.default_timeout_ms = _DEFAULT_TIMEOUT_MS
+        """How long an answer that is no tool's may take, where the server's entry does not say."""
         self._upstreams: dict[str, Upstream] = {}
         for server in servers:
             self._add(server, limits or UpstreamLimits(), connect)
@@ -45,7 +59,13 @@ class UpstreamPool:
         if server.timeout_ms is not None:
             self._tools.set_timeout(server.name, server.timeout_ms)
         self._upstreams[server.name] = Upstream(
-            server, fill=self._fill, on_tools=self._observe, on_event=self._note, limits=limits, connect=connect
+            server,
+            fill=self._fill,
+            on_tools=self._observe,
+            on_event=self._note,
+            on_news=self._tell,
+            limits=limits,
+            connect=connect,
         )
 
     @property
@@ -63,19 +83,46 @@ class UpstreamPool:
         A server whose tools are known from before is not waited for: what changed is announced when it is there.
         """
         known = self._tools.servers(self.tenant_id)
-        unknown = [upstream for name, upstream in self._upstreams.items() if name not in known]
-        waits = [asyncio.ensure_future(upstream.tried()) for upstream in unknown]
-        if waits:
-            _, late = await asyncio.wait(waits, timeout=patience_s)
-            for wait in late:
-                wait.cancel()
+        await _tried([upstream for name, upstream in self._upstreams.items() if name not in known], patience_s)
+
+    async def heard(self, patience_s: float) -> None:
+        """Return when each server said what it offers or failed once, but wait no longer than this."""
+        await _tried([upstream for upstream in self._upstreams.values() if upstream.abilities is None], patience_s)
 
     async def call(self, tenant_id: str, server: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Call a tool of one of the tenant's servers; the answer is as it came."""
-        upstream = self._upstreams.get(server) if tenant_id == self.tenant_id else None
-        if upstream is None:
-            raise ToolUnavailable(f"no upstream server {server!r} is configured here", server=server)
-        return await upstream.call(tool, arguments)
+        return await self._of(tenant_id, server).call(tool, arguments)
+
+    def abilities(self) -> dict[str, Abilities]:
+        """What each server offers besides tools, as far as it has ever said so, in the order of the configuration."""
+        every = self._upstreams.items()
+        return {name: upstream.abilities for name, upstream in every if upstream.abilities is not None}
+
+    def undecided(self) -> bool:
+        """Whether a server is still at its first attempt, so that nobody knows what it will offer."""
+        every = self._upstreams.values()
+        return any(upstream.abilities is None and upstream.status.restarts == 0 for upstream in every)
+
+    async def ask(self, tenant_id: str, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask one of the tenant's servers something that is not about tools; the answer is as it came."""
+        upstream = self._of(tenant_id, server)
+        limit_ms = upstream.server.timeout_ms or self.default_timeout_ms
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                return await upstream.ask(method, params)
+        except TimeoutError:
+            raise ToolTimeout(f"{server!r} did not answer {method!r} in time", server=server) from None
+
+    async def listed(self, tenant_id: str, server: str, method: str, member: str, *, most: int) -> list[Definition]:
+        """All that one of the tenant's servers lists in answer to this."""
+        return await self._of(tenant_id, server).listed(method, member, most=most)
+
+    async def subscribe(self, tenant_id: str, server: str, uri: str) -> None:
+        """Have changes of a resource announced; each such wish is given up by itself."""
+        await self._of(tenant_id, server).subscribe(uri)
+
+    async def unsubscribe(self, tenant_id: str, server: str, uri: str) -> None:
+        await self._of(tenant_id, server).unsubscribe(uri)
 
     def statuses(self) -> list[UpstreamStatus]:
         return [upstream.status for upstream in self._upstreams.values()]
@@ -91,6 +138,16 @@ class UpstreamPool:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    def _of(self, tenant_id: str, server: str) -> Upstream:
+        upstream = self._upstreams.get(server) if tenant_id == self.tenant_id else None
+        if upstream is None:
+            raise ToolUnavailable(f"no upstream server {server!r} is configured here", server=server)
+        return upstream
+
+    def _tell(self, news: UpstreamNews) -> None:
+        if self.on_news is not None:
+            self.on_news(news)
+
     async def _fill(self, server: ServerConfig) -> FilledServer:
         return await Placeholders(self._secrets, self.tenant_id).fill(server)
 
@@ -101,6 +158,14 @@ class UpstreamPool:
 
     async def _note(self, event: UpstreamEvent) -> None:
         await self._journal.note(self.tenant_id, event)
+
+
+async def _tried(upstreams: list[Upstream], patience_s: float) -> None:
+    waits = [asyncio.ensure_future(upstream.tried()) for upstream in upstreams]
+    if waits:
+        _, late = await asyncio.wait(waits, timeout=patience_s)
+        for wait in late:
+            wait.cancel()
 
 
 def _told(changes: ToolChanges) -> list[tuple[str, tuple[str, ...]]]:

@@ -13,9 +13,17 @@ import random
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
-from twinraven.connectors.mcp.model import Definition, State, UpstreamEvent, UpstreamStatus
+from twinraven.connectors.mcp.model import (
+    Abilities,
+    Definition,
+    NewsKind,
+    State,
+    UpstreamEvent,
+    UpstreamNews,
+    UpstreamStatus,
+)
 from twinraven.connectors.mcp.placeholders import FilledServer
 from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.foundation.errors import ToolUnavailable, TwinRavenError
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
     from twinraven.connectors.mcp.connection import Connection
 
 _LONGEST_REASON: Final = 400
+T = TypeVar("T")
 _logger = logging.getLogger("twinraven.mcp")
 
 
@@ -53,6 +62,7 @@ class Connecting(Protocol):
         max_bytes: int,
         on_fault: Callable[[str], None],
         on_change: Callable[[], None],
+        on_news: Callable[[NewsKind, str | None], None],
         handshake_only: bool,
     ) -> AbstractAsyncContextManager[Connection]: ...
 
@@ -68,12 +78,17 @@ class Upstream:
         on_tools: Callable[[str, list[Definition]], Awaitable[None]],
         on_event: Callable[[UpstreamEvent], Awaitable[None]],
         limits: UpstreamLimits,
+        on_news: Callable[[UpstreamNews], None] | None = None,
         connect: Connecting | None = None,
     ) -> None:
         self.server = server
+        self.abilities: Abilities | None = None
+        """What it offers besides tools, once it has said so; a server that is down is remembered."""
         self._fill = fill
         self._on_tools = on_tools
         self._on_event = on_event
+        self._on_news = on_news
+        self._wanted: dict[str, int] = {}
         self._limits = limits
         self._connect = connect
         self._task: asyncio.Task[None] | None = None
@@ -129,6 +144,36 @@ class Upstream:
             self._suspect()
             raise
 
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask it something that is not about tools, under the same rules as a call."""
+        return await self._asking(lambda connection: connection.ask(method, params))
+
+    async def listed(self, method: str, member: str, *, most: int) -> list[Definition]:
+        """All that it lists in answer to this."""
+        return await self._asking(lambda connection: connection.listed(method, member, most=most))
+
+    async def subscribe(self, uri: str) -> None:
+        """Have changes of a resource announced, by this connection and by those after it."""
+        if uri not in self._wanted:
+            await self._asking(lambda connection: connection.subscribe(uri))
+        self._wanted[uri] = self._wanted.get(uri, 0) + 1
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Give up one such wish; the last one ends the announcements."""
+        left = self._wanted.pop(uri, 0) - 1
+        if left > 0:
+            self._wanted[uri] = left
+        elif self._connection is not None:
+            await self._asking(lambda connection: connection.unsubscribe(uri))
+
+    async def _asking(self, question: Callable[[Connection], Awaitable[T]]) -> T:
+        connection = await self._reach()
+        try:
+            return await question(connection)
+        except asyncio.CancelledError:
+            self._suspect()
+            raise
+
     async def probe(self) -> None:
         """Raise ToolUnavailable unless it answers now."""
         connection = await self._reach()
@@ -168,7 +213,9 @@ class Upstream:
             except Exception as error:  # noqa: BLE001 - the supervisor's edge: whatever ended it, it is tried again
                 self._fault(_words(error))
             finally:
-                self._connection = None
+                was_up, self._connection = self._connection is not None, None
+            if was_up:
+                self._tell_of_lists()
             if loop.time() - begun > self._limits.steady_s:
                 self._failures = 0
             await self._pause(loop.time())
@@ -183,22 +230,37 @@ class Upstream:
             max_bytes=self._limits.max_bytes,
             on_fault=self._fault,
             on_change=self._wake.set,
+            on_news=self._tell,
             handshake_only=self._failures % 2 == 1,
         )
         async with asyncio.timeout(self._limits.connect_s) as limit, link as connection:
             await self._on_tools(self.server.name, await connection.tools())
             limit.reschedule(None)
             await self._come_up(connection)
-            watching = asyncio.ensure_future(connection.watch_tools(self._wake.set))
+            work = (connection.watch_lists(), self._resubscribe(connection))
+            watching = [asyncio.ensure_future(part) for part in work]
             try:
                 await self._stay(connection)
             finally:
-                watching.cancel()
-                await asyncio.wait([watching])
+                for task in watching:
+                    task.cancel()
+                await asyncio.wait(watching)
+
+    async def _resubscribe(self, connection: Connection) -> None:
+        """Wish again what was wished of an earlier connection; what changed in between was not heard."""
+        for uri in list(self._wanted):
+            try:
+                await connection.subscribe(uri)
+            except TwinRavenError as error:
+                _logger.warning("%r does not announce changes of a resource any more: %s", self.server.name, error)
+            else:
+                self._tell("updated", uri)
 
     async def _come_up(self, connection: Connection) -> None:
         self._connection, self._version, self._state = connection, connection.protocol_version, "up"
+        self.abilities = connection.abilities
         self._tried.set()
+        self._tell_of_lists()
         again = " again" if self._restarts else ""
         await self._say("up", f"connected{again}, revision {connection.protocol_version}")
 
@@ -230,6 +292,17 @@ class Upstream:
         await self._say("down", self._reason, retry_in_s=round(wait, 2))
         await asyncio.sleep(wait)
         self._state, self._tried = "starting", asyncio.Event()
+
+    def _tell_of_lists(self) -> None:
+        """Its prompts and resources are there now, or not any more."""
+        if self.abilities is not None and self.abilities.prompts:
+            self._tell("prompts", None)
+        if self.abilities is not None and self.abilities.resources:
+            self._tell("resources", None)
+
+    def _tell(self, kind: NewsKind, uri: str | None) -> None:
+        if self._on_news is not None:
+            self._on_news(UpstreamNews(self.server.name, kind, uri))
 
     def _fault(self, reason: str) -> None:
         """Note why this connection is over; the first reason is the true one."""
