@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.references import Segments, parse_reference, read_quoted, read_reference
-from twinraven.registry.exports.layout import Group, Node, call_of, flat, literal_of, object_of, quoted
+from twinraven.registry.exports.layout import Group, Node, Text, call_of, flat, literal_of, object_of, quoted
 
 Find = Callable[[Segments], tuple[Node, Segments]]
 
@@ -59,7 +59,7 @@ class Expressions:
         if isinstance(value, str):
             if value.startswith(("$.", "$[")):
                 return self.reference(parse_reference(value).segments)
-            return quoted(value[1:] if _ESCAPED.match(value) else value)
+            return Text(value[1:] if _ESCAPED.match(value) else value)
         if isinstance(value, list):
             return Group("[", tuple(self.value(item) for item in cast("list[Any]", value)), "]")
         if not isinstance(value, dict):
@@ -89,7 +89,7 @@ class Expressions:
         return self._optional.get(str(segments[1])) if len(segments) == 2 and segments[0] == "parameters" else None
 
     def _affix(self, body: Any) -> Node:
-        return call_of("affix", quoted(body.get("before", "")), self.value(body["of"]), quoted(body.get("after", "")))
+        return call_of("affix", Text(body.get("before", "")), self.value(body["of"]), Text(body.get("after", "")))
 
     def _part(self, body: Any) -> Node:
         return call_of("part", self.value(body["of"]), quoted(body["separator"]), str(body.get("index", 0)))

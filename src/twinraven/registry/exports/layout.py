@@ -10,7 +10,7 @@ import keyword
 import re
 import textwrap
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, cast
 
 WIDTH: Final = 120
@@ -23,33 +23,61 @@ class Group:
     opening: str
     items: tuple[Node, ...]
     closing: str
+    comma: str = ","
+    """What stands between its items; nothing, where they are the clauses of one expression."""
 
 
-Node: TypeAlias = str | Group
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string literal, and the words before it on its line."""
+
+    text: str
+    before: str = ""
+
+
+Node: TypeAlias = str | Text | Group
 
 
 def flat(node: Node) -> str:
     """The expression on one line."""
     if isinstance(node, str):
         return node
-    return node.opening + ", ".join(map(flat, node.items)) + node.closing
+    if isinstance(node, Text):
+        return node.before + quoted(node.text)
+    return node.opening + f"{node.comma} ".join(map(flat, node.items)) + node.closing
 
 
 def lay_out(node: Node, indent: int, *, suffix: str = "") -> list[str]:
     """The expression as lines."""
     margin = " " * indent
     line = f"{margin}{flat(node)}{suffix}"
-    if isinstance(node, str) or not node.items or len(line) <= WIDTH:
+    if isinstance(node, str) or len(line) <= WIDTH:
         return [line]
-    lines = [margin + node.opening]
-    for item in node.items:
-        lines += lay_out(item, indent + 4, suffix=",")
-    return [*lines, f"{margin}{node.closing}{suffix}"]
+    group = _in_pieces(node, WIDTH - indent - 4) if isinstance(node, Text) else node
+    if not group.items:
+        return [line]
+    lines = [margin + group.opening]
+    for item in group.items:
+        lines += lay_out(item, indent + 4, suffix=group.comma)
+    return [*lines, f"{margin}{group.closing}{suffix}"]
+
+
+def _in_pieces(literal: Text, width: int) -> Group:
+    """A literal as several that Python joins, cut after spaces where there are any."""
+    pieces: list[str] = [""]
+    for word in re.findall(r"\S*\s|\S+", literal.text):
+        for part in [word] if len(quoted(word)) <= width else list(word):
+            if len(quoted(pieces[-1] + part)) > width:
+                pieces.append("")
+            pieces[-1] += part
+    return Group(f"{literal.before}(", tuple(map(quoted, pieces)), ")", "")
 
 
 def prefixed(prefix: str, node: Node) -> Node:
     """The expression with words before it."""
-    return prefix + node if isinstance(node, str) else Group(prefix + node.opening, node.items, node.closing)
+    if isinstance(node, Group):
+        return replace(node, opening=prefix + node.opening)
+    return prefix + node if isinstance(node, str) else replace(node, before=prefix + node.before)
 
 
 def call_of(function: str, *arguments: Node) -> Group:
@@ -63,7 +91,7 @@ def object_of(members: Iterable[tuple[str, Node]]) -> Group:
 def literal_of(value: Any) -> Node:
     """A JSON value as Python writes it."""
     if isinstance(value, str):
-        return quoted(value)
+        return Text(value)
     if isinstance(value, list):
         return Group("[", tuple(literal_of(item) for item in cast("list[Any]", value)), "]")
     if isinstance(value, dict):

@@ -82,12 +82,12 @@ def signature(parameters: Sequence[Parameter]) -> list[Node]:
 
 
 def argument_lines(parameters: Sequence[Parameter]) -> list[str]:
-    """What a docstring says of them."""
+    """What a docstring says of them that the signature does not."""
     lines: list[str] = []
     for each in parameters:
-        named = "" if each.name == each.python_name else f" ({flat(literal_of(each.name))} in the definition)"
-        words = each.description or each.annotation
-        lines.append(f"{each.python_name}{named}: {words}")
+        named = "" if each.name == each.python_name else f"{flat(literal_of(each.name))} in the definition"
+        words = "; ".join(filter(None, [each.description, named]))
+        lines += [f"{each.python_name}: {words}"] if words else []
     return lines
 
 

@@ -6,6 +6,8 @@ the rest, for definitions that need more than a line a step.
 """
 
 # Narrowed JSON has no types, and a reader of an export is better off without casts.
+# Whatever a caller's `call` raises is a failure.
+# ruff: noqa: BLE001
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
@@ -27,6 +29,8 @@ FINAL = {
     "DEFINITION_INVALID",
     "NOT_FOUND",
     "POLICY_VIOLATION",
+    "APPROVAL_PENDING",
+    "APPROVAL_DENIED",
     "IDEMPOTENCY_CONFLICT",
     "EFFECT_UNKNOWN",
 }
@@ -206,7 +210,7 @@ def listed(items: Any, most: int) -> list[Any]:
     return items
 
 
-async def for_each(items: list[Any], work: Callable[[Any], Awaitable[Any]], *, at_once: int) -> list[Any]:
+async def for_each(items: list[Any], work: Callable[[Any], Awaitable[Any]], *, at_once: int = 8) -> list[Any]:
     """The results of the work on every item, in order, with so many under way at once."""
     results: list[Any] = [None] * len(items)
     queue = iter(enumerate(items))
@@ -215,24 +219,74 @@ async def for_each(items: list[Any], work: Callable[[Any], Awaitable[Any]], *, a
         for number, item in queue:
             results[number] = await work(item)
 
-    await together([worker() for _ in range(min(at_once, len(items)))])
+    await together(*[worker() for _ in range(min(at_once, len(items)))])
     return results
 
 
-async def together(workers: list[Coroutine[Any, Any, None]]) -> None:
-    """Run these at once; the first failure cancels the others."""
-    tasks = [asyncio.ensure_future(worker) for worker in workers]
+async def tried(tool: str, attempt: Callable[[], Awaitable[Any]], incomplete: list[Any], *, fatal: bool = False) -> Any:
+    """The answer of a call; one that fails gives None and is told in `incomplete`, unless a failure is fatal."""
     try:
-        if tasks:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        for task in tasks:
-            if task.done():
-                task.result()
+        return await attempt()
+    except Exception as error:
+        if fatal:
+            raise
+        incomplete.append({"tool_id": tool, "status": "failed", "error": told(error)})
+        return None
+
+
+async def tried_each(
+    tool: str,
+    items: Any,
+    work: Callable[[Any], Awaitable[Any]],
+    incomplete: list[Any],
+    *,
+    most: int,
+    at_once: int = 8,
+    fatal: bool = False,
+) -> list[Any] | None:
+    """The answers for every item, None where a call failed; the first failure is told, unless a failure is fatal."""
+    errors: dict[int, Exception] = {}
+    limit = asyncio.Semaphore(at_once)
+
+    async def attempt(number: int, item: Any) -> Any:
+        async with limit:
+            try:
+                return None if fatal and errors else await work(item)
+            except Exception as error:
+                errors[number] = error
+
+    try:
+        answers = await asyncio.gather(*[attempt(number, item) for number, item in enumerate(listed(items, most))])
+    except NotListed as error:
+        answers, errors[0] = None, error
+    if errors and fatal:
+        raise next(iter(errors.values()))
+    if errors:
+        status = "ran" if answers and len(errors) < len(answers) else "failed"
+        incomplete.append({"tool_id": tool, "status": status, "error": told(errors[min(errors)])})
+    return answers
+
+
+def told(error: Exception) -> dict[str, Any]:
+    """A failure as JSON."""
+    return {
+        "code": getattr(error, "code", "TOOL_FAILED"),
+        "message": str(error),
+        "retryable": getattr(error, "retryable", False),
+        "details": getattr(error, "details", {}),
+    }
+
+
+async def together(*calls: Awaitable[Any]) -> list[Any]:
+    """The answers of calls made at once; the first failure cancels the others."""
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        return await asyncio.gather(*tasks)
     finally:
         await cancelled(tasks)
 
 
-async def cancelled(tasks: Sequence[asyncio.Future[None]]) -> None:
+async def cancelled(tasks: Sequence[asyncio.Future[Any]]) -> None:
     """Cancel what still runs and wait for its end."""
     for task in tasks:
         task.cancel()

@@ -1,4 +1,4 @@
-"""Steps and their run, for exports that branch, fall back, go on after failures or run steps side by side.
+"""Steps and their run, for exports that branch, fall back or watch for conditions to stop at.
 
 Like `runtime`, this is written to be copied: an export that needs a `Run` carries it, in the shape it has here.
 """
@@ -12,7 +12,17 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from twinraven.registry.exports.runtime import Call, NotListed, at, cancelled, for_each, in_time, listed, may_repeat
+from twinraven.registry.exports.runtime import (
+    Call,
+    NotListed,
+    at,
+    cancelled,
+    for_each,
+    in_time,
+    listed,
+    may_repeat,
+    told,
+)
 
 
 class Stopped(Exception):
@@ -76,12 +86,7 @@ class Step:
         self.errors[item] = error
         first = self.errors[min(self.errors)]
         self.seen["status"] = "failed"
-        self.seen["error"] = {
-            "code": getattr(first, "code", "TOOL_FAILED"),
-            "message": str(first),
-            "retryable": getattr(first, "retryable", False),
-            "details": getattr(first, "details", {}),
-        }
+        self.seen["error"] = told(first)
 
 
 class Run:

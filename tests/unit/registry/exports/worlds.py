@@ -55,10 +55,13 @@ def writes(tool_id: str) -> bool:
     return tool_id == "class"
 
 
-def _references(before: int, *, item: bool, fallbacks: int = 0, wired: int = 0) -> st.SearchStrategy[str]:
+def _references(
+    before: int, *, item: bool, fallbacks: int = 0, wired: int = 0, outcomes: bool = True
+) -> st.SearchStrategy[str]:
     roots = ["$.parameters.q", "$.parameters.many", "$.parameters.maybe", "$.parameters.size", "$.parameters"]
     roots += [f"$.steps[{number}].output" for number in range(before)] * 3
-    roots += [f"$.steps[{number}].{part}" for number in range(before) for part in ("status", "error.code", "input")]
+    asked = ("status", "error.code", "input") if outcomes else ()
+    roots += [f"$.steps[{number}].{part}" for number in range(before) for part in asked]
     roots += [f"$.internal_wiring.{number}.named" for number in range(wired)]
     roots += ["$.item"] * 3 * item
     roots += [f"$.fallback[{number}].output" for number in range(fallbacks)]
@@ -142,6 +145,7 @@ def definitions(draw: st.DrawFn, *, is_rich: bool) -> SynthesizedTool:
         steps.append(body)
         wiring[str(number)] = {"named": draw(_values(_references(number + 1, item=False)))}
     everything = _references(count, item=False, wired=count)
+    missing = st.sampled_from([f"$.steps[{number}].output == null" for number in range(count)])
     behaviors = ["abort", "retry", "skip"] if is_rich else ["abort"]
     strategy: dict[str, Any] = {
         "default_behavior": draw(st.sampled_from(behaviors)),
@@ -152,10 +156,82 @@ def definitions(draw: st.DrawFn, *, is_rich: bool) -> SynthesizedTool:
             if draw(st.booleans())
         },
         # What a condition sees of steps that run at the same moment is a matter of chance.
-        "abort_conditions": [] if beside else draw(st.lists(conditions(everything), max_size=1)),
+        "abort_conditions": []
+        if beside
+        else draw(st.one_of(st.lists(conditions(everything), max_size=1), st.lists(missing, max_size=3))),
     }
     output = {"a": draw(_values(everything)), "b": draw(_values(everything))} if draw(st.booleans()) else None
     return define(*steps, parameters=PARAMETERS, internal_wiring=wiring, error_strategy=strategy, output=output)
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> SynthesizedTool:
+    """Steps one after another that may be left out, may go through lists, and may fail without harm."""
+    count = draw(st.integers(1, 4))
+    steps: list[dict[str, Any]] = []
+    for number in range(count):
+        each = draw(st.booleans())
+        body = step(draw(st.sampled_from(TOOLS)), draw(_mappings(_references(number, item=each, outcomes=False))))
+        if each:
+            lists = ["$.parameters.many", *(f"$.steps[{before}].output.items" for before in range(number))]
+            body |= {"for_each": draw(st.sampled_from([*lists * 3, "$.parameters.q"])), "max_items": draw(_limits)}
+        if draw(st.integers(0, 3)) == 0:
+            body["condition"] = draw(conditions(_references(number, item=False, outcomes=False)))
+        steps.append(body)
+    singles = [number for number, body in enumerate(steps) if "for_each" not in body]
+    needed = draw(st.lists(st.sampled_from(singles), unique=True)) if singles else []
+    strategy = {
+        "default_behavior": draw(st.sampled_from(["skip", "skip", "abort", "retry"])),
+        "abort_conditions": [f"$.steps[{number}].output == null" for number in needed],
+    }
+    everything = _references(count, item=False, outcomes=False)
+    output = {"a": draw(_values(everything))} if draw(st.booleans()) else None
+    return define(*steps, parameters=PARAMETERS, error_strategy=strategy, output=output)
+
+
+@st.composite
+def learned(draw: st.DrawFn) -> SynthesizedTool:
+    """What is learned from history: calls in a row or side by side, at the end perhaps one for each of a list."""
+    count = draw(st.integers(1, 4))
+    mapped = count == 1 or draw(st.booleans())
+    steps: list[dict[str, Any]] = []
+    wiring: dict[str, Any] = {}
+    for number in range(count):
+        sources = draw(st.lists(st.integers(0, number - 1), max_size=2)) if number else []
+        named = {f"from_{source}": f"$.internal_wiring.{source}.named" for source in sources}
+        body = step(draw(st.sampled_from(TOOLS)), {"q": "$.parameters.q", "always": number, **named})
+        wiring[str(number)] = {"named": f"$.steps[{number}].output{draw(st.sampled_from(PATHS))}"}
+        if mapped and number == count - 1:
+            source = draw(st.integers(0, number - 1)) if number else None
+            wiring |= (
+                {}
+                if source is None
+                else {str(source): {**wiring[str(source)], "items": f"$.steps[{source}].output.items"}}
+            )
+            listed = "$.parameters.many" if source is None else f"$.internal_wiring.{source}.items"
+            body |= {"for_each": listed, "max_items": draw(_limits)}
+            body["input_mapping"] |= {"id": draw(st.sampled_from(["$.item", "$.item.id"]))}
+        steps.append(body)
+    if draw(st.booleans()):
+        _put_side_by_side(steps)
+    policy = {"max_retries": 2, "backoff_strategy": "exponential", "backoff_ms": 0}
+    strategy = {
+        "default_behavior": "skip" if mapped else "abort",
+        "retry_policy": {str(number): policy for number in range(count) if draw(st.integers(0, 3)) == 0},
+        "abort_conditions": [f"$.steps[{number}].output == null" for number in range(count - 1)] if mapped else [],
+    }
+    return define(*steps, parameters=PARAMETERS, internal_wiring=wiring, error_strategy=strategy)
+
+
+def _put_side_by_side(steps: list[dict[str, Any]]) -> None:
+    """Reads that need nothing of each other, as synthesis marks them."""
+    needs = [{int(part) for part in range(4) if f"internal_wiring.{part}." in str(each)} for each in steps]
+    for later in range(len(steps)):
+        for earlier in range(1, later):
+            reads = not any(writes(steps[number]["tool_id"]) for number in (earlier, later))
+            if reads and needs[later] <= set(range(earlier)):
+                steps[earlier]["parallelizable_with"] = [*steps[earlier].get("parallelizable_with", []), later]
+                steps[later]["parallelizable_with"] = [*steps[later].get("parallelizable_with", []), earlier]
 
 
 _limits = st.sampled_from([1, 3, 100])
