@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ class Till:
         @tool(effect="write")
         def pay(amount: int) -> dict[str, int]:
             """Pay once."""
+            logging.getLogger("shop.till").warning("paid %d", amount)
             self.payments.append(amount)
             return {"payments": len(self.payments)}
 
