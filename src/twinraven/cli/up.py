@@ -75,6 +75,7 @@ async def _serve(raven: TwinRaven, options: Namespace) -> None:
     local = replace(LOCAL, tenant_id=options.tenant)
     doorkeeper = Doorkeeper(raven.tenancy, without_key=local if is_loopback(host) else None)
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(raven.watching())
         app: AsgiApp = api_app(raven, doorkeeper)
         if not options.no_gateway:
             gateway = await stack.enter_async_context(_gateway(raven, options, doorkeeper))

@@ -6,22 +6,29 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from twinraven.app import TwinRaven
 from twinraven.gateway.announcements import Announcements
+from twinraven.gateway.bulletins import Bulletins
 from twinraven.gateway.callers import Callers
+from twinraven.gateway.library import Library
 from twinraven.gateway.news import News
 from twinraven.gateway.offers import Offers
+from twinraven.gateway.reading import Reading
 from twinraven.gateway.server import GatewayServer
 from twinraven.gateway.sessions import Sessions
 from twinraven.gateway.stdio import serve_stdio
+from twinraven.gateway.subscriptions import Subscriptions
 from twinraven.serving import Doorkeeper, ending_with, is_loopback
 from twinraven.storage import DEFAULT_TENANT
 from twinraven.tenancy import LOCAL
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+_HANDSHAKE_S: Final = 5.0
+"""How long a client's first question waits for servers to say what they offer; some clients give up after ten."""
 
 
 class Gateway:
@@ -32,8 +39,11 @@ class Gateway:
         self._raven = raven
         self._local = replace(LOCAL, tenant_id=tenant_id)
         callers = Callers(self._local)
-        announcements = Announcements(callers)
+        announcements = Announcements(callers, declarable=self._declarable)
         offers = Offers(raven.catalog, raven.upstream_tools, raven.learned.may_use)
+        library = Library(raven.upstreams, raven.learned.may_use, ready=self._declarable)
+        subscriptions = Subscriptions(raven.upstreams, library)
+        self._bulletins = Bulletins(library, subscriptions, announcements)
         self._news = News(raven.learned, raven.upstream_tools, offers, announcements)
         self.server = GatewayServer(
             raven.calls,
@@ -41,6 +51,15 @@ class Gateway:
             callers=callers,
             sessions=Sessions(idle_gap_s=settings.muninn.session_idle_gap_s),
             announcements=announcements,
+            reading=Reading(
+                raven.upstreams,
+                library,
+                callers=callers,
+                subscriptions=subscriptions,
+                announcements=announcements,
+                audit=raven.audit,
+                declarable=self._declarable,
+            ),
             ready=self._ready,
             await_reads=settings.gateway.await_reads,
         )
@@ -48,17 +67,23 @@ class Gateway:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[GatewayServer]:
         """Upstream servers alive and news passed on, as long as the block lasts."""
-        self._raven.upstreams.tenant_id = self._local.tenant_id
-        await self._news.start(self._local.tenant_id)
+        upstreams, tenant_id = self._raven.upstreams, self._local.tenant_id
+        upstreams.tenant_id = tenant_id
+        upstreams.default_timeout_ms = self._raven.settings.calls.default_timeout_ms
+        upstreams.on_news = self._bulletins.note
+        await self._news.start(tenant_id)
+        bulletins = asyncio.create_task(self._bulletins.pass_on(tenant_id), name="gateway bulletins")
         try:
-            async with self._raven.watching(tenant_id=self._local.tenant_id), self._raven.upstreams:
+            async with upstreams:
                 yield self.server
         finally:
+            bulletins.cancel()
+            await asyncio.wait([bulletins])
             await self._news.stop()
 
     async def serve_stdio(self) -> None:
         """Serve the client that started this process, until it leaves or we are asked to end."""
-        async with self.running() as server:
+        async with self._raven.watching(tenant_id=self._local.tenant_id), self.running() as server:
             serving = asyncio.ensure_future(serve_stdio(server))
             with ending_with(serving.cancel):
                 await asyncio.wait([serving])
@@ -71,7 +96,7 @@ class Gateway:
 
         without_key = self._local if is_loopback(host) else None
         doorkeeper = Doorkeeper(self._raven.tenancy, without_key=without_key)
-        async with self.running() as server:
+        async with self._raven.watching(), self.running() as server:
             await serve(listener(self.http_app(server, doorkeeper, host), host, port))
 
     def http_app(self, server: GatewayServer, doorkeeper: Doorkeeper, host: str) -> ASGIApp:
@@ -82,3 +107,6 @@ class Gateway:
 
     async def _ready(self) -> None:
         await self._raven.upstreams.settle(self._raven.settings.gateway.start_s)
+
+    async def _declarable(self) -> None:
+        await self._raven.upstreams.heard(min(self._raven.settings.gateway.start_s, _HANDSHAKE_S))
