@@ -126,9 +126,9 @@ class ApiApp:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         exchange.path = next(iter(routes.values())).route.path
         if method not in routes:
-            allowed = ", ".join(sorted(routes))
-            exchange.headers.append((b"allow", allowed.encode()))
-            raise MethodRefused(f"{exchange.path} takes {allowed}", allowed=sorted(routes))
+            allowed = sorted([*routes, "HEAD"] if "GET" in routes else routes)
+            exchange.headers.append((b"allow", ", ".join(allowed).encode()))
+            raise MethodRefused(f"{exchange.path} takes {', '.join(allowed)}", allowed=allowed)
         return routes[method], values
 
     async def _admit(self, headers: Mapping[bytes, bytes]) -> Principal:

@@ -13,7 +13,8 @@ from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation
 from twinraven.tenancy import ApiKey, User
 
 _ROLE: Final[JsonSchema] = {"enum": ["admin", "member"]}
-_NAME: Final[JsonSchema] = {"type": "string", "minLength": 1, "maxLength": 200}
+_NAME: Final[JsonSchema] = {**TEXT, "maxLength": 200}
+_LABEL: Final[JsonSchema] = {**_NAME, "minLength": 0}
 _ISSUED: Final[JsonSchema] = {
     "allOf": [ref("ApiKey"), {"type": "object", "properties": {"shown_once": {"type": ["string", "null"]}}}]
 }
@@ -135,7 +136,7 @@ ROUTES: Sequence[Route] = (
             {},
             optional={
                 "user_id": TEXT,
-                "label": {"type": "string", "maxLength": 200},
+                "label": _LABEL,
                 "expires_in_days": {"type": "integer", "minimum": 1, "maximum": 3650},
             },
         ),
