@@ -41,10 +41,12 @@ def home_with(folder: Path, servers: dict[str, Any], **sections: Any) -> Shell:
 
 @dataclass
 class Watched:
-    """An open client, and how often it was told of other tools."""
+    """An open client, how often it was told of other tools, and what else it was told."""
 
     client: Client
     news: list[float] = field(default_factory=list[float])
+    heard: list[str] = field(default_factory=list[str])
+    """`prompts` and `resources` for other lists, and the addresses of resources that changed."""
 
     async def names(self) -> set[str]:
         return {tool.name for tool in (await self.client.list_tools(cache_mode="bypass")).tools}
@@ -66,23 +68,36 @@ class Watched:
 
 
 @asynccontextmanager
-async def open_client(way: Any, *, mode: str = "auto") -> AsyncGenerator[Watched]:
-    """A client of the newest revision, or with `mode="legacy"` of the last one with a handshake."""
+async def open_client(way: Any, *, mode: str = "auto", uris: tuple[str, ...] = ()) -> AsyncGenerator[Watched]:
+    """A client of the newest revision, or with `mode="legacy"` of the last one with a handshake; it may subscribe."""
     told: list[float] = []
+    heard: list[str] = []
 
     async def on_message(message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             told.append(time.monotonic())
+        elif isinstance(message, types.PromptListChangedNotification):
+            heard.append("prompts")
+        elif isinstance(message, types.ResourceListChangedNotification):
+            heard.append("resources")
+        elif isinstance(message, types.ResourceUpdatedNotification):
+            heard.append(message.params.uri)
 
     async with Client(way, mode=mode, message_handler=on_message) as client, anyio.create_task_group() as tasks:
         if mode == "auto":
-            await tasks.start(_listen, client)
-        yield Watched(client, told)
+            await tasks.start(_listen, client, uris)
+        for uri in uris if mode == "legacy" else ():
+            await client.session.send_request(
+                types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri)), types.EmptyResult
+            )
+        yield Watched(client, told, heard)
         tasks.cancel_scope.cancel()
 
 
-async def _listen(client: Client, *, task_status: Any) -> None:
-    async with client.listen(tools_list_changed=True) as events:
+async def _listen(client: Client, uris: tuple[str, ...], *, task_status: Any) -> None:
+    async with client.listen(
+        tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True, resource_subscriptions=uris
+    ) as events:
         task_status.started()
         async for _ in events:
             pass

@@ -11,12 +11,64 @@ from typing import Any
 
 import mcp_types as types
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from pydantic import BaseModel
 
 PICTURE = base64.b64encode(b"\x89PNG not really").decode()
 SOUND = base64.b64encode(b"RIFF not really").decode()
 
 server = MCPServer("new")
+
+
+@server.prompt(title="Greeting")
+def greet(name: str) -> str:
+    """Greets somebody."""
+    return f"Say hello to {name}."
+
+
+@server.resource("note://new/today", mime_type="text/plain")
+def today() -> str:
+    """Today's note."""
+    return "new: nothing much"
+
+
+@server.resource("note://shared", mime_type="text/plain")
+def shared() -> str:
+    """A note that another server has under the same address."""
+    return "new: shared"
+
+
+@server.resource("picture://new/logo", mime_type="image/png")
+def logo() -> bytes:
+    """A picture."""
+    return b"\x89PNG not really"
+
+
+@server.resource("order://new/{order_id}", mime_type="text/plain")
+def order_text(order_id: str) -> str:
+    """One order, in words."""
+    return f"new: order {order_id}"
+
+
+@server.completion()
+async def complete(
+    ref: types.PromptReference | types.ResourceTemplateReference,
+    argument: types.CompletionArgument,
+    context: types.CompletionContext | None,
+) -> types.Completion:
+    """Knows two names, and three orders."""
+    del context
+    known = ("Ada", "Alan") if isinstance(ref, types.PromptReference) else ("W1", "W2", "X1")
+    return types.Completion(values=[value for value in known if value.startswith(argument.value)])
+
+
+@server.tool()
+async def change_note(ctx: Context[Any]) -> str:
+    """Says that its note, its prompts and its resources changed."""
+    await ctx.notify_resource_updated("note://new/today")
+    await ctx.notify_resources_changed()
+    await ctx.notify_prompts_changed()
+    return "told"
 
 
 class Order(BaseModel):

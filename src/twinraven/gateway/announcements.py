@@ -1,4 +1,4 @@
-"""Telling clients that the list of tools is another one, each in the way its revision knows.
+"""Telling clients that a list is another one or a resource changed, each in the way its revision knows.
 
 Clients of the newest revision open a subscription and are told through it; older ones are told on their connection, as
 long as it lives. A client that does not read is not waited for.
@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final
 
+from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.session import ServerSession
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
 from mcp_types import SubscriptionsListenRequestParams, SubscriptionsListenResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -20,14 +29,17 @@ from twinraven.gateway.callers import Callers
 
 _PATIENCE_S: Final = 5.0
 _INITIALIZED: Final = "notifications/initialized"
+_HANDSHAKE: Final = frozenset({"initialize", _INITIALIZED})
 _logger = logging.getLogger("twinraven.gateway")
 
 
 class Announcements:
     """Knows who wants to be told, by tenant."""
 
-    def __init__(self, callers: Callers) -> None:
+    def __init__(self, callers: Callers, *, declarable: Callable[[], Awaitable[None]]) -> None:
+        """`declarable` returns when it can be said what is offered."""
         self._callers = callers
+        self._declarable = declarable
         self._buses: dict[str, InMemorySubscriptionBus] = {}
         self._listeners: dict[str, ListenHandler] = {}
         self._older: dict[int, tuple[str, ServerSession]] = {}
@@ -35,14 +47,18 @@ class Announcements:
 
     async def notice(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """As the server's middleware: remember each older client from its first word to its last."""
+        if ctx.method not in _HANDSHAKE:
+            return await call_next(ctx)
+        if ctx.method != _INITIALIZED:
+            await self._declarable()
+            return await call_next(ctx)
         result = await call_next(ctx)
-        if ctx.method == _INITIALIZED and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             self._remember(ctx)
         return result
 
     def _remember(self, context: ServerRequestContext[Any, Any]) -> None:
-        # The SDK means handlers to push clean-up here and has no public way to it yet.
-        connection = context.session._connection  # pyright: ignore[reportPrivateUsage]
+        connection = connection_of(context)
         self._older[id(connection)] = (self._callers.of(context).principal.tenant_id, context.session)
         connection.exit_stack.callback(self._older.pop, id(connection), None)
 
@@ -55,14 +71,14 @@ class Announcements:
         listener = self._listeners.setdefault(tenant_id, ListenHandler(bus))
         return await listener(context, params)
 
-    async def announce(self, tenant_id: str) -> None:
-        """Tell everybody of a tenant."""
+    async def announce(self, tenant_id: str, event: ServerEvent, *, only: Collection[int] | None = None) -> None:
+        """Tell everybody of a tenant; of the older clients only these, where they are named by their connection."""
         bus = self._buses.get(tenant_id)
         if bus is not None:
-            await bus.publish(ToolsListChanged())
-        for of_tenant, session in list(self._older.values()):
-            if of_tenant == tenant_id:
-                task = asyncio.ensure_future(_tell(session))
+            await bus.publish(event)
+        for client, (of_tenant, session) in list(self._older.items()):
+            if of_tenant == tenant_id and (only is None or client in only):
+                task = asyncio.ensure_future(_tell(session, event))
                 self._sending.add(task)
                 task.add_done_callback(self._sending.discard)
 
@@ -71,9 +87,26 @@ class Announcements:
             listener.close()
 
 
-async def _tell(session: ServerSession) -> None:
+def connection_of(context: ServerRequestContext[Any, Any]) -> Connection:
+    """The connection of a client, where clean-up is pushed that is due when it ends."""
+    # The SDK means handlers to do so and has no public way to it yet.
+    return context.session._connection  # pyright: ignore[reportPrivateUsage]
+
+
+async def _tell(session: ServerSession, event: ServerEvent) -> None:
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            await session.send_tool_list_changed()
+            await _send(session, event)
     except Exception as error:  # noqa: BLE001 - one client's broken connection is not the others' concern
-        _logger.debug("a client could not be told of other tools: %s", error)
+        _logger.debug("a client could not be told of a change: %s", error)
+
+
+async def _send(session: ServerSession, event: ServerEvent) -> None:
+    if isinstance(event, ToolsListChanged):
+        await session.send_tool_list_changed()
+    elif isinstance(event, PromptsListChanged):
+        await session.send_prompt_list_changed()
+    elif isinstance(event, ResourceUpdated):
+        await session.send_resource_updated(event.uri)
+    else:
+        await session.send_resource_list_changed()

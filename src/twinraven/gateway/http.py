@@ -68,6 +68,7 @@ def http_app(gateway: GatewayServer, doorkeeper: Doorkeeper, *, host: str) -> AS
 
     async def open_events(request: Request) -> Response:
         async with sse.connect_sse(request.scope, request.receive, request._send) as streams:  # pyright: ignore[reportPrivateUsage]
+            await gateway.declarable()
             await gateway.mcp.run(streams[0], streams[1], gateway.mcp.create_initialization_options())
         return Response()
 

@@ -12,6 +12,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from mcp.server.subscriptions import ToolsListChanged
+
 from twinraven.connectors import UpstreamTools
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.gateway.announcements import Announcements
@@ -64,7 +66,7 @@ class News:
             tenant_id = await self._arrived.get()
             try:
                 if self._has_changed(tenant_id):
-                    await self._announcements.announce(tenant_id)
+                    await self._announcements.announce(tenant_id, ToolsListChanged())
             except TwinRavenError as error:
                 _logger.warning("clients could not be told of other tools: %s", error)
 

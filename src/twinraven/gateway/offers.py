@@ -24,7 +24,7 @@ MayUse = Callable[[str, str | None, str], bool]
 """Whether a caller of a tenant may call a tool and everything inside it."""
 
 _UPSTREAM: Final = "mcp"
-_UNCACHED: Final[Definition] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+UNCACHED: Final[Definition] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Offered:
     def listing(self, protocol_version: str) -> Definition:
         """The answer to a client that asks for tools."""
         if protocol_version in MODERN_PROTOCOL_VERSIONS:
-            return {"tools": self.newer, **_UNCACHED}
+            return {"tools": self.newer, **UNCACHED}
         return {"tools": self.older}
 
 
@@ -110,7 +110,7 @@ def _fitted(definition: Definition, version: str) -> Definition:
     unpromised = {name: value for name, value in definition.items() if name != "outputSchema"}
     for candidate in (definition, unpromised, described):
         try:
-            methods.validate_server_result("tools/list", version, {"tools": [candidate], **_UNCACHED})
+            methods.validate_server_result("tools/list", version, {"tools": [candidate], **UNCACHED})
         except ValidationError:
             continue
         return candidate

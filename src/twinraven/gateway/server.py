@@ -1,4 +1,7 @@
-"""The MCP server itself: a list of tools, calls through the one path, and news when the list changes."""
+"""The MCP server itself: a list of tools, calls through the one path, and news when the list changes.
+
+Prompts and resources are another matter, and another module's: they come straight from the servers that have them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from twinraven import __version__
 from twinraven.calls import CallContext, Calls, SkillInvocationRequest
 from twinraven.catalog import ToolEntry
-from twinraven.connectors import ToolQuarantined, keeping_answers
+from twinraven.connectors import Abilities, ToolQuarantined, keeping_answers
 from twinraven.foundation.errors import ApprovalPending, NotFound, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.gateway import answers
@@ -24,6 +27,7 @@ from twinraven.gateway.announcements import Announcements
 from twinraven.gateway.answers import Result
 from twinraven.gateway.callers import Caller, Callers
 from twinraven.gateway.offers import Offers
+from twinraven.gateway.reading import Reading
 from twinraven.gateway.sessions import Place, Sessions
 
 _KEYS: Final = (answers.KEY, "idempotency_key", "idempotencyKey")
@@ -34,7 +38,30 @@ Context = ServerRequestContext[Any, Any]
 
 
 class _NewsServer(Server[Any]):
-    """A server that promises, wherever the SDK asks, to tell older clients of other tools."""
+    """A server that promises, wherever the SDK asks, to tell of changes, and declares what there is and no more."""
+
+    offered: Callable[[], Abilities] = Abilities
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> types.ServerCapabilities:
+        found = super().get_capabilities(
+            notification_options, experimental_capabilities, extensions, protocol_version=protocol_version
+        )
+        offered = self.offered()
+        resources = types.ResourcesCapability(subscribe=offered.subscribe, list_changed=True)
+        return found.model_copy(
+            update={
+                "prompts": found.prompts if offered.prompts else None,
+                "resources": resources if offered.resources else None,
+                "completions": found.completions if offered.completions else None,
+            }
+        )
 
     def create_initialization_options(
         self,
@@ -42,7 +69,9 @@ class _NewsServer(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        news = notification_options or NotificationOptions(tools_changed=True)
+        news = notification_options or NotificationOptions(
+            tools_changed=True, prompts_changed=True, resources_changed=True
+        )
         return super().create_initialization_options(news, experimental_capabilities, extensions)
 
 
@@ -57,23 +86,28 @@ class GatewayServer:
         callers: Callers,
         sessions: Sessions,
         announcements: Announcements,
+        reading: Reading,
         ready: Callable[[], Awaitable[None]],
         await_reads: bool = False,
     ) -> None:
-        """`ready` returns when the first list can be made."""
+        """`ready` returns when the first list of tools can be made."""
+        self.declarable = reading.declarable
         self._calls = calls
         self._offers = offers
         self._callers = callers
         self._sessions = sessions
         self._ready = ready
         self._await_reads = await_reads
-        self.mcp: Server[Any] = _NewsServer(
+        server = _NewsServer(
             "twinraven",
             version=__version__,
             title="TwinRaven",
             get_tool_input_schema=partial(offers.header_schema, callers.local.tenant_id),
-            on_subscriptions_listen=announcements.listen,
+            on_subscriptions_listen=reading.listen,
         )
+        server.offered = reading.offered
+        self.mcp: Server[Any] = server
+        reading.serve(self.mcp)
         self.mcp.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
         self.mcp.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
         self.mcp.middleware.append(announcements.notice)

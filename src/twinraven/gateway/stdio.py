@@ -39,6 +39,7 @@ async def serve_stdio(gateway: GatewayServer) -> None:
     if not _are_pipes():
         # A file or Windows' consoles cannot be waited for; the SDK reads them on threads.
         async with stdio_server() as (read, write):
+            await gateway.declarable()
             await gateway.mcp.run(read, write, gateway.mcp.create_initialization_options())
         return
     async with _own_pipes() as line:
@@ -52,9 +53,7 @@ class _Dialogue:
         self._server = gateway.mcp
         self._line = line
         self._older = Connection.for_loop(line)
-        self._runner = ServerRunner(
-            self._server, self._older, None, init_options=gateway.mcp.create_initialization_options()
-        )
+        self._runner = ServerRunner(self._server, self._older, None)
         self._outbound = NotifyOnlyOutbound(line)
         self._is_newer: bool | None = None
 
