@@ -45,11 +45,6 @@ class Place:
 class Door(Protocol):
     """A way into TwinRaven."""
 
-    @property
-    def is_bound_to_a_loop(self) -> bool:
-        """Whether it can only be used on the event loop it was opened on."""
-        ...
-
     async def offers(self, scope: Scope) -> list[Offer]:
         """What the caller may call, as it is now."""
         ...
@@ -82,8 +77,6 @@ def door_of(behind: Behind) -> Door:
 
 class HomeDoor:
     """A home opened in this process."""
-
-    is_bound_to_a_loop = False
 
     def __init__(self, raven: TwinRaven, *, tenant_id: str = DEFAULT_TENANT, caller: str | None = LOCAL_USER) -> None:
         self._raven = raven
@@ -135,9 +128,7 @@ class HomeDoor:
 
 
 class ServerDoor:
-    """A server, spoken to on this event loop."""
-
-    is_bound_to_a_loop = True
+    """A server, spoken to on an event loop."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
@@ -156,8 +147,6 @@ class ServerDoor:
 
 class BlockingDoor:
     """A server, spoken to on threads, from any loop or none."""
-
-    is_bound_to_a_loop = False
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
-from twinraven.foundation.errors import InvalidInput, TwinRavenError
+from twinraven.foundation.errors import TwinRavenError
 from twinraven.integrations.adapter import Adapter, missing
 from twinraven.integrations.door import Offer
 from twinraven.integrations.watching import Begun, error_words
@@ -91,13 +91,6 @@ class LangChainAdapter(Adapter):
 
     def run_to_end(self, work: Coroutine[Any, Any, T]) -> T:
         """Run work from code without an event loop, or beside the one that is running here."""
-        if self._door.is_bound_to_a_loop:
-            work.close()
-            raise InvalidInput(
-                "this adapter has an AsyncClient, which lives on one event loop; "
-                "for tools that are called without one, give it a Client",
-                field="behind",
-            )
         try:
             asyncio.get_running_loop()
         except RuntimeError:

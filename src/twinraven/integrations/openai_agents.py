@@ -90,8 +90,9 @@ class OpenAIAgentsAdapter(Adapter):
         """The session of a call; the book is told which turn its run is in."""
         config = context.run_config
         session_id = self._session(None if config is None else config.group_id)
-        mark = _Turn(context.usage, context.usage.requests)
-        self._book.turn(session_id, mark, _said_before(context.turn_input))
+        run = context.usage
+        said = _said_before(context.turn_input)
+        self._book.turn(session_id, _Turn(run, run.requests), said, said_in=run)
         return session_id
 
 

@@ -28,6 +28,7 @@ _LONGEST_INPUT: Final = 10_000
 @dataclass(slots=True)
 class _Page:
     mark: object = None
+    said_in: object = None
     turn: int | None = None
     outside_input: str | None = None
 
@@ -38,14 +39,18 @@ class Book:
     def __init__(self) -> None:
         self._pages: OrderedDict[str, _Page] = OrderedDict()
 
-    def turn(self, session_id: str, mark: object, outside_input: str | None) -> None:
-        """The model has its turn; `mark` tells turns apart, so that saying it twice does not count twice."""
+    def turn(self, session_id: str, mark: object, outside_input: str | None, *, said_in: object = None) -> None:
+        """The model has its turn; `mark` tells turns apart, so that saying it twice does not count twice.
+
+        A library that repeats what came from outside at every turn of a run names the run in `said_in`.
+        """
         page = self._page(session_id)
         if page.turn is not None and page.mark == mark:
             return
         page.mark = mark
         page.turn = 1 if page.turn is None else page.turn + 1
-        if outside_input is not None:
+        if outside_input is not None and (said_in is None or page.said_in is not said_in):
+            page.said_in = said_in
             page.outside_input = outside_input[:_LONGEST_INPUT]
 
     def take(self, session_id: str) -> Place:

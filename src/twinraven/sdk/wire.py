@@ -82,7 +82,7 @@ class BlockingWire:
             found = self._pool.request(
                 letter.method,
                 letter.url,
-                headers=dict(letter.headers),
+                headers=list(letter.headers.items()),
                 content=letter.content,
                 extensions=_limits(self._timeout),
             )
@@ -93,7 +93,7 @@ class BlockingWire:
         with (
             _translated(letter.url),
             self._pool.stream(
-                letter.method, letter.url, headers=dict(letter.headers), extensions=_limits(STREAM_SILENCE_S)
+                letter.method, letter.url, headers=list(letter.headers.items()), extensions=_limits(STREAM_SILENCE_S)
             ) as found,
         ):
             body = found.read() if found.status >= 300 else b""
@@ -107,30 +107,40 @@ class BlockingWire:
 
 
 class LoopWire:
-    """For programs on an event loop; its connections belong to the loop that opened them."""
+    """For programs on an event loop. Connections belong to the loop they were opened on, so they are kept on one loop;
+    whoever asks from another one, as libraries with threads of their own do, gets a connection for that request alone.
+    """
 
     def __init__(self, timeout: float) -> None:
-        core = load_httpcore()
+        self._core = load_httpcore()
         self._timeout = timeout
-        self._pool = core.AsyncConnectionPool(max_connections=_MOST_CONNECTIONS, keepalive_expiry=_IDLE_S)
+        self._kept: httpcore2.AsyncConnectionPool = self._pool()
+        self._loop = _running_loop()
 
     async def exchange(self, letter: Letter) -> Reply:
         with _translated(letter.url):
-            found = await self._pool.request(
-                letter.method,
-                letter.url,
-                headers=dict(letter.headers),
-                content=letter.content,
-                extensions=_limits(self._timeout),
-            )
+            async with self._connections() as pool:
+                found = await pool.request(
+                    letter.method,
+                    letter.url,
+                    headers=list(letter.headers.items()),
+                    content=letter.content,
+                    extensions=_limits(self._timeout),
+                )
         return _reply(found, found.content)
 
     @asynccontextmanager
     async def stream(self, letter: Letter) -> AsyncGenerator[Stream]:
         with _translated(letter.url):
-            async with self._pool.stream(
-                letter.method, letter.url, headers=dict(letter.headers), extensions=_limits(STREAM_SILENCE_S)
-            ) as found:
+            async with (
+                self._connections() as pool,
+                pool.stream(
+                    letter.method,
+                    letter.url,
+                    headers=list(letter.headers.items()),
+                    extensions=_limits(STREAM_SILENCE_S),
+                ) as found,
+            ):
                 body = await found.aread() if found.status >= 300 else b""
                 yield Stream(_reply(found, body), found.aiter_stream())
 
@@ -138,7 +148,21 @@ class LoopWire:
         await asyncio.sleep(seconds)
 
     async def close(self) -> None:
-        await self._pool.aclose()
+        await self._kept.aclose()
+
+    @asynccontextmanager
+    async def _connections(self) -> AsyncGenerator[httpcore2.AsyncConnectionPool]:
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        if self._loop is loop:
+            yield self._kept
+            return
+        async with self._pool() as pool:
+            yield pool
+
+    def _pool(self) -> httpcore2.AsyncConnectionPool:
+        return self._core.AsyncConnectionPool(max_connections=_MOST_CONNECTIONS, keepalive_expiry=_IDLE_S)
 
 
 def finish(work: Coroutine[Any, Any, T]) -> T:
@@ -163,6 +187,13 @@ def each(things: AsyncGenerator[T]) -> Iterator[T]:
             yield thing
     finally:
         finish(things.aclose())
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def check_url(url: str) -> str:
