@@ -14,6 +14,7 @@ import pytest
 
 from tests.api_client import Door, Reply
 from tests.api_homes import ApiHome, Seeds, api_home, login_of, made, seed
+from tests.api_samples import BODIES
 from tests.unit.catalog.town import inputs, service_body, tool_body
 from twinraven.api import all_routes
 from twinraven.api.contract import Route
@@ -22,25 +23,6 @@ from twinraven.storage import DEFAULT_TENANT
 
 _ROUTES: Final = all_routes(Metrics())
 _NAMING: Final = [route for route in _ROUTES if route.names]
-_BODIES: Final[dict[str, Any]] = {
-    "grantApproval": {},
-    "denyApproval": {"note": "no"},
-    "changeTool": {"description": "mine now"},
-    "makeTool": {"key": "taken_over", "service": "own"},
-    "changeService": {"enabled": False},
-    "makeService": {"name": "copied"},
-    "changeServiceTemplate": {"shared": True},
-    "changeToolTemplate": {"shared": True},
-    "stateVerdict": {"outcome": "failure"},
-    "promoteTool": {},
-    "rejectTool": {"reason": "no"},
-    "rollBackTool": {"to_version": 1},
-    "retireTool": {},
-    "quarantineTool": {"reason": "no"},
-    "rotateSecret": {"value": "taken-over-value"},
-    "changeSecret": {"name": "mine now"},
-    "changeUser": {"active": False},
-}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -58,7 +40,7 @@ async def empty(tmp_path: Path) -> AsyncGenerator[Seeds]:
 
 
 async def ask(door: Door, route: Route, path: str) -> Reply:
-    body = _BODIES[route.name] if route.body is not None else None
+    body = BODIES[route.name] if route.body is not None else None
     headers = {"if-match": "*"} if route.matching != "no" else {}
     return await door.ask(route.method, path, body, headers=headers)
 

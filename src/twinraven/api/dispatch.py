@@ -61,6 +61,7 @@ class ApiApp:
         self._router = Router(routes)
         self._doorkeeper = doorkeeper
         self._metrics = metrics
+        self._met: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -94,6 +95,8 @@ class ApiApp:
         route = bound.route
         who = LOCAL if route.is_open else await self._admit(headers)
         exchange.who = who
+        if who.tenant_id not in self._met and not route.is_open:
+            await self._meet(who.tenant_id)
         if b"x-correlation-id" in headers and not route.is_open:
             await self._check_correlation(exchange, who)
         text = await read_body(receive, headers)
@@ -139,6 +142,11 @@ class ApiApp:
             host=headers.get(b"host", b"").decode("latin-1"),
             origin=None if origin is None else origin.decode("latin-1"),
         )
+
+    async def _meet(self, tenant_id: str) -> None:
+        """Read a tenant's tools before its first request: looking for them on the loop would hold up everybody."""
+        await asyncio.to_thread(self._raven.catalog.entries, tenant_id)
+        self._met.add(tenant_id)
 
     async def _check_correlation(self, exchange: _Exchange, who: Principal) -> None:
         """The id stands in the answer and in every line of the log, so it must not be a secret."""
