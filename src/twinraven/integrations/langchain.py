@@ -4,8 +4,8 @@
     tools = [*my_tools, *await adapter.tools()]
     await chain.ainvoke(question, config={"callbacks": [adapter.handler]})
 
-The handler serves sync and async runs alike. Without a session id the run's metadata names it (`session_id`,
-`thread_id`, `conversation_id`), as LangGraph does. Ask for the tools before each run: then a promotion is seen by it.
+The handler serves sync and async runs alike. Without a session id the run's metadata or configuration names it
+(`session_id`, `thread_id`, `conversation_id`). Ask for the tools before each run: then a promotion is seen by it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
+from collections import OrderedDict
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -27,7 +28,7 @@ from twinraven.integrations.watching import Begun, error_words
 try:
     from langchain_core.callbacks import AsyncCallbackHandler
     from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
-    from langchain_core.runnables import RunnableConfig
+    from langchain_core.runnables import RunnableConfig, ensure_config
     from langchain_core.tools import BaseTool, ToolException
     from pydantic import PrivateAttr
 except ModuleNotFoundError as error:
@@ -36,6 +37,7 @@ except ModuleNotFoundError as error:
 T = TypeVar("T")
 
 _MARK: Final = "twinraven_tool"
+_MOST_BEGUN: Final = 10_000
 _NAMES: Final = ("session_id", "thread_id", "conversation_id")
 
 
@@ -84,7 +86,8 @@ class LangChainAdapter(Adapter):
     async def called(self, tool_id: str, arguments: dict[str, Any], config: RunnableConfig) -> str:
         """The answer of a tool of the catalogue; what went wrong is told to the model."""
         try:
-            output = await self._call(tool_id, arguments, self._named(config.get("metadata")))
+            session_id = self._named(config.get("metadata"), config.get("configurable"))
+            output = await self._call(tool_id, arguments, session_id)
         except TwinRavenError as error:
             raise ToolException(error_words(error)) from error
         return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
@@ -98,8 +101,10 @@ class LangChainAdapter(Adapter):
         with ThreadPoolExecutor(1) as beside:
             return beside.submit(contextvars.copy_context().run, asyncio.run, work).result()
 
-    def _named(self, metadata: Mapping[str, Any] | None) -> str:
-        known = metadata or {}
+    def _named(self, metadata: Mapping[str, Any] | None, configurable: Mapping[str, Any] | None = None) -> str:
+        """The session, by the run's metadata or by the configuration it runs under."""
+        around = ensure_config().get("configurable") if configurable is None else configurable
+        known: dict[str, Any] = {**(around or {}), **(metadata or {})}
         return self._session(next((known[name] for name in _NAMES if known.get(name)), None))
 
 
@@ -108,7 +113,7 @@ class _Handler(AsyncCallbackHandler):
 
     def __init__(self, adapter: LangChainAdapter) -> None:
         self._adapter = adapter
-        self._begun: dict[UUID, Begun] = {}
+        self._begun: OrderedDict[UUID, Begun] = OrderedDict()
 
     async def on_chat_model_start(
         self,
@@ -136,6 +141,9 @@ class _Handler(AsyncCallbackHandler):
         if _MARK not in (metadata or {}):
             arguments = input_str if inputs is None else inputs
             self._begun[run_id] = self._adapter.began(str(serialized.get("name", "tool")), arguments, metadata)
+            if len(self._begun) > _MOST_BEGUN:
+                # LangChain says nothing of a call that was cancelled.
+                self._begun.popitem(last=False)
 
     async def on_tool_end(self, output: Any, *, run_id: UUID, **rest: Any) -> None:
         del rest

@@ -22,7 +22,14 @@ from twinraven.integrations.watching import error_words
 try:
     from pydantic_ai import ModelRetry, RunContext, ToolDefinition
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, SkipToolExecution, ToolFailed
+    from pydantic_ai.exceptions import (
+        ApprovalRequired,
+        CallDeferred,
+        SkipToolExecution,
+        ToolFailed,
+        ToolFailedError,
+        ToolRetryError,
+    )
     from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturn, UserPromptPart
     from pydantic_ai.toolsets import AbstractToolset
     from pydantic_ai.toolsets.abstract import ToolsetTool
@@ -60,7 +67,7 @@ class PydanticAIAdapter(Adapter):
         except _NOT_RUN:
             raise
         except (Exception, asyncio.CancelledError) as error:
-            await self._watch.fail(begun, error)
+            await self._watch.fail(begun, _raised(error))
             raise
         await self._watch.end(begun, _returned(result))
         return result
@@ -129,6 +136,12 @@ class _OfferedTools(AbstractToolset[Any]):
         return ToolsetTool(
             toolset=self, tool_def=definition, max_retries=max(ctx.max_retries, 1), args_validator=unchecked
         )
+
+
+def _raised(error: BaseException) -> BaseException:
+    """What the tool itself raised, where the library has made a message to the model of it."""
+    is_message = isinstance(error, (ToolFailedError, ToolRetryError))
+    return error.__cause__ if is_message and error.__cause__ is not None else error
 
 
 def _returned(result: object) -> object:

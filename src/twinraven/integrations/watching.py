@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -38,27 +39,31 @@ class Book:
 
     def __init__(self) -> None:
         self._pages: OrderedDict[str, _Page] = OrderedDict()
+        # Some libraries run tools on threads.
+        self._lock = threading.Lock()
 
     def turn(self, session_id: str, mark: object, outside_input: str | None, *, said_in: object = None) -> None:
         """The model has its turn; `mark` tells turns apart, so that saying it twice does not count twice.
 
         A library that repeats what came from outside at every turn of a run names the run in `said_in`.
         """
-        page = self._page(session_id)
-        if page.turn is not None and page.mark == mark:
-            return
-        page.mark = mark
-        page.turn = 1 if page.turn is None else page.turn + 1
-        if outside_input is not None and (said_in is None or page.said_in is not said_in):
-            page.said_in = said_in
-            page.outside_input = outside_input[:_LONGEST_INPUT]
+        with self._lock:
+            page = self._page(session_id)
+            if page.turn is not None and page.mark == mark:
+                return
+            page.mark = mark
+            page.turn = 1 if page.turn is None else page.turn + 1
+            if outside_input is not None and (said_in is None or page.said_in is not said_in):
+                page.said_in = said_in
+                page.outside_input = outside_input[:_LONGEST_INPUT]
 
     def take(self, session_id: str) -> Place:
         """The place of the next call; what came from outside belongs to the first call after it."""
-        page = self._page(session_id)
-        place = Place(session_id, page.turn, page.outside_input)
-        page.outside_input = None
-        return place
+        with self._lock:
+            page = self._page(session_id)
+            place = Place(session_id, page.turn, page.outside_input)
+            page.outside_input = None
+            return place
 
     def _page(self, session_id: str) -> _Page:
         page = self._pages.setdefault(session_id, _Page())
