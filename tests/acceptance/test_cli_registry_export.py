@@ -63,6 +63,51 @@ def test_a_skill_is_written_whole_and_replaced_only_by_force(shell: Shell) -> No
     assert not list(shell.folder.glob(".*" + folder.name + "*"))
 
 
+def test_what_was_learned_reads_as_plain_code(shell: Shell) -> None:
+    """A tool that was just learned comes out short, without a run-time of its own."""
+    text = shell.succeed("registry", "export", first(shell), "--as", "python").text
+    assert "class Run" not in text
+    assert len(text.splitlines()) <= 125
+
+
+def test_a_retired_tool_can_still_be_taken_along(shell: Shell) -> None:
+    """Retired is out of service, not lost: it is exported, and a note says what it is."""
+    tool_id = first(shell)
+    shell.succeed("approve", tool_id, "--promote")
+    shell.succeed("retire", tool_id, "--note", "enough")
+    done = shell.succeed("registry", "export", tool_id, "--as", "python")
+    assert f"async def {tool_id}(" in done.text
+    assert "version 1 is retired, not in service" in done.err
+
+
+def test_a_secret_stored_later_is_not_exported(shell: Shell) -> None:
+    """A definition that holds what became a secret after it was registered stays, and nothing is written."""
+    tool_id = first(shell)
+    shell.succeed("secrets", "set", "odd", "--type", "password", stdin=b"customer.id")
+    for form in ("python", "skill"):
+        refused = shell.run("registry", "export", tool_id, "--as", form, "--to", ".")
+        assert refused.code == 2
+        assert "holds a secret of the vault" in refused.err
+    assert not list(shell.folder.glob("search*"))
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_swap_that_died_is_put_right(shell: Shell, force: bool) -> None:
+    """A skill that an export moved aside before it was killed is back after the next export of it."""
+    tool_id = first(shell)
+    folder = shell.folder / shell.json("registry", "export", tool_id, "--as", "skill")["path"]
+    page = (folder / "SKILL.md").read_text()
+    (folder / "SKILL.md").write_text("older")
+    aside = folder.with_name(f".{folder.name}.exporting")
+    (aside / "new").mkdir(parents=True)
+    (aside / "new" / "SKILL.md").write_text("half")
+    folder.rename(aside / "old")
+    again = shell.run("registry", "export", tool_id, "--as", "skill", *(["--force"] if force else []))
+    assert again.code == (0 if force else 2)
+    assert (folder / "SKILL.md").read_text() == (page if force else "older")
+    assert not aside.exists()
+
+
 @pytest.mark.parametrize("form", ["mcp", "openai"])
 def test_definitions_go_to_standard_output(shell: Shell, form: str) -> None:
     """Without a place to go to, an export is printed and nothing else is."""

@@ -2,6 +2,9 @@
 
 Files appear whole or not at all: they are written beside their place and renamed. What is already there is replaced
 only with --force, and a folder only if it is a skill.
+
+A folder cannot be replaced in one step everywhere, so the old one first moves aside, into a hidden folder of a fixed
+name. Whoever finds that folder and can lock it knows that its owner died, and puts the old one back.
 """
 
 from __future__ import annotations
@@ -20,10 +23,12 @@ from twinraven.cli.parser import CommandParser
 from twinraven.foundation.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
+    from twinraven.app import TwinRaven
     from twinraven.flow import SynthesizedTool
     from twinraven.registry import ToolExport
 
 _FORMS = ("python", "mcp", "openai", "skill")
+_NEW, _OLD = "new", "old"
 
 
 def register(parser: CommandParser) -> None:
@@ -56,7 +61,6 @@ def export(options: Namespace) -> None:
 
 async def _made(options: Namespace) -> tuple[SynthesizedTool, ToolExport]:
     from twinraven.cli.home import opened
-    from twinraven.registry import export_tool
 
     with opened(options) as raven:
         tool = await raven.registry.tool(options.tenant, options.tool)
@@ -64,9 +68,20 @@ async def _made(options: Namespace) -> tuple[SynthesizedTool, ToolExport]:
         if found is None:
             raise NotFound(f"{options.tool!r} has no version {options.number}", tool_id=options.tool)
         definition = found.definition
-        return definition, export_tool(
-            definition, options.form, lambda tool_id: raven.learned.find_any(options.tenant, tool_id)
-        )
+        # On the store's thread, because which secrets there are may have to be read.
+        made = await raven.database.read(options.tenant, lambda _: _exported(raven, definition, options))
+        return definition, made
+
+
+def _exported(raven: TwinRaven, definition: SynthesizedTool, options: Namespace) -> ToolExport:
+    from twinraven.registry import export_tool
+
+    return export_tool(
+        definition,
+        options.form,
+        lambda tool_id: raven.learned.find_any(options.tenant, tool_id),
+        holds_secret=lambda text: raven.redactor.redact_known(options.tenant, text) is not text,
+    )
 
 
 def _warn(made: ToolExport) -> None:
@@ -81,13 +96,17 @@ def _write(made: ToolExport, to: str, *, force: bool) -> Path:
     given = Path(to)
     path = given / made.name if made.is_folder or given.is_dir() else given
     with _named(path):
-        if os.path.lexists(path) and not force:
-            raise InvalidInput(f"{path} is there already; --force replaces it", field="to")
         if made.is_folder:
-            _write_folder(made, path)
+            _write_folder(made, path, force=force)
         else:
+            _refuse_other(path, force=force)
             _write_file(path, next(iter(made.files.values())))
     return path
+
+
+def _refuse_other(path: Path, *, force: bool) -> None:
+    if os.path.lexists(path) and not force:
+        raise InvalidInput(f"{path} is there already; --force replaces it", field="to")
 
 
 def _write_file(path: Path, text: str) -> None:
@@ -101,29 +120,63 @@ def _write_file(path: Path, text: str) -> None:
         os.fchmod(out.fileno(), 0o644)
 
 
-def _write_folder(made: ToolExport, path: Path) -> None:
-    from tempfile import mkdtemp
-
-    is_there = os.path.lexists(path)
-    if is_there and (path.is_symlink() or not (path / "SKILL.md").is_file()):
-        raise InvalidInput(f"{path} is no skill, and stays as it is", field="to")
-    beside = Path(mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    try:
-        new, old = beside / "new", beside / "old"
+def _write_folder(made: ToolExport, path: Path, *, force: bool) -> None:
+    with _aside(path) as aside:
+        _refuse_other(path, force=force)
+        if os.path.lexists(path) and (path.is_symlink() or not _is_skill(path)):
+            raise InvalidInput(f"{path} is no skill, and stays as it is", field="to")
+        new = aside / _NEW
         for name, text in made.files.items():
             target = new / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(text.encode())
-        if is_there:
-            path.rename(old)
+        if path.exists():
+            path.rename(aside / _OLD)
+        new.rename(path)
+
+
+@contextmanager
+def _aside(path: Path) -> Generator[Path]:
+    """A hidden folder beside a place, this process's own; it goes away, and what it took from the place is back."""
+    aside = path.with_name(f".{path.name}.exporting")
+    with _locked(aside):
         try:
-            new.rename(path)
-        except OSError:
-            if is_there:
-                old.rename(path)
-            raise
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+            _settle(aside, path)
+            yield aside
+        finally:
+            _settle(aside, path)
+            aside.rmdir()
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    import fcntl
+
+    while True:
+        folder.mkdir(exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # Its last owner may have removed it meanwhile.
+            if folder.exists() and os.path.samestat(os.fstat(descriptor), folder.stat()):
+                yield
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _settle(aside: Path, path: Path) -> None:
+    """Put back what was moved aside, if nothing has taken its place, and remove the rest."""
+    old = aside / _OLD
+    if _is_skill(old) and not os.path.lexists(path):
+        old.rename(path)
+    for left in (aside / _NEW, old):
+        if left.exists():
+            shutil.rmtree(left)
+
+
+def _is_skill(folder: Path) -> bool:
+    return (folder / "SKILL.md").is_file()
 
 
 @contextmanager

@@ -11,10 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-from twinraven.flow import SynthesizedTool, ToolLookup, ToolStatus, entry_of
+from twinraven.flow import SynthesizedTool, ToolLookup, ToolStatus, compile_flow, entry_of
+from twinraven.foundation.errors import InvalidDefinition
 from twinraven.registry.exports.documents import mcp_tool, openai_function
 from twinraven.registry.exports.python import python_module, python_name
-from twinraven.registry.exports.skill import skill_files, skill_name
+from twinraven.registry.exports.skill import skill_files, skill_name, skill_notes
+from twinraven.registry.exports.words import may_be_incomplete
+from twinraven.registry.model import definition_text
 
 ExportForm = Literal["python", "mcp", "openai", "skill"]
 EXPORT_FORMS: Final[tuple[ExportForm, ...]] = get_args(ExportForm)
@@ -33,18 +36,33 @@ class ToolExport:
     """What the reader should know: what was shortened, or that this version is not in service."""
 
 
-def export_tool(definition: SynthesizedTool, form: ExportForm, find: ToolLookup) -> ToolExport:
-    """A definition in another form. `find` says what its tools can do; one that is not found counts as a write."""
-    entry = entry_of(definition, find)
-    notes = _standing(definition)
+def export_tool(
+    definition: SynthesizedTool, form: ExportForm, find: ToolLookup, *, holds_secret: Callable[[bytes], bool]
+) -> ToolExport:
+    """A definition in another form.
+
+    `find` says what its tools can do; one that is not found counts as a write. `holds_secret` says whether a text holds
+    a value of the vault: registration refuses such definitions, but a secret may have been stored since.
+    """
+    if holds_secret(definition_text(definition).encode()):
+        raise InvalidDefinition(
+            f"version {definition.version} of {definition.tool_id!r} holds a secret of the vault and is not exported; "
+            "make it a parameter, or change the secret",
+            field="steps",
+        )
+    notes, writes = [*_standing(definition), *_unknown(definition, find)], _writes(find)
     if form == "skill":
-        return ToolExport(skill_name(definition), skill_files(definition, writes=_writes(find)), True, tuple(notes))
+        notes += skill_notes(definition)
+        return ToolExport(skill_name(definition), skill_files(definition, writes=writes), True, tuple(notes))
     if form == "python":
-        name, text = f"{python_name(definition)}.py", python_module(definition, writes=_writes(find))
+        name, text = f"{python_name(definition)}.py", python_module(definition, writes=writes)
     elif form == "mcp":
-        name, text = f"{definition.tool_id}.mcp.json", _json(mcp_tool(definition, effect=entry.effect))
+        effect, partly = entry_of(definition, find).effect, may_be_incomplete(compile_flow(definition), writes)
+        name = f"{definition.tool_id}.mcp.json"
+        text = _json(mcp_tool(definition, effect=effect, may_be_incomplete=partly))
     else:
-        body, changes = openai_function(definition)
+        partly = may_be_incomplete(compile_flow(definition), writes)
+        body, changes = openai_function(definition, may_be_incomplete=partly)
         notes += changes
         name, text = f"{definition.tool_id}.openai.json", _json(body)
     return ToolExport(name, {name: text}, False, tuple(notes))
@@ -54,6 +72,11 @@ def _standing(definition: SynthesizedTool) -> list[str]:
     if definition.status is ToolStatus.PROMOTED:
         return []
     return [f"version {definition.version} is {definition.status.value}, not in service"]
+
+
+def _unknown(definition: SynthesizedTool, find: ToolLookup) -> list[str]:
+    missing = [tool_id for tool_id in dict.fromkeys(step.tool_id for step in definition.steps) if find(tool_id) is None]
+    return [f"not in the catalogue, and taken for tools that write: {', '.join(missing)}"] if missing else []
 
 
 def _writes(find: ToolLookup) -> Callable[[str], bool]:

@@ -27,7 +27,7 @@ class PlainBody:
         self._expressions = Expressions(self._find, names.optional)
 
     @property
-    def may_be_incomplete(self) -> bool:
+    def _may_be_incomplete(self) -> bool:
         """Whether it can answer although a step failed or was left out."""
         return bool(self._shape.skippable) or any(step.condition for step in self._plan.steps)
 
@@ -53,7 +53,7 @@ class PlainBody:
     @property
     def _keeps(self) -> bool:
         """Whether failures that are passed over are kept."""
-        return bool(self._shape.beside) or (self.may_be_incomplete and self._tells)
+        return bool(self._shape.beside) or (self._may_be_incomplete and self._tells)
 
     def _answer(self) -> Iterator[str]:
         output = self._plan.definition.output
@@ -66,7 +66,7 @@ class PlainBody:
             for step, name in zip(self._plan.steps, earlier, strict=False)
         )
         whole = object_of([("result", last), ("earlier", Group("[", listed, "]"))])
-        if not self.may_be_incomplete:
+        if not self._may_be_incomplete:
             yield from lay_out(prefixed("return ", whole), 4)
             return
         yield from lay_out(prefixed("answer = ", whole), 4)

@@ -15,6 +15,7 @@ from twinraven.registry.exports.plain_body import PlainBody
 from twinraven.registry.exports.run_body import RunBody
 from twinraven.registry.exports.scope import LOCALS, Names, names_of
 from twinraven.registry.exports.shapes import Writes, plain_shape
+from twinraven.registry.exports.words import may_be_incomplete, returned
 
 _HOW = (
     "`call` makes a call of a tool: it is awaited with the tool's name and its arguments, gives the answer as JSON "
@@ -32,7 +33,8 @@ def python_module(definition: SynthesizedTool, *, writes: Writes) -> str:
     """The text of the module; the same definition gives the same text."""
     function = "\n".join(_function(compile_flow(definition), writes))
     helpers = needed(function)
-    constants = [text for text in helpers if not text.startswith(("def ", "async def ", "class "))]
+    # The function comes first, after nothing but what its signature needs.
+    before = [text for text in helpers if text.startswith("LEFT_OUT")]
     head = [
         *docstring(_about(definition), 0),
         "",
@@ -40,22 +42,20 @@ def python_module(definition: SynthesizedTool, *, writes: Writes) -> str:
         "",
         "Call = Callable[[str, dict[str, Any]], Awaitable[Any]]",
     ]
-    for text in constants:
+    for text in before:
         head += ["", text]
-    rest = [text for text in helpers if text not in constants]
+    rest = [text for text in helpers if text not in before]
     return "\n\n\n".join(["\n".join(head), function, *rest]) + "\n"
 
 
-def returned(definition: SynthesizedTool, *, may_be_incomplete: bool) -> str:
-    """What comes back, in a sentence."""
-    if definition.output is not None:
-        return ""
-    last = definition.steps[-1]
-    each = ", one for each item" if last.for_each is not None else ""
-    words = f"Returns `result` (what {last.tool_id} answered{each}) and `earlier` (the answers of the steps before it)"
-    if may_be_incomplete:
-        words += "; also `incomplete`, if a call failed or was left out and the rest could go on without it"
-    return f"{words}."
+def python_parameters(plan: FlowPlan) -> list[str]:
+    """The names of what the function must be given."""
+    names = _names(plan)
+    return [each.python_name for each in names.parameters if each.kind == "required"]
+
+
+def _names(plan: FlowPlan) -> Names:
+    return names_of(plan, {*LOCALS, *reserved(), python_name(plan.definition)})
 
 
 def _about(definition: SynthesizedTool) -> str:
@@ -70,17 +70,17 @@ def _about(definition: SynthesizedTool) -> str:
 
 def _function(plan: FlowPlan, writes: Writes) -> list[str]:
     name = python_name(plan.definition)
-    names = names_of(plan, {*LOCALS, *reserved(), name})
+    names = _names(plan)
     shape = plain_shape(plan, writes)
     body = RunBody(plan, names, writes) if shape is None else PlainBody(plan, shape, names, writes)
     head = lay_out(Group(f"async def {name}(", tuple(signature(names.parameters)), ") -> Any:"), 0)
-    lines = [*head, *docstring(_told(plan, names, may_be_incomplete=body.may_be_incomplete), 4)]
+    lines = [*head, *docstring(_told(plan, names, writes), 4)]
     for each in names.parameters:
         lines += each.fresh_default(4) if each.is_fresh else []
     return [*lines, *body.lines()]
 
 
-def _told(plan: FlowPlan, names: Names, *, may_be_incomplete: bool) -> str:
+def _told(plan: FlowPlan, names: Names, writes: Writes) -> str:
     definition = plan.definition
-    told = [definition.description, *argument_lines(names.parameters)]
-    return "\n\n".join([*told, returned(definition, may_be_incomplete=may_be_incomplete)])
+    answer = returned(definition, may_be_incomplete=may_be_incomplete(plan, writes))
+    return "\n\n".join([definition.description, *argument_lines(names.parameters), answer])

@@ -20,11 +20,6 @@ class RunBody:
         self._writes = writes
         self._expressions = Expressions(self._find, names.optional)
 
-    @property
-    def may_be_incomplete(self) -> bool:
-        """Whether it can answer although a step failed or was left out."""
-        return any(step.skips or step.condition for step in self._plan.steps)
-
     def lines(self) -> list[str]:
         timeout = self._plan.definition.timeout_ms
         limit = [] if timeout is None else [f"    async with asyncio.timeout({timeout / 1000}):"]

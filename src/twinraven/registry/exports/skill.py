@@ -12,12 +12,22 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
-from twinraven.flow import StepDefinition, SynthesizedTool, ToolStatus
+from twinraven.flow import FlowPlan, PlannedStep, SynthesizedTool, ToolStatus, compile_flow
 from twinraven.foundation.canonical import JsonObject
 from twinraven.registry.exports.documents import title_of
 from twinraven.registry.exports.names import clipped, one_line, shortened
 from twinraven.registry.exports.parameters import type_of
-from twinraven.registry.exports.python import Writes, python_module, python_name
+from twinraven.registry.exports.python import python_module, python_name, python_parameters
+from twinraven.registry.exports.shapes import Writes, plain_shape
+from twinraven.registry.exports.words import (
+    INCOMPLETE_WORDS,
+    earlier_words,
+    may_be_incomplete,
+    result_words,
+    told_of,
+    usage,
+    value_words,
+)
 from twinraven.registry.model import definition_text
 
 NAME_LIMIT: Final = 64
@@ -26,122 +36,165 @@ DESCRIPTION_LIMIT: Final = 1_024
 
 def skill_name(definition: SynthesizedTool) -> str:
     """Lower-case letters, digits and single hyphens, and the name of the folder."""
-    hyphened = re.sub(r"[^a-z0-9]+", "-", definition.tool_id.lower()).strip("-")
-    return shortened(hyphened or "tool", NAME_LIMIT, joint="-")
+    return shortened(_hyphened(definition), NAME_LIMIT, joint="-")
 
 
 def skill_files(definition: SynthesizedTool, *, writes: Writes) -> dict[str, str]:
     """The files of the folder, by their paths in it."""
     return {
-        "SKILL.md": _page(definition, writes),
+        "SKILL.md": "\n".join(_page(compile_flow(definition), writes)) + "\n",
         f"scripts/{python_name(definition)}.py": python_module(definition, writes=writes),
         "definition.json": definition_text(definition),
     }
 
 
-def _page(definition: SynthesizedTool, writes: Writes) -> str:
+def skill_notes(definition: SynthesizedTool) -> list[str]:
+    """What had to be cut to make it a skill."""
+    notes: list[str] = []
+    if len(_hyphened(definition)) > NAME_LIMIT:
+        notes.append(f"the name was shortened to {skill_name(definition)}: skills take {NAME_LIMIT} characters")
+    if len(one_line(definition.description)) > DESCRIPTION_LIMIT:
+        notes.append(f"the description in the front matter was cut: skills take {DESCRIPTION_LIMIT} characters")
+    return notes
+
+
+def _hyphened(definition: SynthesizedTool) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", definition.tool_id.lower()).strip("-") or "tool"
+
+
+def _page(plan: FlowPlan, writes: Writes) -> Iterator[str]:
+    definition = plan.definition
     about = one_line(definition.description)
+    yield from ("---", f"name: {skill_name(definition)}", f"description: {_brief(definition)}", "metadata:")
+    yield from (f"  tool: {json.dumps(definition.tool_id)}", f'  version: "{definition.version}"', "---", "")
+    yield from (f"# {title_of(definition)}", "", _plain(about), "")
+    yield from _when(definition, writes)
+    yield from _what_to_pass(definition.parameters)
+    yield from _what_comes_back(plan, writes)
+    yield from _running(plan)
+    yield from ("## By hand", "", "Where code cannot run, make these calls in this order.", "")
+    yield from _steps(plan, writes)
+
+
+def _brief(definition: SynthesizedTool) -> str:
+    """The one line by which a host chooses the skill."""
+    about = one_line(definition.description)
+    whole = one_line(told_of(definition, usage(definition)))
+    fitting = whole if len(whole) <= DESCRIPTION_LIMIT else clipped(about, DESCRIPTION_LIMIT)
     # Skill hosts refuse what looks like markup in the front matter.
-    brief = clipped(about.translate({ord("<"): "[", ord(">"): "]"}), DESCRIPTION_LIMIT)
-    lines = [
-        "---",
-        f"name: {skill_name(definition)}",
-        f"description: {json.dumps(brief, ensure_ascii=False)}",
-        "metadata:",
-        f"  tool: {json.dumps(definition.tool_id)}",
-        f'  version: "{definition.version}"',
-        "---",
-        "",
-        f"# {title_of(definition)}",
-        "",
-        _plain(about),
-        "",
-        *_status_lines(definition),
-        "## When to use it",
-        "",
-        f"Instead of calling {_tools(definition)} one after another for this purpose.",
-        "",
-        *_parameter_lines(definition.parameters),
-        "## Steps",
-        "",
-        *_step_lines(definition, writes),
-        "",
-        *_running(definition),
-    ]
-    return "\n".join(lines) + "\n"
+    return json.dumps(fitting.translate({ord("<"): "[", ord(">"): "]"}), ensure_ascii=False)
 
 
-def _status_lines(definition: SynthesizedTool) -> list[str]:
-    if definition.status is ToolStatus.PROMOTED:
-        return []
-    return [f"This is version {definition.version} in the state *{definition.status.value}*: it is not in service.", ""]
+def _when(definition: SynthesizedTool, writes: Writes) -> Iterator[str]:
+    tools = dict.fromkeys(step.tool_id for step in definition.steps)
+    writing = [_code(tool_id) for tool_id in tools if writes(tool_id)]
+    yield from ("## When to use it", "")
+    yield f"{usage(definition, mark=_code)} Call them yourself if you want to look at an answer before the next call."
+    if writing:
+        yield f"It may change something, with {', '.join(writing)}: do not run it twice for one purpose."
+    else:
+        yield "It only reads, so running it again does no harm."
+    if definition.status is not ToolStatus.PROMOTED:
+        yield ""
+        yield f"This is version {definition.version} in the state *{definition.status.value}*: it is not in service."
+    yield ""
 
 
-def _tools(definition: SynthesizedTool) -> str:
-    return ", ".join(dict.fromkeys(_code(step.tool_id) for step in definition.steps))
-
-
-def _parameter_lines(schema: JsonObject) -> list[str]:
+def _what_to_pass(schema: JsonObject) -> Iterator[str]:
     members = cast("JsonObject", schema.get("properties") or {})
+    yield from ("## What to pass", "")
     if not members:
-        return []
+        yield from ("Nothing.", "")
+        return
     required = cast("list[Any]", schema.get("required") or [])
-    lines = ["## Parameters", "", "| Name | Type | Needed | Meaning |", "| --- | --- | --- | --- |"]
+    yield from ("| Name | Type | Needed | Meaning |", "| --- | --- | --- | --- |")
     for name, member in members.items():
         described = cast("JsonObject", member) if isinstance(member, dict) else {}
-        needed = "no" if "default" in described or name not in required else "yes"
+        needed = "yes" if name in required else "no"
         if "default" in described:
-            needed = f"no, {_code(json.dumps(described['default'], ensure_ascii=False))} by itself"
+            needed = f"no; {_code(json.dumps(described['default'], ensure_ascii=False))} if left out"
         meaning = _plain(one_line(str(described.get("description") or "")))
         cells = (_code(name), _code(type_of(described)), needed, meaning)
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    return [*lines, ""]
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+    yield ""
 
 
-def _step_lines(definition: SynthesizedTool, writes: Writes) -> Iterator[str]:
-    for step in definition.steps:
-        yield f"{step.step_index + 1}. {_sentence(step, writes)}"
-        for name, value in step.input_mapping.items():
-            yield f"   - {_code(name)} is {_code(json.dumps(value, ensure_ascii=False))}"
-        for name, value in definition.internal_wiring.get(str(step.step_index), {}).items():
-            kept = f"$.internal_wiring.{step.step_index}.{name}"
-            yield f"   - keep {_code(json.dumps(value, ensure_ascii=False))} as {_code(kept)}"
-        strategy = definition.error_strategy
-        policy = strategy.retry_policy.get(step.step_index)
-        if policy is not None and policy.max_retries:
-            yield f"   - if it fails, try again up to {policy.max_retries} times, {policy.backoff_ms} ms later"
-        for other in strategy.fallback_steps.get(step.step_index, ()):
-            yield f"   - if that does not help, call {_code(other.tool_id)} instead"
+def _what_comes_back(plan: FlowPlan, writes: Writes) -> Iterator[str]:
+    definition = plan.definition
+    yield from ("## What comes back", "")
+    if definition.output is None:
+        yield "An object:"
+        yield ""
+        partly = may_be_incomplete(plan, writes)
+        yield f"- `result`: {result_words(definition, may_be_incomplete=partly, mark=_code)}"
+        listed = ", as a list of `tool_id` and `output`" if len(definition.steps) > 1 else ""
+        yield f"- `earlier`: {earlier_words(definition)}{listed}"
+        if partly:
+            yield f"- `incomplete`: {INCOMPLETE_WORDS}; a list of `tool_id`, `status` and `error`"
+    elif len(definition.output) == 1 and next(iter(definition.output)).startswith("$"):
+        yield f"{_code(json.dumps(definition.output, ensure_ascii=False))}"
+    else:
+        yield "An object:"
+        yield ""
+        for name, value in definition.output.items():
+            yield f"- {_code(name)}: {value_words(value, definition, _code)}"
+    yield ""
 
 
-def _sentence(step: StepDefinition, writes: Writes) -> str:
+def _running(plan: FlowPlan) -> Iterator[str]:
+    name = python_name(plan.definition)
+    given = ", ".join(["call", *(f"{parameter}=..." for parameter in python_parameters(plan))])
+    yield from ("## How to run it", "")
+    yield f"`scripts/{name}.py` in this folder has it as one async function; it needs Python 3.11 and nothing else."
+    yield "Give it a `call` that reaches the tools: it takes a tool's name and its arguments, gives the answer as"
+    yield "JSON values, and raises an exception where the call failed. Parameters are not checked."
+    yield from ("", "```python", "import asyncio", "import sys", "")
+    yield from ('sys.path.insert(0, "scripts")', f"from {name} import {name}", "", "")
+    yield from ("async def call(tool, arguments):", "    return await my_client.call_tool(tool, arguments)", "", "")
+    yield f"answer = asyncio.run({name}({given}))"
+    yield from ("```", "")
+
+
+def _steps(plan: FlowPlan, writes: Writes) -> Iterator[str]:
+    definition = plan.definition
+    shape = plain_shape(plan, writes)
+    for step in plan.steps:
+        number = step.definition.step_index
+        skips = step.skips if shape is None else number in shape.skippable
+        yield f"{number + 1}. {_sentence(step, definition)}"
+        for name, value in step.definition.input_mapping.items():
+            yield f"   - {_code(name)}: {value_words(value, definition, _code)}"
+        yield f"   - {_on_failure(step, skips=skips)}"
+    aborts = definition.error_strategy.abort_conditions if shape is None else ()
+    for text in aborts:
+        yield f"- Stop if a call has failed and {_code(text)}."
+    if any("$.steps" in text for text in (*aborts, *(step.condition or "" for step in definition.steps))):
+        yield from ("", "In conditions, `$.steps[0].output` is the answer of step 1.")
+
+
+def _sentence(step: PlannedStep, definition: SynthesizedTool) -> str:
+    asked = step.definition
     words = f"Call {_code(step.tool_id)}"
-    if step.for_each is not None:
-        words += f" for each element of {_code(step.for_each)}, {step.max_items} at most"
-    if step.condition is not None:
-        words += f", if {_code(step.condition)}"
-    if step.parallelizable_with:
-        beside = ", ".join(str(other + 1) for other in step.parallelizable_with)
-        words += f", at the same time as step {beside} if you can"
-    return words + (". It can change something." if writes(step.tool_id) else ".")
+    if asked.for_each is not None:
+        listed = value_words(asked.for_each, definition, _code)
+        words += f" for each element of {listed} ({asked.max_items} at most)"
+    if asked.condition is not None:
+        words += f", if {_code(asked.condition)}"
+    if asked.parallelizable_with:
+        others = [str(other + 1) for other in asked.parallelizable_with]
+        words += f", at the same time as step {' and '.join(others)} if you can"
+    return f"{words}{' with' if asked.input_mapping else ''}{':' if asked.input_mapping else '.'}"
 
 
-def _running(definition: SynthesizedTool) -> list[str]:
-    name = python_name(definition)
-    after = {"skip": "go on without it", "retry": "try once more, then stop", "abort": "stop"}
-    failing = f"When one fails for good and nothing else is said: {after[definition.error_strategy.default_behavior]}."
-    return [
-        f"`$.steps[0].output` is the answer of the first step. {failing}",
-        "",
-        "## As code",
-        "",
-        f"`scripts/{name}.py` is the same as an async function that needs nothing but Python.",
-        "Give it a `call(tool, arguments)` that reaches your tools.",
-        "",
-        "```python",
-        f"answer = await {name}(call, ...)",
-        "```",
-    ]
+def _on_failure(step: PlannedStep, *, skips: bool) -> str:
+    words = "If it fails"
+    if step.retry.max_retries:
+        times = "once" if step.retry.max_retries == 1 else f"up to {step.retry.max_retries} times"
+        words += f", try again {times}, {step.retry.backoff_ms} ms later; if that does not help"
+    if step.fallback:
+        others = ", then ".join(_code(other.tool_id) for other in step.fallback)
+        return f"{words}, call {others} instead; if that fails too, stop."
+    return f"{words}, go on without it and say so." if skips else f"{words}, stop."
 
 
 def _code(text: str) -> str:

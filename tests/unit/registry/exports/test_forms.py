@@ -19,10 +19,13 @@ from mcp import types
 from tests.unit.flow.fakes import define, entry, seed_json, step
 from tests.unit.registry.exports.worlds import definitions, writes
 from twinraven.catalog import Effect, ToolEntry
-from twinraven.flow import SynthesizedTool
+from twinraven.flow import SynthesizedTool, ToolLookup
+from twinraven.flow.run import _FINAL_CODES  # pyright: ignore[reportPrivateUsage] - the original of a copy
 from twinraven.foundation.errors import InvalidDefinition
 from twinraven.foundation.json_schema import compile_schema
-from twinraven.registry.exports import EXPORT_FORMS, ToolExport, export_tool
+from twinraven.registry.exports import EXPORT_FORMS, ExportForm, ToolExport, export_tool, runtime
+from twinraven.registry.exports.layout import WIDTH
+from twinraven.registry.exports.names import one_line
 from twinraven.registry.exports.python import python_module
 
 HOSTILE = st.one_of(
@@ -37,12 +40,16 @@ def find(tool_id: str) -> ToolEntry | None:
     return entry(tool_id)
 
 
+def export(definition: SynthesizedTool, form: ExportForm, find: ToolLookup = find) -> ToolExport:
+    return export_tool(definition, form, find, holds_secret=lambda _: False)
+
+
 def seed(**changes: Any) -> SynthesizedTool:
     return SynthesizedTool.from_json({**seed_json(), **changes})
 
 
-def text_of(export: ToolExport) -> str:
-    return next(iter(export.files.values()))
+def text_of(made: ToolExport) -> str:
+    return next(iter(made.files.values()))
 
 
 def front_matter(page: str) -> dict[str, Any]:
@@ -52,7 +59,7 @@ def front_matter(page: str) -> dict[str, Any]:
 @pytest.mark.parametrize("form", EXPORT_FORMS)
 def test_the_same_definition_gives_the_same_bytes(form: Any) -> None:
     """The format's own example exports to every form, twice the same."""
-    assert export_tool(seed(), form, find) == export_tool(seed(), form, find)
+    assert export(seed(), form) == export(seed(), form)
 
 
 def test_a_chain_reads_as_a_person_would_write_it() -> None:
@@ -105,16 +112,23 @@ def test_no_text_breaks_out(description: str, key: str, tool_id: str) -> None:
     constants = {node.value for node in ast.walk(function) if isinstance(node, ast.Constant)}
     assert {tool_id, key} <= constants
     compile(text, "exported", "exec")
-    page = export_tool(tool, "skill", find).files["SKILL.md"]
+    page = export(tool, "skill").files["SKILL.md"]
     assert front_matter(page)["name"] == "composite"
     headings = [line for line in page.split("\n---\n", 1)[1].splitlines() if line.startswith("#")]
-    assert headings == ["# Composite", "## When to use it", "## Parameters", "## Steps", "## As code"]
+    assert headings == [
+        "# Composite",
+        "## When to use it",
+        "## What to pass",
+        "## What comes back",
+        "## How to run it",
+        "## By hand",
+    ]
 
 
 @pytest.mark.parametrize("effect", list(Effect))
 def test_mcp_accepts_the_definition(effect: Effect) -> None:
     """The SDK reads the entry, and only a tool that just reads says so."""
-    body = json.loads(text_of(export_tool(seed(), "mcp", lambda tool_id: entry(tool_id, effect=effect))))
+    body = json.loads(text_of(export(seed(), "mcp", lambda tool_id: entry(tool_id, effect=effect))))
     tool = types.Tool.model_validate(body)
     assert tool.name == "search_read_summarize"
     assert tool.annotations is not None
@@ -127,18 +141,20 @@ def test_mcp_accepts_the_definition(effect: Effect) -> None:
 def test_names_and_words_keep_to_the_limits(tool_id: str, description: str) -> None:
     """OpenAI's and the skills' limits hold for every name that the registry takes, and a cut is told."""
     tool = seed(tool_id=tool_id, description=description)
-    export = export_tool(tool, "openai", find)
-    function = json.loads(text_of(export))["function"]
+    made = export(tool, "openai")
+    function = json.loads(text_of(made))["function"]
     assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", function["name"])
     assert len(function["description"]) <= 1_024
-    assert len(export.notes) == (len(tool_id) > 64) + (len(tool.description) > 1_024)
+    assert len(made.notes) == (len(tool_id) > 64) + (len(tool.description) > 1_024)
     compile_schema(function["parameters"])
-    skill = export_tool(tool, "skill", find)
+    skill = export(tool, "skill")
     known = front_matter(skill.files["SKILL.md"])
     assert known["name"] == skill.name
     assert len(skill.name) <= 64
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", skill.name)
     assert len(known["description"]) <= 1_024
+    cut = (len(re.sub(r"[^a-z0-9]+", "-", tool_id).strip("-")) > 64) + (len(one_line(description)) > 1_024)
+    assert len(skill.notes) == cut
 
 
 @settings(max_examples=40, deadline=None)
@@ -146,7 +162,7 @@ def test_names_and_words_keep_to_the_limits(tool_id: str, description: str) -> N
 def test_a_skill_brings_the_definition_back(definition: SynthesizedTool) -> None:
     """The definition in a skill's folder is one that the registry reads, with the same steps."""
     try:
-        files = export_tool(definition, "skill", find).files
+        files = export(definition, "skill").files
     except InvalidDefinition:
         return
     back = SynthesizedTool.from_json(json.loads(files["definition.json"]))
@@ -156,5 +172,63 @@ def test_a_skill_brings_the_definition_back(definition: SynthesizedTool) -> None
 
 def test_a_version_out_of_service_says_so() -> None:
     """Drafts and retired versions can be taken along, with a word about it."""
-    assert export_tool(seed(status="draft"), "skill", find).notes == ("version 2 is draft, not in service",)
-    assert export_tool(seed(), "skill", find).notes == ()
+    assert export(seed(status="draft"), "skill").notes == ("version 2 is draft, not in service",)
+    assert export(seed(), "skill").notes == ()
+
+
+def test_tools_nobody_knows_are_named() -> None:
+    """A tool that is not in the catalogue counts as a write, and the reader is told why."""
+    made = export(seed(), "mcp", lambda _: None)
+    assert json.loads(text_of(made))["annotations"]["destructiveHint"] is True
+    assert made.notes == ("not in the catalogue, and taken for tools that write: search, read, summarize",)
+
+
+@pytest.mark.parametrize("form", EXPORT_FORMS)
+def test_a_definition_with_a_secret_stays(form: ExportForm) -> None:
+    """What holds a value of the vault is not exported in any form, and the refusal does not repeat it."""
+    tool = define(step("login", {"password": "correct-horse"}))
+    with pytest.raises(InvalidDefinition, match="holds a secret") as refused:
+        export_tool(tool, form, find, holds_secret=lambda text: b"correct-horse" in text)
+    assert "correct-horse" not in str(refused.value)
+
+
+def test_the_copied_codes_are_the_original_ones() -> None:
+    """An export repeats a failed call in the cases in which a run does."""
+    assert runtime.FINAL == _FINAL_CODES
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(alphabet="ab \\'\"\n\u202eé", max_size=600), st.integers(0, 5))
+def test_long_texts_are_wrapped_and_stay_the_same(text: str, depth: int) -> None:
+    """However long a literal is and however deep it stands, no line is too long and nothing of it is lost."""
+    value: Any = {"$literal": text}
+    for _ in range(depth):
+        value = {"inside": [value]}
+    code = python_module(define(step("say", {"words": value})), writes=writes)
+    assert max(map(len, code.splitlines())) <= WIDTH
+    assert text in {node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)}
+
+
+def test_a_skill_says_what_an_agent_needs() -> None:
+    """When, what to pass, what comes back, how to run it, and the calls by hand, all in words."""
+    tool = define(
+        step("find_user", {"email": "$.parameters.email"}),
+        step("get_order", {"id": "$.item.id", "detail": "full"}, for_each="$.internal_wiring.0.orders", max_items=50),
+        parameters={"type": "object", "properties": {"email": {"type": "string"}}, "required": ["email"]},
+        internal_wiring={"0": {"orders": "$.steps[0].output.orders"}},
+        error_strategy={"default_behavior": "skip", "abort_conditions": ["$.steps[0].output == null"]},
+    )
+    page = export(tool, "skill").files["SKILL.md"]
+    for words in (
+        "Use it instead of calling `find_user` and `get_order` one after another.",
+        "It only reads",
+        "| `email` | `str` | yes |  |",
+        "- `result`: what `get_order` answered, a list with one answer for each item, null where its call failed",
+        "answer = asyncio.run(composite(call, email=...))",
+        "2. Call `get_order` for each element of `orders` in the answer of step 1 (50 at most) with:",
+        "   - `id`: `id` in the element",
+        '   - `detail`: `"full"`',
+        "   - If it fails, go on without it and say so.",
+    ):
+        assert words in page
+    assert "$." not in page
