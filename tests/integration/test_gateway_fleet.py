@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, Final
 
+import mcp_types as types
 import pytest
 from mcp import Client, StdioServerParameters
 
@@ -50,10 +52,15 @@ def fleet(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-async def definitions(server: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """What a server says of its tools without anybody in between."""
+def without_gateway(server: dict[str, Any]) -> Client:
+    """A client with nobody in between."""
     way = StdioServerParameters(command=server["command"], args=server.get("args", []), env=server.get("env"))
-    async with Client(way, mode="legacy") as client:
+    return Client(way, mode="legacy")
+
+
+async def definitions(server: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What a server says of its tools."""
+    async with without_gateway(server) as client:
         return {tool.name: tool.model_dump(by_alias=True) for tool in (await client.list_tools()).tools}
 
 
@@ -91,3 +98,58 @@ def _calls(folder: Path) -> list[tuple[str, dict[str, Any]]]:
         ("all__get-resource-reference", {"resourceType": "Text", "resourceId": 1}),
         ("all__get-annotated-message", {"messageType": "error", "includeImage": True}),
     ]
+
+
+@pytest.mark.soak
+async def test_six_servers_keep_their_prompts_and_resources(tmp_path: Path) -> None:
+    """Lists, contents, messages and completions are, through the gateway, what each server answers by itself."""
+    servers = fleet(tmp_path)
+    alone = {"prompts": set[str](), "resources": set[str](), "templates": set[str](), "contents": set[str]()}
+    for name, server in servers.items():
+        async with without_gateway(server) as client:
+            for kind, found in (await _library(client, prefix=f"{name}__")).items():
+                assert not found & alone[kind]
+                alone[kind] |= found
+    assert all(alone.values())
+    shell = home_with(tmp_path, servers, gateway={"start_s": 60})
+    for mode in ("legacy", "auto"):
+        async with open_client(stdio_gateway(shell), mode=mode) as through:
+            assert await _library(through.client, prefix="") == alone
+            read = await through.client.read_resource("demo://resource/dynamic/blob/3")
+            assert isinstance(read.contents[0], types.BlobResourceContents)
+
+
+async def _library(client: Client, *, prefix: str) -> dict[str, set[str]]:
+    """Everything besides tools, each piece as a text; prompts under the names they have behind a gateway."""
+    has = client.server_capabilities
+    prompts = (await client.list_prompts()).prompts if has.prompts else []
+    resources = (await client.list_resources()).resources if has.resources else []
+    templates = (await client.list_resource_templates()).resource_templates if has.resources else []
+    contents = {(await client.read_resource(found.uri)).contents[0].model_dump_json() for found in resources}
+    for prompt in prompts:
+        stated = _ARGUMENTS.get(f"{prefix}{prompt.name}", {})
+        answer = await client.get_prompt(prompt.name, stated)
+        contents.add(_timeless(answer.model_dump_json(include={"description", "messages"})))
+        if stated:
+            last = list(stated)[-1]
+            ref, typed = types.PromptReference(name=prompt.name), {"name": last, "value": stated[last][:1]}
+            completed = await client.complete(ref, typed, {name: stated[name] for name in stated if name != last})
+            contents.add(f"{prefix}{prompt.name}: {completed.completion.values}")
+    return {
+        "prompts": {found.model_copy(update={"name": f"{prefix}{found.name}"}).model_dump_json() for found in prompts},
+        "resources": {found.model_dump_json() for found in resources},
+        "templates": {found.model_dump_json() for found in templates},
+        "contents": contents,
+    }
+
+
+_ARGUMENTS: Final[dict[str, dict[str, str]]] = {
+    "all__args-prompt": {"city": "Oslo", "state": "Oslo"},
+    "all__completable-prompt": {"department": "Engineering", "name": "Alice"},
+    "all__resource-prompt": {"resourceType": "Text", "resourceId": "1"},
+}
+
+
+def _timeless(text: str) -> str:
+    """Without the time of day, which server-everything writes into what it makes."""
+    return re.sub(r"\d{1,2}:\d{2}:\d{2}(\.\d+)?( [AP]M)?", "", text)

@@ -242,6 +242,19 @@ async def test_a_server_that_hangs_does_not_spoil_the_list(tmp_path: Path) -> No
         assert len((await seen.client.list_prompts()).prompts) == 2
 
 
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_server_that_does_not_even_greet_keeps_nobody_waiting(tmp_path: Path, mode: str) -> None:
+    """A client is let in after one bounded wait; that server may have everything yet, so all of it is declared."""
+    mute = {**OLD, "args": [*OLD["args"], "--dumb", "initialize"]}
+    shell = home_with(tmp_path, {"mute": mute, "plain": TOOLS_ONLY}, gateway={"start_s": 2})
+    async with entering(shell, "stdio", mode) as seen:
+        assert seen.client.server_capabilities.resources is not None
+        begun = time.monotonic()
+        assert await uris_of(seen.client) == set()
+        assert (await seen.client.list_prompts()).prompts == []
+        assert time.monotonic() - begun < 2
+
+
 async def test_who_read_what_is_on_the_chain(shell: Shell, raven: TwinRaven) -> None:
     """Each reading leaves who asked which server for what, also where it failed, and no event of a call."""
     async with entering(shell, "stdio", "auto") as seen:

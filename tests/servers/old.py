@@ -52,6 +52,8 @@ def main() -> None:
 
 def answer(message: dict[str, Any], options: argparse.Namespace) -> None:
     method, params = message["method"], message.get("params", {})
+    if method == options.dumb:
+        return
     if method == "initialize":
         capabilities: dict[str, Any] = {} if options.no_tools else {"tools": {"listChanged": True}}
         if not options.tools_only:
@@ -59,8 +61,6 @@ def answer(message: dict[str, Any], options: argparse.Namespace) -> None:
             capabilities["resources"] = {"listChanged": True, "subscribe": True}
         info = {"name": "old", "version": "1"}
         reply(message, {"protocolVersion": options.revision, "capabilities": capabilities, "serverInfo": info})
-    elif method == options.dumb:
-        return
     elif method.startswith("tools/") and options.no_tools:
         unknown(message)
     elif method == "tools/list":

@@ -7,7 +7,7 @@ in return: no sampling, no files, no questions to a person, and nothing of what 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, cast
 
@@ -139,10 +139,10 @@ class Connection:
         except MCPError as error:
             raise self._translated(error, "tools/list") from error
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def call(self, tool: str, arguments: dict[str, Any]) -> Awaitable[dict[str, Any]]:
         """The server's answer, as it came."""
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=arguments))
-        return await self._send(request, tool)
+        return self._send(request, tool)
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """The server's answer to one of the questions that are not about tools, as it came."""

@@ -17,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 _OPEN_S: Final = 10.0
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 60.0
+"""Pauses grow up to this; a stream that lasted as long was a good one."""
 
 
 async def follow(
@@ -29,8 +30,9 @@ async def follow(
     on_open: Callable[[], None] | None = None,
 ) -> None:
     """Hold such a stream open, until the server says that it has none."""
-    pause = _FIRST_PAUSE_S
+    pause, loop = _FIRST_PAUSE_S, asyncio.get_running_loop()
     while True:
+        begun = loop.time()
         stream = listen(
             session,
             tools_list_changed=tools,
@@ -41,7 +43,6 @@ async def follow(
         try:
             async with asyncio.timeout(_OPEN_S) as limit, stream as events:
                 limit.reschedule(None)
-                pause = _FIRST_PAUSE_S
                 if on_open is not None:
                     on_open()
                 async for _ in events:
@@ -50,6 +51,7 @@ async def follow(
             pass
         except MCPError:
             return
+        pause = _FIRST_PAUSE_S if loop.time() - begun > _LONGEST_PAUSE_S else pause
         await asyncio.sleep(pause)
         pause = min(_LONGEST_PAUSE_S, pause * 2)
 

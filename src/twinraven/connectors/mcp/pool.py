@@ -49,6 +49,7 @@ class UpstreamPool:
         self._secrets = secrets or NoSecrets()
         self.default_timeout_ms = _DEFAULT_TIMEOUT_MS
         """How long an answer that is no tool's may take, where the server's entry does not say."""
+        self._started_at = 0.0
         self._upstreams: dict[str, Upstream] = {}
         for server in servers:
             self._add(server, limits or UpstreamLimits(), connect)
@@ -74,6 +75,7 @@ class UpstreamPool:
 
     def start(self) -> None:
         """Begin to keep all of them alive, on the running loop."""
+        self._started_at = asyncio.get_running_loop().time()
         for upstream in self._upstreams.values():
             upstream.start()
 
@@ -86,8 +88,10 @@ class UpstreamPool:
         await _tried([upstream for name, upstream in self._upstreams.items() if name not in known], patience_s)
 
     async def heard(self, patience_s: float) -> None:
-        """Return when each server said what it offers or failed once, but wait no longer than this."""
-        await _tried([upstream for upstream in self._upstreams.values() if upstream.abilities is None], patience_s)
+        """Return when each server said what it offers or failed once, or so much time has passed since the start."""
+        left_s = self._started_at + patience_s - asyncio.get_running_loop().time()
+        if left_s > 0:
+            await _tried([upstream for upstream in self._upstreams.values() if _is_new(upstream)], left_s)
 
     async def call(self, tenant_id: str, server: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Call a tool of one of the tenant's servers; the answer is as it came."""
@@ -100,8 +104,7 @@ class UpstreamPool:
 
     def undecided(self) -> bool:
         """Whether a server is still at its first attempt, so that nobody knows what it will offer."""
-        every = self._upstreams.values()
-        return any(upstream.abilities is None and upstream.status.restarts == 0 for upstream in every)
+        return any(_is_new(upstream) for upstream in self._upstreams.values())
 
     async def ask(self, tenant_id: str, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Ask one of the tenant's servers something that is not about tools; the answer is as it came."""
@@ -158,6 +161,10 @@ class UpstreamPool:
 
     async def _note(self, event: UpstreamEvent) -> None:
         await self._journal.note(self.tenant_id, event)
+
+
+def _is_new(upstream: Upstream) -> bool:
+    return upstream.abilities is None and upstream.status.restarts == 0
 
 
 async def _tried(upstreams: list[Upstream], patience_s: float) -> None:
