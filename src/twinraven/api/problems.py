@@ -89,7 +89,14 @@ _STATUSES: Final[tuple[tuple[type[TwinRavenError], int], ...]] = (
 )
 """The first that fits decides."""
 
-EVERYWHERE: Final[tuple[type[TwinRavenError], ...]] = (InvalidInput, TwinRavenError, StorageError, StorageUnavailable)
+EVERYWHERE: Final[tuple[type[TwinRavenError], ...]] = (
+    InvalidInput,
+    TwinRavenError,
+    StorageError,
+    StorageBusy,
+    StorageUnavailable,
+    StorageFull,
+)
 _TITLES: Final = {507: "Insufficient Storage"}
 
 
