@@ -33,6 +33,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
 
 
 @pytest.mark.req("TR-01")
+@pytest.mark.usefixtures("loop_guard")
 async def test_what_an_agent_does_is_remembered(library: Library, place: tuple[TwinRaven, Behind]) -> None:
     """Each call of the agent's own tools leaves one event with all there is to know, and changes nothing."""
     raven, behind = place
@@ -63,6 +64,7 @@ async def test_what_a_tool_raised_is_remembered(library: Library, place: tuple[T
     assert isinstance(heard.error, ValueError) or "error occurred" in str(heard.results[0])
 
 
+@pytest.mark.usefixtures("loop_guard")
 async def test_the_catalogues_tools_are_offered_and_recorded_once(
     library: Library, place: tuple[TwinRaven, Behind]
 ) -> None:
