@@ -104,6 +104,7 @@ class Listening:
     def __init__(self) -> None:
         self.status = 0
         self.gone = asyncio.Event()
+        self.ended = asyncio.Event()
         self._parts: asyncio.Queue[bytes] = asyncio.Queue()
         self._begun = asyncio.Event()
         self._is_asked = False
@@ -122,8 +123,10 @@ class Listening:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self._begun.set()
+        elif message.get("more_body"):
+            self._parts.put_nowait(message["body"])
         else:
-            self._parts.put_nowait(message.get("body", b""))
+            self.ended.set()
 
     async def next(self, *, within_s: float = 10.0) -> tuple[int, dict[str, Any]]:
         """The next event: its id and what it says."""

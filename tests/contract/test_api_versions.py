@@ -185,6 +185,19 @@ async def test_a_step_in_a_learned_tools_life_needs_the_revision_that_was_seen(s
     assert (released.status, released.json()["status"]) == (200, "promoted")
 
 
+async def test_a_secret_is_renamed_and_deleted_as_it_was_seen(seeds: Seeds) -> None:
+    """If-Match is not passed over where it may be left out: a tag from before a rotation changes nothing."""
+    target = f"/v1/secrets/{seeds.ids['secrets', 'secret_id']}"
+    seen = await seeds.door.get(target)
+    now = made(await seeds.door.put(f"{target}/value", {"value": "another-long-value"}))
+    for stale in (
+        await seeds.door.patch(target, {"name": "renamed"}, If_Match=seen.tag),
+        await seeds.door.delete(target, If_Match=seen.tag),
+    ):
+        assert (stale.status, stale.json()["details"]["current"]) == (412, now["version"])
+    assert (await seeds.door.delete(target, If_Match=(await seeds.door.get(target)).tag)).status == 204
+
+
 async def test_deleting_needs_the_version_that_was_seen(seeds: Seeds) -> None:
     """A stale deletion deletes nothing; with the current tag it is gone."""
     routes = [route for route in all_routes(Metrics()) if route.method == "DELETE" and route.matching == "must"]

@@ -115,6 +115,20 @@ async def test_who_leaves_frees_the_stream(home: ApiHome) -> None:
     assert await open_streams(home) == 0
 
 
+async def test_a_stream_ends_when_its_key_does(home: ApiHome) -> None:
+    """Who listens with a key that is revoked hears no more after about a second, and the stream is free."""
+    ada = await home.tenant("ada")
+    issued = made(await ada.door.post("/v1/keys", {}))
+    async with home.door.keyed(issued["shown_once"]).listen("/v1/events/live") as listening:
+        await record(ada, 1)
+        assert await numbers(listening, 1) == [1]
+        assert (await ada.door.delete(f"/v1/keys/{issued['key_id']}")).status == 204
+        await asyncio.wait_for(listening.ended.wait(), 4)
+        assert await open_streams(home) == 0
+        await record(ada, 2)
+        assert await listening.is_silent()
+
+
 async def test_a_stream_is_refused_like_any_request(home: ApiHome) -> None:
     """A place that is none, another parameter and no key: refused before anything is streamed; HEAD ends at once."""
     ada = await home.tenant("ada")

@@ -38,7 +38,7 @@ from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.correlation import current_correlation
 from twinraven.foundation.errors import InvalidInput, NotFound, PolicyViolation, TwinRavenError
 from twinraven.foundation.ids import new_id
-from twinraven.serving import Doorkeeper, Receive, Scope, Send
+from twinraven.serving import BELIEVED_S, Doorkeeper, Receive, Scope, Send
 from twinraven.tenancy import LOCAL, NotAuthenticated, Principal
 
 _logger = logging.getLogger("twinraven.api")
@@ -93,12 +93,9 @@ class ApiApp:
         current_correlation.set(exchange.correlation_id)
         bound, values = self._find(scope, exchange)
         route = bound.route
-        who = LOCAL if route.is_open else await self._admit(headers)
-        exchange.who = who
-        if who.tenant_id not in self._met and not route.is_open:
-            await self._meet(who.tenant_id)
-        if b"x-correlation-id" in headers and not route.is_open:
-            await self._check_correlation(exchange, who)
+        exchange.who = who = LOCAL if route.is_open else await self._admit(headers)
+        if not route.is_open:
+            await self._welcome(who, headers, exchange)
         text = await read_body(receive, headers)
         if route.admin and who.role != "admin":
             raise PolicyViolation("only an administrator of the tenant may do this", user_id=who.user_id)
@@ -115,7 +112,7 @@ class ApiApp:
         )
         answer = await self._handle(route, request)
         if answer.stream is not None:
-            await self._stream(answer, receive, exchange)
+            await self._stream(answer, receive, exchange, headers)
         else:
             await exchange.give(answer, _body_of(route, request, answer), seen=tags_of(headers))
 
@@ -143,14 +140,14 @@ class ApiApp:
             origin=None if origin is None else origin.decode("latin-1"),
         )
 
-    async def _meet(self, tenant_id: str) -> None:
-        """Read a tenant's tools before its first request: looking for them on the loop would hold up everybody."""
-        await asyncio.to_thread(self._raven.catalog.entries, tenant_id)
-        self._met.add(tenant_id)
-
-    async def _check_correlation(self, exchange: _Exchange, who: Principal) -> None:
-        """The id stands in the answer and in every line of the log, so it must not be a secret."""
-        if await holds_secret(self._raven, who.tenant_id, exchange.correlation_id):
+    async def _welcome(self, who: Principal, headers: Mapping[bytes, bytes], exchange: _Exchange) -> None:
+        """What must be known of a caller's tenant before its request is looked at."""
+        if who.tenant_id not in self._met:
+            # Looking for a tenant's tools when the first is asked for would hold up everybody on this loop.
+            await asyncio.to_thread(self._raven.catalog.entries, who.tenant_id)
+            self._met.add(who.tenant_id)
+        # The id stands in the answer and in every line of the log, so it must not be a secret.
+        if b"x-correlation-id" in headers and await holds_secret(self._raven, who.tenant_id, exchange.correlation_id):
             exchange.correlation_id = ""
             raise InvalidInput("X-Correlation-Id holds the value of a secret; choose another", field="X-Correlation-Id")
 
@@ -160,22 +157,39 @@ class ApiApp:
             return await once(route, request, lambda: handler(request))
         return await handler(request)
 
-    async def _stream(self, answer: Answer, receive: Receive, exchange: _Exchange) -> None:
-        """Send until the client leaves or the stream ends."""
-        assert answer.stream is not None
+    async def _stream(
+        self, answer: Answer, receive: Receive, exchange: _Exchange, headers: Mapping[bytes, bytes]
+    ) -> None:
+        """Send until the stream ends, the client leaves or its key opens nothing any more."""
         self._metrics.streams += 1
-        sending = asyncio.ensure_future(exchange.stream(answer))
-        leaving = asyncio.ensure_future(_left(receive))
+        tasks = [
+            asyncio.ensure_future(waiting)
+            for waiting in (exchange.stream(answer), _left(receive), self._expelled(headers))
+        ]
         try:
-            await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            is_expelled = tasks[-1].done()
         finally:
             self._metrics.streams -= 1
-            for task in (sending, leaving):
+            for task in tasks:
                 task.cancel()
-            ended, _ = await asyncio.gather(sending, leaving, return_exceptions=True)
-            if isinstance(ended, Exception):
-                # The client sees the connection break and comes back with the last id it has.
-                _logger.error("a stream broke off", exc_info=ended)
+            ended, *_ = await asyncio.gather(*tasks, return_exceptions=True)
+        if isinstance(ended, Exception):
+            # The client sees the connection break and comes back with the last id it has.
+            _logger.error("a stream broke off", exc_info=ended)
+        elif is_expelled:
+            await exchange.end()
+
+    async def _expelled(self, headers: Mapping[bytes, bytes]) -> None:
+        """Return when a caller is not let in any more: a stream outlives the moment in which its key was looked at."""
+        while True:
+            await asyncio.sleep(BELIEVED_S)
+            try:
+                await self._admit(headers)
+            except NotAuthenticated:
+                return
+            except TwinRavenError as error:
+                _logger.warning("whether a stream may go on cannot be asked, trying on: %s", error)
 
     async def _clean(self, exchange: _Exchange, error: TwinRavenError) -> bytes:
         """The error as a problem; what it repeats of the request is told without secrets."""
@@ -230,10 +244,13 @@ class _Exchange:
         assert answer.stream is not None
         await self._begin(answer.status, [(b"content-type", answer.media.encode())])
         if self._is_head:
-            await self._send({"type": "http.response.body", "body": b""})
+            await self.end()
             return
         async for part in answer.stream:
             await self._send({"type": "http.response.body", "body": part, "more_body": True})
+        await self.end()
+
+    async def end(self) -> None:
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _write(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:

@@ -9,13 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twinraven.serving.doorkeeper import Doorkeeper, is_loopback
+    from twinraven.serving.doorkeeper import BELIEVED_S, Doorkeeper, is_loopback
     from twinraven.serving.listening import AsgiApp, Message, Receive, Scope, Send, listener, open_socket, run, serve
     from twinraven.serving.mounting import Mounted, alive
     from twinraven.serving.processes import keep_running
     from twinraven.serving.signals import ending_with
 
 __all__ = [
+    "BELIEVED_S",
     "AsgiApp",
     "Doorkeeper",
     "Message",
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "doorkeeper": ("Doorkeeper", "is_loopback"),
+    "doorkeeper": ("BELIEVED_S", "Doorkeeper", "is_loopback"),
     "listening": ("AsgiApp", "Message", "Receive", "Scope", "Send", "listener", "open_socket", "run", "serve"),
     "mounting": ("Mounted", "alive"),
     "processes": ("keep_running",),

@@ -52,6 +52,7 @@ async def rotate_secret(request: Request) -> Answer:
 
 async def change_secret(request: Request) -> Answer:
     body = request.body
+    await _check_seen(request)
     await refuse_secrets(request, name=body.get("name"))
     changed = await request.raven.vault.update(
         request.tenant_id,
@@ -65,10 +66,25 @@ async def change_secret(request: Request) -> Answer:
 
 
 async def delete_secret(request: Request) -> Answer:
+    await _check_seen(request)
     await request.raven.vault.delete(
         request.tenant_id, request.who.user_id, request.path["secret_id"], correlation_id=request.correlation_id
     )
     return Answer(status=204)
+
+
+async def _check_seen(request: Request) -> None:
+    """Refuse a change by somebody who has not seen the latest value come, where If-Match says what was seen."""
+    expected = expected_version(request)
+    if expected is None:
+        return
+    secret = await request.raven.vault.get(request.tenant_id, request.who.user_id, request.path["secret_id"])
+    if secret.version != expected:
+        raise StaleState(
+            f"secret {secret.name!r} was rotated meanwhile: it is at version {secret.version}, not {expected}",
+            expected=expected,
+            current=secret.version,
+        )
 
 
 def _shown(secret: Secret, *, status: int = 200) -> Answer:
@@ -130,6 +146,7 @@ ROUTES: Sequence[Route] = (
         body=form({}, optional={"name": TEXT, "shared": FLAG}) | {"minProperties": 1},
         errors=(NotFound, Conflict),
         is_tagged=True,
+        matching="may",
     ),
     Route(
         "DELETE",
@@ -140,5 +157,6 @@ ROUTES: Sequence[Route] = (
         None,
         status=204,
         errors=(NotFound, Conflict),
+        matching="may",
     ),
 )
