@@ -16,7 +16,7 @@ from twinraven.foundation.errors import InvalidDefinition
 from twinraven.registry.exports.documents import mcp_tool, openai_function
 from twinraven.registry.exports.python import python_module, python_name
 from twinraven.registry.exports.skill import skill_files, skill_name, skill_notes
-from twinraven.registry.exports.words import may_be_incomplete
+from twinraven.registry.exports.words import all_tools, may_be_incomplete
 from twinraven.registry.model import definition_text
 
 ExportForm = Literal["python", "mcp", "openai", "skill"]
@@ -75,7 +75,7 @@ def _standing(definition: SynthesizedTool) -> list[str]:
 
 
 def _unknown(definition: SynthesizedTool, find: ToolLookup) -> list[str]:
-    missing = [tool_id for tool_id in dict.fromkeys(step.tool_id for step in definition.steps) if find(tool_id) is None]
+    missing = [tool_id for tool_id in all_tools(definition) if find(tool_id) is None]
     return [f"not in the catalogue, and taken for tools that write: {', '.join(missing)}"] if missing else []
 
 

@@ -21,6 +21,7 @@ from twinraven.registry.exports.python import python_module, python_name, python
 from twinraven.registry.exports.shapes import Writes, plain_shape
 from twinraven.registry.exports.words import (
     INCOMPLETE_WORDS,
+    all_tools,
     earlier_words,
     may_be_incomplete,
     result_words,
@@ -32,6 +33,9 @@ from twinraven.registry.model import definition_text
 
 NAME_LIMIT: Final = 64
 DESCRIPTION_LIMIT: Final = 1_024
+_LEGEND: Final = (
+    "`$.steps[0].output` is the answer of step 1, `$.parameters` what was passed, and `$.item` the element of a list."
+)
 
 
 def skill_name(definition: SynthesizedTool) -> str:
@@ -70,10 +74,13 @@ def _page(plan: FlowPlan, writes: Writes) -> Iterator[str]:
     yield from (f"# {title_of(definition)}", "", _plain(about), "")
     yield from _when(definition, writes)
     yield from _what_to_pass(definition.parameters)
-    yield from _what_comes_back(plan, writes)
+    answer, steps = list(_what_comes_back(plan, writes)), list(_steps(plan, writes))
+    yield from answer
     yield from _running(plan)
     yield from ("## By hand", "", "Where code cannot run, make these calls in this order.", "")
-    yield from _steps(plan, writes)
+    yield from steps
+    if any("$." in line for line in (*answer, *steps)):
+        yield from ("", _LEGEND)
 
 
 def _brief(definition: SynthesizedTool) -> str:
@@ -86,8 +93,7 @@ def _brief(definition: SynthesizedTool) -> str:
 
 
 def _when(definition: SynthesizedTool, writes: Writes) -> Iterator[str]:
-    tools = dict.fromkeys(step.tool_id for step in definition.steps)
-    writing = [_code(tool_id) for tool_id in tools if writes(tool_id)]
+    writing = [_code(tool_id) for tool_id in all_tools(definition) if writes(tool_id)]
     yield from ("## When to use it", "")
     yield f"{usage(definition, mark=_code)} Call them yourself if you want to look at an answer before the next call."
     if writing:
@@ -132,7 +138,7 @@ def _what_comes_back(plan: FlowPlan, writes: Writes) -> Iterator[str]:
         if partly:
             yield f"- `incomplete`: {INCOMPLETE_WORDS}; a list of `tool_id`, `status` and `error`"
     elif len(definition.output) == 1 and next(iter(definition.output)).startswith("$"):
-        yield f"{_code(json.dumps(definition.output, ensure_ascii=False))}"
+        yield f"One value: {value_words(definition.output, definition, _code)}."
     else:
         yield "An object:"
         yield ""
@@ -150,7 +156,12 @@ def _running(plan: FlowPlan) -> Iterator[str]:
     yield "JSON values, and raises an exception where the call failed. Parameters are not checked."
     yield from ("", "```python", "import asyncio", "import sys", "")
     yield from ('sys.path.insert(0, "scripts")', f"from {name} import {name}", "", "")
-    yield from ("async def call(tool, arguments):", "    return await my_client.call_tool(tool, arguments)", "", "")
+    yield from (
+        "async def call(tool, arguments):",
+        "    return await my_client.call_tool(tool, arguments)  # however you reach the tools",
+        "",
+        "",
+    )
     yield f"answer = asyncio.run({name}({given}))"
     yield from ("```", "")
 
@@ -164,37 +175,43 @@ def _steps(plan: FlowPlan, writes: Writes) -> Iterator[str]:
         yield f"{number + 1}. {_sentence(step, definition)}"
         for name, value in step.definition.input_mapping.items():
             yield f"   - {_code(name)}: {value_words(value, definition, _code)}"
-        yield f"   - {_on_failure(step, skips=skips)}"
-    aborts = definition.error_strategy.abort_conditions if shape is None else ()
-    for text in aborts:
+        yield f"   - {_on_failure(step, definition, skips=skips)}"
+    for text in definition.error_strategy.abort_conditions if shape is None else ():
         yield f"- Stop if a call has failed and {_code(text)}."
-    if any("$.steps" in text for text in (*aborts, *(step.condition or "" for step in definition.steps))):
-        yield from ("", "In conditions, `$.steps[0].output` is the answer of step 1.")
 
 
 def _sentence(step: PlannedStep, definition: SynthesizedTool) -> str:
     asked = step.definition
+    clauses: list[str] = []
     words = f"Call {_code(step.tool_id)}"
     if asked.for_each is not None:
-        listed = value_words(asked.for_each, definition, _code)
-        words += f" for each element of {listed} ({asked.max_items} at most)"
+        words += f" for each element of {value_words(asked.for_each, definition, _code)} ({asked.max_items} at most)"
     if asked.condition is not None:
-        words += f", if {_code(asked.condition)}"
+        clauses.append(f"if {_code(asked.condition)}")
     if asked.parallelizable_with:
-        others = [str(other + 1) for other in asked.parallelizable_with]
-        words += f", at the same time as step {' and '.join(others)} if you can"
-    return f"{words}{' with' if asked.input_mapping else ''}{':' if asked.input_mapping else '.'}"
+        others = " and ".join(str(other + 1) for other in asked.parallelizable_with)
+        clauses.append(f"at the same time as step {others} if you can")
+    words = ", ".join([words, *clauses])
+    return f"{words}{',' if clauses else ''} with:" if asked.input_mapping else f"{words}."
 
 
-def _on_failure(step: PlannedStep, *, skips: bool) -> str:
+def _on_failure(step: PlannedStep, definition: SynthesizedTool, *, skips: bool) -> str:
     words = "If it fails"
     if step.retry.max_retries:
         times = "once" if step.retry.max_retries == 1 else f"up to {step.retry.max_retries} times"
         words += f", try again {times}, {step.retry.backoff_ms} ms later; if that does not help"
     if step.fallback:
-        others = ", then ".join(_code(other.tool_id) for other in step.fallback)
+        others = ", then ".join(_instead(other, definition) for other in step.fallback)
         return f"{words}, call {others} instead; if that fails too, stop."
     return f"{words}, go on without it and say so." if skips else f"{words}, stop."
+
+
+def _instead(step: PlannedStep, definition: SynthesizedTool) -> str:
+    given = [
+        f"{_code(k)}: {value_words(value, definition, _code)}" for k, value in step.definition.input_mapping.items()
+    ]
+    condition = "" if step.definition.condition is None else f" if {_code(step.definition.condition)}"
+    return f"{_code(step.tool_id)}{condition}{' (' + '; '.join(given) + ')' if given else ''}"
 
 
 def _code(text: str) -> str:

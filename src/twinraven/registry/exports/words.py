@@ -17,11 +17,18 @@ from twinraven.registry.exports.shapes import Writes, plain_shape
 
 Mark = Callable[[str], str]
 
+_OPERATORS: Final = frozenset({"$literal", "$string", "$integer", "$part", "$affix"})
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
 def _bare(text: str) -> str:
     return text
+
+
+def all_tools(definition: SynthesizedTool) -> list[str]:
+    """The tools that it may call, each once, those that stand in for others at the end."""
+    spare = [step for sequence in definition.error_strategy.fallback_steps.values() for step in sequence]
+    return list(dict.fromkeys(step.tool_id for step in (*definition.steps, *spare)))
 
 
 def usage(definition: SynthesizedTool, *, mark: Mark = _bare) -> str:
@@ -80,9 +87,24 @@ def value_words(value: Any, definition: SynthesizedTool, mark: Mark) -> str:
     """A mapped value as people say it; what is not a reference stays as it is written."""
     if isinstance(value, str) and value.startswith(("$.", "$[")):
         return _reference_words(parse_reference(value).segments, definition, mark)
-    if isinstance(value, dict) and [*cast("JsonObject", value)] == ["$literal"]:
-        value = cast("JsonObject", value)["$literal"]
+    members = cast("JsonObject", value) if isinstance(value, dict) else {}
+    if len(members) == 1 and (operator := next(iter(members))) in _OPERATORS:
+        return _operator_words(operator, members[operator], definition, mark)
     return mark(json.dumps(value, ensure_ascii=False))
+
+
+def _operator_words(operator: str, body: Any, definition: SynthesizedTool, mark: Mark) -> str:
+    if operator == "$literal":
+        return mark(json.dumps(body, ensure_ascii=False))
+    if operator in {"$string", "$integer"}:
+        kind = "text" if operator == "$string" else "an integer"
+        return f"{value_words(body, definition, mark)}, as {kind}"
+    whole = value_words(body["of"], definition, mark)
+    if operator == "$part":
+        cut = mark(json.dumps(body["separator"], ensure_ascii=False))
+        return f"piece {mark(str(body.get('index', 0)))} (counted from 0) of {whole}, split at {cut}"
+    around = [mark(json.dumps(body[end], ensure_ascii=False)) if body.get(end) else "" for end in ("before", "after")]
+    return " followed by ".join(filter(None, [around[0], whole, around[1]]))
 
 
 def _reference_words(segments: Segments, definition: SynthesizedTool, mark: Mark) -> str:

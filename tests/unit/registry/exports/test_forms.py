@@ -27,6 +27,7 @@ from twinraven.registry.exports import EXPORT_FORMS, ExportForm, ToolExport, exp
 from twinraven.registry.exports.layout import WIDTH
 from twinraven.registry.exports.names import one_line
 from twinraven.registry.exports.python import python_module
+from twinraven.registry.exports.words import value_words
 
 HOSTILE = st.one_of(
     st.text(min_size=1, max_size=40),
@@ -174,6 +175,30 @@ def test_a_version_out_of_service_says_so() -> None:
     """Drafts and retired versions can be taken along, with a word about it."""
     assert export(seed(status="draft"), "skill").notes == ("version 2 is draft, not in service",)
     assert export(seed(), "skill").notes == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("$.parameters.ids[1]", "the second element of the parameter `ids`"),
+        ("$.parameters", "`parameters`"),
+        ("$.steps[0].output", "the answer of step 1"),
+        ("$.internal_wiring.0.id.deep", "`deep` in `id` in the answer of step 1"),
+        ({"$string": "$.steps[0].output.n"}, "`n` in the answer of step 1, as text"),
+        ({"$integer": "$.parameters.q"}, "the parameter `q`, as an integer"),
+        ({"$affix": {"of": "$.parameters.q", "before": "#"}}, '`"#"` followed by the parameter `q`'),
+        (
+            {"$part": {"of": "$.parameters.q", "separator": "-", "index": 2}},
+            'piece `2` (counted from 0) of the parameter `q`, split at `"-"`',
+        ),
+        ({"$literal": "$.x"}, '`"$.x"`'),
+        ([1, "$.item"], '`[1, "$.item"]`'),
+    ],
+)
+def test_references_are_said_as_people_say_them(value: Any, words: str) -> None:
+    """What is passed to a step is a phrase, as far as there is one for it."""
+    tool = define(step("a", {}), internal_wiring={"0": {"id": "$.steps[0].output.id"}})
+    assert value_words(value, tool, lambda text: f"`{text}`") == words
 
 
 def test_tools_nobody_knows_are_named() -> None:
