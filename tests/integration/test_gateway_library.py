@@ -232,6 +232,27 @@ async def test_a_server_that_dies_or_sends_too_much_costs_its_own_part(shell: Sh
             await until(complete)
 
 
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_subscription_outlives_the_server(shell: Shell, mode: str) -> None:
+    """One that dies is asked again when it is back, and its subscribers hear that they may have missed something."""
+    async with entering(shell, "stdio", mode, "note://old/today") as seen:
+        with pytest.raises(MCPError):
+            await seen.client.read_resource("order://old/die")
+        await until(lambda: "note://old/today" in seen.heard)
+        assert await seen.text("old__change_note") == '["note://old/today"]'
+
+
+async def test_a_server_is_told_nothing_of_the_client(shell: Shell) -> None:
+    """It gets the address and no more: no key, no header, nothing of what the client says beside it."""
+    with http_gateway(shell) as address:
+        signed = httpx2.AsyncClient(headers={"X-Trace": "hidden"}, timeout=20)
+        way = streamable_http_client(f"{address}/mcp", http_client=signed)
+        async with signed, open_client(way, mode="legacy") as seen:
+            read = await seen.client.read_resource("order://old/asked", meta={"conversation_id": "hidden"})  # pyright: ignore[reportArgumentType]
+            assert isinstance(read.contents[0], types.TextResourceContents)
+            assert read.contents[0].text == '{"uri": "order://old/asked"}'
+
+
 async def test_a_server_that_hangs_does_not_spoil_the_list(tmp_path: Path) -> None:
     """A list waits a bounded time for it, then goes out without its part; the other lists are whole."""
     shell = home_with(tmp_path, {"dumb": HALF_DUMB, "new": NEW})

@@ -109,6 +109,7 @@ def resources_read(message: dict[str, Any], params: dict[str, Any]) -> None:
         TEXT["uri"]: {"text": "old: nothing much"},
         SHARED["uri"]: {"text": "old: shared"},
         BLOB["uri"]: {"blob": "iVBO"},
+        "order://old/asked": {"text": json.dumps(params)},
         "order://old/die": {"die": ""},
         "order://old/flood": {"flood": ""},
     }

@@ -1,8 +1,9 @@
 """The MCP door: any agent, any server, no code changes.
 
-A client that knows MCP starts `twinraven gateway` (or connects to it) instead of its servers, and finds all of their
-tools there, beside Python tools and learned ones, and their prompts and resources. Every call goes through the one path,
-so it is checked, judged, recorded and learned from. `Gateway` serves a home; everything heavy is loaded when it does.
+A client that knows MCP starts `twinraven gateway` (or connects to it) instead of its servers, and finds their
+tools there, beside Python tools and learned ones, and their prompts and resources. Every call goes through the one
+path, so it is checked, judged, recorded and learned from. `Gateway` serves a home; everything heavy is loaded when it
+does.
 """
 
 from __future__ import annotations

@@ -50,18 +50,23 @@ class Subscriptions:
         async with asyncio.timeout(_PATIENCE_S):
             found = await self._library.find_resource(tenant_id, caller.name, uri)
             await self._upstreams.subscribe(tenant_id, found.server, found.identity)
-        wishes[uri] = (tenant_id, found)
+        if self._wishes.get(client) is wishes:
+            wishes[uri] = (tenant_id, found)
+        else:
+            await self._give_up(tenant_id, found)
 
     def knows(self, client: int) -> bool:
         """Whether a client has wanted anything yet."""
         return client in self._wishes
 
     async def remove(self, client: int, uri: str) -> None:
-        """It does not any more; a server that cannot be told has forgotten anyway."""
+        """It does not any more."""
         held = self._wishes.get(client, {}).pop(uri, None)
-        if held is None:
-            return
-        tenant_id, found = held
+        if held is not None:
+            await self._give_up(*held)
+
+    async def _give_up(self, tenant_id: str, found: Found) -> None:
+        """Let go of a wish; a server that cannot be told has forgotten anyway."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await self._upstreams.unsubscribe(tenant_id, found.server, found.identity)
