@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ async def test_the_id_of_a_change_is_found_in_its_audit_entry(ada: Seeds) -> Non
             "/v1/secrets", {"name": "n", "type": "password", "value": "long-enough"}, X_Correlation_Id="made-2"
         )
     )
-    event = {"session_id": "s", "tool_id": "t", "input_params": {}}
+    event: dict[str, Any] = {"session_id": "s", "tool_id": "t", "input_params": {}}
     made(await ada.door.post("/v1/events", {"events": [event]}, X_Correlation_Id="made-3"))
     for number, subject in ((1, "service"), (2, "secret")):
         entries = made(await ada.door.get(f"/v1/audit?correlation_id=made-{number}"))["items"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tests.api_homes import api_home, made
 from tests.gateways import until
@@ -15,7 +16,7 @@ async def test_a_store_that_goes_away_is_told_and_comes_back(
     """Alive but not ready; requests are refused as retryable; when the store is back, all is well."""
     with restartable_postgres.fresh_database() as login:
         async with api_home(tmp_path, postgres=login) as home:
-            event = {"session_id": "s", "tool_id": "t", "input_params": {}}
+            event: dict[str, Any] = {"session_id": "s", "tool_id": "t", "input_params": {}}
             made(await home.door.post("/v1/events", {"events": [event]}))
             assert (await home.door.get("/readyz")).status == 200
             restartable_postgres.stop(crash=True)
