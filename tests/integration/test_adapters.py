@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from blockbuster import blockbuster_ctx
 
 from tests.agents.libraries import LIBRARIES
 from tests.agents.world import Library, Where, outputs, remembered, shop
@@ -33,7 +34,6 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
 
 
 @pytest.mark.req("TR-01")
-@pytest.mark.usefixtures("loop_guard")
 async def test_what_an_agent_does_is_remembered(library: Library, place: tuple[TwinRaven, Behind]) -> None:
     """Each call of the agent's own tools leaves one event with all there is to know, and changes nothing."""
     raven, behind = place
@@ -64,7 +64,6 @@ async def test_what_a_tool_raised_is_remembered(library: Library, place: tuple[T
     assert isinstance(heard.error, ValueError) or "error occurred" in str(heard.results[0])
 
 
-@pytest.mark.usefixtures("loop_guard")
 async def test_the_catalogues_tools_are_offered_and_recorded_once(
     library: Library, place: tuple[TwinRaven, Behind]
 ) -> None:
@@ -119,6 +118,19 @@ async def test_nothing_is_left_behind(library: Library, place: tuple[TwinRaven, 
         await library.run(adapter, "ada?", HABIT)
     assert len(asyncio.all_tasks()) <= tasks
     assert threading.active_count() <= threads + 4
+
+
+async def test_no_agents_loop_is_blocked(library: Library, place: tuple[TwinRaven, Behind]) -> None:
+    """Once a home is open, watching and calling leave the event loop to the agent."""
+    raven, behind = place
+    await promote_by_hand(raven)
+    adapter = library.adapter(behind, session_id="s")
+    turns = [HABIT[0], [("orders_of", {"q": "ada@x.org"})]]
+    await library.run(adapter, "ada?", turns)
+    with blockbuster_ctx("twinraven"):
+        heard = await library.run(adapter, "ada?", turns)
+    assert heard.error is None
+    assert "C-ada-2" in str(heard.results[1])
 
 
 async def test_an_agent_outlives_its_memory(library: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
