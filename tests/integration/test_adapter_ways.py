@@ -23,8 +23,10 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import DeferredToolRequests
 
-from tests.agents.libraries import scripted_chat
+from tests.agents.libraries import PydanticAI, scripted_chat
 from tests.agents.world import OWN, find_customer, jam, list_orders, outputs, remembered, shop
+from tests.served import free_port, served
+from twinraven import AsyncClient
 from twinraven.app import TwinRaven
 from twinraven.integrations import LangChainAdapter, OpenAIAgentsAdapter, PydanticAIAdapter
 from twinraven.integrations.door import Behind
@@ -233,3 +235,19 @@ async def test_pydantic_ai_conversations_are_sessions(tmp_path: Path) -> None:
         assert [event.outside_input for event in events] == ["ada?", "again?"]
         assert [event.turn for event in events] == [1, 2]
         assert list_orders("C-ada") in await outputs(raven, events)
+
+
+async def test_a_server_that_goes_away_costs_an_agent_nothing(tmp_path: Path) -> None:
+    """The agent works on with its own tools; when the server is back, what it did meanwhile is recorded."""
+    library, port = PydanticAI(), free_port()
+    turns = [[("find_customer", {"email": "ada@x.org"})], [("list_orders", {"customer_id": "C-ada"})]]
+    async with shop(tmp_path, "home") as (raven, _), AsyncClient(f"http://127.0.0.1:{port}") as client:
+        adapter = library.adapter(client, session_id="s")
+        heard = [await library.run(adapter, f"ada {number}?", turns) for number in range(3)]
+        assert [(one.error, len(one.results)) for one in heard] == [(None, 2)] * 3
+        async with served(raven, port=port):
+            assert await adapter.flush() == 0
+            assert await adapter.flush() == 0
+        events = await remembered(raven, "s")
+        assert [event.tool_id for event in events] == ["find_customer", "list_orders"] * 3
+        assert [event.outside_input for event in events if event.outside_input] == ["ada 0?", "ada 1?", "ada 2?"]

@@ -143,7 +143,7 @@ async def test_an_agent_outlives_its_memory(library: Library, tmp_path: Path, ca
             heard = await library.run(adapter, "ada?", HABIT)
         assert heard.error is None
         assert heard.results[1]["orders"] == ["C-ada-1", "C-ada-2"]
-        assert "find_customer in session s was not recorded" in caplog.text
+        assert "in session s, were not recorded" in caplog.text
 
 
 async def test_sessions_are_what_the_library_calls_a_conversation(library: Library, tmp_path: Path) -> None:

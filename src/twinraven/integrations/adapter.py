@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
-from twinraven.foundation.errors import InvalidSetting
+from twinraven.foundation.errors import InvalidSetting, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.integrations.door import Behind, Offer, Scope, door_of
 from twinraven.integrations.watching import Book, Watch
+
+_logger = logging.getLogger("twinraven.integrations")
 
 
 class Adapter:
@@ -28,6 +31,23 @@ class Adapter:
     async def offers(self) -> list[Offer]:
         """The tools that are offered now."""
         return await self._door.offers(self._scope)
+
+    async def flush(self) -> int:
+        """Record what could not be recorded at its time; says how many calls still wait."""
+        return await self._watch.flush()
+
+    async def offers_of_a_run(self) -> list[Offer]:
+        """The same for a run that begins: an agent works with its own tools where no others can be had."""
+        if self._watch.is_resting:
+            return []
+        try:
+            return await self.offers()
+        except TwinRavenError as error:
+            if not error.retryable:
+                raise
+            self._watch.rest()
+            _logger.error("nothing is offered to this run: %s: %s", error.code, error.message)  # noqa: TRY400
+            return []
 
     def _session(self, named: object) -> str:
         """The session of a call, by what the library says of it."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from twinraven.app import TwinRaven
-from twinraven.foundation.errors import InvalidInput
+from twinraven.foundation.errors import Conflict, InvalidInput
 from twinraven.sdk import AsyncClient, Client, ObservedCall, ToolInfo
 from twinraven.storage import DEFAULT_TENANT
 from twinraven.tenancy import LOCAL_USER
@@ -53,8 +53,8 @@ class Door(Protocol):
         """A tool's output, or the error raised; the call is recorded on the way."""
         ...
 
-    async def record(self, call: ObservedCall) -> None:
-        """Remember a call that was made elsewhere."""
+    async def record(self, calls: Sequence[ObservedCall]) -> None:
+        """Remember calls that were made elsewhere; Conflict says that some of them were there already."""
         ...
 
 
@@ -102,7 +102,17 @@ class HomeDoor:
         context = CallContext(place.session_id, turn=place.turn, outside_input=place.outside_input, caller=self._caller)
         return await self._raven.calls.call(tool_id, arguments, context, tenant_id=self._tenant_id)
 
-    async def record(self, call: ObservedCall) -> None:
+    async def record(self, calls: Sequence[ObservedCall]) -> None:
+        conflict: Conflict | None = None
+        for call in calls:
+            try:
+                await self._record(call)
+            except Conflict as error:
+                conflict = error
+        if conflict is not None:
+            raise conflict
+
+    async def _record(self, call: ObservedCall) -> None:
         collector = self._raven.collector
         await collector.room()
         observer = collector.observe(call.session_id, tenant_id=self._tenant_id, task_id=call.task_id)
@@ -112,6 +122,7 @@ class HomeDoor:
             "turn": call.turn,
             "outside_input": call.outside_input,
             "tags": call.tags,
+            "event_id": call.event_id,
         }
         if call.error is None:
             await observer.record(call.tool_id, call.params, output=call.output, **facts)
@@ -141,8 +152,8 @@ class ServerDoor:
             tool_id, arguments, session_id=place.session_id, turn=place.turn, outside_input=place.outside_input
         )
 
-    async def record(self, call: ObservedCall) -> None:
-        await self._client.record([call])
+    async def record(self, calls: Sequence[ObservedCall]) -> None:
+        await self._client.record(calls)
 
 
 class BlockingDoor:
@@ -164,8 +175,8 @@ class BlockingDoor:
             outside_input=place.outside_input,
         )
 
-    async def record(self, call: ObservedCall) -> None:
-        await asyncio.to_thread(self._client.record, [call])
+    async def record(self, calls: Sequence[ObservedCall]) -> None:
+        await asyncio.to_thread(self._client.record, calls)
 
 
 def _offers(tools: Sequence[ToolInfo], scope: Scope) -> list[Offer]:

@@ -51,7 +51,7 @@ class LangChainAdapter(Adapter):
 
     async def tools(self) -> list[BaseTool]:
         """The tools that are offered now."""
-        return [_OfferedTool.made(self, offer) for offer in await self.offers()]
+        return [_OfferedTool.made(self, offer) for offer in await self.offers_of_a_run()]
 
     def tools_now(self) -> list[BaseTool]:
         """The same for programs without an event loop."""

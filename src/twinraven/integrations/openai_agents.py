@@ -48,7 +48,7 @@ class OpenAIAgentsAdapter(Adapter):
 
     async def tools(self) -> list[Tool]:
         """The tools that are offered now."""
-        return [_OfferedTool.made(self, offer) for offer in await self.offers()]
+        return [_OfferedTool.made(self, offer) for offer in await self.offers_of_a_run()]
 
     async def called(self, tool_id: str, context: ToolContext[Any], text: str) -> str:
         """The answer of a tool of the catalogue; what went wrong is told to the model."""

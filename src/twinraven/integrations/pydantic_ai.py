@@ -112,10 +112,10 @@ class _OfferedTools(AbstractToolset[Any]):
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractToolset[Any]:
         del ctx
-        return replace(self, offers=await self.adapter.offers())
+        return replace(self, offers=await self.adapter.offers_of_a_run())
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        offers = await self.adapter.offers() if self.offers is None else self.offers
+        offers = await self.adapter.offers_of_a_run() if self.offers is None else self.offers
         return {offer.name: self._tool(offer, ctx) for offer in offers}
 
     async def call_tool(

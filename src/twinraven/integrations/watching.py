@@ -1,7 +1,8 @@
 """What is the same whichever library runs the agent: sessions, turns, and recording what its own tools did.
 
 Watching never changes what an agent does. A call is recorded before its result goes on, so that a session is whole when
-its run has ended; where it cannot be recorded, that is logged and the agent goes on working.
+its run has ended. Memory that cannot be reached is left alone for a while: meanwhile calls are kept, a limited number
+of them, and recorded with a later one. What is refused is logged.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import OrderedDict
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from time import perf_counter_ns
@@ -17,13 +20,18 @@ from typing import Any, Final, cast
 
 from twinraven.foundation.canonical import parse_json, to_json_value
 from twinraven.foundation.clock import utc_now
-from twinraven.foundation.errors import InvalidInput, TwinRavenError
+from twinraven.foundation.errors import Conflict, InvalidInput, TwinRavenError
+from twinraven.foundation.ids import new_uuid
 from twinraven.integrations.door import Door, Place
 from twinraven.sdk import ObservedCall, failed
 
 _logger = logging.getLogger("twinraven.integrations")
 _MOST_SESSIONS: Final = 10_000
 _LONGEST_INPUT: Final = 10_000
+
+MOST_WAITING: Final = 10_000
+REST_S: Final = 10.0
+"""How long memory that could not be reached is left alone."""
 
 
 @dataclass(slots=True)
@@ -87,8 +95,20 @@ class Begun:
 class Watch:
     """Records calls that an agent made with its own tools."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Door, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._door = door
+        self._clock = clock
+        self._waiting: deque[ObservedCall] = deque()
+        self._rests_until = 0.0
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether memory could not be reached a moment ago."""
+        return self._clock() < self._rests_until
+
+    def rest(self) -> None:
+        """Memory cannot be reached; nobody shall wait for it again and again."""
+        self._rests_until = self._clock() + REST_S
 
     def begin(self, place: Place, tool_id: str, params: object) -> Begun:
         """A call begins, with these arguments."""
@@ -107,17 +127,41 @@ class Watch:
         else:
             await self._record(call)
 
-    async def _record(self, call: ObservedCall) -> None:
+    async def flush(self) -> int:
+        """Record what waits; says how many calls still do."""
+        sending = [self._waiting.popleft() for _ in range(len(self._waiting))]
         try:
-            await self._door.record(call)
+            if sending:
+                await self._door.record(sending)
+        except Conflict:
+            # The answer to an earlier try was lost, and what it sent is there.
+            pass
         except TwinRavenError as error:
-            _logger.error(  # noqa: TRY400 - the code says what happened; where it happened says nothing
-                "a call of %s in session %s was not recorded: %s: %s",
-                call.tool_id,
-                call.session_id,
-                error.code,
-                error.message,
-            )
+            if error.retryable:
+                self._waiting.extendleft(reversed(sending))
+                self.rest()
+            _complain(error, sending)
+        return len(self._waiting)
+
+    async def _record(self, call: ObservedCall) -> None:
+        self._waiting.append(call)
+        if len(self._waiting) > MOST_WAITING:
+            self._waiting.popleft()
+        if not self.is_resting:
+            await self.flush()
+
+
+def _complain(error: TwinRavenError, calls: Sequence[ObservedCall]) -> None:
+    last = calls[-1]
+    _logger.error(
+        "%d calls, the last of %s in session %s, %s: %s: %s",
+        len(calls),
+        last.tool_id,
+        last.session_id,
+        "wait to be recorded" if error.retryable else "were not recorded",
+        error.code,
+        error.message,
+    )
 
 
 def error_words(error: TwinRavenError) -> str:
@@ -146,6 +190,7 @@ def _call(begun: Begun, output: Any) -> ObservedCall:
         timestamp=begun.started_at,
         turn=begun.place.turn,
         outside_input=begun.place.outside_input,
+        event_id=new_uuid(),
     )
 
 

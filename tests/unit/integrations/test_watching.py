@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from twinraven.foundation.errors import InvalidInput, StorageFull, ToolError
+from twinraven.foundation.errors import Conflict, InvalidInput, StorageFull, StorageUnavailable, ToolError
 from twinraven.integrations import HomeDoor, Offer, Place
 from twinraven.integrations.door import Scope, door_of
-from twinraven.integrations.watching import Book, Watch, error_words, unpack
+from twinraven.integrations.watching import MOST_WAITING, REST_S, Book, Watch, error_words, unpack
 from twinraven.sdk import ObservedCall
 
 
 class Memory:
-    """A door that keeps what it is told, or cannot."""
+    """A door that keeps what it is told, or fails in the way it is set to."""
 
-    def __init__(self, *, is_full: bool = False) -> None:
+    def __init__(self, trouble: Exception | None = None) -> None:
         self.calls: list[ObservedCall] = []
-        self._is_full = is_full
+        self.trouble = trouble
+        self.tries = 0
 
     async def offers(self, scope: Scope) -> list[Offer]:
         del scope
@@ -28,11 +30,12 @@ class Memory:
     async def call(self, tool_id: str, arguments: dict[str, Any], place: Place) -> Any:
         return [tool_id, arguments, place]
 
-    async def record(self, call: ObservedCall) -> None:
+    async def record(self, calls: Sequence[ObservedCall]) -> None:
         await asyncio.sleep(0)
-        if self._is_full:
-            raise StorageFull("no space left")
-        self.calls.append(call)
+        self.tries += 1
+        if self.trouble is not None:
+            raise self.trouble
+        self.calls.extend(calls)
 
 
 def test_turns_are_counted_once_and_per_session() -> None:
@@ -108,11 +111,47 @@ async def test_a_cancelled_call_is_recorded() -> None:
     assert [(call.error_code, call.error) for call in memory.calls] == [("CancelledError", "CancelledError")]
 
 
-async def test_a_full_memory_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """What was not recorded is said with the code that says why."""
-    watch = Watch(Memory(is_full=True))
+async def test_what_memory_refuses_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """What cannot be recorded is said with the code that says why, and is not tried again."""
+    memory = Memory(StorageFull("no space left"))
+    watch = Watch(memory)
     await watch.fail(watch.begin(Place("s"), "t", {}), "broken")
-    assert "a call of t in session s was not recorded: STORAGE_FULL: no space left" in caplog.text
+    assert "1 calls, the last of t in session s, were not recorded: STORAGE_FULL: no space left" in caplog.text
+    assert await watch.flush() == 0
+
+
+async def test_memory_that_comes_back_gets_what_waited(caplog: pytest.LogCaptureFixture) -> None:
+    """While memory cannot be reached nobody waits for it; afterwards all is recorded, once and in order."""
+    now = [0.0]
+    memory = Memory(StorageUnavailable("gone"))
+    watch = Watch(memory, clock=lambda: now[0])
+    for number in range(3):
+        await watch.end(watch.begin(Place("s"), "t", {"n": number}), None)
+    assert (memory.tries, len(memory.calls)) == (1, 0)
+    assert "wait to be recorded" in caplog.text
+    memory.trouble = None
+    now[0] = REST_S
+    await watch.end(watch.begin(Place("s"), "t", {"n": 3}), None)
+    assert [call.params["n"] for call in memory.calls] == [0, 1, 2, 3]
+    assert len({call.event_id for call in memory.calls}) == 4
+
+
+async def test_calls_that_are_there_already_are_settled() -> None:
+    """Where an answer was lost, sending again finds the ids taken, and that is the end of it."""
+    watch = Watch(Memory(Conflict("some events have ids that are taken")))
+    await watch.end(watch.begin(Place("s"), "t", {}), None)
+    assert await watch.flush() == 0
+
+
+async def test_what_waits_is_limited() -> None:
+    """An agent that works on without memory does not fill its own."""
+    memory = Memory(StorageUnavailable("gone"))
+    watch = Watch(memory, clock=lambda: 0.0)
+    for number in range(MOST_WAITING + 2):
+        await watch.end(watch.begin(Place("s"), "t", {"n": number}), None)
+    memory.trouble = None
+    assert await watch.flush() == 0
+    assert [memory.calls[place].params["n"] for place in (0, -1)] == [2, MOST_WAITING + 1]
 
 
 def test_text_that_only_looks_like_json_stays_text() -> None:
