@@ -91,7 +91,7 @@ class ListeningWire:
 
     async def exchange(self, letter: Letter) -> Reply:
         if letter.method == "GET" and letter.url.endswith("/v1/tools/t") and not self.wants_tool:
-            body = {"tool_id": "t", "description": "d", "input_schema": {}, "effect": "write"}
+            body: dict[str, Any] = {"tool_id": "t", "description": "d", "input_schema": {}, "effect": "write"}
             return Reply(200, {}, orjson.dumps(body))
         raise Heard(letter)
 
@@ -121,7 +121,7 @@ def asked(name: str) -> Letter:
     wire = ListeningWire(wants_tool=name == "tool")
     work = ASKED[name](Operations(Exchange(wire, "http://h", "key")))
     try:
-        list(each(work)) if inspect.isasyncgen(work) else finish(work)
+        list(each(work)) if hasattr(work, "__anext__") else finish(work)
     except Heard as heard:
         return heard.letter
     raise AssertionError(f"{name} asked nothing")

@@ -156,7 +156,7 @@ class Operations(Administration):
     ) -> AsyncGenerator[Event]:
         """Calls as they are recorded, from now on or from behind an arrival number.
 
-        A connection that breaks is made again and goes on behind the last call seen.
+        A connection that breaks is made again and goes on behind the last call seen; before the first one, from now.
         """
         last_id = None if after is None else str(after)
         failures = 0
