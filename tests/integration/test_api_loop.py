@@ -17,9 +17,9 @@ from twinraven.serving import Doorkeeper
 
 
 async def test_no_route_blocks_the_loop(tmp_path: Path, loop_guard: BlockBuster) -> None:
-    """Every route but those of learned tools, whose news are taken in where they arrive: nothing waits on the loop."""
+    """Whatever is asked, nothing waits for a disk on the loop."""
     loop_guard.deactivate()
-    routes = [route for route in all_routes(Metrics()) if route.tag != "learned-tools"]
+    routes = all_routes(Metrics())
     async with api_home(tmp_path) as home:
         seeds = await seed(home.raven, await home.tenant("ada"), name="ada")
         # A process that has just started has read nothing of anybody yet.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from twinraven.app.memory import Memory
+from twinraven.foundation.errors import StorageError
 from twinraven.storage import DEFAULT_TENANT, Transaction
 
 if TYPE_CHECKING:
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from twinraven.connectors import ServiceConnectors, UpstreamPool, UpstreamTools
     from twinraven.flow import DefinitionShelf, SynthesizedTool
     from twinraven.registry import LearnedTools
+
+_logger = logging.getLogger("twinraven")
 
 
 class Calling(Memory):
@@ -114,7 +118,7 @@ class Calling(Memory):
         learned = LearnedTools(
             self.database, [self.functions, self.upstream_tools, self.shelf, defined], may_call=defined.may_call
         )
-        learned.subscribe(lambda tenant_id, _: defined.reload(tenant_id))
+        learned.subscribe(lambda tenant_id, _: _off_the_loop(defined.reload, tenant_id))
         return learned
 
     @cached_property
@@ -191,6 +195,24 @@ class Calling(Memory):
             if entry is not None:
                 return entry
         return None
+
+
+def _off_the_loop(work: Callable[[str], None], tenant_id: str) -> None:
+    """Do it here, unless an event loop runs here, which must not wait for a database."""
+    import asyncio
+
+    def beside() -> None:
+        try:
+            work(tenant_id)
+        except StorageError as error:
+            _logger.warning("what is defined as data is as it was: %s", error.message)
+
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        work(tenant_id)
+    else:
+        loop.run_in_executor(None, beside)
 
 
 def _learned_callers(tx: Transaction, tenant_id: str, key: str) -> list[str]:
