@@ -11,11 +11,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
-
-import orjson
+from typing import Final
 
 from twinraven.api.contract import Answer, Handler, Request, Route
+from twinraven.api.encoding import encode_json
 from twinraven.api.forms import holds_secret
 from twinraven.api.metrics import Metrics
 from twinraven.api.once import once
@@ -34,9 +33,8 @@ from twinraven.api.reading import (
 )
 from twinraven.api.routing import Router
 from twinraven.app import TwinRaven
-from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.correlation import current_correlation
-from twinraven.foundation.errors import InvalidInput, NotFound, PolicyViolation, TwinRavenError
+from twinraven.foundation.errors import NotFound, PolicyViolation, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.serving import BELIEVED_S, Doorkeeper, Receive, Scope, Send
 from twinraven.tenancy import LOCAL, NotAuthenticated, Principal
@@ -146,10 +144,11 @@ class ApiApp:
             # Looking for a tenant's tools when the first is asked for would hold up everybody on this loop.
             await asyncio.to_thread(self._raven.catalog.entries, who.tenant_id)
             self._met.add(who.tenant_id)
-        # The id stands in the answer and in every line of the log, so it must not be a secret.
+        # The id stands in the answer and in every line of the log, so it must not be a secret. Refusing it would say
+        # in as many words that a guess was right.
         if b"x-correlation-id" in headers and await holds_secret(self._raven, who.tenant_id, exchange.correlation_id):
-            exchange.correlation_id = ""
-            raise InvalidInput("X-Correlation-Id holds the value of a secret; choose another", field="X-Correlation-Id")
+            exchange.correlation_id = new_id()
+            current_correlation.set(exchange.correlation_id)
 
     async def _handle(self, route: Route, request: Request) -> Answer:
         handler: Handler = route.handler
@@ -286,15 +285,7 @@ def _body_of(route: Route, request: Request, answer: Answer) -> bytes:
     if answer.page is not None:
         place = answer.page.next_place
         cursor = None if place is None else encode_cursor(route.name, request.query, place)
-        return _encode({"items": answer.page.items, "next_cursor": cursor})
+        return encode_json({"items": answer.page.items, "next_cursor": cursor})
     if isinstance(answer.body, bytes):
         return answer.body
-    return b"" if answer.body is None else _encode(answer.body)
-
-
-def _encode(body: Any) -> bytes:
-    try:
-        return orjson.dumps(body, option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:
-        # Numbers beyond 64 bits, which tools may give and arguments may hold.
-        return canonical_json(body)
+    return b"" if answer.body is None else encode_json(answer.body)

@@ -1,8 +1,9 @@
 """Events as they are recorded, sent to whoever listens.
 
 The log is asked a few times a second what arrived since; on Postgres only up to where no smaller number can follow, so
-that nothing is passed over. What a listener has seen is known by the last number it names, so a broken connection
-loses nothing.
+that nothing is passed over. What a listener has seen is known by the last number it names. It is told a number at once
+and with every sign of life, without an event, so that a connection loses nothing when it breaks before the first event,
+or where no event is the listener's.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
-import orjson
-
+from twinraven.api.encoding import encode_json
 from twinraven.foundation.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ async def _begin(request: Request) -> int:
 async def _follow(request: Request, seen: int) -> AsyncIterator[bytes]:
     raven, query = request.raven, request.query
     quiet = 0.0
-    yield b": listening\n\n"
+    yield b": listening\nid: %d\n\n" % seen
     while True:
         through = await raven.events.settled(request.tenant_id)
         while seen < through:
@@ -54,9 +54,9 @@ async def _follow(request: Request, seen: int) -> AsyncIterator[bytes]:
                     "tool_id", event.tool_id
                 ):
                     quiet = 0.0
-                    yield b"id: %d\nevent: call\ndata: %s\n\n" % (event.arrival, orjson.dumps(event.as_json()))
+                    yield b"id: %d\nevent: call\ndata: %s\n\n" % (event.arrival, encode_json(event.as_json()))
         await asyncio.sleep(_PAUSE_S)
         quiet += _PAUSE_S
         if quiet >= _SIGN_OF_LIFE_S:
             quiet = 0.0
-            yield b": still here\n\n"
+            yield b": still here\nid: %d\n\n" % seen

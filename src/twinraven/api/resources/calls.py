@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from twinraven.api.contract import Answer, Request, Route
-from twinraven.api.forms import OBJECT, TEXT, ref, refuse_secrets
+from twinraven.api.forms import OBJECT, TEXT, moment, ref, refuse_secrets
 from twinraven.calls import CallContext, CallFailed, SkillInvocationRequest, SkillInvocationResponse
-from twinraven.foundation.clock import parse_iso
 from twinraven.foundation.errors import (
     ApprovalPending,
     CallInProgress,
@@ -92,7 +91,7 @@ def _read(request: Request) -> tuple[CallContext, SkillInvocationRequest]:
     body.setdefault("correlation_id", request.correlation_id)
     body.setdefault("payload", {})
     if "created_at" in body:
-        body["created_at"] = parse_iso(body["created_at"], field="created_at")
+        body["created_at"] = moment(body["created_at"], field="created_at")
     # The schema has checked every field by name and kind.
     return context, SkillInvocationRequest(**body, tenant_id=request.tenant_id)
 
