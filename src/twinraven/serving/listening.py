@@ -56,7 +56,8 @@ def listener(app: AsgiApp, host: str, port: int, *, fd: int | None = None) -> uv
 def open_socket(host: str, port: int) -> socket.socket:
     """A listening socket, which other processes can be given."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    opened = socket.socket(family, socket.SOCK_STREAM)
+    # By name, because asyncio sends small answers at once only on sockets that say they are TCP.
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind((host.strip("[]"), port))
