@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from twinraven.foundation.canonical import parse_json
 from twinraven.serving import AsgiApp, Message
 
 HOST = "127.0.0.1:8765"
@@ -134,7 +135,14 @@ class Listening:
             part = await asyncio.wait_for(self._parts.get(), within_s)
             if not part.startswith(b":"):
                 lines = dict(line.split(": ", 1) for line in part.decode().strip().split("\n"))
-                return int(lines["id"]), orjson.loads(lines["data"])
+                return int(lines["id"]), parse_json(lines["data"])
+
+    async def place(self, *, within_s: float = 10.0) -> int:
+        """The next id that comes without an event."""
+        while True:
+            part = await asyncio.wait_for(self._parts.get(), within_s)
+            if part.startswith(b":") and b"\nid: " in part:
+                return int(part.split(b"\nid: ")[1])
 
     async def is_silent(self, *, for_s: float = 0.8) -> bool:
         with suppress(TimeoutError):

@@ -88,6 +88,46 @@ async def test_who_comes_back_misses_nothing_and_hears_nothing_twice(home: ApiHo
     assert seen == list(range(30))
 
 
+@pytest.mark.parametrize("target", ["/v1/events/live", "/v1/events/live?tool_id=count&session_id=chosen"])
+async def test_who_heard_nothing_yet_misses_nothing_either(home: ApiHome, target: str) -> None:
+    """A connection that breaks before its first event has an id to come back with: what came meanwhile is heard."""
+    ada = await home.tenant("ada")
+    await record(ada, 1, 2, session="chosen")
+    async with ada.door.listen(target) as listening:
+        stands_at = await listening.place()
+    await record(ada, 3, session="chosen")
+    async with ada.door.listen(target, Last_Event_ID=str(stands_at)) as listening:
+        await record(ada, 4, session="chosen")
+        assert await numbers(listening, 2) == [3, 4]
+        assert await listening.is_silent()
+
+
+async def test_signs_of_life_say_how_far_the_stream_is(home: ApiHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listener whose filter matches nothing learns an id behind what it did not want, and goes on from there."""
+    monkeypatch.setattr("twinraven.api.live._SIGN_OF_LIFE_S", 0.25)
+    ada = await home.tenant("ada")
+    async with ada.door.listen("/v1/events/live?session_id=chosen") as listening:
+        begun = await listening.place()
+        await record(ada, *range(5))
+        newest = made(await ada.door.get("/v1/events?newest=true&limit=1"))["items"][0]["arrival"]
+        stands_at = begun
+        while stands_at < newest:
+            stands_at = await listening.place()
+    await record(ada, 7, session="chosen")
+    async with ada.door.listen("/v1/events/live?session_id=chosen", Last_Event_ID=str(stands_at)) as listening:
+        assert await numbers(listening, 1) == [7]
+
+
+async def test_a_number_beyond_64_bits_does_not_end_the_stream(home: ApiHome) -> None:
+    """An event with a huge integer is heard as it was recorded, and so is what follows."""
+    ada = await home.tenant("ada")
+    body = b'{"events":[{"session_id":"s","tool_id":"count","input_params":{"number":%d}}]}' % (2**70)
+    async with ada.door.listen("/v1/events/live?after=0") as listening:
+        made(await ada.door.ask("POST", "/v1/events", body=body, headers={"content-type": "application/json"}))
+        await record(ada, 1)
+        assert await numbers(listening, 2) == [2**70, 1]
+
+
 async def test_another_tenants_events_are_never_heard(home: ApiHome) -> None:
     """A listener hears its own tenant, from the first event on; filters choose among its own."""
     ada, bob = await home.tenant("ada"), await home.tenant("bob")

@@ -59,7 +59,10 @@ class SqlEventStore:
             raise NotFound(f"no event {event_id}", event_id=str(event_id))
         return _to_events([row])[0]
 
-    async def session(self, tenant_id: str, session_id: str) -> Session:
+    async def session(self, tenant_id: str, session_id: str, *, most: int | None = None) -> Session:
+        paging = "" if most is None else "LIMIT :most"
+        limits = {} if most is None else {"most": most}
+
         def work(tx: Transaction) -> tuple[Row | None, list[Row]]:
             summary = tx.fetch_one(
                 _SESSION_SUMMARIES.format(condition="AND session_id = :session", paging=""),
@@ -68,9 +71,10 @@ class SqlEventStore:
             )
             events = tx.fetch_all(
                 f"SELECT {_EVENT} FROM muninn_events WHERE tenant_id = :tenant AND session_id = :session "
-                "ORDER BY timestamp, arrival",
+                f"ORDER BY timestamp, arrival {paging}",
                 tenant=tenant_id,
                 session=session_id,
+                **limits,
             )
             return summary, events
 

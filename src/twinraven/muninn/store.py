@@ -72,8 +72,8 @@ class EventStore(Protocol):
         """One event, or NotFound."""
         ...
 
-    async def session(self, tenant_id: str, session_id: str) -> Session:
-        """A session with its events in order, or NotFound."""
+    async def session(self, tenant_id: str, session_id: str, *, most: int | None = None) -> Session:
+        """A session with its events in order, or the first so many of them; or NotFound."""
         ...
 
     async def sessions(

@@ -7,6 +7,7 @@ was seen; whoever names none has it looked up, and is told if somebody else was 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final
@@ -156,7 +157,7 @@ class Operations(Administration):
     ) -> AsyncGenerator[Event]:
         """Calls as they are recorded, from now on or from behind an arrival number.
 
-        A connection that breaks is made again and goes on behind the last call seen; before the first one, from now.
+        A connection that breaks is made again and goes on where it was, also before the first call.
         """
         last_id = None if after is None else str(after)
         failures = 0
@@ -182,7 +183,11 @@ class Operations(Administration):
 
     async def session(self, session_id: str) -> SessionInfo:
         """One session and its calls, in order."""
-        return read(SessionInfo, await self._get("sessions", session_id))
+        found = read(SessionInfo, await self._get("sessions", session_id))
+        if found.event_count <= len(found.events):
+            return found
+        # Of a long session one answer holds only the beginning.
+        return replace(found, events=tuple([event async for event in self.events(session_id=session_id)]))
 
     async def state_verdict(self, session_id: str, outcome: Outcome) -> None:
         """Say how a session's task went."""

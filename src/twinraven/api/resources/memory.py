@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
 from twinraven.api.contract import Answer, Parameter, Request, Route
 from twinraven.api.forms import FLAG, OBJECT, OUTCOME, TEXT, TIME, UUID_TEXT, form, holds_secret, listing, moment, ref
+from twinraven.api.keeping import is_kept_already, keep_all, keyed_id
 from twinraven.api.live import live_events
 from twinraven.api.pages import page_of
 from twinraven.foundation.clock import to_micros
@@ -20,6 +22,7 @@ _TAGS: Final[dict[str, Any]] = {
     "items": {**TEXT, "maxLength": 200},
     "maxItems": 50,
 }
+_MOST_SHOWN: Final = 500
 _SEEN: Final = form(
     {"session_id": TEXT, "tool_id": TEXT, "input_params": OBJECT},
     optional={
@@ -74,26 +77,23 @@ async def record_events(request: Request) -> Answer:
     if collector.is_full:
         await collector.room()
     seen: list[Mapping[str, Any]] = request.body["events"]
-    ids = [UUID(event["event_id"]) for event in seen if "event_id" in event]
-    if len(set(ids)) < len(ids):
+    chosen = [UUID(event["event_id"]) for event in seen if "event_id" in event]
+    if len(set(chosen)) < len(chosen):
         raise InvalidInput("two events have the same event_id", field="events")
     # All are read before the first is recorded: what is refused leaves nothing behind.
     facts = [_facts(event, number) for number, event in enumerate(seen)]
     if await holds_secret(request.raven, request.tenant_id, *(event["tool_id"] for event in seen)):
         raise InvalidInput("a tool_id holds the value of a secret; choose another", field="events[].tool_id")
-    receipts = [_record(request, event, stated) for event, stated in zip(seen, facts, strict=True)]
-    taken = [str(receipt.event_id) for receipt in receipts if not await _is_recorded(receipt)]
-    if taken:
-        raise Conflict("some events have ids that are taken; the others are recorded", event_ids=taken)
-    return Answer({"event_ids": [str(receipt.event_id) for receipt in receipts]}, status=201)
-
-
-async def _is_recorded(receipt: Receipt) -> bool:
-    try:
-        await receipt
-    except Conflict:
-        return False
-    return True
+    if request.idempotency_key is not None:
+        for number, (event, stated) in enumerate(zip(seen, facts, strict=True)):
+            stated.setdefault("event_id", keyed_id(request, number, event))
+    ids, taken = await keep_all(
+        partial(_record, request, event, stated) for event, stated in zip(seen, facts, strict=True)
+    )
+    foreign = [str(ids[place]) for place in taken if not await is_kept_already(request, ids[place], seen[place])]
+    if foreign:
+        raise Conflict("some events have ids that are taken; the others are recorded", event_ids=foreign)
+    return Answer({"event_ids": [str(event_id) for event_id in ids]}, status=201)
 
 
 async def list_sessions(request: Request) -> Answer:
@@ -109,8 +109,12 @@ async def list_sessions(request: Request) -> Answer:
 
 
 async def show_session(request: Request) -> Answer:
-    session = await request.raven.events.session(request.tenant_id, request.path["session_id"])
-    return Answer({**session.as_json(), "events": [event.as_json() for event in session.events]})
+    """A session with as many of its calls as fit into a page; a session may have any number of them."""
+    session = await request.raven.events.session(request.tenant_id, request.path["session_id"], most=_MOST_SHOWN)
+    events = [event.as_json() for event in session.events]
+    return Answer(
+        {**session.as_json(), "events": events, "events_truncated": session.event_count > len(session.events)}
+    )
 
 
 async def state_verdict(request: Request) -> Answer:
@@ -202,7 +206,11 @@ ROUTES: Sequence[Route] = (
         {"type": "string"},
         query=(*_FILTERS, Parameter("after", {"type": "integer", "minimum": 0}, "begin behind this arrival number")),
         media="text/event-stream",
-        note="Each event's id is its arrival number; a client that reconnects with Last-Event-ID misses nothing.",
+        note=(
+            "Each event's id is its arrival number. The stream begins with an id that has no event, and gives one with "
+            "each sign of life: a client that reconnects with the last id it was given, as Last-Event-ID, misses "
+            "nothing."
+        ),
     ),
     Route(
         "GET",
@@ -233,10 +241,15 @@ ROUTES: Sequence[Route] = (
         {
             "allOf": [
                 ref("Session"),
-                {"type": "object", "properties": {"events": {"type": "array", "items": ref("MuninnEvent")}}},
+                form({"events": {"type": "array", "items": ref("MuninnEvent")}, "events_truncated": FLAG})
+                | {"additionalProperties": True},
             ]
         },
         errors=(NotFound,),
+        note=(
+            f"Of a long session the first {_MOST_SHOWN} calls are shown and `events_truncated` is true; "
+            "GET /v1/events?session_id=… gives all of them, page by page."
+        ),
     ),
     Route(
         "POST",

@@ -1,0 +1,101 @@
+"""Recording from outside: what is sent is in the log once, however often it had to be sent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from tests.api_homes import ApiHome, Seeds, api_home, login_of, made
+from twinraven.foundation.errors import StorageUnavailable, TwinRavenError
+from twinraven.muninn.batch import BatchCommitter, Encoded
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def home(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[ApiHome]:
+    async with api_home(tmp_path, postgres=login_of(request)) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def ada(home: ApiHome) -> Seeds:
+    return await home.tenant("ada")
+
+
+def event(number: int, **facts: Any) -> dict[str, Any]:
+    return {"session_id": "s", "tool_id": "search", "input_params": {"number": number}, **facts}
+
+
+async def recorded(ada: Seeds, session: str = "s") -> list[int]:
+    found = made(await ada.door.get(f"/v1/events?session_id={session}&limit=500"))["items"]
+    return sorted(each["input_params"]["number"] for each in found)
+
+
+def lose_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the store go away once, when some events of a batch are stored already."""
+    commit = BatchCommitter.commit
+    batches: list[int] = []
+
+    def commit_some(committer: BatchCommitter, items: list[Encoded]) -> list[TwinRavenError | None]:
+        batches.append(len(items))
+        if len(batches) > 1:
+            return commit(committer, items)
+        # The first is lost, the second is not, the third is stored although nobody can say so.
+        commit(committer, items[1:3])
+        away = StorageUnavailable("the store is away")
+        return [away, None, *[away] * (len(items) - 2)]
+
+    monkeypatch.setattr(BatchCommitter, "commit", commit_some)
+
+
+@pytest.mark.parametrize("states_ids", [False, True])
+async def test_what_failed_halfway_is_completed_under_its_key(
+    ada: Seeds, monkeypatch: pytest.MonkeyPatch, *, states_ids: bool
+) -> None:
+    """When the store goes away between two events, the same request under the same key records the rest and no more."""
+    timed = {"timestamp": "2026-03-01T10:00:00.5Z", "latency_ms": 12, "turn": 3}
+    events = [event(number, **({"event_id": str(uuid4()), **timed} if states_ids else {})) for number in range(6)]
+    lose_some(monkeypatch)
+    failed = await ada.door.post("/v1/events", {"events": events}, Idempotency_Key="k")
+    assert (failed.status, failed.json()["retryable"]) == (503, True)
+    assert 0 < len(await recorded(ada)) < len(events)
+    ids = made(await ada.door.post("/v1/events", {"events": events}, Idempotency_Key="k"))["event_ids"]
+    assert await recorded(ada) == list(range(6))
+    assert all(UUID(each).version == 4 for each in ids)
+    for number, each in enumerate(ids):
+        assert made(await ada.door.get(f"/v1/events/{each}"))["input_params"] == {"number": number}
+
+
+async def test_a_taken_id_is_a_conflict_each_time_and_the_others_are_recorded_once(ada: Seeds) -> None:
+    """Somebody else's event keeps its id: 409 however often it is tried, and nothing beside it is recorded twice."""
+    taken = str(uuid4())
+    made(await ada.door.post("/v1/events", {"events": [event(1, session_id="other", event_id=taken)]}))
+    for changed in ({}, {"session_id": "other", "input_params": {"number": 2}}, {"session_id": "other", "turn": 9}):
+        body = {"events": [event(1, event_id=taken, **changed) if changed else event(1, event_id=taken), event(5)]}
+        for _ in range(3):
+            refused = await ada.door.post("/v1/events", body, Idempotency_Key="k")
+            assert (refused.status, refused.json()["details"]["event_ids"]) == (409, [taken])
+    assert await recorded(ada) == [5]
+    assert await recorded(ada, "other") == [1]
+
+
+async def test_keys_and_users_and_places_do_not_share_ids(home: ApiHome, ada: Seeds) -> None:
+    """The same event twice in a request, under another key or from another user is another event."""
+    mia = await home.user(ada.tenant_id, "mia")
+    body = {"events": [event(1), event(1)]}
+    for door, key in ((ada.door, "k"), (ada.door, "j"), (mia.door, "k")):
+        made(await door.post("/v1/events", body, Idempotency_Key=key))
+    assert await recorded(ada) == [1] * 6
+
+
+async def test_a_long_session_is_shown_up_to_a_page(ada: Seeds) -> None:
+    """Up to 500 calls are shown whole; of more, the first 500, and the answer says that there are others."""
+    for first, count, is_cut in ((0, 500, False), (500, 1, True)):
+        events = [event(number) for number in range(first, first + count)]
+        made(await ada.door.post("/v1/events", {"events": events}))
+        shown = made(await ada.door.get("/v1/sessions/s"))
+        assert (shown["event_count"], shown["events_truncated"]) == (first + count, is_cut)
+        assert [each["input_params"]["number"] for each in shown["events"]] == list(range(500))
