@@ -1,4 +1,4 @@
-"""Serves one of the two contenders of bench_api on a port: the API of a home, or one bare Starlette route."""
+"""Serves one of the contenders of bench_api on a port: the API of a home, or one bare Starlette route."""
 
 from __future__ import annotations
 
@@ -10,27 +10,29 @@ from twinraven.serving import AsgiApp, Doorkeeper, listener, run, serve
 
 
 @tool(effect="read")
-def noop(number: int) -> dict[str, int]:
+async def noop(number: int) -> dict[str, int]:
     """Does nothing and says so."""
     return {"number": number}
 
 
-def bare() -> AsgiApp:
+def bare(*, reads: bool) -> AsgiApp:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
     async def answer(request: Request) -> JSONResponse:
-        del request
-        return JSONResponse({"number": 1})
+        if not reads:
+            return JSONResponse({"number": 1})
+        call = await request.json()
+        return JSONResponse({"status": "success", "payload": call["payload"], "error": None})
 
     return Starlette(routes=[Route("/v1/calls", answer, methods=["POST"])])
 
 
 def main(which: str, port: int, home: Path) -> None:
-    if which == "bare":
-        run(serve(listener(bare(), "127.0.0.1", port)))
+    if which != "ours":
+        run(serve(listener(bare(reads=which == "reads"), "127.0.0.1", port)))
         return
     from twinraven.api import api_app
 

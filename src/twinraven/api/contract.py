@@ -46,7 +46,8 @@ class Parameter:
     required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+# Made for every request and seen by one handler: not frozen, because that would take three times as long.
+@dataclass(slots=True)
 class Request:
     """A request that is what its route says."""
 
@@ -66,7 +67,7 @@ class Request:
         return self.who.tenant_id
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Answer:
     """What goes back. `tag` becomes the ETag, `page` a list with a cursor; `stream` lasts."""
 

@@ -35,13 +35,16 @@ class BoundRoute:
         self._names = route.names
         self._path = [(name, compile_schema(route.parameters.get(name, NAME_SCHEMA))) for name in route.names]
         self._query = {each.name: (each, compile_schema(each.schema)) for each in route.all_query}
+        self._unasked = None if any(each.required for each in route.all_query) else self._with_defaults({})
 
     def path_of(self, values: list[str]) -> dict[str, str]:
         for (name, schema), value in zip(self._path, values, strict=True):
             schema.check(value, field=name)
         return dict(zip(self._names, values, strict=True))
 
-    def query_of(self, text: bytes) -> dict[str, Any]:
+    def query_of(self, text: bytes) -> Mapping[str, Any]:
+        if not text and self._unasked is not None:
+            return self._unasked
         given = _pairs(text)
         found: dict[str, Any] = {}
         for name, value in given:
@@ -53,13 +56,17 @@ class BoundRoute:
             parameter, schema = self._query[name]
             found[name] = _typed(parameter, value)
             schema.check(found[name], field=name)
+        self._with_defaults(found)
+        if "cursor" in found:
+            found["cursor"] = decode_cursor(self.route.name, found, found["cursor"], self.route.cursor)
+        return found
+
+    def _with_defaults(self, found: dict[str, Any]) -> dict[str, Any]:
         for name, (parameter, _) in self._query.items():
             if name not in found and parameter.required:
                 raise InvalidInput(f"{name} is missing; say ?{name}=…", field=name)
             if name not in found and "default" in parameter.schema:
                 found[name] = parameter.schema["default"]
-        if "cursor" in found:
-            found["cursor"] = decode_cursor(self.route.name, found, found["cursor"], self.route.cursor)
         return found
 
 

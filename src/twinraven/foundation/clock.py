@@ -41,7 +41,8 @@ def from_micros(micros: int) -> datetime:
 
 def iso(moment: datetime) -> str:
     """RFC 3339 with a Z, microseconds kept."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    at_home = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return f"{at_home.isoformat(timespec='microseconds')[:-6]}Z"
 
 
 def parse_iso(text: str, *, field: str = "timestamp") -> datetime:

@@ -26,7 +26,6 @@ from twinraven.foundation.errors import (
 _FAILED_TOOLS: Final = frozenset(
     {ToolError.code, "TOOL_UNAVAILABLE", "TOOL_TIMEOUT", "OUTPUT_INVALID", "EFFECT_UNKNOWN"}
 )
-_CONTEXT: Final = ("session_id", "turn", "outside_input", "tags")
 _BODY: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
@@ -57,7 +56,8 @@ _BODY: Final[dict[str, Any]] = {
 
 
 async def call(request: Request) -> Answer:
-    await refuse_secrets(request, id=request.body.get("id"))
+    if "id" in request.body:
+        await refuse_secrets(request, id=request.body["id"])
     context, envelope = _read(request)
     response = await request.raven.calls.invoke(envelope, context)
     return answer_of(response)
@@ -76,12 +76,11 @@ def answer_of(response: SkillInvocationResponse) -> Answer:
 
 def _read(request: Request) -> tuple[CallContext, SkillInvocationRequest]:
     body: dict[str, Any] = dict(request.body)
-    placed = {name: body.pop(name) for name in _CONTEXT if name in body}
     context = CallContext(
-        session_id=placed["session_id"],
-        turn=placed.get("turn"),
-        outside_input=placed.get("outside_input"),
-        tags=tuple(placed.get("tags", ())),
+        session_id=body.pop("session_id"),
+        turn=body.pop("turn", None),
+        outside_input=body.pop("outside_input", None),
+        tags=tuple(body.pop("tags", ())),
         caller=request.who.user_id,
     )
     stated = body.get("idempotency_key")
