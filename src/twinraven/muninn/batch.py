@@ -126,9 +126,9 @@ def write_missing(tx: Transaction, items: list[Encoded]) -> None:
 
 
 def _write_tenant(tx: Transaction, items: list[Encoded]) -> None:
-    blobs = [blob for _, blob in items if blob is not None]
+    blobs = {blob[1]: blob for _, blob in items if blob is not None}
     if blobs:
-        tx.insert_missing("blobs", BLOB_COLUMNS, blobs)
+        tx.insert_missing("blobs", BLOB_COLUMNS, list(blobs.values()))
     rows = [row for row, _ in items]
     # Most events leave most of the optional columns empty; what no row of the batch fills need not be sent.
     filled = [place for place, column in enumerate(zip(*rows, strict=True)) if column.count(None) < len(column)]
