@@ -122,13 +122,7 @@ class Vault:
         def work(tx: Transaction) -> Secret:
             kek_id = self._claim_kek(tx, tenant_id)
             before = _present(self._store.secret(tx, tenant_id, owner_id, secret_id), secret_id)
-            if expected_version not in (None, before.version):
-                raise StaleState(
-                    f"secret {before.name!r} was rotated meanwhile: it is at version {before.version}, "
-                    f"not {expected_version}",
-                    expected=expected_version,
-                    current=before.version,
-                )
+            _refuse_stale(before, expected_version)
             after = replace(before, version=before.version + 1, updated_at=from_micros(self._micros()))
             self._add_version(tx, after, clear, kek_id)
             self._store.change(tx, after)
@@ -145,12 +139,14 @@ class Vault:
         *,
         name: str | None = None,
         shared: bool | None = None,
+        expected_version: int | None = None,
         correlation_id: str | None = None,
     ) -> Secret:
         """Another name, or another `shared`; owner and type never change."""
 
         def work(tx: Transaction) -> Secret:
             before = _present(self._store.secret(tx, tenant_id, owner_id, secret_id), secret_id)
+            _refuse_stale(before, expected_version)
             after = replace(
                 before,
                 name=before.name if name is None else _checked_name(name),
@@ -178,11 +174,20 @@ class Vault:
         """Everything the owner keeps, by name."""
         return await self._database.read(tenant_id, lambda tx: self._store.secrets(tx, tenant_id, owner_id))
 
-    async def delete(self, tenant_id: str, owner_id: str, secret_id: str, *, correlation_id: str | None = None) -> None:
+    async def delete(
+        self,
+        tenant_id: str,
+        owner_id: str,
+        secret_id: str,
+        *,
+        expected_version: int | None = None,
+        correlation_id: str | None = None,
+    ) -> None:
         """Remove a secret and all its values, unless something uses it."""
 
         def work(tx: Transaction) -> None:
             secret = _present(self._store.secret(tx, tenant_id, owner_id, secret_id), secret_id)
+            _refuse_stale(secret, expected_version)
             users = [user for check in self._usages for user in check(tx, tenant_id, secret_id)]
             if users:
                 raise Conflict(f"secret {secret.name!r} is used by {', '.join(users)}", used_by=users)
@@ -262,6 +267,16 @@ def _present(found: T | None, asked_for: str) -> T:
     if found is None:
         raise NotFound(f"no secret {asked_for!r}", secret=asked_for)
     return found
+
+
+def _refuse_stale(secret: Secret, expected_version: int | None) -> None:
+    """Refuse a change by somebody who has not seen the latest value come."""
+    if expected_version not in (None, secret.version):
+        raise StaleState(
+            f"secret {secret.name!r} was rotated meanwhile: it is at version {secret.version}, not {expected_version}",
+            expected=expected_version,
+            current=secret.version,
+        )
 
 
 def _checked_name(name: str) -> str:
