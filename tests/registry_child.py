@@ -89,12 +89,16 @@ async def rename(house: House) -> None:
     await house.registry.rename(TENANT, "waiting", "renamed", by="ann")
 
 
+async def promote_renamed(house: House) -> None:
+    await house.registry.promote(TENANT, "waiting", new_id="renamed", by="ann")
+
+
 async def recover(house: House) -> None:
     await house.registry.recover(TENANT)
 
 
 ACTS: dict[str, Callable[[House], Coroutine[Any, Any, None]]] = {
-    act.__name__: act for act in (register, promote, roll_back, retire, quarantine, reject, rename)
+    act.__name__: act for act in (register, promote, roll_back, retire, quarantine, reject, rename, promote_renamed)
 }
 
 

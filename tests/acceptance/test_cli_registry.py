@@ -112,6 +112,15 @@ def test_a_name_can_be_given_at_approval(shell: Shell) -> None:
     assert shell.run("approve", "lookup", "--promote", "--as", "other").code != 0
 
 
+def test_what_cannot_be_promoted_is_not_renamed(shell: Shell) -> None:
+    """A version that was sent back stays out of service, and --as leaves it the name it has."""
+    name = first(shell)
+    shell.succeed("reject", name, "--reason", "reads the wrong page")
+    assert shell.run("approve", name, "--version", "1", "--promote", "--as", "lookup").code != 0
+    assert name in tools(shell)
+    assert "lookup" not in tools(shell)
+
+
 @pytest.mark.req("RG-09", "TR-23")
 def test_a_promoted_tool_is_called_recorded_and_counted(shell: Shell) -> None:
     """A call from the shell is one use, whichever process makes it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +13,7 @@ import pytest
 
 from tests.api_client import Door, Reply
 from tests.api_homes import ApiHome, Seeds, api_home, login_of, made, seed
+from tests.registry_kit import make_definition, make_verdict
 from twinraven.api import all_routes
 from twinraven.api.metrics import Metrics
 
@@ -186,6 +187,22 @@ async def test_a_step_in_a_learned_tools_life_needs_the_revision_that_was_seen(s
     assert (released.status, released.json()["status"]) == (200, "promoted")
 
 
+async def test_a_tool_that_is_not_promoted_is_not_renamed(home: ApiHome, seeds: Seeds) -> None:
+    """`as` takes effect with the promotion: where that fails the tool keeps its name, its revision and its files."""
+    definition = make_definition("fresh_one", chain_id=seeds.ids["chains", "chain_id"], steps=("search", "search"))
+    draft = await home.raven.registry.draft(seeds.tenant_id, definition, evidence_hash="fresh")
+    await home.raven.registry.register(seeds.tenant_id, draft.definition, make_verdict())
+    target = f"/v1/learned-tools/{draft.definition.tool_id}"
+    seen = await seeds.door.get(target)
+    refused = await seeds.door.post(f"{target}/promote", {"as": "other_name", "version": 99}, If_Match=seen.tag)
+    assert refused.status == 404
+    assert (await seeds.door.get(target)).tag == seen.tag
+    assert (await seeds.door.get("/v1/learned-tools/other_name")).status == 404
+    promoted = made(await seeds.door.post(f"{target}/promote", {"as": "other_name"}, If_Match=seen.tag))
+    assert (promoted["tool_id"], promoted["status"]) == ("other_name", "promoted")
+    assert (await seeds.door.get(target)).status == 404
+
+
 async def test_a_secret_is_renamed_and_deleted_as_it_was_seen(seeds: Seeds) -> None:
     """If-Match is not passed over where it may be left out: a tag from before a rotation changes nothing."""
     target = f"/v1/secrets/{seeds.ids['secrets', 'secret_id']}"
@@ -197,6 +214,31 @@ async def test_a_secret_is_renamed_and_deleted_as_it_was_seen(seeds: Seeds) -> N
     ):
         assert (stale.status, stale.json()["details"]["current"]) == (412, now["version"])
     assert (await seeds.door.delete(target, If_Match=(await seeds.door.get(target)).tag)).status == 204
+
+
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+async def test_a_secret_that_is_rotated_in_the_meantime_is_left_alone(
+    home: ApiHome, seeds: Seeds, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """The version is compared where the change is made: a rotation that comes before it, however late, is seen."""
+    secret_id = seeds.ids["secrets", "secret_id"]
+    target = f"/v1/secrets/{secret_id}"
+    seen = await seeds.door.get(target)
+    vault = home.raven.vault
+
+    def late(change: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def changing(*arguments: Any, **facts: Any) -> Any:
+            await vault.rotate(seeds.tenant_id, seeds.user_id, secret_id, "another-long-value")
+            return await change(*arguments, **facts)
+
+        return changing
+
+    monkeypatch.setattr(vault, "update", late(vault.update))
+    monkeypatch.setattr(vault, "delete", late(vault.delete))
+    body = {"name": "renamed"} if method == "PATCH" else None
+    stale = await seeds.door.ask(method, target, body, headers={"if-match": seen.tag})
+    assert (stale.status, stale.json()["details"]["current"]) == (412, 2)
+    assert (await seeds.door.get(target)).json()["name"] == "ada-secret"
 
 
 async def test_deleting_needs_the_version_that_was_seen(seeds: Seeds) -> None:

@@ -20,7 +20,9 @@ from twinraven.foundation.errors import (
     InvalidDefinition,
     InvalidInput,
     NotFound,
+    StaleState,
     StorageError,
+    TwinRavenError,
 )
 from twinraven.registry import RegistryChange, RetirementReason
 from twinraven.storage import Database, Transaction
@@ -403,6 +405,35 @@ async def test_a_tool_can_be_renamed_before_it_serves(house: House) -> None:
     assert sorted(path.name for path in house.folder.iterdir()) == [".locks", "find_and_read"]
     assert ((await house.draft()).tool_id, (await house.draft()).version) == ("find_and_read", 4)
     await house.registry.promote(TENANT, "find_and_read", by="ann")
+    assert await house.call("find_and_read", {"q": "x"}) is not None
+    assert await agrees(house)
+
+
+@pytest.mark.req("TR-15")
+async def test_a_name_given_with_the_promotion_comes_with_it_or_not_at_all(house: House) -> None:
+    """What cannot be promoted is not renamed either; what can is, in one transaction and under one revision."""
+    await house.register()
+    seen = (await house.registry.tool(TENANT, "search_read")).record.revision
+    files = sorted(path.name for path in house.folder.rglob("*"))
+    attempts: list[tuple[dict[str, int], type[TwinRavenError]]] = [
+        ({"version": 99}, NotFound),
+        ({"expected_revision": seen + 1}, StaleState),
+    ]
+    for odd, error in attempts:
+        with pytest.raises(error):
+            await house.registry.promote(TENANT, "search_read", new_id="find_and_read", by="ann", **odd)
+    await house.registry.reject(TENANT, "search_read", reason="no", by="ann")
+    with pytest.raises(IllegalTransition):
+        await house.registry.promote(TENANT, "search_read", version=1, new_id="find_and_read", by="ann")
+    assert [record.tool_id for record in await house.registry.tools(TENANT)] == ["search_read"]
+    assert sorted(path.name for path in house.folder.rglob("*")) == files
+    await house.register(description="Better.")
+    seen = (await house.registry.tool(TENANT, "search_read")).record.revision
+    record = await house.registry.promote(
+        TENANT, "search_read", new_id="find_and_read", by="ann", expected_revision=seen
+    )
+    assert (record.tool_id, record.current_version, record.revision) == ("find_and_read", 2, seen + 1)
+    assert [each.tool_id for each in await house.registry.tools(TENANT)] == ["find_and_read"]
     assert await house.call("find_and_read", {"q": "x"}) is not None
     assert await agrees(house)
 

@@ -56,22 +56,21 @@ async def _approve(options: Namespace) -> None:
     from twinraven.cli.home import opened
 
     with opened(options) as raven:
-        found = await _review(raven, options)
+        found, seen = await _review(raven, options)
         number = found.version.version
         if not options.promote or options.dry_run:
             _show(options, found)
             return
         if options.output != "json":
             show_review(found)
-        tool_id: str = options.tool
-        if options.slug is not None and options.slug != tool_id:
-            await raven.registry.rename(options.tenant, tool_id, options.slug, by=getuser())
-            tool_id = options.slug
-        record = await raven.registry.promote(options.tenant, tool_id, version=number, by=getuser())
+        record = await raven.registry.promote(
+            options.tenant, options.tool, version=number, new_id=options.slug, by=getuser(), expected_revision=seen
+        )
     tell(options, record, f"\n{record.tool_id} v{record.current_version} is in service")
 
 
-async def _review(raven: TwinRaven, options: Namespace) -> Review:
+async def _review(raven: TwinRaven, options: Namespace) -> tuple[Review, int]:
+    """What is shown, and the revision of the tool that it shows."""
     from twinraven.registry import review_version
 
     tool = await raven.registry.tool(options.tenant, options.tool)
@@ -82,7 +81,8 @@ async def _review(raven: TwinRaven, options: Namespace) -> Review:
         raise NotFound(f"{options.tool!r} has no version {number}", tool_id=options.tool, version=number)
     chain = await raven.registry.chain(options.tenant, version.definition.source_chain_id)
     await raven.learned.refresh(options.tenant)
-    return review_version(tool, number, chain, lambda name: raven.learned.find_any(options.tenant, name))
+    found = review_version(tool, number, chain, lambda name: raven.learned.find_any(options.tenant, name))
+    return found, tool.record.revision
 
 
 def _show(options: Namespace, found: Review) -> None:

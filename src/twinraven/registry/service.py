@@ -40,6 +40,7 @@ from twinraven.registry.model import (
     Rejection,
     RetirementReason,
     ToolRecord,
+    ToolVersion,
     chain_key,
     check_slug,
 )
@@ -139,13 +140,20 @@ class Registry:
         tool_id: str,
         *,
         version: int | None = None,
+        new_id: str | None = None,
         by: str,
         expected_revision: int | None = None,
     ) -> ToolRecord:
-        """Put a tested version into service; the one before it is superseded, and the tool it replaces retired."""
+        """Put a tested version into service; the one before it is superseded, and the tool it replaces retired.
+
+        `new_id` is the name it is to be known by, given before its first promotion: both happen, or neither does.
+        """
         tool = await self.tool(tenant_id, tool_id)
+        _refuse_stale(tool, expected_revision)
         number = _awaiting(tool) if version is None else version
-        chosen = tool.version(number)
+        name = tool_id if new_id is None else new_id
+        renamed = [] if name == tool_id else self._under_name(tenant_id, tool, name)
+        chosen = next((each for each in renamed or tool.versions if each.version == number), None)
         if chosen is None:
             raise NotFound(f"{tool_id!r} has no version {number}", tool_id=tool_id, version=number)
         definition = chosen.definition
@@ -155,27 +163,26 @@ class Registry:
             revision = sql.next_revision(tx, tenant_id)
             refuse_circle(tx, tenant_id, definition)
             before = _present(tx, tenant_id, tool_id, expected_revision)
-            return self._put_in_service(tx, before, number, by, revision).record
+            named = self._give_name(tx, before, name, by, revision) if renamed else before
+            return self._put_in_service(tx, named, number, by, revision).record
 
-        record = await self._acts.perform(tenant_id, _touched(definition), work)
+        touched = _touched(definition)
+        if renamed:
+            record = await self._acts.perform(tenant_id, [tool_id, *touched], work, makes=renamed, vanishes=tool_id)
+        else:
+            record = await self._acts.perform(tenant_id, touched, work)
         await self._told(tenant_id)
         return record
 
     async def rename(self, tenant_id: str, tool_id: str, new_id: str, *, by: str) -> ToolRecord:
         """Give a tool that was never in service another name; afterwards too many would know it by the old one."""
-        check_slug(new_id)
-        if self._find_tool(tenant_id, new_id) is not None:
-            raise Conflict(f"there is a tool {new_id!r} already", tool_id=new_id)
-        tool = await self.tool(tenant_id, tool_id)
+        renamed = self._under_name(tenant_id, await self.tool(tenant_id, tool_id), new_id)
 
         def work(tx: Transaction) -> ToolRecord:
             revision = sql.next_revision(tx, tenant_id)
-            after = move_rows(tx, _present(tx, tenant_id, tool_id), new_id, revision)
-            self._tell(tx, "tool.renamed", after, after.record.current_version, by, renamed_from=tool_id)
-            return after.record
+            return self._give_name(tx, _present(tx, tenant_id, tool_id), new_id, by, revision).record
 
-        makes = [under_name(version, new_id) for version in tool.versions]
-        return await self._acts.perform(tenant_id, [tool_id, new_id], work, makes=makes, vanishes=tool_id)
+        return await self._acts.perform(tenant_id, [tool_id, new_id], work, makes=renamed, vanishes=tool_id)
 
     async def reject(
         self,
@@ -344,6 +351,18 @@ class Registry:
         await self._told(tenant_id)
         return record
 
+    def _under_name(self, tenant_id: str, tool: RegisteredTool, new_id: str) -> list[ToolVersion]:
+        """The versions of a tool as they would be under a name that is free."""
+        check_slug(new_id)
+        if self._find_tool(tenant_id, new_id) is not None:
+            raise Conflict(f"there is a tool {new_id!r} already", tool_id=new_id)
+        return [under_name(version, new_id) for version in tool.versions]
+
+    def _give_name(self, tx: Transaction, tool: RegisteredTool, new_id: str, by: str, revision: int) -> RegisteredTool:
+        after = move_rows(tx, tool, new_id, revision)
+        self._tell(tx, "tool.renamed", after, after.record.current_version, by, renamed_from=tool.record.tool_id)
+        return after
+
     def _put_in_service(
         self, tx: Transaction, tool: RegisteredTool, number: int, by: str, revision: int
     ) -> RegisteredTool:
@@ -422,14 +441,18 @@ def _present(tx: Transaction, tenant_id: str, tool_id: str, expected_revision: i
     found = sql.tool(tx, tenant_id, tool_id)
     if found is None:
         raise NotFound(f"no learned tool {tool_id!r}", tool_id=tool_id)
-    revision = found.record.revision
+    _refuse_stale(found, expected_revision)
+    return found
+
+
+def _refuse_stale(tool: RegisteredTool, expected_revision: int | None) -> None:
+    revision = tool.record.revision
     if expected_revision not in (None, revision):
         raise StaleState(
-            f"{tool_id!r} was changed meanwhile: it is at revision {revision}, not {expected_revision}",
+            f"{tool.record.tool_id!r} was changed meanwhile: it is at revision {revision}, not {expected_revision}",
             expected=expected_revision,
             current=revision,
         )
-    return found
 
 
 def _is_advised(definition: SynthesizedTool) -> bool:

@@ -46,22 +46,13 @@ async def review(request: Request) -> Answer:
 
 async def promote(request: Request) -> Answer:
     body: dict[str, Any] = request.body
-    registry, by = request.raven.registry, request.who.user_id
-    expected = expected_version(request)
-    tool_id = request.path["tool_id"]
-    slug = body.get("as", tool_id)
-    if slug != tool_id:
-        revision = (await _tool(request)).record.revision
-        if expected not in (None, revision):
-            raise StaleState(
-                f"{tool_id!r} was changed meanwhile: it is at revision {revision}, not {expected}",
-                expected=expected,
-                current=revision,
-            )
-        renamed = await registry.rename(request.tenant_id, tool_id, slug, by=by)
-        expected = renamed.revision
-    record = await registry.promote(
-        request.tenant_id, slug, version=body.get("version"), by=by, expected_revision=expected
+    record = await request.raven.registry.promote(
+        request.tenant_id,
+        request.path["tool_id"],
+        version=body.get("version"),
+        new_id=body.get("as"),
+        by=request.who.user_id,
+        expected_revision=expected_version(request),
     )
     return _done(record)
 
