@@ -53,9 +53,10 @@ def _section(parser: CommandParser) -> Iterator[str]:
 
 
 def _is_documented(action: argparse.Action) -> bool:
-    """Not the help option, the choice of a command, or (below the top) what may stand everywhere."""
+    """Not the help option, the choice of a command, what is hidden, or (below the top) what may stand everywhere."""
     everywhere = action.dest in ("home", "tenant") and action.default is argparse.SUPPRESS
-    return action.dest != "help" and action.metavar != "COMMAND" and not everywhere
+    hidden = action.help == argparse.SUPPRESS
+    return action.dest != "help" and action.metavar != "COMMAND" and not everywhere and not hidden
 
 
 def _form(action: argparse.Action) -> str:

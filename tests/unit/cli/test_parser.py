@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,4 @@ def test_the_reference_is_what_the_parser_says() -> None:
     """docs/cli.md is up to date; `python -m twinraven.cli.reference > docs/cli.md` makes it so."""
     page = Path(__file__).resolve().parents[3] / "docs" / "cli.md"
     assert page.read_text(encoding="utf-8") == render_reference()
+    assert argparse.SUPPRESS not in render_reference()
