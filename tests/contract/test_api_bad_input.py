@@ -143,6 +143,15 @@ async def test_a_batch_with_one_bad_event_records_none(ada: Seeds) -> None:
     assert (await ada.door.get("/v1/sessions/s")).status == 404
 
 
+async def test_a_call_of_no_calendars_time_is_refused(ada: Seeds) -> None:
+    """A time that RFC 3339 allows and no clock here shows is bad input, and nothing was called."""
+    call = {"tool_name": "search", "payload": {"query": "x"}, "session_id": "s"}
+    for odd in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2016-12-31T23:59:60Z"):
+        refused = await ada.door.post("/v1/calls", {**call, "created_at": odd})
+        assert (refused.status, refused.json()["details"]["field"]) == (400, "created_at"), odd
+    assert (await ada.door.get("/v1/sessions/s")).status == 404
+
+
 async def test_the_form_of_a_request_is_checked_before_its_content(ada: Seeds) -> None:
     """Other types 415, broken or other encodings 400, too much 413, all before anything is done."""
     door = ada.door

@@ -81,6 +81,22 @@ async def test_every_answer_has_an_id_and_an_odd_one_is_refused(ada: Seeds) -> N
         assert refused.headers["x-correlation-id"] != odd
 
 
+@pytest.mark.req("CH-23")
+async def test_an_id_that_holds_a_secret_is_replaced_and_nobody_is_told_why(home: ApiHome, ada: Seeds) -> None:
+    """A member who sends a guess gets the answer of any request, under a minted id that is also in the log."""
+    secret = {"name": "n", "type": "api_key", "value": "guess-0451-exactly"}
+    made(await ada.door.post("/v1/secrets", secret))
+    mia = await home.user(ada.tenant_id, "mia")
+    log = io.StringIO()
+    with clean_log(lambda: home.raven.redactor, log):
+        call = {"tool_name": "pay", "payload": {"amount": 5}, "session_id": "s"}
+        reply = await mia.door.post("/v1/calls", call, Idempotency_Key="k", X_Correlation_Id="guess-0451-exactly")
+    correlation = reply.headers["x-correlation-id"]
+    assert (reply.status, bool(re.fullmatch("[0-9a-f]{32}", correlation))) == (200, True)
+    assert made(await mia.door.get(f"/v1/events/{reply.json()['event_id']}"))["correlation_id"] == correlation
+    assert f"shop.till [{correlation}] paid 5" in log.getvalue()
+
+
 @pytest.mark.req("CH-21")
 async def test_problems_have_documented_codes_and_say_whether_to_try_again(home: ApiHome, ada: Seeds) -> None:
     """One answer of every kind: a problem with a code of docs/errors.md; nothing that policy forbids is retryable."""

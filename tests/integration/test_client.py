@@ -287,6 +287,14 @@ async def test_what_is_followed_live_goes_on_after_a_break(client: AsyncClient, 
     assert seen == list(range(6))
 
 
+async def test_a_long_session_comes_whole(client: AsyncClient) -> None:
+    """A session has all its calls, in order, also where the server shows only the first of them at once."""
+    await client.record([ObservedCall("long", "t", {"n": number}) for number in range(1001)])
+    session = await client.session("long")
+    assert session.event_count == 1001
+    assert [event.input_params["n"] for event in session.events] == list(range(1001))
+
+
 async def test_a_session_is_observed_from_outside(client: AsyncClient, raven: TwinRaven) -> None:
     """Calls gathered in a block are on the server when it ends, failures with their words, also where it broke off."""
 
