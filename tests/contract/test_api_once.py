@@ -17,6 +17,7 @@ from tests.unit.catalog.town import inputs, service_body, tool_body
 from twinraven.api import all_routes
 from twinraven.api.contract import Route
 from twinraven.api.metrics import Metrics
+from twinraven.api.once import claim_key
 from twinraven.calls import Claim
 
 _ROUTES: Final[Sequence[Route]] = [route for route in all_routes(Metrics()) if route.takes_key]
@@ -126,7 +127,7 @@ async def test_a_request_whose_process_died_is_not_made_again_blindly(home: ApiH
     claims = home.raven.claims
     target, body = "/v1/users", {"name": "uma"}
     made(await seeds.door.post(target, body, Idempotency_Key="k"))
-    held = Claim(seeds.tenant_id, f"api:{seeds.user_id}:k", await _owner(home, seeds))
+    held = Claim(seeds.tenant_id, claim_key(seeds.user_id, "k"), await _owner(home, seeds))
     await claims.settle(held, "unknown", {"error": {"code": "EFFECT_UNKNOWN"}})
     unknown = await seeds.door.post(target, body, Idempotency_Key="k")
     assert (unknown.status, unknown.json()["code"], unknown.json()["retryable"]) == (409, "EFFECT_UNKNOWN", False)
@@ -179,7 +180,7 @@ async def _owner(home: ApiHome, seeds: Seeds) -> str:
         lambda tx: tx.fetch_one(
             "SELECT owner FROM idempotency_claims WHERE tenant_id = :tenant AND idempotency_key = :key",
             tenant=seeds.tenant_id,
-            key=f"api:{seeds.user_id}:k",
+            key=claim_key(seeds.user_id, "k"),
         ),
     )
     assert row is not None

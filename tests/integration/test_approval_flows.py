@@ -91,7 +91,8 @@ async def test_inside_a_composite_nothing_is_asked_and_only_what_was_granted_goe
     """A step that policy asks about runs under a grant that covers it; else it is refused, and nobody is asked."""
     grant = None
     if covered is not None:
-        grant = Grant("a" * 32, "outer", frozenset({covered}), requested_by="ada", granted_by="bob")
+        seen = {"refund": house.catalog.find("default", "refund").fingerprint}
+        grant = Grant("a" * 32, "outer", frozenset({covered}), "ada", granted_by="bob", definitions=seen)
     request = SkillInvocationRequest("refund", {"order": 7}, idempotency_key="outer:0")
     response = await house.calls.invoke(request, CallContext("s", caller="ada", is_inner=True, grant=grant))
     assert code(response) == (None if covered == "refund" else "POLICY_VIOLATION")

@@ -23,8 +23,10 @@ class Bindings:
     def hold(self, binding: Binding[Any]) -> None:
         self._held[binding.tool_id] = binding
 
-    async def binding(self, tenant_id: str, tool_id: str, *, caller: str | None) -> Binding[Any]:
-        del caller
+    async def binding(
+        self, tenant_id: str, tool_id: str, *, caller: str | None, definition: str | None = None
+    ) -> Binding[Any]:
+        del caller, definition
         if tenant_id != TENANT or tool_id not in self._held:
             raise NotFound(f"no tool {tool_id!r}")
         return self._held[tool_id]

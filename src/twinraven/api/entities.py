@@ -84,7 +84,7 @@ ENTITIES: Mapping[str, Entity] = {
     "RetryPolicy": Entity("flow"),
     "ToolRecord": Entity("registry", left_out=("tenant_id", "chain_key")),
     "ToolVersion": Entity("registry", left_out=("tool_id", "text"), stated={"sha256": {"type": "string"}}),
-    "ToolEntry": Entity("catalog", left_out=("private_to",)),
+    "ToolEntry": Entity("catalog", left_out=("private_to", "definition")),
     "Service": Entity("catalog", renamed={"service_id": "id", **_OWNED}, left_out=("tenant_id",), spread="structure"),
     "Tool": Entity(
         "catalog",

@@ -16,6 +16,8 @@ from twinraven.foundation.errors import CallInProgress, EffectUnknown, Idempoten
 
 REPLAYED: Final = {"Idempotent-Replayed": "true"}
 _TIMEOUT_MS: Final = 120_000
+_SCOPE: Final = "\x1fapi"
+"""No key of a call can begin so, since it is a name and names hold no control characters: the two never meet."""
 
 
 async def once(route: Route, request: Request, run: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -32,12 +34,17 @@ async def once(route: Route, request: Request, run: Callable[[], Awaitable[Answe
     return answer
 
 
+def claim_key(user_id: str, key: str) -> str:
+    """What a user's Idempotency-Key is called in the table that calls use too."""
+    return f"{_SCOPE}:{user_id}:{key}"
+
+
 async def _claim(claims: Claims, route: Route, request: Request) -> Claim | EarlierAnswer:
-    key = request.idempotency_key
+    key = request.idempotency_key or ""
     try:
         return await claims.claim(
             request.tenant_id,
-            f"api:{request.who.user_id}:{key}",
+            claim_key(request.who.user_id, key),
             tool_id=f"{route.method} {route.path}",
             body=canonical_json([dict(request.path), dict(request.query), request.body]),
             timeout_ms=_TIMEOUT_MS,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, get_args
 
@@ -31,6 +32,8 @@ class ApprovalWish:
     """The arguments as they may be recorded."""
     covers: tuple[str, ...]
     """The tools that policy asks about: this one, and for a composite those inside it."""
+    definition: Mapping[str, str]
+    """The fingerprint of the tool and of everything inside it, by tool."""
     effect: str
     sensitivity: str
     rule: str | None
@@ -65,6 +68,8 @@ class Approval:
     decided_by: str | None = None
     decided_at: datetime | None = None
     note: str = ""
+    definition: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What was asked for, as fingerprints by tool: an approval is for nothing that has changed since."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -75,6 +80,7 @@ class Approval:
             "idempotency_key": self.idempotency_key,
             "arguments": self.arguments,
             "covers": list(self.covers),
+            "definition": dict(self.definition),
             "effect": self.effect,
             "sensitivity": self.sensitivity,
             "rule": self.rule,

@@ -1,9 +1,9 @@
 """The use cases of approvals.
 
 A request is stored with its audit entry before the caller hears of it, so it outlives every process; whoever makes the
-same call again asks about the same request. A granted one lets that call run under the request's key, and the key's
-claim lets it run once. Nobody decides twice, nobody decides what is over, and who asked cannot say yes to themselves
-unless they administer the tenant.
+same call again asks about the same request. A granted one lets that call run under the request's key, as long as the
+tool and all inside it are what they were, and the key's claim lets it run once. Nobody decides twice, nobody decides
+what is over, and who asked cannot say yes to themselves unless they administer the tenant.
 """
 
 from __future__ import annotations
@@ -70,8 +70,9 @@ class Approvals:
         state: ApprovalState | None = None,
         limit: int = 100,
         older_than: str | None = None,
+        requested_by: str | None = None,
     ) -> tuple[Approval, ...]:
-        """The newest first; `older_than` names the last one of the page before."""
+        """The newest first; `older_than` names the last one of the page before, `requested_by` whose alone to show."""
         if state is not None and state not in STATES:
             raise InvalidInput(f"state must be one of {', '.join(STATES)}, not {state!r}", field="state")
         if not 1 <= limit <= MOST_LISTED:
@@ -79,15 +80,17 @@ class Approvals:
         now = self._micros()
 
         def work(tx: Transaction) -> tuple[Approval, ...]:
-            older = None if older_than is None else self._present(tx, tenant_id, older_than)
-            listed = self._store.listing(tx, tenant_id, now=now, limit=limit, state=state, older_than=older)
+            older = None if older_than is None else self._present(tx, tenant_id, older_than, requested_by)
+            listed = self._store.listing(
+                tx, tenant_id, now=now, limit=limit, state=state, older_than=older, requested_by=requested_by
+            )
             return tuple(listed)
 
         return await self._database.read(tenant_id, work)
 
-    async def get(self, tenant_id: str, approval_id: str) -> Approval:
-        """One request as it stands, or NotFound."""
-        return await self._database.read(tenant_id, lambda tx: self._present(tx, tenant_id, approval_id))
+    async def get(self, tenant_id: str, approval_id: str, *, requested_by: str | None = None) -> Approval:
+        """One request as it stands, or NotFound; for `requested_by` what others asked for is not there."""
+        return await self._database.read(tenant_id, lambda tx: self._present(tx, tenant_id, approval_id, requested_by))
 
     async def grant(self, tenant_id: str, approval_id: str, *, by: Principal, note: str = "") -> Approval:
         """Let the call run, once, as long as the request has not expired."""
@@ -124,10 +127,12 @@ class Approvals:
             found = self._store.latest(tx, tenant_id, self._hash_wish(wish, key=None), now=now, key=key)
         if found is None:
             return None
+        is_same = found.definition == wish.definition
         if found.state == "used":
             # Under its key a call that ran is answered from the record; under another it is a new call.
-            return found if found.idempotency_key == wish.key else None
-        return found if from_micros(now) < found.expires_at else None
+            is_answered = is_same or self._store.is_settled(tx, tenant_id, found.idempotency_key)
+            return found if found.idempotency_key == wish.key and is_answered else None
+        return found if is_same and from_micros(now) < found.expires_at else None
 
     async def _request(self, wish: ApprovalWish) -> Approval:
         approval_id = new_id()
@@ -171,6 +176,7 @@ class Approvals:
             "body_hash": body_hash,
             "arguments": self._redact(tenant_id, wish.arguments).decode(),
             "covers": canonical_json(list(wish.covers)).decode(),
+            "definition": canonical_json(dict(wish.definition)).decode(),
             "effect": wish.effect,
             "sensitivity": wish.sensitivity,
             "rule": wish.rule,
@@ -205,9 +211,9 @@ class Approvals:
 
         return await self._database.write(tenant_id, work)
 
-    def _present(self, tx: Transaction, tenant_id: str, approval_id: str) -> Approval:
+    def _present(self, tx: Transaction, tenant_id: str, approval_id: str, requested_by: str | None = None) -> Approval:
         found = self._store.find(tx, tenant_id, approval_id, now=self._micros())
-        if found is None:
+        if found is None or requested_by not in (None, found.requested_by):
             raise _missing(approval_id)
         return found
 
@@ -283,6 +289,7 @@ def _requested(approval: Approval) -> AuditEntry:
             "session_id": approval.session_id,
             "policy": {"verdict": "ask", "rule": approval.rule, "reason": approval.reason},
             "covers": list(approval.covers),
+            "definition": dict(approval.definition),
             "expires_at": iso(approval.expires_at),
         },
         body={"params": approval.arguments},

@@ -1,13 +1,13 @@
 """What stands between a valid call and its effect: policy first, and where policy asks, somebody's approval.
 
 A composite is judged together with the tools inside it. If policy asks about any of them, approval is asked for the
-composite as a whole, before its first step; that grant covers those tools for this one run and no others. What policy
-denies stays denied inside as outside.
+composite as a whole, before its first step; that grant covers those tools for this one run and no others, and all of
+them as they were when it was asked for. What policy denies stays denied inside as outside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NoReturn
 
@@ -36,9 +36,11 @@ class Gatekeeper:
 
     async def admit(self, call: Invocation, inside: Iterable[ToolEntry]) -> PolicyDecision:
         """What policy said of a call that may go on; a call that was approved carries its grant from here."""
-        decision, asked = await self._judge(call, inside)
+        within = tuple(inside)
+        decision, asked = await self._judge(call, within)
         if decision.verdict == "ask":
-            call.grant = await self._approval(call, decision, asked)
+            definition = {entry.tool_id: entry.fingerprint for entry in (call.entry, *within)}
+            call.grant = await self._approval(call, decision, asked, definition)
         elif decision.verdict == "deny":
             await self._refuse(call, decision)
         return decision
@@ -60,11 +62,13 @@ class Gatekeeper:
             decision = next(iter(asked.values()))
         return decision, tuple(sorted(asked))
 
-    async def _approval(self, call: Invocation, decision: PolicyDecision, asked: tuple[str, ...]) -> Grant:
+    async def _approval(
+        self, call: Invocation, decision: PolicyDecision, asked: tuple[str, ...], definition: Mapping[str, str]
+    ) -> Grant:
         outer = call.context.grant
         if call.context.is_inner:
             # Asking in the middle of a composite would leave it half done; what covers it was asked for before.
-            if outer is None or not outer.tools.issuperset(asked):
+            if outer is None or not (outer.tools.issuperset(asked) and definition.items() <= outer.definitions.items()):
                 await self._refuse(call, decision)
             return outer
         if self._approver is None:
@@ -72,12 +76,12 @@ class Gatekeeper:
         if call.request.idempotency_key is None:
             call.take_spare_key(new_id())
         try:
-            grant = await self._approver.seek(_wish(call, decision, asked))
+            grant = await self._approver.seek(_wish(call, decision, asked, definition))
         except ApprovalDenied as error:
             await self._note(call, error, decision)
             raise
         call.request = replace(call.request, idempotency_key=grant.key)
-        return grant
+        return replace(grant, definitions=definition)
 
     async def _refuse(self, call: Invocation, decision: PolicyDecision) -> NoReturn:
         error = PolicyViolation(
@@ -101,7 +105,9 @@ def _request_for(entry: ToolEntry, request: SkillInvocationRequest) -> SkillInvo
     )
 
 
-def _wish(call: Invocation, decision: PolicyDecision, asked: tuple[str, ...]) -> ApprovalWish:
+def _wish(
+    call: Invocation, decision: PolicyDecision, asked: tuple[str, ...], definition: Mapping[str, str]
+) -> ApprovalWish:
     entry, request = call.entry, call.request
     return ApprovalWish(
         tenant_id=request.tenant_id,
@@ -111,6 +117,7 @@ def _wish(call: Invocation, decision: PolicyDecision, asked: tuple[str, ...]) ->
         body=call.encoded or b"",
         arguments=call.recorded_params(),
         covers=asked,
+        definition=definition,
         effect=entry.effect.value,
         sensitivity=entry.sensitivity.value,
         rule=decision.rule,

@@ -6,6 +6,7 @@ do not know are kept as they came, because contracts grow by addition.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, cast
@@ -169,6 +170,8 @@ class Grant:
     requested_by: str | None
     granted_by: str
     granted_at: str | None = None
+    definitions: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The fingerprint of the tool and of each inside it; what is another one by now was not granted."""
 
     def as_json(self) -> dict[str, Any]:
         """Who asked and who said yes, for the record."""

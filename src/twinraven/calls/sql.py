@@ -8,11 +8,16 @@ from twinraven.foundation.clock import from_micros
 from twinraven.storage import Row, Transaction
 
 # A claim of the same key for the same request means that the effect has begun; a freed one, that it may be tried again.
+# Who asks anew under the key does so because the round before has come to nothing, so a claim is the last round's.
 _STATED = """
     SELECT a.*, d.verdict, d.decided_by, d.decided_at, d.note,
         CASE
             WHEN d.verdict = 'denied' THEN 'denied'
-            WHEN d.verdict = 'granted' AND c.owner IS NOT NULL THEN 'used'
+            WHEN d.verdict = 'granted' AND c.owner IS NOT NULL AND NOT EXISTS (
+                SELECT 1 FROM approvals n
+                WHERE n.tenant_id = a.tenant_id AND n.asked_for = a.asked_for
+                    AND n.idempotency_key = a.idempotency_key AND n.round > a.round
+            ) THEN 'used'
             WHEN a.expires_at <= :now THEN 'expired'
             WHEN d.verdict = 'granted' THEN 'granted'
             ELSE 'pending'
@@ -57,6 +62,7 @@ class SqlApprovalStore:
         limit: int,
         state: ApprovalState | None = None,
         older_than: Approval | None = None,
+        requested_by: str | None = None,
     ) -> list[Approval]:
         """The newest first."""
         conditions = ["1 = 1"]
@@ -64,6 +70,9 @@ class SqlApprovalStore:
         if state is not None:
             conditions.append("state = :state")
             values["state"] = state
+        if requested_by is not None:
+            conditions.append("requested_by = :requested_by")
+            values["requested_by"] = requested_by
         if older_than is not None:
             conditions.append(
                 "(requested_at, approval_id) < "
@@ -76,6 +85,16 @@ class SqlApprovalStore:
             **values,
         )
         return [_approval(row) for row in rows]
+
+    def is_settled(self, tx: Transaction, tenant_id: str, key: str) -> bool:
+        """Whether the answer under a key is there for good: nothing will be run under it any more."""
+        found = tx.fetch_one(
+            "SELECT 1 AS found FROM idempotency_claims "
+            "WHERE tenant_id = :tenant AND idempotency_key = :key AND state <> 'running'",
+            tenant=tenant_id,
+            key=key,
+        )
+        return found is not None
 
     def means_something_else(self, tx: Transaction, tenant_id: str, key: str, body_hash: str) -> bool:
         """Whether a key names another request already, run or only asked for."""
@@ -138,4 +157,5 @@ def _approval(row: Row) -> Approval:
         decided_by=row["decided_by"],
         decided_at=None if decided_at is None else from_micros(decided_at),
         note=row["note"] or "",
+        definition=parse_json(row["definition"], field="definition"),
     )

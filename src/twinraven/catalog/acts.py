@@ -108,6 +108,11 @@ class Acts:
     async def look(self, tenant_id: str, work: Callable[[Transaction], T]) -> T:
         return await self._database.read(tenant_id, work)
 
+    async def announce(self, tenant_id: str) -> None:
+        """Tell whoever keeps a catalogue in memory that it is another one now."""
+        if self._announce is not None:
+            await self._announce(tenant_id)
+
     def now(self) -> datetime:
         return from_micros(self._micros())
 
@@ -140,8 +145,8 @@ class Acts:
             changed = await self._database.write(tenant_id, run)
         except _TakenBack:
             changed = 0
-        if changed and by is not None and self._announce is not None:
-            await self._announce(tenant_id)
+        if changed and by is not None:
+            await self.announce(tenant_id)
         return answers[0]
 
 

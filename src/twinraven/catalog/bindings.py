@@ -65,17 +65,23 @@ class Bindings:
         self._rechecking: dict[tuple[str, str], asyncio.Future[object]] = {}
         self._looked_at: dict[tuple[str, str], datetime] = {}
 
-    async def binding(self, tenant_id: str, key: str, *, caller: str | None = None) -> ToolBinding:
+    async def binding(
+        self, tenant_id: str, key: str, *, caller: str | None = None, definition: str | None = None
+    ) -> ToolBinding:
         """What a call of a tool needs; NotFound, PolicyViolation or ToolUnavailable where it must not be made.
 
         `caller` is the user the call runs for. Without one only the tool is judged: whoever asks so has looked it up
-        for its caller, and the secret is opened for its owner alone in any case.
+        for its caller, and the secret is opened for its owner alone in any case. `definition` is what the tool must
+        still be where somebody approved it as that.
         """
         tool, service = await self._find(tenant_id, key, caller)
         if self._recheck is not None and _is_due(tool, service, self._acts.now()):
             await self._look_again(self._recheck, tenant_id, service.service_id)
             tool, service = await self._find(tenant_id, key, caller)
         refuse_unavailable(tool, service)
+        if definition is not None and definition != tool.definition(service):
+            await self._acts.announce(tenant_id)
+            _refuse(tool, service, "it was changed after this call was approved; call it again")
         if caller is not None and not tool.is_runnable_by(caller):
             raise PolicyViolation(
                 f"tool {key!r} runs with its owner's secret, which serves its owner alone; "

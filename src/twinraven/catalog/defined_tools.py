@@ -11,7 +11,6 @@ import threading
 from dataclasses import dataclass
 
 from twinraven.catalog.model import ToolEntry
-from twinraven.catalog.service_model import CONNECTORS
 from twinraven.catalog.sql import SqlCatalogStore
 from twinraven.catalog.store import CatalogStore
 from twinraven.catalog.tool_model import Tool
@@ -97,7 +96,7 @@ class DefinedTools:
         tools: dict[str, _Known] = {}
         for tool in self._store.tools(tx, tenant_id):
             service = services[tool.service_id]
-            entry = tool.entry(CONNECTORS[service.type])
+            entry = tool.entry(service)
             old = None if before is None else before.tools.get(tool.key)
             # An entry that says the same stays the same object: what others keep by it stays valid.
             kept = old.entry if old is not None and old.entry == entry else entry

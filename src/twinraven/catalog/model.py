@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
+from twinraven.foundation.canonical import canonical_json, content_hash
 from twinraven.foundation.errors import InvalidDefinition, NotFound
 
 MAX_TOOL_ID = 256
@@ -65,6 +66,8 @@ class ToolEntry:
     idempotent_by: IdempotentBy | None = None
     private_to: str | None = None
     """The one user who sees it; None where the whole tenant does."""
+    definition: str = ""
+    """What stands behind it, hashed by its source: another one where a call would do something else."""
 
     def __post_init__(self) -> None:
         if not self.tool_id or len(self.tool_id) > MAX_TOOL_ID or not self.tool_id.isprintable():
@@ -82,6 +85,12 @@ class ToolEntry:
     def writes(self) -> bool:
         """Whether a call must be treated as one that changes something."""
         return self.effect is not Effect.READ
+
+    @property
+    def fingerprint(self) -> str:
+        """What a call of it takes, gives and does, as one hash; words for people and time limits are no part of it."""
+        does = [self.connector, self.effect.value, self.sensitivity.value, self.definition]
+        return content_hash(canonical_json([*does, self.input_schema, self.output_schema]))
 
     def as_json(self) -> dict[str, Any]:
         return {

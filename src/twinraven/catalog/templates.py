@@ -11,7 +11,7 @@ from twinraven.catalog.services import Services, service_of
 from twinraven.catalog.template_model import Template, TemplateChange, TemplateKind, TemplateSpec
 from twinraven.catalog.tool_checks import check_structure
 from twinraven.catalog.tool_model import Tool, ToolPlacement, ToolSpec, ToolStructure
-from twinraven.catalog.tools import Tools
+from twinraven.catalog.tools import Tools, refuse_lowered_effect
 from twinraven.foundation.errors import Conflict
 from twinraven.foundation.ids import new_id
 from twinraven.storage import Transaction
@@ -96,6 +96,7 @@ class Templates:
             spec.structure.check()
         else:
             check_structure(spec.structure)
+            refuse_lowered_effect(act, spec.structure)
         template = Template(
             tenant_id=act.tenant_id,
             template_id=new_id(),

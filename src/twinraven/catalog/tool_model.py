@@ -15,7 +15,8 @@ from typing import Any, Final
 from twinraven.catalog.documents import KEEP, LONGEST_DESCRIPTION, Document, Keep, refuse_nulls
 from twinraven.catalog.model import Effect, EffectOrigin, Sensitivity, ToolEntry
 from twinraven.catalog.operations import Operation, read_operation
-from twinraven.catalog.service_model import HealthStatus
+from twinraven.catalog.service_model import CONNECTORS, HealthStatus, Service
+from twinraven.foundation.canonical import canonical_json, content_hash
 from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import InvalidDefinition
 
@@ -190,7 +191,19 @@ class Tool:
         """A secret serves its owner's calls alone, so a tool that needs one can be seen by others but not run."""
         return self.owner_id == user_id or (self.shared and self.secret_id is None)
 
-    def entry(self, connector: str) -> ToolEntry:
+    def definition(self, service: Service) -> str:
+        """The hash of everything that decides where a call goes, as whom, and what it asks for there."""
+        bound = {
+            "tool": self.tool_id,
+            "operation": self.structure.operation.as_json(),
+            "connection_params": self.connection_params,
+            "secret": self.secret_id,
+            "service": service.service_id,
+            **service.structure.as_json(),
+        }
+        return content_hash(canonical_json(bound))
+
+    def entry(self, service: Service) -> ToolEntry:
         """As the catalogue shows it."""
         structure = self.structure
         effect, origin = structure.effect_and_origin
@@ -202,9 +215,10 @@ class Tool:
             effect=effect,
             effect_origin=origin,
             sensitivity=structure.sensitivity,
-            connector=connector,
+            connector=CONNECTORS[service.type],
             timeout_ms=structure.timeout_ms,
             private_to=None if self.shared else self.owner_id,
+            definition=self.definition(service),
         )
 
     def as_json(self) -> dict[str, Any]:

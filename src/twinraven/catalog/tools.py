@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 from twinraven.catalog.acts import Act, Acts, check_version, owned, require_stored, visible
 from twinraven.catalog.documents import Keep, kept
+from twinraven.catalog.model import Effect
 from twinraven.catalog.owned_items import OwnedItems
 from twinraven.catalog.ports import FindTool, SecretLookup, StepUsage
 from twinraven.catalog.service_model import NOT_CHECKED, HealthStatus, Service, checked_name
 from twinraven.catalog.services import Services
 from twinraven.catalog.template_model import Template
 from twinraven.catalog.tool_checks import check_fit, check_structure, fit_params, why_stopped
-from twinraven.catalog.tool_model import Tool, ToolChange, ToolSpec, checked_key
-from twinraven.foundation.errors import Conflict, InvalidDefinition, NotFound
+from twinraven.catalog.tool_model import Tool, ToolChange, ToolSpec, ToolStructure, checked_key
+from twinraven.foundation.errors import Conflict, InvalidDefinition, NotFound, PolicyViolation
 from twinraven.foundation.ids import new_id
 from twinraven.foundation.predicates import json_equal
 from twinraven.storage import Transaction
@@ -101,6 +102,9 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
             updated_at=act.now,
         )
         made = _with_fresh_health(_checked(tool, service), service)
+        if template is None:
+            # What a template says was judged when it was made, by whoever made it.
+            refuse_lowered_effect(act, spec.structure)
         act.refuse_secrets({name: made.as_json()[name] for name in _TEXTS})
         self._store.add_tool(act.tx, made)
         effect, origin = made.structure.effect_and_origin
@@ -137,6 +141,8 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
             visible(service, act.user_id, "service", before.service_id)
             asked = _checked(asked, service)
         fields = _differences(before, asked)
+        if "operation" in fields or "effect" in fields:
+            refuse_lowered_effect(act, asked.structure)
         if not fields:
             return before
         act.refuse_secrets({name: asked.as_json()[name] for name in _TEXTS if name in fields})
@@ -210,6 +216,18 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
     def _refuse_taken(self, act: Act, key: str) -> None:
         if self.is_taken(act, key):
             raise Conflict(f"there is a tool {key!r} already; keys are unique among all tools of a tenant", key=key)
+
+
+def refuse_lowered_effect(act: Act, structure: ToolStructure) -> None:
+    """Policy about writes goes by the effect, so no member may call a read what does not show itself to be one."""
+    is_lowered = structure.effect is Effect.READ and structure.operation.effect is not Effect.READ
+    if is_lowered and act.by is not None and act.by.role != "admin":
+        raise PolicyViolation(
+            f"effect: this {structure.operation.type.value} may change something, and only an administrator may "
+            "declare it a read; leave effect out",
+            field="effect",
+            user_id=act.user_id,
+        )
 
 
 def _checked(tool: Tool, service: Service) -> Tool:

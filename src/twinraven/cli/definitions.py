@@ -24,14 +24,17 @@ def add_user(parser: CommandParser) -> None:
 
 
 def in_catalogue(options: Namespace, ask: Ask[T]) -> T:
-    """Do something with the catalogue of the home, for the user that the options name."""
+    """Do something with the catalogue of the home, for the user that the options name.
+
+    Whoever sits at the machine may say all that an administrator may.
+    """
     import asyncio
 
     from twinraven.cli.home import opened
     from twinraven.tenancy import Principal
 
     with opened(options) as raven:
-        return asyncio.run(ask(raven.defined, Principal(options.tenant, options.user, "member")))
+        return asyncio.run(ask(raven.defined, Principal(options.tenant, options.user, "admin")))
 
 
 def read_text(place: str) -> str:

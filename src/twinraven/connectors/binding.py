@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
+from twinraven.catalog import ToolEntry
 from twinraven.foundation.errors import InvalidDefinition
 
 HealthStatus = Literal["healthy", "degraded", "down"]
@@ -91,6 +92,11 @@ class Frame(Protocol):
     @property
     def caller(self) -> str | None: ...
 
+    @property
+    def grant(self) -> object | None:
+        """Somebody's approval, where the call runs under one."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Binding(Generic[RequestT_co]):
@@ -131,7 +137,17 @@ class Binding(Generic[RequestT_co]):
 class BindingSource(Protocol):
     """Finds a tool's binding; raises NotFound, PolicyViolation or ToolUnavailable where the caller has none to use."""
 
-    async def binding(self, tenant_id: str, tool_id: str, *, caller: str | None) -> Binding[Any]: ...
+    async def binding(
+        self, tenant_id: str, tool_id: str, *, caller: str | None, definition: str | None = None
+    ) -> Binding[Any]:
+        """`definition` is what the tool must still be; None where whatever it is now will do."""
+        ...
+
+
+async def bind_call(source: BindingSource, entry: ToolEntry, call: Frame) -> Binding[Any]:
+    """The binding that a call uses; one that was approved gets no other than the one that was approved."""
+    definition = None if call.grant is None else entry.definition
+    return await source.binding(call.tenant_id, entry.tool_id, caller=call.caller, definition=definition)
 
 
 @dataclass(frozen=True, slots=True)

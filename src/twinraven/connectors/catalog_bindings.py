@@ -24,9 +24,11 @@ class CatalogBindings:
         self._bindings = bindings
         self._vault = vault
 
-    async def binding(self, tenant_id: str, tool_id: str, *, caller: str | None) -> Binding[Any]:
+    async def binding(
+        self, tenant_id: str, tool_id: str, *, caller: str | None, definition: str | None = None
+    ) -> Binding[Any]:
         """A tool that the user may call now; otherwise the catalogue's refusal."""
-        found = await self._bindings.binding(tenant_id, tool_id, caller=caller)
+        found = await self._bindings.binding(tenant_id, tool_id, caller=caller, definition=definition)
         return _bound(found.endpoint, tool_id, found.tool.structure.operation, self._vault)
 
 

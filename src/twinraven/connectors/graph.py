@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from twinraven.catalog import ToolEntry
 from twinraven.connectors.addresses import AddressGuard
-from twinraven.connectors.binding import Binding, BindingSource, Frame, GraphRequest, Health
+from twinraven.connectors.binding import Binding, BindingSource, Frame, GraphRequest, Health, bind_call
 from twinraven.connectors.breaker import CircuitBreaker
 from twinraven.connectors.delivery import Sleep
 from twinraven.connectors.endpoints import PROBE_TIMEOUT_S, elapsed_ms
@@ -79,7 +79,7 @@ class GraphConnector:
         require("neo4j", "graph")
         from twinraven.connectors.graph_drivers import GraphTarget
 
-        binding: Binding[GraphRequest] = await self._bindings.binding(call.tenant_id, entry.tool_id, caller=call.caller)
+        binding: Binding[GraphRequest] = await bind_call(self._bindings, entry, call)
         asked = binding.operation.request(params)
         target = GraphTarget.of(binding, await binding.secret(call.caller))
         work = _Work(

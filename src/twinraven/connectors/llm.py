@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from twinraven.catalog import ToolAnswer, ToolEntry
-from twinraven.connectors.binding import Binding, BindingSource, Frame, Health, PromptRequest
+from twinraven.connectors.binding import Binding, BindingSource, Frame, Health, PromptRequest, bind_call
 from twinraven.connectors.bodies import read_body
 from twinraven.connectors.delivery import HttpDelivery, Terms
 from twinraven.connectors.endpoints import Probe, certificate_of, credential_of, endpoint_of, probe_http
@@ -39,9 +39,7 @@ class LlmConnector:
 
     async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: Frame) -> ToolAnswer:
         """Ask the model; the answer carries the tokens and, where prices are known, the money it took."""
-        binding: Binding[PromptRequest] = await self._bindings.binding(
-            call.tenant_id, entry.tool_id, caller=call.caller
-        )
+        binding: Binding[PromptRequest] = await bind_call(self._bindings, entry, call)
         asked = binding.operation.request(params)
         timeout_ms = entry.timeout_ms or self._delivery.transport.limits.timeout_ms
         terms = Terms(call.tenant_id, entry.tool_id, timeout_ms, is_repeatable=True)

@@ -14,7 +14,7 @@ from typing import Any, cast
 from urllib.parse import urlencode
 
 from twinraven.catalog import ToolEntry
-from twinraven.connectors.binding import Binding, BindingSource, Frame, Health, RestRequest
+from twinraven.connectors.binding import Binding, BindingSource, Frame, Health, RestRequest, bind_call
 from twinraven.connectors.bodies import read_body
 from twinraven.connectors.delivery import HttpDelivery, Terms
 from twinraven.connectors.endpoints import Probe, certificate_of, credential_of, endpoint_of, probe_http
@@ -36,7 +36,7 @@ class RestConnector:
 
     async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: Frame) -> Any:
         """Send the request that the arguments make, and give back the answer's body."""
-        binding: Binding[RestRequest] = await self._bindings.binding(call.tenant_id, entry.tool_id, caller=call.caller)
+        binding: Binding[RestRequest] = await bind_call(self._bindings, entry, call)
         asked = binding.operation.request(params)
         key_header = _key_header(binding, entry, call)
         body, headers = _encoded(asked)

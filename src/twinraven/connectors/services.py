@@ -82,5 +82,8 @@ class _LateBindings:
         self._bindings = bindings
         self._vault = vault
 
-    async def binding(self, tenant_id: str, tool_id: str, *, caller: str | None) -> Binding[object]:
-        return await CatalogBindings(self._bindings(), self._vault).binding(tenant_id, tool_id, caller=caller)
+    async def binding(
+        self, tenant_id: str, tool_id: str, *, caller: str | None, definition: str | None = None
+    ) -> Binding[object]:
+        source = CatalogBindings(self._bindings(), self._vault)
+        return await source.binding(tenant_id, tool_id, caller=caller, definition=definition)

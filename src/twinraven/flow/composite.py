@@ -21,8 +21,8 @@ from twinraven.flow.executor import FlowExecutor
 from twinraven.flow.plan import compile_flow
 from twinraven.flow.results import StepRun
 from twinraven.flow.validation import ToolLookup
-from twinraven.foundation.canonical import JsonObject, content_hash
-from twinraven.foundation.errors import InvalidDefinition, NotFound
+from twinraven.foundation.canonical import JsonObject, canonical_json, content_hash
+from twinraven.foundation.errors import InvalidDefinition, NotFound, ToolUnavailable
 from twinraven.muninn import FALLBACK, RETRY
 
 CONNECTOR: Final = "flow"
@@ -65,6 +65,10 @@ class FlowConnector:
     async def invoke(self, entry: ToolEntry, params: JsonObject, *, call: CallFrame) -> Any:
         """Run the composite; its error, if it failed, says which step and why."""
         definition = self._definitions.definition(call.tenant_id, entry.tool_id)
+        if call.grant is not None and entry.definition != _definition_hash(definition):
+            raise ToolUnavailable(
+                f"{entry.tool_id!r} was changed after this call was approved; call it again", tool_id=entry.tool_id
+            )
         outer = _around.get()
         inside = (*outer, entry.tool_id)
         if entry.tool_id in outer or len(inside) > MAX_COMPOSITES_INSIDE:
@@ -165,7 +169,15 @@ def entry_of(definition: SynthesizedTool, find: ToolLookup) -> ToolEntry:
         # A moment more than the run itself takes, so that it can say which step was late.
         timeout_ms=compile_flow(definition).budget_ms + 1_000,
         tags=("learned",),
+        definition=_definition_hash(definition),
     )
+
+
+def _definition_hash(definition: SynthesizedTool) -> str:
+    """What a version does; when it was promoted is no part of that."""
+    body = definition.as_json()
+    said = {name: value for name, value in body.items() if name not in ("status", "promoted_at", "retired_at")}
+    return content_hash(canonical_json(said))
 
 
 def _steps(definition: SynthesizedTool) -> Iterable[StepDefinition]:

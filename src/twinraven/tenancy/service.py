@@ -126,7 +126,10 @@ class Tenancy:
         expires_in: timedelta | None = None,
         by: Principal | None = None,
     ) -> IssuedKey:
-        """A new key; this answer is the only place that ever shows it."""
+        """A new key; this answer is the only place that ever shows it.
+
+        It ends no later than the key it was asked for with: what is lent for a time must not outlast it by copies.
+        """
         _require_admin(by, tenant_id, or_user=user_id)
         if len(label) > _LONGEST_NAME:
             raise InvalidInput(f"label must have at most {_LONGEST_NAME} characters", field="label")
@@ -136,17 +139,26 @@ class Tenancy:
         now = from_micros(self._micros())
         expires_at = None if expires_in is None else _later(now, expires_in)
         prefix = shown_prefix(clear)
-        key = ApiKey(tenant_id, new_id(), user_id, prefix, label, now, expires_at=expires_at)
+        wanted = ApiKey(tenant_id, new_id(), user_id, prefix, label, now, expires_at=expires_at)
 
-        def work(tx: Transaction) -> None:
+        def work(tx: Transaction) -> ApiKey:
             user = _present(self._store.user(tx, tenant_id, user_id), "user", user_id)
             if not user.active:
                 raise InvalidInput(f"user {user_id!r} is inactive; activate them first", field="user_id")
+            key = replace(wanted, expires_at=self._end(tx, wanted, by))
             self._store.add_key(tx, key, hash_key(clear))
             self._note(tx, TenancyChange(tenant_id, "api_key.issued", "api_key", key.key_id, by, {"user_id": user_id}))
+            return key
 
-        await self._database.write(tenant_id, work)
-        return IssuedKey(clear, key)
+        return IssuedKey(clear, await self._database.write(tenant_id, work))
+
+    def _end(self, tx: Transaction, wanted: ApiKey, by: Principal | None) -> datetime | None:
+        """When a key ends that somebody asks for: when they want, or with their own key if that is earlier."""
+        if by is None or by.key_id is None:
+            return wanted.expires_at
+        asked_with = _present(self._store.key(tx, wanted.tenant_id, by.key_id), "API key", by.key_id)
+        ends = [end for end in (wanted.expires_at, asked_with.expires_at) if end is not None]
+        return min(ends, default=None)
 
     async def keys(self, tenant_id: str) -> list[ApiKey]:
         return await self._database.read(tenant_id, lambda tx: self._store.keys(tx, tenant_id))

@@ -14,13 +14,22 @@ from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, Policy
 _NOTE: Final[JsonSchema] = form({}, optional={"note": {"type": "string", "maxLength": 2_000}})
 
 
+def _whose(request: Request) -> str | None:
+    """Whose requests are shown: a member's own, to an administrator all."""
+    return None if request.who.role == "admin" else request.who.user_id
+
+
 async def list_approvals(request: Request) -> Answer:
     query = request.query
     limit = int(query["limit"])
     older_than = None if "cursor" not in query else query["cursor"][0]
     try:
         found = await request.raven.approvals.list(
-            request.tenant_id, state=query.get("state"), limit=limit + 1, older_than=older_than
+            request.tenant_id,
+            state=query.get("state"),
+            limit=limit + 1,
+            older_than=older_than,
+            requested_by=_whose(request),
         )
     except NotFound:
         raise InvalidInput("cursor is not one that was given out", field="cursor") from None
@@ -28,7 +37,8 @@ async def list_approvals(request: Request) -> Answer:
 
 
 async def show_approval(request: Request) -> Answer:
-    found = await request.raven.approvals.get(request.tenant_id, request.path["approval_id"])
+    approval_id = request.path["approval_id"]
+    found = await request.raven.approvals.get(request.tenant_id, approval_id, requested_by=_whose(request))
     return Answer(found.as_json())
 
 
@@ -65,7 +75,7 @@ ROUTES: Sequence[Route] = (
         "GET",
         "/v1/approvals",
         "listApprovals",
-        "Calls that waited or wait for approval, newest first",
+        "Own calls that waited or wait for approval, newest first; for administrators, everybody's",
         list_approvals,
         listing("Approval"),
         query=(Parameter("state", {"enum": list(get_args(ApprovalState))}, "only those that stand so"),),

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from twinraven.catalog import ToolEntry
-from twinraven.connectors.binding import Binding, BindingSource, Frame, Health, McpRequest
+from twinraven.connectors.binding import Binding, BindingSource, Frame, Health, McpRequest, bind_call
 from twinraven.connectors.endpoints import elapsed_ms
 from twinraven.connectors.mcp.connector import accept_answer
 from twinraven.connectors.mcp.content import to_output
@@ -31,7 +31,7 @@ class McpServiceConnector:
 
     async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: _Frame) -> Any:
         """Call the tool that the operation names; its output, or what went wrong."""
-        binding: Binding[McpRequest] = await self._bindings.binding(call.tenant_id, entry.tool_id, caller=call.caller)
+        binding: Binding[McpRequest] = await bind_call(self._bindings, entry, call)
         asked = binding.operation.request(params)
         server = NamedServer.of(binding, await binding.secret(call.caller))
         async with self._servers.lease(call.tenant_id, server) as upstream:

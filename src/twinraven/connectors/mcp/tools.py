@@ -223,6 +223,7 @@ def to_entry(tool: PinnedTool, *, timeout_ms: int | None = None) -> ToolEntry:
         connector=CONNECTOR,
         timeout_ms=timeout_ms,
         tags=("upstream",),
+        definition=definition_hash(tool.definition),
     )
 
 

@@ -25,6 +25,7 @@ STEPS = (
     "m0007_upstreams",
     "m0008_catalog",
     "m0009_approvals",
+    "m0010_approved_definitions",
 )
 """In order; the number in the name is the version."""
 
