@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Final
 
 from twinraven.api.contract import Answer, Handler, Request, Route
@@ -36,7 +36,7 @@ from twinraven.app import TwinRaven
 from twinraven.foundation.correlation import current_correlation
 from twinraven.foundation.errors import NotFound, PolicyViolation, TwinRavenError
 from twinraven.foundation.ids import new_id
-from twinraven.serving import BELIEVED_S, Doorkeeper, Receive, Scope, Send
+from twinraven.serving import Doorkeeper, Receive, Scope, Send
 from twinraven.tenancy import LOCAL, NotAuthenticated, Principal
 
 _logger = logging.getLogger("twinraven.api")
@@ -91,7 +91,9 @@ class ApiApp:
         current_correlation.set(exchange.correlation_id)
         bound, values = self._find(scope, exchange)
         route = bound.route
-        exchange.who = who = LOCAL if route.is_open else await self._admit(headers)
+        exchange.who = who = (
+            LOCAL if route.is_open else await self._doorkeeper.admit(headers, client=scope.get("client"))
+        )
         if not route.is_open:
             await self._welcome(who, headers, exchange)
         text = await read_body(receive, headers)
@@ -110,7 +112,7 @@ class ApiApp:
         )
         answer = await self._handle(route, request)
         if answer.stream is not None:
-            await self._stream(answer, receive, exchange, headers)
+            await self._stream(answer, receive, exchange, self._doorkeeper.over(scope, headers))
         else:
             await exchange.give(answer, _body_of(route, request, answer), seen=tags_of(headers))
 
@@ -128,15 +130,6 @@ class ApiApp:
             exchange.headers.append((b"allow", ", ".join(allowed).encode()))
             raise MethodRefused(f"{exchange.path} takes {', '.join(allowed)}", allowed=allowed)
         return routes[method], values
-
-    async def _admit(self, headers: Mapping[bytes, bytes]) -> Principal:
-        origin = headers.get(b"origin")
-        return await self._doorkeeper.admit(
-            authorization=headers.get(b"authorization", b"").decode("latin-1"),
-            api_key=headers.get(b"x-api-key", b"").decode("latin-1"),
-            host=headers.get(b"host", b"").decode("latin-1"),
-            origin=None if origin is None else origin.decode("latin-1"),
-        )
 
     async def _welcome(self, who: Principal, headers: Mapping[bytes, bytes], exchange: _Exchange) -> None:
         """What must be known of a caller's tenant before its request is looked at."""
@@ -156,18 +149,13 @@ class ApiApp:
             return await once(route, request, lambda: handler(request))
         return await handler(request)
 
-    async def _stream(
-        self, answer: Answer, receive: Receive, exchange: _Exchange, headers: Mapping[bytes, bytes]
-    ) -> None:
-        """Send until the stream ends, the client leaves or its key opens nothing any more."""
+    async def _stream(self, answer: Answer, receive: Receive, exchange: _Exchange, over: Awaitable[None]) -> None:
+        """Send until the stream ends, the client leaves or the stream is over for a reason of ours."""
         self._metrics.streams += 1
-        tasks = [
-            asyncio.ensure_future(waiting)
-            for waiting in (exchange.stream(answer), _left(receive), self._expelled(headers))
-        ]
+        tasks = [asyncio.ensure_future(waiting) for waiting in (exchange.stream(answer), _left(receive), over)]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            is_expelled = tasks[-1].done()
+            is_over = tasks[-1].done()
         finally:
             self._metrics.streams -= 1
             for task in tasks:
@@ -176,19 +164,8 @@ class ApiApp:
         if isinstance(ended, Exception):
             # The client sees the connection break and comes back with the last id it has.
             _logger.error("a stream broke off", exc_info=ended)
-        elif is_expelled:
+        elif is_over:
             await exchange.end()
-
-    async def _expelled(self, headers: Mapping[bytes, bytes]) -> None:
-        """Return when a caller is not let in any more: a stream outlives the moment in which its key was looked at."""
-        while True:
-            await asyncio.sleep(BELIEVED_S)
-            try:
-                await self._admit(headers)
-            except NotAuthenticated:
-                return
-            except TwinRavenError as error:
-                _logger.warning("whether a stream may go on cannot be asked, trying on: %s", error)
 
     async def _clean(self, exchange: _Exchange, error: TwinRavenError) -> bytes:
         """The error as a problem; what it repeats of the request is told without secrets."""

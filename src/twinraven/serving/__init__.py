@@ -9,14 +9,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twinraven.serving.doorkeeper import BELIEVED_S, Doorkeeper, is_loopback
-    from twinraven.serving.listening import AsgiApp, Message, Receive, Scope, Send, listener, open_socket, run, serve
+    from twinraven.serving.doorkeeper import BELIEVED_S, ENDING, Doorkeeper, is_loopback
+    from twinraven.serving.errors import ServerEnding
+    from twinraven.serving.listening import (
+        AsgiApp,
+        Message,
+        Receive,
+        Scope,
+        Send,
+        listener,
+        open_socket,
+        patience_for,
+        run,
+        serve,
+    )
     from twinraven.serving.mounting import Mounted, alive
     from twinraven.serving.processes import keep_running
     from twinraven.serving.signals import ending_with
 
 __all__ = [
     "BELIEVED_S",
+    "ENDING",
     "AsgiApp",
     "Doorkeeper",
     "Message",
@@ -24,19 +37,33 @@ __all__ = [
     "Receive",
     "Scope",
     "Send",
+    "ServerEnding",
     "alive",
     "ending_with",
     "is_loopback",
     "keep_running",
     "listener",
     "open_socket",
+    "patience_for",
     "run",
     "serve",
 ]
 
 _HOMES = {
-    "doorkeeper": ("BELIEVED_S", "Doorkeeper", "is_loopback"),
-    "listening": ("AsgiApp", "Message", "Receive", "Scope", "Send", "listener", "open_socket", "run", "serve"),
+    "doorkeeper": ("BELIEVED_S", "ENDING", "Doorkeeper", "is_loopback"),
+    "errors": ("ServerEnding",),
+    "listening": (
+        "AsgiApp",
+        "Message",
+        "Receive",
+        "Scope",
+        "Send",
+        "listener",
+        "open_socket",
+        "patience_for",
+        "run",
+        "serve",
+    ),
     "mounting": ("Mounted", "alive"),
     "processes": ("keep_running",),
     "signals": ("ending_with",),

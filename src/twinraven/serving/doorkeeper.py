@@ -2,24 +2,34 @@
 
 Only where nobody but this machine can connect may the key be left out, and then the caller is the home's own user. A
 web page open in a browser on this machine can connect, too: such a request must be addressed to this machine by name
-and must not come from another site. The key is read here and goes no further: not into a log, not to another server.
+and must not come from another site. So can a proxy that speaks for others: what names the way it came is not at home.
+The key is read here and goes no further: not into a log, not to another server.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+from twinraven.foundation.errors import TwinRavenError
 from twinraven.tenancy import NotAuthenticated, Principal, Tenancy, hash_key
 
 BELIEVED_S: Final = 1.0
 """How long a key that was revoked may still open the door; asking the store each time would double a call's price."""
 
+ENDING: Final = "twinraven.ending"
+"""Where a server leaves, in the scope of each request, the event that says that it is about to end."""
+
 _MOST_REMEMBERED: Final = 10_000
+_FORWARDED: Final = frozenset({b"forwarded", b"via", b"x-real-ip"})
+_FORWARDED_PREFIX: Final = b"x-forwarded-"
+_logger = logging.getLogger("twinraven.serving")
 
 
 class Doorkeeper:
@@ -40,23 +50,55 @@ class Doorkeeper:
         self._clock = clock
         self._known: OrderedDict[str, tuple[Principal, float]] = OrderedDict()
 
-    async def admit(
-        self, *, authorization: str = "", api_key: str = "", host: str = "", origin: str | None = None
-    ) -> Principal:
-        """Who this is, by the headers of a request, or NotAuthenticated."""
-        kind, _, shown = authorization.partition(" ")
-        key = shown.strip() if kind.lower() == "bearer" else ""
-        key = key or api_key
+    @property
+    def needs_key(self) -> bool:
+        """Whether nobody is let in without a key, wherever they come from."""
+        return self._without_key is None
+
+    async def admit(self, headers: Mapping[bytes, bytes], *, client: tuple[str, int] | None) -> Principal:
+        """Who this is, by the headers of a request and the address that it came from, or NotAuthenticated."""
+        authorization = headers.get(b"authorization")
+        key = "" if authorization is None else _bearer(authorization.decode("latin-1"))
+        key = key or headers.get(b"x-api-key", b"").decode("latin-1")
         if key:
             return await self._known_by(key)
         if self._without_key is None:
             raise NotAuthenticated("send an API key: Authorization: Bearer <key>")
-        if not is_at_home(host, origin):
+        if authorization is not None or b"x-api-key" in headers:
+            raise NotAuthenticated("this is no API key; send one as Authorization: Bearer <key>, or no such header")
+        if client is None or not is_loopback(client[0]) or is_forwarded(headers):
+            raise NotAuthenticated("without an API key only requests that come straight from this machine are served")
+        origin = headers.get(b"origin")
+        if not is_at_home(
+            headers.get(b"host", b"").decode("latin-1"), None if origin is None else origin.decode("latin-1")
+        ):
             raise NotAuthenticated(
                 "without an API key only requests to this machine itself are served; "
                 "send one, or address localhost and no other name"
             )
         return self._without_key
+
+    async def over(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> None:
+        """Return when a stream must end: its caller is not let in any more, or the server is about to end.
+
+        A stream outlives the moment in which its key was looked at, and a server cannot wait for what lasts.
+        """
+        ending: asyncio.Event = scope.get(ENDING) or asyncio.Event()
+        while not ending.is_set():
+            try:
+                await asyncio.wait_for(ending.wait(), BELIEVED_S)
+            except TimeoutError:
+                if not await self._may_stay(scope, headers):
+                    return
+
+    async def _may_stay(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> bool:
+        try:
+            await self.admit(headers, client=scope.get("client"))
+        except NotAuthenticated:
+            return False
+        except TwinRavenError as error:
+            _logger.warning("whether a stream may go on cannot be asked, trying on: %s", error)
+        return True
 
     async def _known_by(self, key: str) -> Principal:
         now = self._clock()
@@ -72,11 +114,21 @@ class Doorkeeper:
         return principal
 
 
+def is_forwarded(names: Iterable[bytes]) -> bool:
+    """Whether the names of a request's headers say that somebody passed it on."""
+    return any(name in _FORWARDED or name.startswith(_FORWARDED_PREFIX) for name in names)
+
+
 def is_at_home(host: str, origin: str | None) -> bool:
     """Whether a request is addressed to this machine and comes from no foreign page."""
     if not is_loopback(_name(f"//{host}")):
         return False
     return origin is None or is_loopback(_name(origin))
+
+
+def _bearer(authorization: str) -> str:
+    kind, _, shown = authorization.partition(" ")
+    return shown.strip() if kind.lower() == "bearer" else ""
 
 
 def _name(address: str) -> str:

@@ -1,17 +1,25 @@
-"""What listens on a port, and how long it goes on."""
+"""What listens on a port, and how long it goes on.
+
+A server that is asked to end takes no new requests, ends the streams, which last as long as their clients, and lets
+every other request come to its end: a write that is cut off leaves nobody knowing whether it happened.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Generator, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
 import uvicorn
 
 from twinraven.foundation.errors import InvalidInput
+from twinraven.serving.doorkeeper import ENDING
+from twinraven.serving.errors import ServerEnding
 from twinraven.serving.signals import ending_with
 
 Scope = MutableMapping[str, Any]
@@ -20,16 +28,64 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_PATIENCE_S: Final = 2
+PATIENCE_S: Final = 35.0
+"""How long requests that are under way may take when the server ends, unless somebody knows better."""
+
+_MARGIN_S: Final = 5.0
+_LAST_WORDS_S: Final = 2.0
 _BACKLOG: Final = 2048
+
+
+class _Entrance:
+    """Tells each request how to hear that the server ends, and answers for those that were cut off."""
+
+    def __init__(self, app: AsgiApp) -> None:
+        self._app = app
+        self.ending = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[ENDING] = self.ending
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            if scope["type"] != "http" or not self.ending.is_set():
+                raise
+            # The server refuses a second beginning; an answer that has begun can only be broken off.
+            with suppress(RuntimeError):
+                await _excuse(send)
+                return
+            raise
+
+
+async def _excuse(send: Send) -> None:
+    error = ServerEnding("the server ended before this was done; send it again, under the same Idempotency-Key")
+    told = error.as_json()
+    problem = {
+        "type": f"urn:twinraven:error:{error.code}",
+        "title": "Service Unavailable",
+        "status": 503,
+        "detail": told.pop("message"),
+        **told,
+    }
+    body = json.dumps(problem).encode()
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"retry-after", b"1"),
+        (b"cache-control", b"no-store"),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 class _Listener(uvicorn.Server):
     """A server on a socket that is open already, which leaves signals alone: whoever runs it decides when it ends."""
 
-    def __init__(self, config: uvicorn.Config, opened: socket.socket) -> None:
+    def __init__(self, config: uvicorn.Config, opened: socket.socket, ending: asyncio.Event) -> None:
         super().__init__(config)
         self._opened = opened
+        self._ending = ending
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -39,18 +95,39 @@ class _Listener(uvicorn.Server):
         del sockets
         await super().serve(sockets=[self._opened])
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._ending.set()
+        await super().shutdown(sockets)
+        left = list(self.server_state.tasks)
+        if self.force_exit:
+            for task in left:
+                task.cancel()
+        if left:
+            # What was cut off still records that it was, and says so to its client.
+            await asyncio.wait(left, timeout=_LAST_WORDS_S)
 
-def listener(app: AsgiApp, host: str, port: int, *, fd: int | None = None) -> uvicorn.Server:
-    """What listens, from now on; told to exit, it does not wait for clients whose streams stay open for ever."""
+
+def listener(
+    app: AsgiApp, host: str, port: int, *, fd: int | None = None, patience_s: float = PATIENCE_S
+) -> uvicorn.Server:
+    """What listens, from now on; told to exit, it waits so long for requests, but not for streams."""
     opened = open_socket(host, port) if fd is None else socket.socket(fileno=fd)
+    entrance = _Entrance(app)
     config = uvicorn.Config(
-        app,
+        entrance,
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=_PATIENCE_S,
+        # Who connects is who connects: a header that says otherwise would make a stranger's request come from here.
+        proxy_headers=False,
+        timeout_graceful_shutdown=math.ceil(patience_s),
     )
-    return _Listener(config, opened)
+    return _Listener(config, opened, entrance.ending)
+
+
+def patience_for(timeout_ms: int) -> float:
+    """How long to wait, in seconds, for calls that may take so long."""
+    return timeout_ms / 1000 + _MARGIN_S
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -71,9 +148,13 @@ def open_socket(host: str, port: int) -> socket.socket:
     return opened
 
 
-async def serve(listening: uvicorn.Server) -> None:
-    """Serve until we are asked to end."""
-    with ending_with(partial(setattr, listening, "should_exit", True)):
+async def serve(listening: uvicorn.Server, *, lifeline: int | None = None) -> None:
+    """Serve until we are asked to end, or whoever holds the lifeline is gone; asked twice, end at once."""
+    with ending_with(
+        partial(setattr, listening, "should_exit", True),
+        at_once=partial(setattr, listening, "force_exit", True),
+        lifeline=lifeline,
+    ):
         await listening.serve()
 
 

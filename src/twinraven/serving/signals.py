@@ -1,6 +1,8 @@
 """Ending in order when asked to: what is queued is written, and every server that was started is ended.
 
-The usual fate of a process that gets SIGTERM is to be gone at once, with events unwritten and children left behind.
+The usual fate of a process that gets SIGTERM is to be gone at once, with events unwritten and children left behind. And
+whoever is looked after by another process must not outlive it: the end of a pipe that only the other holds open says
+so, however the other ended.
 """
 
 from __future__ import annotations
@@ -9,22 +11,43 @@ import asyncio
 import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from itertools import chain, repeat
 from typing import Final
 
 _SIGNS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
-def ending_with(end: Callable[[], object]) -> Generator[None]:
-    """Inside the block, a signal that asks this process to end calls `end`, on the event loop."""
+def ending_with(
+    end: Callable[[], object], *, at_once: Callable[[], object] | None = None, lifeline: int | None = None
+) -> Generator[None]:
+    """Inside the block, a signal that asks this process to end calls `end`, on the event loop.
+
+    Each further signal calls `at_once`. The end of `lifeline`, a pipe, calls `end` as well and does not count: a signal
+    to a whole group of processes asks once and arrives by both ways.
+    """
     loop = asyncio.get_running_loop()
+    calls = chain([end], repeat(at_once or end))
+
+    def on_signal() -> None:
+        next(calls)()
+
+    def on_lifeline() -> None:
+        assert lifeline is not None
+        loop.remove_reader(lifeline)
+        end()
+
     # Windows has no such handlers; there the signal does what it always does.
     with suppress(NotImplementedError):
         for sign in _SIGNS:
-            loop.add_signal_handler(sign, end)
+            loop.add_signal_handler(sign, on_signal)
+    if lifeline is not None:
+        loop.add_reader(lifeline, on_lifeline)
     try:
         yield
     finally:
+        if lifeline is not None:
+            loop.remove_reader(lifeline)
         with suppress(NotImplementedError):
             for sign in _SIGNS:
                 loop.remove_signal_handler(sign)

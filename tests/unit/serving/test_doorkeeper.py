@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
 from twinraven.foundation.clock import now_micros
 from twinraven.serving import Doorkeeper, is_loopback
-from twinraven.serving.doorkeeper import BELIEVED_S, is_at_home
+from twinraven.serving.doorkeeper import BELIEVED_S, ENDING, is_at_home
 from twinraven.storage import Database
-from twinraven.tenancy import LOCAL, NotAuthenticated, Tenancy, User
+from twinraven.tenancy import LOCAL, NotAuthenticated, Principal, Tenancy, User
+
+_HERE = ("127.0.0.1", 40_000)
+
+
+async def knock(door: Doorkeeper, **headers: str) -> Principal:
+    """Show these headers, named as arguments are, from this machine."""
+    return await knock_from(_HERE, door, **headers)
+
+
+async def knock_from(client: tuple[str, int] | None, door: Doorkeeper, **headers: str) -> Principal:
+    shown = {name.replace("_", "-").encode(): value.encode("latin-1") for name, value in headers.items()}
+    return await door.admit(shown, client=client)
 
 
 class House:
@@ -38,11 +51,11 @@ async def test_a_key_is_read_from_either_header(house: House) -> None:
     """Bearer in any case, or X-Api-Key; another scheme is no key."""
     user = await house.settle()
     key = (await house.tenancy.issue_key(user.tenant_id, user.user_id)).clear
-    for shown in ({"authorization": f"Bearer {key}"}, {"authorization": f"bearer  {key} "}, {"api_key": key}):
-        assert (await house.door.admit(**shown)).user_id == user.user_id
+    for shown in ({"authorization": f"Bearer {key}"}, {"authorization": f"bearer  {key} "}, {"x_api_key": key}):
+        assert (await knock(house.door, **shown)).user_id == user.user_id
     for shown in ({"authorization": f"Basic {key}"}, {"authorization": key}, {"authorization": "Bearer"}, {}):
         with pytest.raises(NotAuthenticated):
-            await house.door.admit(**shown)
+            await knock(house.door, **shown)
 
 
 async def test_a_revoked_expired_or_disabled_key_opens_nothing_after_a_second(house: House) -> None:
@@ -53,36 +66,90 @@ async def test_a_revoked_expired_or_disabled_key_opens_nothing_after_a_second(ho
     expiring = await issue(user.tenant_id, user.user_id, expires_in=timedelta(seconds=30))
     disabled = await issue(user.tenant_id, user.user_id)
     for issued in (revoked, expiring, disabled):
-        await house.door.admit(api_key=issued.clear)
+        await knock(house.door, x_api_key=issued.clear)
     await house.tenancy.revoke_key(user.tenant_id, revoked.key.key_id)
     house.wait(BELIEVED_S)
-    await house.door.admit(api_key=disabled.clear)
+    await knock(house.door, x_api_key=disabled.clear)
     with pytest.raises(NotAuthenticated):
-        await house.door.admit(api_key=revoked.clear)
+        await knock(house.door, x_api_key=revoked.clear)
     await house.tenancy.change_user(user.tenant_id, user.user_id, active=False)
     house.wait(BELIEVED_S)
     with pytest.raises(NotAuthenticated):
-        await house.door.admit(api_key=disabled.clear)
+        await knock(house.door, x_api_key=disabled.clear)
     await house.tenancy.change_user(user.tenant_id, user.user_id, active=True)
-    await house.door.admit(api_key=expiring.clear)
+    await knock(house.door, x_api_key=expiring.clear)
     house.wait(31)
     with pytest.raises(NotAuthenticated):
-        await house.door.admit(api_key=expiring.clear)
+        await knock(house.door, x_api_key=expiring.clear)
 
 
 async def test_a_wrong_key_is_not_the_same_as_none(house: House) -> None:
     """Where the key may be left out, a wrong one is still refused, and all wrong ones with the same words."""
     door = Doorkeeper(house.tenancy, without_key=LOCAL)
-    assert await door.admit(host="localhost:8765") == LOCAL
+    assert await knock(door, host="localhost:8765") == LOCAL
     user = await house.settle()
     issued = await house.tenancy.issue_key(user.tenant_id, user.user_id)
     await house.tenancy.revoke_key(user.tenant_id, issued.key.key_id)
     said: set[str] = set()
     for wrong in ("x", "tr_", issued.clear, issued.clear[:-1], issued.clear + "a", "tr_" + "A" * 43, "é" * 40):
         with pytest.raises(NotAuthenticated) as refusal:
-            await door.admit(api_key=wrong, host="localhost:8765")
+            await knock(door, x_api_key=wrong, host="localhost:8765")
         said.add(repr(refusal.value.as_json()))
     assert len(said) == 1
+
+
+async def test_without_a_key_nothing_that_was_passed_on_is_served(house: House) -> None:
+    """What a proxy adds, a peer elsewhere, or none that is known: not this machine's own user, who would be admin."""
+    door = Doorkeeper(house.tenancy, without_key=LOCAL)
+    assert await knock_from(("::1", 1), door, host="localhost", accept="*/*") == LOCAL
+    for passed_on in (
+        {"forwarded": "for=203.0.113.9"},
+        {"via": "1.1 proxy"},
+        {"x_real_ip": "203.0.113.9"},
+        {"x_forwarded_for": "127.0.0.1"},
+        {"x_forwarded_host": "api.example"},
+        {"x_forwarded_proto": ""},
+    ):
+        with pytest.raises(NotAuthenticated):
+            await knock(door, host="localhost", **passed_on)
+    for client in (None, ("203.0.113.9", 1), ("10.0.0.1", 1), ("", 0)):
+        with pytest.raises(NotAuthenticated):
+            await knock_from(client, door, host="localhost")
+
+
+async def test_a_proxy_passes_on_keys(house: House) -> None:
+    """Whoever shows a key may come by any way and from anywhere."""
+    door = Doorkeeper(house.tenancy, without_key=LOCAL)
+    user = await house.settle()
+    key = (await house.tenancy.issue_key(user.tenant_id, user.user_id)).clear
+    found = await knock_from(None, door, authorization=f"Bearer {key}", via="1.1 proxy", host="api.example")
+    assert found.user_id == user.user_id
+
+
+@pytest.mark.parametrize(
+    "shown", [{"authorization": shown} for shown in ("Basic abc", "Bearer", "Bearer ", "", "abc")] + [{"x_api_key": ""}]
+)
+async def test_credentials_that_are_no_key_are_not_none(house: House, shown: dict[str, str]) -> None:
+    """Whoever shows something is not taken for somebody who needs nothing."""
+    door = Doorkeeper(house.tenancy, without_key=LOCAL)
+    with pytest.raises(NotAuthenticated):
+        await knock(door, host="localhost", **shown)
+
+
+async def test_a_stream_is_over_when_the_server_ends_or_the_key_does(house: House) -> None:
+    """Neither waits for the other; a stream whose key is good goes on."""
+    user = await house.settle()
+    issued = await house.tenancy.issue_key(user.tenant_id, user.user_id)
+    headers = {b"x-api-key": issued.clear.encode()}
+    ending = asyncio.Event()
+    kept = asyncio.ensure_future(house.door.over({ENDING: ending}, headers))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(kept), BELIEVED_S * 1.2)
+    ending.set()
+    await asyncio.wait_for(kept, 0.5)
+    await house.tenancy.revoke_key(user.tenant_id, issued.key.key_id)
+    house.wait(BELIEVED_S)
+    await asyncio.wait_for(house.door.over({}, headers), BELIEVED_S + 1)
 
 
 def test_at_home_is_this_machine_by_name_and_no_foreign_page() -> None:
