@@ -28,12 +28,23 @@ def register(parser: CommandParser) -> None:
     parser.add_argument(
         "--http", type=address, metavar="HOST:PORT", help="listen there, at /mcp (default: speak on stdin and stdout)"
     )
+    takes_require_keys(parser)
+    parser.add_argument("--lifeline", type=int, help=argparse.SUPPRESS)
     parser.runs(run, example="twinraven gateway --http 127.0.0.1:8765")
     init = parser.command("init", "put the servers of another client's file behind the gateway")
     init.add_argument("--from", dest="source", metavar="FILE", help="the client's file with its mcpServers")
     init.add_argument("--force", action="store_true", help="replace the servers this home has already")
     init.takes_output("table", "json")
     init.runs(initialize, example="twinraven gateway init --from ~/.cursor/mcp.json")
+
+
+def takes_require_keys(parser: CommandParser) -> None:
+    """What every command has that listens."""
+    parser.add_argument(
+        "--require-keys",
+        action="store_true",
+        help="ask callers on this machine for a key, too; needed behind a reverse proxy (setting serving.require_keys)",
+    )
 
 
 def address(text: str) -> Address:
@@ -50,20 +61,21 @@ def run(options: Namespace) -> None:
     from twinraven.cli.home import opened
 
     with opened(options) as raven:
-        asyncio.run(_serve(raven, options.tenant, options.http))
+        asyncio.run(_serve(raven, options))
 
 
-async def _serve(raven: TwinRaven, tenant_id: str, http: Address | None) -> None:
+async def _serve(raven: TwinRaven, options: Namespace) -> None:
     try:
         from twinraven.gateway import Gateway
     except ImportError as error:
         raise InvalidInput(f"the gateway needs the MCP SDK: {error}", fix=_MISSING) from error
-    gateway = Gateway(raven, tenant_id=tenant_id)
+    gateway = Gateway(raven, tenant_id=options.tenant)
+    http: Address | None = options.http
     if http is None:
         await gateway.serve_stdio()
         return
     print(f"twinraven: listening on http://{http.host}:{http.port}/mcp", file=sys.stderr)
-    await gateway.serve_http(*http)
+    await gateway.serve_http(*http, require_keys=options.require_keys, lifeline=options.lifeline)
 
 
 def initialize(options: Namespace) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from twinraven.cli.arguments import count
-from twinraven.cli.gateway import Address, address
+from twinraven.cli.gateway import Address, address, takes_require_keys
 from twinraven.cli.parser import CommandParser
 from twinraven.foundation.errors import InvalidInput
 from twinraven.tenancy import LOCAL
@@ -41,7 +41,9 @@ def register(parser: CommandParser) -> None:
         metavar="N",
         help="so many processes for the API, on Postgres; the gateway then has the next port to itself",
     )
-    parser.add_argument("--fd", type=int, help=argparse.SUPPRESS)
+    takes_require_keys(parser)
+    for handed_down in ("--fd", "--lifeline"):
+        parser.add_argument(handed_down, type=int, help=argparse.SUPPRESS)
     parser.runs(run, example="twinraven up --http 127.0.0.1:8765")
 
 
@@ -69,11 +71,12 @@ def _run(serving: Coroutine[Any, Any, None]) -> None:
 async def _serve(raven: TwinRaven, options: Namespace) -> None:
     """Serve from this process."""
     from twinraven.api import api_app
-    from twinraven.serving import Doorkeeper, Mounted, is_loopback, listener, serve
+    from twinraven.serving import Doorkeeper, Mounted, is_loopback, listener, patience_for, serve
 
     host, port = options.http
     local = replace(LOCAL, tenant_id=options.tenant)
-    doorkeeper = Doorkeeper(raven.tenancy, without_key=local if is_loopback(host) else None)
+    is_open = is_loopback(host) and not (options.require_keys or raven.settings.serving.require_keys)
+    doorkeeper = Doorkeeper(raven.tenancy, without_key=local if is_open else None)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(raven.watching())
         app: AsgiApp = api_app(raven, doorkeeper)
@@ -82,7 +85,8 @@ async def _serve(raven: TwinRaven, options: Namespace) -> None:
             app = Mounted(app, dict.fromkeys(_GATEWAY_PATHS, gateway))
         if options.fd is None:
             _tell(options.http, None if options.no_gateway else options.http)
-        await serve(listener(app, host, port, fd=options.fd))
+        patience_s = patience_for(raven.settings.calls.default_timeout_ms)
+        await serve(listener(app, host, port, fd=options.fd, patience_s=patience_s), lifeline=options.lifeline)
 
 
 @asynccontextmanager
@@ -103,18 +107,20 @@ async def _gateway(raven: TwinRaven, options: Namespace, doorkeeper: Doorkeeper)
 
 async def _serve_by_many(raven: TwinRaven, options: Namespace) -> None:
     """Serve from processes of their own, and look after them."""
-    from twinraven.serving import keep_running, open_socket
+    from twinraven.serving import keep_running, open_socket, patience_for
 
     host, port = options.http
     where = ["-m", "twinraven", "--home", str(raven.home), "--tenant", options.tenant]
+    doors = ["--require-keys"] if options.require_keys else []
     with open_socket(host, port) as shared:
-        worker = [*where, "up", "--no-gateway", "--http", f"{host}:{port}", "--fd", str(shared.fileno())]
+        worker = [*where, "up", "--no-gateway", "--http", f"{host}:{port}", "--fd", str(shared.fileno()), *doors]
         commands = [worker] * options.processes
         beside = None if options.no_gateway else Address(host, port + 1)
         if beside is not None:
-            commands.append([*where, "gateway", "--http", f"{host}:{beside.port}"])
+            commands.append([*where, "gateway", "--http", f"{host}:{beside.port}", *doors])
         _tell(options.http, beside)
-        await keep_running(commands, fds=[shared.fileno()])
+        patience_s = patience_for(raven.settings.calls.default_timeout_ms)
+        await keep_running(commands, fds=[shared.fileno()], patience_s=patience_s)
 
 
 def _tell(api: Address, gateway: Address | None) -> None:

@@ -105,6 +105,13 @@ class PolicySettings:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ServingSettings:
+    require_keys: bool = _setting(
+        False, Flag(), "Ask callers on this machine for a key, too; needed behind a reverse proxy."
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class GatewaySettings:
     """The servers themselves are in `Settings.servers`, apart, since they may hold credentials."""
 
@@ -202,6 +209,7 @@ class Settings:
     tools: ToolsSettings = field(default_factory=ToolsSettings)
     connectors: ConnectorsSettings = field(default_factory=ConnectorsSettings)
     policy: PolicySettings = field(default_factory=PolicySettings)
+    serving: ServingSettings = field(default_factory=ServingSettings)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     mining: MiningSettings = field(default_factory=MiningSettings)
     validation: ValidationSettings = field(default_factory=ValidationSettings)
@@ -236,6 +244,7 @@ _SECTIONS: dict[str, type[Any]] = {
     "tools": ToolsSettings,
     "connectors": ConnectorsSettings,
     "policy": PolicySettings,
+    "serving": ServingSettings,
     "gateway": GatewaySettings,
     "mining": MiningSettings,
     "validation": ValidationSettings,

@@ -90,14 +90,19 @@ class Gateway:
             if not serving.cancelled():
                 serving.result()
 
-    async def serve_http(self, host: str, port: int) -> None:
-        """Serve any number of clients over HTTP, until we are asked to end."""
-        from twinraven.serving import listener, serve
+    async def serve_http(
+        self, host: str, port: int, *, require_keys: bool = False, lifeline: int | None = None
+    ) -> None:
+        """Serve any number of clients over HTTP, until we are asked to end or whoever holds the lifeline is gone."""
+        from twinraven.serving import listener, patience_for, serve
 
-        without_key = self._local if is_loopback(host) else None
-        doorkeeper = Doorkeeper(self._raven.tenancy, without_key=without_key)
+        settings = self._raven.settings
+        is_open = is_loopback(host) and not (require_keys or settings.serving.require_keys)
+        doorkeeper = Doorkeeper(self._raven.tenancy, without_key=self._local if is_open else None)
         async with self._raven.watching(), self.running() as server:
-            await serve(listener(self.http_app(server, doorkeeper, host), host, port))
+            app = self.http_app(server, doorkeeper, host)
+            patience_s = patience_for(settings.calls.default_timeout_ms)
+            await serve(listener(app, host, port, patience_s=patience_s), lifeline=lifeline)
 
     def http_app(self, server: GatewayServer, doorkeeper: Doorkeeper, host: str) -> ASGIApp:
         """This gateway as an ASGI application, for a server that listens on this host."""
