@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -11,8 +12,10 @@ from twinraven.api.contract import Answer, JsonSchema, Request, Route
 from twinraven.api.description import openapi_document
 from twinraven.api.forms import form
 from twinraven.api.metrics import MEDIA, Metrics
+from twinraven.foundation.errors import StorageError, StorageUnavailable
 from twinraven.storage import DEFAULT_TENANT
 
+_logger = logging.getLogger("twinraven.api")
 _STATUS: JsonSchema = form({"status": {"const": "ok"}})
 
 
@@ -23,7 +26,12 @@ async def alive(request: Request) -> Answer:
 
 async def ready(request: Request) -> Answer:
     """Whether work can be done: the database answers."""
-    await request.raven.database.read(DEFAULT_TENANT, lambda tx: tx.fetch_one("SELECT 1 AS one"))
+    try:
+        await request.raven.database.read(DEFAULT_TENANT, lambda tx: tx.fetch_one("SELECT 1 AS one"))
+    except StorageError as error:
+        # Anybody may ask; where the database is and what it said is for those who run it.
+        _logger.warning("not ready: %s", error)
+        raise StorageUnavailable("the store cannot be asked right now") from error
     return Answer({"status": "ok"})
 
 
