@@ -2,7 +2,8 @@
 
 Watching never changes what an agent does. A call is recorded before its result goes on, so that a session is whole when
 its run has ended. Memory that cannot be reached is left alone for a while: meanwhile calls are kept, a limited number
-of them, and recorded with a later one. What is refused is logged.
+of them, and recorded with a later one. A call leaves here when memory has it or will never have it; the latter is
+logged.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from time import perf_counter_ns
 from typing import Any, Final, cast
 
 from twinraven.foundation.canonical import parse_json, to_json_value
 from twinraven.foundation.clock import utc_now
-from twinraven.foundation.errors import Conflict, InvalidInput, TwinRavenError
+from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_uuid
 from twinraven.integrations.door import Door, Place
-from twinraven.sdk import ObservedCall, failed
+from twinraven.sdk import MOST_AT_ONCE, ObservedCall, Turnstile, deliver, failed
 
 _logger = logging.getLogger("twinraven.integrations")
 _MOST_SESSIONS: Final = 10_000
@@ -100,6 +102,9 @@ class Watch:
         self._clock = clock
         self._waiting: deque[ObservedCall] = deque()
         self._rests_until = 0.0
+        self._turns = Turnstile()
+        self._guard = threading.Lock()
+        self._sending: set[asyncio.Future[None]] = set()
 
     @property
     def is_resting(self) -> bool:
@@ -120,35 +125,52 @@ class Watch:
 
     async def fail(self, begun: Begun, error: BaseException | str) -> None:
         """It raised this."""
-        call = failed(_call(begun, None), error)
-        if isinstance(error, asyncio.CancelledError):
-            # Whoever cancelled waits for the agent to end, not for its memory.
-            await asyncio.shield(asyncio.ensure_future(self._record(call)))
-        else:
-            await self._record(call)
+        await self._record(failed(_call(begun, None), error))
 
     async def flush(self) -> int:
         """Record what waits; says how many calls still do."""
-        sending = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        try:
-            if sending:
-                await self._door.record(sending)
-        except Conflict:
-            # The answer to an earlier try was lost, and what it sent is there.
-            pass
-        except TwinRavenError as error:
-            if error.retryable:
-                self._waiting.extendleft(reversed(sending))
-                self.rest()
-            _complain(error, sending)
+        self._rests_until = 0.0
+        await self._send()
         return len(self._waiting)
 
     async def _record(self, call: ObservedCall) -> None:
-        self._waiting.append(call)
-        if len(self._waiting) > MOST_WAITING:
-            self._waiting.popleft()
+        with self._guard:
+            self._waiting.append(call)
+            if len(self._waiting) > MOST_WAITING:
+                self._waiting.popleft()
         if not self.is_resting:
-            await self.flush()
+            await self._send()
+
+    async def _send(self) -> None:
+        """Send what waits, also where whoever waits for it is cancelled: the agent may end, its calls are recorded."""
+        sending = asyncio.ensure_future(self._send_in_turn())
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+        await asyncio.shield(sending)
+
+    async def _send_in_turn(self) -> None:
+        async with self._turns:
+            while not self.is_resting and (calls := self._first()):
+                try:
+                    for call, error in await deliver(self._door.record, calls):
+                        _complain(error, [call])
+                except TwinRavenError as error:
+                    _complain(error, calls)
+                    if error.retryable:
+                        self.rest()
+                        return
+                self._let_go(calls)
+
+    def _first(self) -> list[ObservedCall]:
+        with self._guard:
+            return list(islice(self._waiting, MOST_AT_ONCE))
+
+    def _let_go(self, calls: Sequence[ObservedCall]) -> None:
+        settled = {call.event_id for call in calls}
+        with self._guard:
+            # They stood in front, and too many waiting may have pushed some of them out already.
+            while self._waiting and self._waiting[0].event_id in settled:
+                self._waiting.popleft()
 
 
 def _complain(error: TwinRavenError, calls: Sequence[ObservedCall]) -> None:

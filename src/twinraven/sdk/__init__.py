@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinraven.sdk.client import AsyncClient, Client
+    from twinraven.sdk.delivery import MOST_AT_ONCE, Turnstile, deliver
     from twinraven.sdk.errors import RemoteError, ServerUnreachable
     from twinraven.sdk.model import (
         ApprovalInfo,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from twinraven.sdk.observing import AsyncSessionRecorder, SessionRecorder, failed
 
 __all__ = [
+    "MOST_AT_ONCE",
     "ApprovalInfo",
     "AsyncClient",
     "AsyncSessionRecorder",
@@ -52,12 +54,15 @@ __all__ = [
     "SessionInfo",
     "SessionRecorder",
     "ToolInfo",
+    "Turnstile",
     "UserInfo",
+    "deliver",
     "failed",
 ]
 
 _HOMES = {
     "client": ("AsyncClient", "Client"),
+    "delivery": ("MOST_AT_ONCE", "Turnstile", "deliver"),
     "errors": ("RemoteError", "ServerUnreachable"),
     "model": (
         "ApprovalInfo",

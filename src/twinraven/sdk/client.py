@@ -133,7 +133,7 @@ class Client:
 
     def observe(self, session_id: str, *, task_id: str | None = None) -> SessionRecorder:
         """Records the calls of one session, made elsewhere; sends them at the latest when its block ends."""
-        return SessionRecorder(AsyncSessionRecorder(self._operations.record, session_id, task_id=task_id))
+        return SessionRecorder(self._operations.record, session_id, task_id=task_id)
 
     def events(
         self,

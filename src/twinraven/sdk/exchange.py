@@ -1,8 +1,8 @@
 """One request and its answer, sent again where sending again is harmless.
 
 A read may always be repeated, a write only under an idempotency key: then the server does it once however often it is
-asked. So a lost connection or a server that is busy for a moment (503) is waited out, a few times; whatever else goes
-wrong is the caller's to know at once.
+asked. So a lost connection, a server that is busy for a moment (503) or a proxy that cannot reach it is waited out, a
+few times; whatever else goes wrong is the caller's to know at once.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ PAUSES_S: Final = (0.1, 0.4, 1.2, 3.0)
 
 _LONGEST_WISH_S: Final = 5.0
 _BUSY: Final = 503
+_OF_PROXIES: Final = frozenset({502, 503, 504})
+"""Without a problem in the body these come from something that stands before the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class Exchange:
                     return reply
                 if not _passes(reply, error, was_lost=was_lost):
                     raise error
+                was_lost = was_lost or isinstance(error, RemoteError)
                 wished = _wished(reply)
             await self.pause(max(pause, wished))
         reply = await self._wire.exchange(letter)
@@ -131,7 +134,9 @@ def encode(body: Any) -> bytes:
 
 def _passes(reply: Reply, error: TwinRavenError, *, was_lost: bool) -> bool:
     """Whether the trouble is of the kind that waiting ends; after a lost answer the call in progress is our own."""
-    return reply.status == _BUSY or (was_lost and isinstance(error, CallInProgress))
+    if isinstance(error, CallInProgress):
+        return was_lost
+    return reply.status == _BUSY or (isinstance(error, RemoteError) and error.retryable)
 
 
 def _error_in(reply: Reply) -> TwinRavenError | None:
@@ -144,7 +149,9 @@ def _error_in(reply: Reply) -> TwinRavenError | None:
     if isinstance(body, dict) and "code" in body:
         return error_of(cast("dict[str, Any]", body))
     words = reply.body[:200].decode("utf-8", "replace")
-    return RemoteError(f"the server answered {reply.status} and no problem: {words!r}", status=reply.status)
+    error = RemoteError(f"the server answered {reply.status} and no problem: {words!r}", status=reply.status)
+    error.retryable = reply.status in _OF_PROXIES
+    return error
 
 
 def _parse(reply: Reply) -> Any:

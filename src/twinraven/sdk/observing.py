@@ -1,8 +1,12 @@
-"""Recording a session where it happens: calls are gathered and sent together, at the latest when the block ends."""
+"""Recording a session where it happens: calls are gathered and sent together, at the latest when the block ends.
+
+Several tasks or threads may record into one session. One of them sends at a time, and what was sent is let go only when
+the server has it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -10,20 +14,21 @@ from uuid import UUID
 
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.foundation.ids import new_uuid
+from twinraven.sdk.delivery import MOST_AT_ONCE, BlockingTurnstile, Send, Turns, Turnstile, deliver
 from twinraven.sdk.model import JsonObject, ObservedCall, Outcome
 from twinraven.sdk.wire import finish
 
 _AT_ONCE: Final = 100
 
-Send = Callable[[Iterable[ObservedCall]], Awaitable[object]]
-
 
 class AsyncSessionRecorder:
     """Records the calls of one session: `async with client.observe("ticket-17") as session:`."""
 
-    def __init__(self, send: Send, session_id: str, *, task_id: str | None = None) -> None:
+    def __init__(self, send: Send, session_id: str, *, task_id: str | None = None, turns: Turns | None = None) -> None:
         self._send = send
         self._gathered: list[ObservedCall] = []
+        self._turns = Turnstile() if turns is None else turns
+        self._trouble: TwinRavenError | None = None
         self.session_id = session_id
         self.task_id = task_id
 
@@ -62,11 +67,32 @@ class AsyncSessionRecorder:
         return event_id
 
     async def flush(self) -> None:
-        """Send what was gathered; what could not be sent is kept for the next time."""
-        sending = list(self._gathered)
-        if sending:
-            await self._send(sending)
+        """Send what was gathered; what could not be sent is kept for the next time.
+
+        A call that the server will never accept is let go, and raised once the others are stored.
+        """
+        known = self._trouble
+        async with self._turns:
+            if self._trouble is not None and self._trouble is not known:
+                # Whoever was first has waited for this server long enough for all who stand behind.
+                raise self._trouble
+            self._trouble = None
+            try:
+                await self._send_all()
+            except TwinRavenError as error:
+                self._trouble = error if error.retryable else None
+                raise
+
+    async def _send_all(self) -> None:
+        refused: list[tuple[ObservedCall, TwinRavenError]] = []
+        # Only whoever has the turn takes calls out, and others add at the end: what was sent stands in front.
+        while sending := self._gathered[:MOST_AT_ONCE]:
+            refused += await deliver(self._send, sending)
             del self._gathered[: len(sending)]
+        if refused:
+            error = refused[0][1]
+            error.details = {**error.details, "event_ids": [str(call.event_id) for call, _ in refused]}
+            raise error
 
     async def __aenter__(self) -> AsyncSessionRecorder:
         return self
@@ -78,8 +104,8 @@ class AsyncSessionRecorder:
 class SessionRecorder:
     """The same for programs without an event loop: `with client.observe("ticket-17") as session:`."""
 
-    def __init__(self, inner: AsyncSessionRecorder) -> None:
-        self._inner = inner
+    def __init__(self, send: Send, session_id: str, *, task_id: str | None = None) -> None:
+        self._inner = AsyncSessionRecorder(send, session_id, task_id=task_id, turns=BlockingTurnstile())
 
     @property
     def session_id(self) -> str:
@@ -116,7 +142,7 @@ class SessionRecorder:
         )
 
     def flush(self) -> None:
-        """Send what was gathered."""
+        """Send what was gathered; what could not be sent is kept for the next time."""
         finish(self._inner.flush())
 
     def __enter__(self) -> SessionRecorder:

@@ -16,10 +16,11 @@ from uuid import UUID
 import orjson
 
 from twinraven.foundation.clock import iso
+from twinraven.foundation.errors import ApprovalDenied, Conflict, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.sdk.administration import Administration
 from twinraven.sdk.asking import stated
-from twinraven.sdk.errors import ServerUnreachable
+from twinraven.sdk.delivery import MOST_AT_ONCE
 from twinraven.sdk.exchange import Ask, Exchange, path_of
 from twinraven.sdk.keys import ChosenKey, Keys
 from twinraven.sdk.live import MessageReader
@@ -37,7 +38,6 @@ from twinraven.sdk.model import (
 )
 from twinraven.sdk.reading import read
 
-_BATCH: Final = 500
 _RESUME_PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 
 
@@ -101,7 +101,11 @@ class Operations(Administration):
         else:
             chosen = ChosenKey(idempotency_key, is_repeatable=True)
         ask = Ask("POST", path_of("calls"), body=body, key=chosen.key, is_safe=chosen.is_repeatable)
-        result = read(CallResult, await self._exchange.json(ask))
+        try:
+            result = read(CallResult, await self._exchange.json(ask))
+        except ApprovalDenied:
+            self._keys.settle(chosen, is_pending=False)
+            raise
         self._keys.settle(chosen, is_pending=result.is_pending)
         return result
 
@@ -118,12 +122,25 @@ class Operations(Administration):
     # Memory.
 
     async def record(self, calls: Iterable[ObservedCall]) -> list[UUID]:
-        """Remember calls that were made elsewhere; they are on disk when this returns."""
+        """Remember calls that were made elsewhere; they are on disk when this returns.
+
+        Conflict names those whose ids are taken; the others are on disk then, too.
+        """
         ids: list[UUID] = []
+        conflicts: list[Conflict] = []
         remaining = iter(calls)
-        while batch := [call.as_json() for call in islice(remaining, _BATCH)]:
-            found = await self._exchange.json(Ask("POST", path_of("events"), body={"events": batch}, key=new_id()))
-            ids.extend(map(UUID, found["event_ids"]))
+        while batch := [call.as_json() for call in islice(remaining, MOST_AT_ONCE)]:
+            try:
+                found = await self._exchange.json(Ask("POST", path_of("events"), body={"events": batch}, key=new_id()))
+            except Conflict as error:
+                if error.code != Conflict.code:
+                    raise
+                conflicts.append(error)
+            else:
+                ids.extend(map(UUID, found["event_ids"]))
+        if conflicts:
+            taken = [event_id for error in conflicts for event_id in error.details.get("event_ids", ())]
+            raise Conflict(conflicts[0].message, event_ids=taken)
         return ids
 
     def events(
@@ -157,7 +174,8 @@ class Operations(Administration):
     ) -> AsyncGenerator[Event]:
         """Calls as they are recorded, from now on or from behind an arrival number.
 
-        A connection that breaks is made again and goes on where it was, also before the first call.
+        A connection that breaks is made again and goes on where it was, also before the first call. A server that is
+        busy or away is waited for, though not for ever.
         """
         last_id = None if after is None else str(after)
         failures = 0
@@ -171,8 +189,8 @@ class Operations(Administration):
                             last_id = message.last_id
                             if message.data:
                                 yield read(Event, orjson.loads(message.data))
-            except ServerUnreachable:
-                if failures == len(_RESUME_PAUSES_S):
+            except TwinRavenError as error:
+                if not error.retryable or failures == len(_RESUME_PAUSES_S):
                     raise
             await self._exchange.pause(_RESUME_PAUSES_S[min(failures, len(_RESUME_PAUSES_S) - 1)])
             failures += 1

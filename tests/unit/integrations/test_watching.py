@@ -8,11 +8,18 @@ from typing import Any
 
 import pytest
 
-from twinraven.foundation.errors import Conflict, InvalidInput, StorageFull, StorageUnavailable, ToolError
+from twinraven.foundation.errors import (
+    CallInProgress,
+    Conflict,
+    InvalidInput,
+    StorageFull,
+    StorageUnavailable,
+    ToolError,
+)
 from twinraven.integrations import HomeDoor, Offer, Place
 from twinraven.integrations.door import Scope, door_of
 from twinraven.integrations.watching import MOST_WAITING, REST_S, Book, Watch, error_words, unpack
-from twinraven.sdk import ObservedCall
+from twinraven.sdk import AsyncClient, ObservedCall, RemoteError, ServerUnreachable
 
 
 class Memory:
@@ -22,6 +29,8 @@ class Memory:
         self.calls: list[ObservedCall] = []
         self.trouble = trouble
         self.tries = 0
+        self.is_open = asyncio.Event()
+        self.is_open.set()
 
     async def offers(self, scope: Scope) -> list[Offer]:
         del scope
@@ -33,9 +42,41 @@ class Memory:
     async def record(self, calls: Sequence[ObservedCall]) -> None:
         await asyncio.sleep(0)
         self.tries += 1
+        await self.is_open.wait()
         if self.trouble is not None:
             raise self.trouble
-        self.calls.extend(calls)
+        assert len(calls) <= 500
+        if any(call.tool_id == "bad" for call in calls):
+            raise InvalidInput("bad tool")
+        known = {call.event_id for call in self.calls}
+        self.calls.extend(call for call in calls if call.event_id not in known)
+        taken = [str(call.event_id) for call in calls if call.event_id in known]
+        if taken:
+            raise Conflict("some events have ids that are taken; the others are recorded", event_ids=taken)
+
+    @property
+    def numbers(self) -> list[int]:
+        return [call.params["n"] for call in self.calls]
+
+
+class ForgetfulMemory(Memory):
+    """It keeps what it is told, and its answer is lost as often as it is set to."""
+
+    loses_answers = 0
+
+    async def record(self, calls: Sequence[ObservedCall]) -> None:
+        await super().record(calls)
+        if self.loses_answers:
+            self.loses_answers -= 1
+            raise ServerUnreachable("lost")
+
+
+async def away(watch: Watch, memory: Memory, *tools: str) -> None:
+    """Calls that are made while memory cannot be reached."""
+    memory.trouble = StorageUnavailable("gone")
+    for number, tool in enumerate(tools):
+        await watch.end(watch.begin(Place("s"), tool, {"n": number}), None)
+    memory.trouble = None
 
 
 def test_turns_are_counted_once_and_per_session() -> None:
@@ -141,6 +182,122 @@ async def test_calls_that_are_there_already_are_settled() -> None:
     watch = Watch(Memory(Conflict("some events have ids that are taken")))
     await watch.end(watch.begin(Place("s"), "t", {}), None)
     assert await watch.flush() == 0
+
+
+async def test_what_is_there_already_keeps_nothing_else_from_being_recorded() -> None:
+    """Many calls go out in parts; ids that are taken in one of them settle that one, and the others are sent."""
+    memory = ForgetfulMemory()
+    watch = Watch(memory)
+    await away(watch, memory, *["t"] * 1200)
+    memory.loses_answers = 1
+    assert await watch.flush() == 1200
+    assert await watch.flush() == 0
+    assert memory.numbers == list(range(1200))
+
+
+async def test_a_call_in_progress_is_no_call_that_is_there() -> None:
+    """A conflict that will pass is waited for like any other trouble that does."""
+    memory = Memory(CallInProgress("the same request is under way"))
+    watch = Watch(memory)
+    await watch.end(watch.begin(Place("s"), "t", {"n": 0}), None)
+    memory.trouble = None
+    assert await watch.flush() == 0
+    assert memory.numbers == [0]
+
+
+async def test_a_call_that_is_refused_takes_no_other_with_it(caplog: pytest.LogCaptureFixture) -> None:
+    """Only what memory will never accept is left out, and it is named."""
+    memory = Memory()
+    watch = Watch(memory)
+    await away(watch, memory, "t", "t", "bad", "t", "t", "bad", "t")
+    caplog.clear()
+    assert await watch.flush() == 0
+    assert memory.numbers == [0, 1, 3, 4, 6]
+    told = "1 calls, the last of bad in session s, were not recorded: VALIDATION_FAILED: bad tool"
+    assert [record.getMessage() for record in caplog.records] == [told, told]
+
+
+async def test_an_agent_that_is_cancelled_leaves_its_calls_recorded() -> None:
+    """Whoever is cancelled while a call is being recorded ends at once; the call, and what waited with it, is kept."""
+    memory = Memory()
+    watch = Watch(memory)
+    await away(watch, memory, "t", "t")
+    memory.is_open.clear()
+    sending = asyncio.ensure_future(watch.flush())
+    ending = asyncio.ensure_future(watch.end(watch.begin(Place("s"), "t", {"n": 2}), None))
+    await asyncio.sleep(0.01)
+    for task in (sending, ending):
+        task.cancel()
+    done = await asyncio.wait_for(asyncio.gather(sending, ending, return_exceptions=True), 5)
+    assert [type(each) for each in done] == [asyncio.CancelledError] * 2
+    memory.is_open.set()
+    assert await watch.flush() == 0
+    assert memory.numbers == [0, 1, 2]
+
+
+def test_a_loop_that_ends_takes_no_calls_with_it() -> None:
+    """A loop that is closed ends what was being sent on it; the calls still wait, and are recorded on another."""
+    memory = Memory()
+    watch = Watch(memory)
+
+    async def ends_early() -> None:
+        memory.is_open.clear()
+        ending = asyncio.ensure_future(watch.end(watch.begin(Place("s"), "t", {"n": 0}), None))
+        await asyncio.sleep(0.01)
+        ending.cancel()
+
+    asyncio.run(ends_early())
+    assert memory.tries == 1
+    memory.is_open.set()
+    assert asyncio.run(watch.flush()) == 0
+    assert memory.numbers == [0]
+
+
+async def test_calls_that_end_together_are_recorded_once() -> None:
+    """Each has been recorded when its own result goes on; those that come meanwhile go out together."""
+    memory = Memory()
+    watch = Watch(memory)
+
+    async def work(number: int) -> None:
+        await watch.end(watch.begin(Place("s"), "t", {"n": number}), None)
+        assert number in memory.numbers
+
+    await asyncio.gather(*map(work, range(50)))
+    assert memory.numbers == list(range(50))
+    assert memory.tries < 5
+
+
+async def test_memory_that_is_away_is_tried_once_for_all() -> None:
+    """Calls that end together do not wait for absent memory one after the other."""
+    memory = Memory(StorageUnavailable("gone"))
+    watch = Watch(memory)
+    await asyncio.gather(*(watch.end(watch.begin(Place("s"), "t", {"n": n}), None) for n in range(20)))
+    assert memory.tries == 1
+    memory.trouble = None
+    assert await watch.flush() == 0
+    assert memory.numbers == list(range(20))
+
+
+async def test_a_proxy_without_a_server_is_absent_memory() -> None:
+    """A bare 502 or 504 from something before the server costs no call."""
+    status = [502]
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(65536)
+        writer.write(b"HTTP/1.1 %d Bad\r\ncontent-length: 5\r\n\r\nhello" % status[0])
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server, AsyncClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as client:
+        for status[0] in (502, 504):
+            with pytest.raises(RemoteError) as raised:
+                await client.revoke_key("k")
+            watch = Watch(memory := Memory(raised.value))
+            await watch.end(watch.begin(Place("s"), "t", {"n": 0}), None)
+            assert watch.is_resting
+            memory.trouble = None
+            assert (await watch.flush(), memory.numbers) == (0, [0])
 
 
 async def test_what_waits_is_limited() -> None:

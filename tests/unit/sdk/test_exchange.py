@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from twinraven.foundation.errors import CallInProgress, Conflict, StorageBusy
+from twinraven.foundation.errors import CallInProgress, Conflict, StorageBusy, TwinRavenError
 from twinraven.sdk import RemoteError, ServerUnreachable, ToolInfo
 from twinraven.sdk.exchange import PAUSES_S, Ask, Exchange, path_of
 from twinraven.sdk.keys import BELIEVED_S, Keys
@@ -100,6 +100,25 @@ def test_ones_own_call_is_waited_for() -> None:
     """After a lost answer the call in progress under this key is the one that was lost."""
     wire, reply = send(Ask("POST", "/v1/calls", body={}, key="k"), None, problem(409, "CALL_IN_PROGRESS"), OK)
     assert (reply, len(wire.letters)) == (OK, 3)
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_a_proxy_that_reaches_no_server_is_waited_out(status: int) -> None:
+    """An answer without a problem comes from before the server; what it hid may be one's own call in progress."""
+    bare = Reply(status, {}, b"<html>Bad Gateway</html>")
+    wire, reply = send(Ask("POST", "/v1/calls", body={}, key="k"), bare, problem(409, "CALL_IN_PROGRESS"), OK)
+    assert (reply, len(wire.letters)) == (OK, 3)
+    with pytest.raises(RemoteError) as raised:
+        send(Ask("DELETE", "/v1/keys/k"), bare)
+    assert raised.value.retryable
+
+
+def test_what_a_server_says_with_such_a_status_is_told_at_once() -> None:
+    """A tool that failed (502) or took too long (504) is no proxy; a page that is not found is no absence."""
+    for answer in (problem(502, "TOOL_FAILED"), problem(504, "TOOL_TIMEOUT"), Reply(404, {}, b"hello")):
+        with pytest.raises(TwinRavenError) as raised:
+            send(Ask("GET", "/v1/me"), answer)
+        assert not raised.value.retryable
 
 
 def test_the_key_stands_in_its_header_and_names_in_the_path_are_quoted() -> None:
