@@ -133,6 +133,16 @@ async def test_a_request_whose_process_died_is_not_made_again_blindly(home: ApiH
     assert (unknown.status, unknown.json()["code"], unknown.json()["retryable"]) == (409, "EFFECT_UNKNOWN", False)
 
 
+async def test_no_key_of_a_call_is_the_key_of_a_request(home: ApiHome, seeds: Seeds) -> None:
+    """A member who calls a tool under whatever an administrator's key is called takes nothing from them."""
+    member = await home.user(seeds.tenant_id, "mallory")
+    call = {"tool_name": "pay", "payload": {"amount": 1}, "session_id": "s"}
+    guesses = (f"api:{seeds.user_id}:victim", claim_key(seeds.user_id, "victim"))
+    replies = [await member.door.post("/v1/calls", {**call, "idempotency_key": guess}) for guess in guesses]
+    assert [reply.json().get("status") == "success" for reply in replies] == [True, False]
+    made(await seeds.door.post("/v1/users", {"name": "zed"}, Idempotency_Key="victim"))
+
+
 async def test_a_clear_key_is_shown_once_and_kept_nowhere(home: ApiHome, seeds: Seeds, tmp_path: Path) -> None:
     """The value of an API key stands in the first answer alone: not in its replay, not in a table, not in a file."""
     first = made(await seeds.door.post("/v1/keys", {"label": "agent"}, Idempotency_Key="k"))

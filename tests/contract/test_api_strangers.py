@@ -135,6 +135,21 @@ async def test_a_colleagues_unshared_things_are_not_there_and_shared_ones_cannot
     assert (refused.status, refused.json()["code"], refused.json()["retryable"]) == (403, "POLICY_VIOLATION", False)
 
 
+async def test_a_member_sees_the_approvals_they_asked_for_and_no_others(home: ApiHome, empty: Seeds) -> None:
+    """Another user's request answers a member 404 and is in no list of theirs; administrators see all."""
+    admin = await seed(home.raven, await home.tenant("bob"), name="bob")
+    member = await home.user(admin.tenant_id, "mia")
+    call = {"tool_name": "refund", "payload": {"order": 8}, "session_id": "s"}
+    asked = await member.door.post("/v1/calls", call, Idempotency_Key="own")
+    own, others = asked.json()["error"]["details"]["approval_id"], admin.ids["approvals", "approval_id"]
+    theirs, nobodys = [await door.get(f"/v1/approvals/{others}") for door in (member.door, empty.door)]
+    assert (theirs.status, theirs.body) == (404, nobodys.body)
+    assert made(await member.door.get(f"/v1/approvals/{own}"))["requested_by"] == member.user_id
+    listed = [made(await door.get("/v1/approvals"))["items"] for door in (member.door, admin.door)]
+    assert [{each["approval_id"] for each in items} for items in listed] == [{own}, {own, others}]
+    assert made(await admin.door.get(f"/v1/approvals/{own}"))["approval_id"] == own
+
+
 async def test_a_member_is_told_that_only_administrators_may(home: ApiHome) -> None:
     """Every route for administrators refuses a member with 403 before it looks whether anything is there."""
     owner = await seed(home.raven, await home.tenant("bob"), name="bob")

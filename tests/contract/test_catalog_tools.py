@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 from tests.unit.catalog.town import Town, inputs, tool_body
-from twinraven.catalog import DefinedCatalog, ToolChange, ToolSpec
-from twinraven.foundation.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
+from twinraven.catalog import DefinedCatalog, TemplateSpec, ToolChange, ToolPlacement, ToolSpec, audited
+from twinraven.foundation.errors import (
+    Conflict,
+    InvalidDefinition,
+    InvalidInput,
+    NotFound,
+    PolicyViolation,
+    ToolUnavailable,
+)
 from twinraven.storage import Database, Transaction
 
 
@@ -185,3 +192,51 @@ async def test_keys_are_unique_in_a_tenant_and_nowhere_else(town: Town) -> None:
     )
     with pytest.raises(Conflict, match="'built_in'"):
         await others.tools.create(town.ada, ToolSpec.from_json(tool_body(key="built_in")))
+
+
+_POST: dict[str, Any] = {"type": "rest_call", "method": "POST", "path": "/orders/{{orderId}}"}
+
+
+async def test_only_an_administrator_declares_a_write_to_be_a_read(town: Town) -> None:
+    """A member's declaration is refused by its field, on a new tool, a change and a template; of a GET it is not."""
+    tools, templates = town.catalog.tools, town.catalog.templates
+    await town.serve(town.bob)
+    lowered = {"operation": _POST, "effect": "read"}
+    template = {"name": "search", "input_schema": inputs("orderId"), "shared": True, **lowered}
+    attempts = [
+        lambda: town.equip("shop", town.bob, key="new", **lowered),
+        lambda: tools.update(town.bob, "declared", ToolChange.from_json({"operation": _POST})),
+        lambda: tools.update(town.bob, "plain", ToolChange.from_json({"effect": "read"})),
+        lambda: templates.create(town.bob, TemplateSpec.from_json("tool", template)),
+    ]
+    await town.equip("shop", town.bob, key="declared", effect="read")
+    await town.equip("shop", town.bob, key="plain", operation=_POST)
+    for attempt in attempts:
+        with pytest.raises(PolicyViolation, match="effect: ") as refused:
+            await attempt()
+        assert refused.value.details["field"] == "effect"
+    drawn = await templates.create(town.ada, TemplateSpec.from_json("tool", template))
+    place = ToolPlacement("search", "shop", connection_params={"endpoint": "https://shop.example"})
+    assert (await templates.make_tool(town.bob, drawn.template_id, place)).structure.effect == "read"
+    renamed = await tools.update(town.bob, "search", ToolChange.from_json({"name": "Search"}))
+    assert (renamed.name, renamed.structure.effect) == ("Search", "read")
+    await town.serve(town.ada, name="own")
+    assert (await town.equip("own", town.ada, key="own", **lowered)).structure.effect == "read"
+
+
+async def test_a_tool_is_bound_as_it_was_approved_or_not_at_all(town: Town) -> None:
+    """Where the stored tool is another one than the caller's entry, the call is refused and the entry renewed."""
+    source, bindings = town.catalog.source, town.catalog.bindings
+    await town.serve()
+    await town.equip("shop")
+    seen = source.find("default", "get_order")
+    assert seen is not None
+    assert (await bindings.binding("default", "get_order", definition=seen.definition)).tool.key == "get_order"
+    elsewhere = DefinedCatalog(town.database, witness=audited(town.house.audit), probes=town.probes)
+    change = ToolChange.from_json({"connection_params": {"endpoint": "https://elsewhere.example"}})
+    await elsewhere.tools.update(town.ada, "get_order", change)
+    with pytest.raises(ToolUnavailable, match="changed after this call was approved"):
+        await bindings.binding("default", "get_order", definition=seen.definition)
+    renewed = source.find("default", "get_order")
+    assert renewed is not None
+    assert (await bindings.binding("default", "get_order", definition=renewed.definition)).tool.key == "get_order"

@@ -336,3 +336,21 @@ async def test_the_owner_of_the_schema_needs_no_more_than_that(empty_postgres_lo
             admin.execute("REASSIGN OWNED BY plain_owner TO postgres")
             admin.execute("DROP OWNED BY plain_owner")
             admin.execute("DROP ROLE plain_owner")
+
+
+async def test_a_key_ends_no_later_than_the_one_it_was_asked_for_with(tenancy: Tenancy) -> None:
+    """What expires cannot be prolonged by copies, a member's or an administrator's; what does not, sets no end."""
+    tenant, admin, key = await settle(tenancy, "acme")
+    member = await tenancy.add_user(tenant.tenant_id, "mia")
+    for user in (admin, member):
+        lent = await tenancy.issue_key(tenant.tenant_id, user.user_id, expires_in=timedelta(days=2))
+        who = await tenancy.authenticate(lent.clear)
+        spans = (None, timedelta(days=9), timedelta(days=1))
+        made = [await tenancy.issue_key(tenant.tenant_id, user.user_id, expires_in=span, by=who) for span in spans]
+        end = lent.key.expires_at
+        assert end is not None
+        assert [each.key.expires_at for each in made] == [end, end, end - timedelta(days=1)]
+        listed = {each.key_id: each.expires_at for each in await tenancy.keys(tenant.tenant_id)}
+        assert [listed[each.key.key_id] for each in made] == [each.key.expires_at for each in made]
+    endless = await tenancy.authenticate(key)
+    assert (await tenancy.issue_key(tenant.tenant_id, member.user_id, by=endless)).key.expires_at is None
