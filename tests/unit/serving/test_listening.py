@@ -1,0 +1,119 @@
+"""A server that is asked to end: what it waits for, what it does not, and what it says to those it cuts off."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+
+from tests.gateways import free_port, until
+from twinraven.serving import ENDING, Receive, Scope, Send, listener, serve
+
+
+class Slow:
+    """Answers /<seconds> after so many seconds, and /stream when the server ends."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.client: tuple[str, int] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            for phase in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{phase}.complete"})
+            return
+        self.client = scope["client"]
+        self.begun += 1
+        if scope["path"] == "/stream":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+            await scope[ENDING].wait()
+        else:
+            await asyncio.sleep(float(scope["path"].removeprefix("/")))
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"done"})
+
+
+@asynccontextmanager
+async def serving(app: Slow, *, patience_s: float) -> AsyncGenerator[tuple[httpx2.AsyncClient, asyncio.Future[None]]]:
+    """A client of a server, and the server, which ends by itself or is ended by signals to this process."""
+    port = free_port()
+    server = listener(app, "127.0.0.1", port, patience_s=patience_s)
+    running = asyncio.ensure_future(serve(server))
+    await until(lambda: server.started)
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
+        yield client, running
+    await asyncio.wait_for(running, 10)
+
+
+def ask_to_end() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def test_what_is_under_way_is_answered_and_streams_are_ended() -> None:
+    """A request that needs longer than a stream lasts gets its answer; the stream ends whole, and at once."""
+    app = Slow()
+    async with serving(app, patience_s=20) as (client, running):
+        asked = asyncio.ensure_future(client.get("/3"))
+        stream = asyncio.ensure_future(client.get("/stream"))
+        await until(lambda: app.begun == 2)
+        ask_to_end()
+        assert (await asyncio.wait_for(stream, 1.5)).content == b"begundone"
+        assert not asked.done()
+        assert ((await asked).status_code, asked.result().content) == (200, b"done")
+        await asyncio.wait_for(running, 2)
+
+
+@pytest.mark.parametrize("is_hurried", [True, False])
+async def test_what_is_cut_off_is_told_so(is_hurried: bool) -> None:
+    """After its patience, or with the second signal, the server answers 503 with a problem that says what to do."""
+    app = Slow()
+    async with serving(app, patience_s=60 if is_hurried else 1) as (client, running):
+        asked = asyncio.ensure_future(client.get("/30"))
+        await until(lambda: app.begun == 1)
+        began = time.monotonic()
+        ask_to_end()
+        if is_hurried:
+            await asyncio.sleep(0.3)
+            ask_to_end()
+        answer = await asyncio.wait_for(asked, 5)
+        await asyncio.wait_for(running, 3)
+    assert time.monotonic() - began < 5
+    problem = json.loads(answer.content)
+    assert (answer.status_code, answer.headers["content-type"]) == (503, "application/problem+json")
+    assert (problem["code"], problem["retryable"], problem["status"]) == ("SERVER_ENDING", True, 503)
+    assert answer.headers["retry-after"] == "1"
+
+
+async def test_a_header_does_not_say_who_connects() -> None:
+    """The peer is who holds the connection, whatever a request says of where it came from."""
+    app = Slow()
+    async with serving(app, patience_s=5) as (client, _):
+        await client.get("/0", headers={"X-Forwarded-For": "203.0.113.9"})
+        ask_to_end()
+    assert app.client is not None
+    assert app.client[0] == "127.0.0.1"
+
+
+async def test_the_end_of_a_lifeline_ends_a_server_in_order() -> None:
+    """When nobody holds the other end of the pipe any more, what is under way is answered, and that is all."""
+    app, port = Slow(), free_port()
+    lifeline, held = os.pipe()
+    server = listener(app, "127.0.0.1", port)
+    running = asyncio.ensure_future(serve(server, lifeline=lifeline))
+    await until(lambda: server.started)
+    async with httpx2.AsyncClient(timeout=20) as client:
+        asked = asyncio.ensure_future(client.get(f"http://127.0.0.1:{port}/1"))
+        await until(lambda: app.begun == 1)
+        os.close(held)
+        assert (await asked).status_code == 200
+    await asyncio.wait_for(running, 3)
+    os.close(lifeline)
