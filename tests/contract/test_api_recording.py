@@ -34,7 +34,7 @@ async def recorded(ada: Seeds, session: str = "s") -> list[int]:
     return sorted(each["input_params"]["number"] for each in found)
 
 
-def lose_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def lose_some(monkeypatch: pytest.MonkeyPatch, **details: str) -> None:
     """Let the store go away once, when some events of a batch are stored already."""
     commit = BatchCommitter.commit
     batches: list[int] = []
@@ -45,20 +45,21 @@ def lose_some(monkeypatch: pytest.MonkeyPatch) -> None:
             return commit(committer, items)
         # The first is lost, the second is not, the third is stored although nobody can say so.
         commit(committer, items[1:3])
-        away = StorageUnavailable("the store is away")
+        away = StorageUnavailable("the store is away", **details)
         return [away, None, *[away] * (len(items) - 2)]
 
     monkeypatch.setattr(BatchCommitter, "commit", commit_some)
 
 
+@pytest.mark.parametrize("details", [{}, {"commit": "unknown"}], ids=["lost", "unknown"])
 @pytest.mark.parametrize("states_ids", [False, True])
 async def test_what_failed_halfway_is_completed_under_its_key(
-    ada: Seeds, monkeypatch: pytest.MonkeyPatch, *, states_ids: bool
+    ada: Seeds, monkeypatch: pytest.MonkeyPatch, details: dict[str, str], *, states_ids: bool
 ) -> None:
     """When the store goes away between two events, the same request under the same key records the rest and no more."""
     timed = {"timestamp": "2026-03-01T10:00:00.5Z", "latency_ms": 12, "turn": 3}
     events = [event(number, **({"event_id": str(uuid4()), **timed} if states_ids else {})) for number in range(6)]
-    lose_some(monkeypatch)
+    lose_some(monkeypatch, **details)
     failed = await ada.door.post("/v1/events", {"events": events}, Idempotency_Key="k")
     assert (failed.status, failed.json()["retryable"]) == (503, True)
     assert 0 < len(await recorded(ada)) < len(events)

@@ -16,7 +16,7 @@ from uuid import UUID
 from twinraven.api.contract import Request
 from twinraven.api.forms import moment
 from twinraven.foundation.canonical import canonical_json, parse_json
-from twinraven.foundation.errors import Conflict, NotFound, TwinRavenError
+from twinraven.foundation.errors import Conflict, NotFound, StorageUnavailable, TwinRavenError
 from twinraven.muninn import MuninnEvent, Receipt
 
 
@@ -28,7 +28,7 @@ def keyed_id(request: Request, number: int, event: Mapping[str, Any]) -> UUID:
     return UUID(bytes=sha256(facts).digest()[:16], version=4)
 
 
-async def keep_all(recordings: Iterable[Callable[[], Receipt]]) -> tuple[list[UUID], list[int]]:
+async def keep_all(recordings: Iterable[Callable[[], Receipt]], *, is_keyed: bool) -> tuple[list[UUID], list[int]]:
     """Record all, and wait for all before any failure is told; gives their ids and the places of those taken."""
     receipts: list[Receipt] = []
     failure: TwinRavenError | None = None
@@ -45,6 +45,9 @@ async def keep_all(recordings: Iterable[Callable[[], Receipt]]) -> tuple[list[UU
             taken.append(place)
         except TwinRavenError as error:
             failure = failure or error
+    if failure is not None and is_keyed and failure.details.get("commit") == "unknown":
+        # Who sends them again is not at risk of storing them twice, so nothing need be looked at first.
+        raise StorageUnavailable("the store went away; send the events again under the same key") from failure
     if failure is not None:
         raise failure
     return [receipt.event_id for receipt in receipts], taken

@@ -88,7 +88,8 @@ async def record_events(request: Request) -> Answer:
         for number, (event, stated) in enumerate(zip(seen, facts, strict=True)):
             stated.setdefault("event_id", keyed_id(request, number, event))
     ids, taken = await keep_all(
-        partial(_record, request, event, stated) for event, stated in zip(seen, facts, strict=True)
+        (partial(_record, request, event, stated) for event, stated in zip(seen, facts, strict=True)),
+        is_keyed=request.idempotency_key is not None,
     )
     foreign = [str(ids[place]) for place in taken if not await is_kept_already(request, ids[place], seen[place])]
     if foreign:
