@@ -156,7 +156,7 @@ class Watch:
                         _complain(error, [call])
                 except TwinRavenError as error:
                     _complain(error, calls)
-                    if error.retryable:
+                    if _may_pass(error):
                         self.rest()
                         return
                 self._let_go(calls)
@@ -173,6 +173,11 @@ class Watch:
                 self._waiting.popleft()
 
 
+def _may_pass(error: TwinRavenError) -> bool:
+    """Whether the calls may be sent again; they have ids, so also where nobody knows if they were stored."""
+    return error.retryable or error.details.get("commit") == "unknown"
+
+
 def _complain(error: TwinRavenError, calls: Sequence[ObservedCall]) -> None:
     last = calls[-1]
     _logger.error(
@@ -180,7 +185,7 @@ def _complain(error: TwinRavenError, calls: Sequence[ObservedCall]) -> None:
         len(calls),
         last.tool_id,
         last.session_id,
-        "wait to be recorded" if error.retryable else "were not recorded",
+        "wait to be recorded" if _may_pass(error) else "were not recorded",
         error.code,
         error.message,
     )

@@ -29,6 +29,7 @@ class AsyncSessionRecorder:
         self._gathered: list[ObservedCall] = []
         self._turns = Turnstile() if turns is None else turns
         self._trouble: TwinRavenError | None = None
+        self._refused: list[tuple[ObservedCall, TwinRavenError]] = []
         self.session_id = session_id
         self.task_id = task_id
 
@@ -84,11 +85,11 @@ class AsyncSessionRecorder:
                 raise
 
     async def _send_all(self) -> None:
-        refused: list[tuple[ObservedCall, TwinRavenError]] = []
         # Only whoever has the turn takes calls out, and others add at the end: what was sent stands in front.
         while sending := self._gathered[:MOST_AT_ONCE]:
-            refused += await deliver(self._send, sending)
+            self._refused += await deliver(self._send, sending)
             del self._gathered[: len(sending)]
+        refused, self._refused = self._refused, []
         if refused:
             error = refused[0][1]
             error.details = {**error.details, "event_ids": [str(call.event_id) for call, _ in refused]}

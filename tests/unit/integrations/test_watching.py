@@ -12,9 +12,11 @@ from twinraven.foundation.errors import (
     CallInProgress,
     Conflict,
     InvalidInput,
+    StorageError,
     StorageFull,
     StorageUnavailable,
     ToolError,
+    TwinRavenError,
 )
 from twinraven.integrations import HomeDoor, Offer, Place
 from twinraven.integrations.door import Scope, door_of
@@ -195,9 +197,12 @@ async def test_what_is_there_already_keeps_nothing_else_from_being_recorded() ->
     assert memory.numbers == list(range(1200))
 
 
-async def test_a_call_in_progress_is_no_call_that_is_there() -> None:
-    """A conflict that will pass is waited for like any other trouble that does."""
-    memory = Memory(CallInProgress("the same request is under way"))
+@pytest.mark.parametrize(
+    "trouble", [CallInProgress("the same request is under way"), StorageError("lost at the end", commit="unknown")]
+)
+async def test_what_may_not_be_there_is_sent_again(trouble: TwinRavenError) -> None:
+    """A conflict that will pass says nothing about the calls, nor does a store that went away while it stored them."""
+    memory = Memory(trouble)
     watch = Watch(memory)
     await watch.end(watch.begin(Place("s"), "t", {"n": 0}), None)
     memory.trouble = None

@@ -21,6 +21,8 @@ class Server:
         self.is_away = False
         self.loses_answers = 0
         self.tries = 0
+        self.stays = 0
+        """Until it has so many calls, then it goes away; 0 is for ever."""
 
     async def send(self, calls: Sequence[ObservedCall]) -> None:
         seen = list(calls)
@@ -34,7 +36,9 @@ class Server:
 
     def take(self, calls: list[ObservedCall]) -> None:
         self.tries += 1
+        self.is_away = self.is_away or 0 < self.stays == len(self.kept)
         if self.is_away:
+            self.stays = 0
             raise ServerUnreachable("away")
         if any(call.tool_id == "bad" for call in calls):
             raise InvalidInput("bad tool", field="events[0].tool_id")
@@ -130,6 +134,23 @@ async def test_a_call_that_is_refused_holds_up_no_other() -> None:
     assert raised.value.details == {"field": "events[0].tool_id", "event_ids": [str(bad)]}
     await session.flush()
     assert server.numbers == [0, 1, 3, 4]
+
+
+async def test_a_refusal_is_told_although_the_server_went_away_after_it() -> None:
+    """What was refused before the rest could not be sent is raised when the rest is there."""
+    server = Server()
+    server.is_away = True
+    session = AsyncSessionRecorder(server.send, "s")
+    calls = (session.record("bad" if n == 0 else "t", {"n": n}) for n in range(600))
+    await asyncio.gather(*calls, return_exceptions=True)
+    server.is_away = False
+    server.stays = 499
+    with pytest.raises(ServerUnreachable):
+        await session.flush()
+    server.is_away = False
+    with pytest.raises(InvalidInput):
+        await session.flush()
+    assert server.numbers == list(range(1, 600))
 
 
 def test_many_threads_record_into_one_session() -> None:
