@@ -140,6 +140,7 @@ async def asked(database: Database) -> AsyncIterator[Document]:
         body=b"{}",
         arguments=b"{}",
         covers=("refund",),
+        definition={"refund": "f" * 64},
         effect="write",
         sensitivity="high",
         rule="rules[1]",
