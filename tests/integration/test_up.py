@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
+from mcp.client.sse import sse_client
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY
+from mcp_types.version import LATEST_MODERN_VERSION
 
 from tests.acceptance.cli import COMMAND, Shell
-from tests.gateways import NEW, free_port, home_with, open_client, until, wait_for_port
+from tests.gateways import NEW, free_port, home_with, http_gateway, open_client, until, wait_for_port
 from tests.postgres import PostgresLogin
+from twinraven.app import open_home
 
 TOOLS = '''
+import time
 from twinraven import tool
+
+@tool(effect="write")
+def toil(number: int) -> dict[str, int]:
+    """Takes its time."""
+    time.sleep(4)
+    return {"number": number}
 
 @tool(effect="read")
 def greet(name: str) -> dict[str, str]:
@@ -44,14 +58,48 @@ def up(shell: Shell, *arguments: str, port: int) -> Generator[subprocess.Popen[b
             process.kill()
 
 
-def ask(port: int, path: str, body: Any = None) -> Any:
+def ask(port: int, path: str, body: Any = None, **headers: str) -> Any:
     """One request with JSON in and out."""
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}{path}", data=data, headers={"Content-Type": "application/json"}
-    )
+    stated = {"Content-Type": "application/json", **_spelt(headers)}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data=data, headers=stated)
     with urllib.request.urlopen(request, timeout=30) as answer:
         return json.loads(answer.read())
+
+
+def status_of(port: int, path: str, **headers: str) -> int:
+    """How a request is answered."""
+    return httpx2.get(f"http://127.0.0.1:{port}{path}", headers=_spelt(headers), timeout=30).status_code
+
+
+def _spelt(headers: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+_ACCEPT = {"accept": "application/json, text/event-stream"}
+_CLIENT = {"name": "t", "version": "1"}
+
+
+@asynccontextmanager
+async def open_session(client: httpx2.AsyncClient, address: str) -> AsyncGenerator[httpx2.Response]:
+    """The stream of a session of a revision with a handshake."""
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": _CLIENT}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    answer = await client.post(f"{address}/mcp", json=body, headers=_ACCEPT)
+    session = {"mcp-session-id": answer.headers["mcp-session-id"], "accept": "text/event-stream"}
+    async with client.stream("GET", f"{address}/mcp", headers=session) as stream:
+        yield stream
+
+
+@asynccontextmanager
+async def listen(client: httpx2.AsyncClient, address: str) -> AsyncGenerator[httpx2.Response]:
+    """A subscription of the newest revision, which is a request that lasts."""
+    meta: dict[str, Any] = {PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION, CLIENT_CAPABILITIES_META_KEY: {}}
+    params = {"notifications": {"toolsListChanged": True}, "_meta": meta}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
+    headers = {**_ACCEPT, "mcp-protocol-version": LATEST_MODERN_VERSION, "mcp-method": "subscriptions/listen"}
+    async with client.stream("POST", f"{address}/mcp", json=body, headers=headers) as stream:
+        yield stream
 
 
 @pytest.fixture
@@ -73,6 +121,86 @@ async def test_one_port_serves_programs_and_agents(shell: Shell) -> None:
         assert seen == [{"name": "ada"}, {"name": "bob"}]
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 0
+
+
+async def test_a_write_under_way_is_answered_when_the_server_is_asked_to_end(shell: Shell) -> None:
+    """Over REST and over SSE, whose answers go through a stream, calls that take seconds come to their end."""
+    port = free_port()
+    body = {"tool_name": "toil", "payload": {"number": 7}, "session_id": "slow"}
+    with up(shell, port=port) as process:
+        async with open_client(sse_client(f"http://127.0.0.1:{port}/sse"), mode="legacy") as agent:
+            assert "toil" in await agent.names()
+            said = asyncio.ensure_future(agent.text("toil", number=8))
+            answered = asyncio.ensure_future(asyncio.to_thread(ask, port, "/v1/calls", body, Idempotency_Key="toil-7"))
+            await asyncio.sleep(1)
+            process.send_signal(signal.SIGTERM)
+            assert (await answered)["output"] == {"number": 7}
+            assert "8" in await said
+        assert await asyncio.to_thread(process.wait, 10) == 0
+
+
+async def test_open_streams_do_not_keep_an_idle_server_from_ending(shell: Shell) -> None:
+    """A listener to events and agents of every revision, connected and silent, cost no time."""
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    with up(shell, port=port) as process:
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(httpx2.AsyncClient(timeout=30))
+            live = await stack.enter_async_context(client.stream("GET", f"{address}/v1/events/live"))
+            events = await stack.enter_async_context(client.stream("GET", f"{address}/sse"))
+            session = await stack.enter_async_context(open_session(client, address))
+            listening = await stack.enter_async_context(listen(client, address))
+            streams = (live, events, session, listening)
+            assert [stream.status_code for stream in streams] == [200] * 4
+            process.send_signal(signal.SIGTERM)
+            began = time.monotonic()
+            assert await asyncio.to_thread(process.wait, 20) == 0
+            assert time.monotonic() - began < 3
+            for stream in streams:
+                await asyncio.wait_for(stream.aread(), 5)
+
+
+async def test_streams_of_the_gateway_end_with_their_key(shell: Shell) -> None:
+    """Within about a second of a key being revoked nothing that it opened is open, whichever way it was opened."""
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    with open_home(shell.folder / ".twinraven") as raven, up(shell, port=port):
+        user = await raven.tenancy.add_user("default", "ada")
+        issued = await raven.tenancy.issue_key("default", user.user_id)
+        async with AsyncExitStack() as stack:
+            headers = {"Authorization": f"Bearer {issued.clear}"}
+            client = await stack.enter_async_context(httpx2.AsyncClient(timeout=30, headers=headers))
+            events = await stack.enter_async_context(client.stream("GET", f"{address}/sse"))
+            session = await stack.enter_async_context(open_session(client, address))
+            listening = await stack.enter_async_context(listen(client, address))
+            reading = [asyncio.ensure_future(stream.aread()) for stream in (events, session, listening)]
+            done, _ = await asyncio.wait(reading, timeout=2.5)
+            assert not done
+            await raven.tenancy.revoke_key("default", issued.key.key_id)
+            _, open_still = await asyncio.wait(reading, timeout=4)
+            assert not open_still
+            for stream in reading:
+                stream.result()
+
+
+def test_keys_can_be_asked_of_everybody(shell: Shell) -> None:
+    """Behind a proxy that adds nothing to a request, only a switch tells others from this machine's own user."""
+    port = free_port()
+    with up(shell, port=port):
+        assert ask(port, "/v1/me")["role"] == "admin"
+        assert [status_of(port, path, X_Forwarded_For="203.0.113.9") for path in ("/v1/me", "/mcp")] == [401, 401]
+    with up(shell, "--require-keys", port=port):
+        assert [status_of(port, path) for path in ("/v1/me", "/mcp")] == [401, 401]
+
+
+def test_the_setting_asks_for_keys_too(tmp_path: Path) -> None:
+    """What stands in the settings holds for the gateway alone as for both together."""
+    shell = home_with(tmp_path, {}, serving={"require_keys": True})
+    with http_gateway(shell) as address:
+        assert status_of(int(address.rpartition(":")[2]), "/mcp") == 401
+    port = free_port()
+    with up(shell, "--no-gateway", port=port):
+        assert status_of(port, "/v1/me") == 401
 
 
 def test_a_taken_port_is_said_in_a_sentence(shell: Shell) -> None:
@@ -114,6 +242,21 @@ async def test_a_process_that_dies_is_replaced_and_no_call_is_lost(
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 0
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+
+
+async def test_no_process_outlives_the_one_that_was_started(tmp_path: Path, postgres_login: PostgresLogin) -> None:
+    """kill -9 of the command itself frees its ports: the API's processes and the gateway's end by themselves."""
+    storage = {"url": postgres_login.url, "admin_url": postgres_login.admin_url}
+    shell = home_with(tmp_path, {}, storage=storage)
+    port = free_port()
+    with up(shell, "--processes", "2", port=port) as process:
+        await until(lambda: len(children(process.pid)) == 3, within_s=30)
+        await asyncio.to_thread(wait_for_port, port + 1)
+        ask(port, "/v1/me")
+        workers = children(process.pid)
+        process.kill()
+        process.wait()
+        await until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers), within_s=20)
 
 
 def call_some(port: int, number: int) -> str | None:
