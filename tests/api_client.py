@@ -139,10 +139,11 @@ class Listening:
 
     async def place(self, *, within_s: float = 10.0) -> int:
         """The next id that comes without an event."""
-        while True:
-            part = await asyncio.wait_for(self._parts.get(), within_s)
-            if part.startswith(b":") and b"\nid: " in part:
-                return int(part.split(b"\nid: ")[1])
+        async with asyncio.timeout(within_s):
+            while True:
+                part = await self._parts.get()
+                if part.startswith(b":") and b"\nid: " in part:
+                    return int(part.split(b"\nid: ")[1])
 
     async def is_silent(self, *, for_s: float = 0.8) -> bool:
         with suppress(TimeoutError):

@@ -16,7 +16,8 @@ from tests.unit.catalog.town import service_body
 from tools.requirements import ROOT
 from twinraven.api import all_routes, openapi_document
 from twinraven.api.metrics import Metrics
-from twinraven.vault import clean_log
+from twinraven.foundation.correlation import current_correlation
+from twinraven.vault import Secret, clean_log
 
 _CODES = set(re.findall(r"^\| `([A-Z_]+)` ", (ROOT / "docs" / "errors.md").read_text(encoding="utf-8"), re.MULTILINE))
 
@@ -82,7 +83,9 @@ async def test_every_answer_has_an_id_and_an_odd_one_is_refused(ada: Seeds) -> N
 
 
 @pytest.mark.req("CH-23")
-async def test_an_id_that_holds_a_secret_is_replaced_and_nobody_is_told_why(home: ApiHome, ada: Seeds) -> None:
+async def test_an_id_that_holds_a_secret_is_replaced_and_nobody_is_told_why(
+    home: ApiHome, ada: Seeds, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A member who sends a guess gets the answer of any request, under a minted id that is also in the log."""
     secret = {"name": "n", "type": "api_key", "value": "guess-0451-exactly"}
     made(await ada.door.post("/v1/secrets", secret))
@@ -95,6 +98,15 @@ async def test_an_id_that_holds_a_secret_is_replaced_and_nobody_is_told_why(home
     assert (reply.status, bool(re.fullmatch("[0-9a-f]{32}", correlation))) == (200, True)
     assert made(await mia.door.get(f"/v1/events/{reply.json()['event_id']}"))["correlation_id"] == correlation
     assert f"shop.till [{correlation}] paid 5" in log.getvalue()
+    logged_under: list[str | None] = []
+
+    async def no_secrets(*_: object) -> list[Secret]:
+        logged_under.append(current_correlation.get())
+        return []
+
+    monkeypatch.setattr(home.raven.vault, "secrets", no_secrets)
+    listed = await mia.door.get("/v1/secrets", X_Correlation_Id="guess-0451-exactly")
+    assert [listed.headers["x-correlation-id"]] == logged_under
 
 
 @pytest.mark.req("CH-21")
