@@ -139,6 +139,24 @@ async def test_a_write_under_way_is_answered_when_the_server_is_asked_to_end(she
         assert await asyncio.to_thread(process.wait, 10) == 0
 
 
+async def test_a_second_signal_ends_at_once(shell: Shell) -> None:
+    """Whoever waits is told, and a tool that cannot be stopped does not keep the process."""
+    (shell.folder / "desk_tools.py").write_text(TOOLS.replace("sleep(4)", "sleep(30)"))
+    port = free_port()
+    body = {"tool_name": "toil", "payload": {"number": 7}, "session_id": "slow"}
+    with up(shell, "--no-gateway", port=port) as process:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+            asked = asyncio.ensure_future(client.post("/v1/calls", json=body, headers={"Idempotency-Key": "toil-7"}))
+            await asyncio.sleep(1)
+            process.send_signal(signal.SIGTERM)
+            await asyncio.sleep(0.5)
+            assert process.poll() is None
+            process.send_signal(signal.SIGTERM)
+            answer = await asyncio.wait_for(asked, 5)
+        assert await asyncio.to_thread(process.wait, 5) == 0
+    assert (answer.status_code, answer.json()["code"]) == (503, "SERVER_ENDING")
+
+
 async def test_open_streams_do_not_keep_an_idle_server_from_ending(shell: Shell) -> None:
     """A listener to events and agents of every revision, connected and silent, cost no time."""
     port = free_port()

@@ -59,9 +59,12 @@ def run(options: Namespace) -> None:
     import asyncio
 
     from twinraven.cli.home import opened
+    from twinraven.serving import leave_threads_behind
 
     with opened(options) as raven:
         asyncio.run(_serve(raven, options))
+    if options.http is not None:
+        leave_threads_behind()
 
 
 async def _serve(raven: TwinRaven, options: Namespace) -> None:

@@ -49,6 +49,7 @@ def register(parser: CommandParser) -> None:
 
 def run(options: Namespace) -> None:
     from twinraven.cli.home import opened
+    from twinraven.serving import leave_threads_behind
 
     with opened(options) as raven:
         if options.processes > 1 and raven.database.dialect != "postgres":
@@ -57,6 +58,7 @@ def run(options: Namespace) -> None:
             )
         serving = _serve_by_many(raven, options) if options.processes > 1 else _serve(raven, options)
         _run(serving)
+    leave_threads_behind()
 
 
 def _run(serving: Coroutine[Any, Any, None]) -> None:

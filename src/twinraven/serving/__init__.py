@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from twinraven.serving.mounting import Mounted, alive
     from twinraven.serving.processes import keep_running
-    from twinraven.serving.signals import ending_with
+    from twinraven.serving.signals import ending_with, leave_threads_behind
 
 __all__ = [
     "BELIEVED_S",
@@ -42,6 +42,7 @@ __all__ = [
     "ending_with",
     "is_loopback",
     "keep_running",
+    "leave_threads_behind",
     "listener",
     "open_socket",
     "patience_for",
@@ -66,7 +67,7 @@ _HOMES = {
     ),
     "mounting": ("Mounted", "alive"),
     "processes": ("keep_running",),
-    "signals": ("ending_with",),
+    "signals": ("ending_with", "leave_threads_behind"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -8,13 +8,16 @@ so, however the other ended.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from itertools import chain, repeat
 from typing import Final
 
 _SIGNS: Final = (signal.SIGTERM, signal.SIGINT)
+_MOMENT_S: Final = 1.0
 
 
 @contextmanager
@@ -51,3 +54,14 @@ def ending_with(
         with suppress(NotImplementedError):
             for sign in _SIGNS:
                 loop.remove_signal_handler(sign)
+
+
+def leave_threads_behind() -> None:
+    """From now on this process is gone within a moment, as one that is done, whatever threads still run.
+
+    For the last line of a command that has closed everything: a tool that outlived its call cannot be stopped, and the
+    interpreter would wait for it.
+    """
+    leaving = threading.Timer(_MOMENT_S, os._exit, [0])
+    leaving.daemon = True
+    leaving.start()
