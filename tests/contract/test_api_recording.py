@@ -70,6 +70,18 @@ async def test_what_failed_halfway_is_completed_under_its_key(
         assert made(await ada.door.get(f"/v1/events/{each}"))["input_params"] == {"number": number}
 
 
+async def test_what_the_sender_is_told_of_is_not_lost(
+    home: ApiHome, ada: Seeds, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Events that are there already are no loss: nothing is logged as one, and the next flush does not speak of any."""
+    events = [event(number, event_id=str(uuid4())) for number in range(20)]
+    made(await ada.door.post("/v1/events", {"events": events}, Idempotency_Key="k"))
+    made(await ada.door.post("/v1/events", {"events": events}, Idempotency_Key="j"))
+    assert (await ada.door.post("/v1/events", {"events": events})).status == 409
+    home.raven.collector.flush()
+    assert "nobody waits" not in caplog.text
+
+
 async def test_a_taken_id_is_a_conflict_each_time_and_the_others_are_recorded_once(ada: Seeds) -> None:
     """Somebody else's event keeps its id: 409 however often it is tried, and nothing beside it is recorded twice."""
     taken = str(uuid4())

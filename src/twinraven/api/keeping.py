@@ -34,7 +34,7 @@ async def keep_all(recordings: Iterable[Callable[[], Receipt]], *, is_keyed: boo
     failure: TwinRavenError | None = None
     try:
         for record in recordings:
-            receipts.append(record())  # noqa: PERF401 - what was begun before a failure is waited for
+            receipts.append(record().expect())  # noqa: PERF401 - what was begun before a failure is waited for
     except TwinRavenError as error:
         failure = error
     taken: list[int] = []

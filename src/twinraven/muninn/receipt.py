@@ -31,12 +31,13 @@ class Hurried(Protocol):
 class Receipt:
     """The promise that an event will be stored."""
 
-    __slots__ = ("_done", "_error", "_waiters", "_writer", "event_id")
+    __slots__ = ("_done", "_error", "_is_expected", "_waiters", "_writer", "event_id")
 
     def __init__(self, event_id: UUID, writer: Hurried) -> None:
         self.event_id = event_id
         self._writer = writer
         self._done = False
+        self._is_expected = False
         self._error: TwinRavenError | None = None
         self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | threading.Event] = []
 
@@ -67,7 +68,12 @@ class Receipt:
     @property
     def is_awaited(self) -> bool:
         """Whether somebody will learn what came of the event."""
-        return bool(self._waiters)
+        return self._is_expected or bool(self._waiters)
+
+    def expect(self) -> Receipt:
+        """Say that this one will be awaited, only later: for those who have many and wait for one after the other."""
+        self._is_expected = True
+        return self
 
     def settle(self, error: TwinRavenError | None, wake: Wakeups) -> None:
         """Called by the writer: note the result and collect whom to wake, one wake-up per loop."""
