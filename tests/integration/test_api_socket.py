@@ -133,7 +133,7 @@ async def test_live_events_over_the_wire(home: ApiHome, port: int) -> None:
     """A stream begins at once, carries what is recorded, and does not keep the server from ending."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET /v1/events/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    begun = await asyncio.wait_for(reader.readuntil(b": listening\n\n"), 10)
+    begun = await asyncio.wait_for(reader.readuntil(b": listening\nid: 0\n\n"), 10)
     assert b"content-type: text/event-stream" in begun
     event = {"session_id": "s", "tool_id": "t", "input_params": {"number": 7}}
     made(await home.door.post("/v1/events", {"events": [event]}))
