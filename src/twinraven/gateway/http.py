@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -68,7 +68,7 @@ class _Stream:
         self._is_open = message["type"] == "http.response.start" or message.get("more_body", False)
         await self._send(message)
 
-    async def run(self, answering: Coroutine[Any, Any, None], over: Coroutine[Any, Any, None]) -> None:
+    async def run(self, answering: Awaitable[None], over: Awaitable[None]) -> None:
         """Answer until the answer is complete, or the stream is over for a reason of ours."""
         tasks = [asyncio.ensure_future(answering), asyncio.ensure_future(over)]
         try:
@@ -109,12 +109,9 @@ class KeyCheck:
         # The SDK sees to it that this header says what the body says.
         if scope["method"] == "GET" or headers.get(b"mcp-method") == _LISTEN:
             stream = _Stream(send)
-            await stream.run(self._answer(scope, receive, stream.send), self._over(scope, headers))
+            await stream.run(self._app(scope, receive, stream.send), self._over(scope, headers))
         else:
             await self._app(scope, receive, send)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
 
     async def _over(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         await self._doorkeeper.over(scope, headers)

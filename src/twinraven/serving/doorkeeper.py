@@ -13,6 +13,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -27,6 +28,7 @@ ENDING: Final = "twinraven.ending"
 """Where a server leaves, in the scope of each request, the event that says that it is about to end."""
 
 _MOST_REMEMBERED: Final = 10_000
+_MOST_NAMES: Final = 256
 _FORWARDED: Final = frozenset({b"forwarded", b"via", b"x-real-ip"})
 _FORWARDED_PREFIX: Final = b"x-forwarded-"
 _logger = logging.getLogger("twinraven.serving")
@@ -119,6 +121,7 @@ def is_forwarded(names: Iterable[bytes]) -> bool:
     return any(name in _FORWARDED or name.startswith(_FORWARDED_PREFIX) for name in names)
 
 
+@lru_cache(_MOST_NAMES)
 def is_at_home(host: str, origin: str | None) -> bool:
     """Whether a request is addressed to this machine and comes from no foreign page."""
     if not is_loopback(_name(f"//{host}")):
@@ -138,6 +141,7 @@ def _name(address: str) -> str:
         return ""
 
 
+@lru_cache(_MOST_NAMES)
 def is_loopback(host: str) -> bool:
     """Whether only this machine can connect to a server that listens there."""
     if host == "localhost":
