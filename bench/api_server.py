@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -15,30 +16,38 @@ async def noop(number: int) -> dict[str, int]:
     return {"number": number}
 
 
-def bare(*, reads: bool) -> AsgiApp:
+def bare() -> AsgiApp:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
     async def answer(request: Request) -> JSONResponse:
-        if not reads:
-            return JSONResponse({"number": 1})
-        call = await request.json()
-        return JSONResponse({"status": "success", "payload": call["payload"], "error": None})
+        del request
+        return JSONResponse({"number": 1})
 
     return Starlette(routes=[Route("/v1/calls", answer, methods=["POST"])])
 
 
-def main(which: str, port: int, home: Path) -> None:
-    if which != "ours":
-        run(serve(listener(bare(reads=which == "reads"), "127.0.0.1", port)))
+def listen(app: AsgiApp, port: int, server: str) -> None:
+    """Serve with uvicorn as it is, or with the parser and the loop in C that our extra brings along."""
+    listening = listener(app, "127.0.0.1", port)
+    if server == "accelerated":
+        run(serve(listening))
+        return
+    listening.config.http = "h11"
+    asyncio.run(serve(listening))
+
+
+def main(which: str, server: str, port: int, home: Path) -> None:
+    if which == "bare":
+        listen(bare(), port, server)
         return
     from twinraven.api import api_app
 
     with open_home(home, functions=[noop]) as raven:
-        run(serve(listener(api_app(raven, Doorkeeper(raven.tenancy)), "127.0.0.1", port)))
+        listen(api_app(raven, Doorkeeper(raven.tenancy)), port, server)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
