@@ -214,6 +214,9 @@ class Upstream:
                 self._fault(_words(error))
             finally:
                 was_up, self._connection = self._connection is not None, None
+            if self._task is not asyncio.current_task():
+                # Asked to end while a library was failing: its error came out in the place of the cancellation.
+                return
             if was_up:
                 self._tell_of_lists()
             if loop.time() - begun > self._limits.steady_s:
