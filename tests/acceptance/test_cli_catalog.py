@@ -62,6 +62,28 @@ def test_a_fault_in_a_file_is_named(shell: Shell, tmp_path: Path) -> None:
     assert shell.json("services", "list") == []
 
 
+@pytest.mark.parametrize(
+    ("what", "on", "off", "field"),
+    [
+        ("services shop", "enable", "disable", "enabled"),
+        ("services shop", "share", "unshare", "shared"),
+        ("tools get_order", "enable", "disable", "enabled"),
+        ("tools get_order", "share", "unshare", "shared"),
+        ("templates tool order-reader", "share", "unshare", "shared"),
+        ("templates tool order-reader", "archive", "unarchive", "archived"),
+    ],
+)
+def test_every_switch_turns_both_ways(shell: Shell, what: str, on: str, off: str, field: str) -> None:
+    """What one word switches off its counterpart switches on, and the store keeps it."""
+    actions(shell)
+    group, *item = what.split()
+    assert shell.json(group, on, *item)[field] is True
+    assert shell.json(group, off, *item)[field] is False
+    assert shell.json(group, on, *item)[field] is True
+    shown = ("definition" if group == "tools" else "show", *item)
+    assert shell.json(group, *shown)[field] is True
+
+
 def test_what_a_file_made_can_be_switched_and_removed(shell: Shell) -> None:
     """In the order that uses allow."""
     actions(shell)

@@ -84,6 +84,9 @@ def test_mining_the_log_gives_chains_with_samples(twinraven: Run) -> None:
     sample = parsed(twinraven("events", "show", best["sample_event_ids"][0], "--output", "json"))
     assert sample["tool_id"] == LOOKUP
     assert parsed(twinraven("chains", "show", best["chain_id"][:10], "--output", "json")) == best
+    listed = parsed(twinraven("chains", "list", "--limit", "500", "--output", "json"))
+    assert best["chain_id"] in [chain["chain_id"] for chain in listed]
+    assert len(parsed(twinraven("chains", "list", "--limit", "1", "--output", "json"))) == 1
 
 
 @pytest.mark.req("TR-15", "TR-19")
