@@ -11,11 +11,11 @@ settings lies beside it, in the project, or inside it. `TWINRAVEN__SECTION__KEY`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from twinraven.foundation.errors import InvalidSetting
 from twinraven.foundation.setting_kinds import (
@@ -26,15 +26,14 @@ from twinraven.foundation.setting_kinds import (
     SettingKind,
     Text,
     Texts,
-    UnfitValue,
     Whole,
     mask_passwords,
 )
+from twinraven.foundation.setting_sources import StatedSettings
 
 HOME_NAME = ".twinraven"
 FILE_NAME = "twinraven.yaml"
 HOME_VARIABLE = "TWINRAVEN_HOME"
-VARIABLE_PREFIX = "TWINRAVEN__"
 
 
 # No __repr__ is generated: it would print passwords. No __eq__ either: each method costs every command start-up time.
@@ -271,7 +270,7 @@ def load_settings(home: Path | None = None, env: Mapping[str, str] | None = None
     variables = os.environ if env is None else env
     place = home.expanduser().absolute() if home else find_home(Path.cwd(), variables) or Path.cwd() / HOME_NAME
     file = _find_file(place)
-    stated = _Stated()
+    stated = StatedSettings({key: _kind(item) for key, item in _all_fields().items()})
     if file is not None:
         stated.read_file(file)
     stated.read_environment(variables)
@@ -302,66 +301,6 @@ def settings_as_rows(settings: Settings) -> list[SettingRow]:
     return rows
 
 
-class _Stated:
-    """What somebody set, and where; later sources override earlier ones."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
-        self.origins: dict[str, str] = {}
-        self.servers: dict[str, Any] = {}
-
-    def of(self, section: str) -> dict[str, Any]:
-        """The keyword arguments of a section's class."""
-        prefix = f"{section}."
-        return {key.removeprefix(prefix): value for key, value in self.values.items() if key.startswith(prefix)}
-
-    def read_file(self, file: Path) -> None:
-        for section, members in _mapping(_parse_yaml(file), "the file", file).items():
-            if section == "mcpServers":
-                self._take_servers(members, section, file)
-                continue
-            if section not in _SECTIONS:
-                raise _unknown(f"section {section!r}", str(section), list(_SECTIONS), str(file))
-            for name, value in _mapping(members, f"section {section!r}", file).items():
-                key = f"{section}.{name}"
-                if key == "gateway.servers":
-                    self._take_servers(value, key, file)
-                    continue
-                if key not in _all_fields():
-                    raise _unknown(f"setting {key!r}", key, list(_all_fields()), str(file))
-                self._take(key, value, f"{key} in {file}", _kind(_all_fields()[key]).from_file)
-                self.origins[key] = "file"
-
-    def read_environment(self, env: Mapping[str, str]) -> None:
-        known = {_variable(key): key for key in _all_fields()}
-        seen: dict[str, str] = {}
-        for name in sorted(env):
-            variable = name.upper()
-            if not variable.startswith(VARIABLE_PREFIX):
-                continue
-            if variable not in known:
-                raise _unknown(f"setting {name!r}", variable, list(known), "the environment")
-            if variable in seen:
-                raise InvalidSetting(f"{seen[variable]} and {name} are one setting; unset one of them", field=name)
-            seen[variable] = name
-            key = known[variable]
-            self._take(key, env[name], f"{name} in the environment", _kind(_all_fields()[key]).from_text)
-            self.origins[key] = "environment"
-
-    def _take_servers(self, found: Any, key: str, file: Path) -> None:
-        for name, server in _mapping(found, key, file).items():
-            if name in self.servers:
-                raise InvalidSetting(f"{file} has two servers named {name!r}; rename one", field=key)
-            self.servers[str(name)] = server
-
-    def _take(self, key: str, value: Any, where: str, read: Callable[[Any], Any]) -> None:
-        try:
-            self.values[key] = read(value)
-        except UnfitValue as error:
-            shown = mask_passwords(repr(value)[:100])
-            raise InvalidSetting(f"{where} is {shown}; expected: {error}", field=key) from None
-
-
 def _check_together(mining: MiningSettings) -> None:
     if mining.min_length > mining.max_length:
         raise InvalidSetting(
@@ -379,10 +318,6 @@ def _kind(item: Field[Any]) -> SettingKind:
     return item.metadata["kind"]
 
 
-def _variable(key: str) -> str:
-    return VARIABLE_PREFIX + key.replace(".", "__").upper()
-
-
 def _default_text(key: str, item: Field[Any]) -> str:
     if key == "storage.url":
         return "sqlite:///<home>/twinraven.db"
@@ -396,38 +331,6 @@ def _find_file(home: Path) -> Path | None:
     if len(found) > 1:
         raise InvalidSetting(f"there are two settings files, {found[0]} and {found[1]}; keep one", field=FILE_NAME)
     return found[0] if found else None
-
-
-def _parse_yaml(file: Path) -> Any:
-    try:
-        text = file.read_text("utf-8")
-    except (OSError, ValueError) as error:
-        raise InvalidSetting(f"{file} cannot be read: {error}", field=FILE_NAME) from None
-    if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
-        # As `init` writes it: nothing but comments, which is not worth importing a parser at every command.
-        return None
-    import yaml
-
-    try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InvalidSetting(f"{file} cannot be read: {error}", field=FILE_NAME) from None
-
-
-def _mapping(found: Any, what: str, file: Path) -> dict[Any, Any]:
-    if found is None:
-        return {}
-    if not isinstance(found, dict):
-        raise InvalidSetting(f"{what} in {file} must hold names and values, not {repr(found)[:100]}", field=FILE_NAME)
-    return cast("dict[Any, Any]", found)
-
-
-def _unknown(what: str, name: str, known: list[str], where: str) -> InvalidSetting:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, known, n=3, cutoff=0.6)
-    advice = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
-    return InvalidSetting(f"unknown {what} in {where}; {advice}", field=name, near=near)
 
 
 def _is_folder(path: Path) -> bool:
