@@ -85,10 +85,6 @@ async def reject(house: House) -> None:
     await house.registry.reject(TENANT, "search_read", reason="no", by="ann")
 
 
-async def rename(house: House) -> None:
-    await house.registry.rename(TENANT, "waiting", "renamed", by="ann")
-
-
 async def promote_renamed(house: House) -> None:
     await house.registry.promote(TENANT, "waiting", new_id="renamed", by="ann")
 
@@ -98,7 +94,7 @@ async def recover(house: House) -> None:
 
 
 ACTS: dict[str, Callable[[House], Coroutine[Any, Any, None]]] = {
-    act.__name__: act for act in (register, promote, roll_back, retire, quarantine, reject, rename, promote_renamed)
+    act.__name__: act for act in (register, promote, roll_back, retire, quarantine, reject, promote_renamed)
 }
 
 

@@ -393,18 +393,17 @@ async def test_quarantine_takes_a_tool_out_at_once(house: House) -> None:
 
 
 @pytest.mark.req("TR-15")
-async def test_a_tool_can_be_renamed_before_it_serves(house: House) -> None:
+async def test_a_tool_gets_its_name_before_it_serves(house: House) -> None:
     """Under its new name a tool has the same versions, drafts and verdicts; of the old name nothing is left."""
     await house.draft()
     await house.register()
-    await house.registry.rename(TENANT, "search_read", "find_and_read", by="ann")
+    await house.registry.promote(TENANT, "search_read", new_id="find_and_read", by="ann")
     tool = await house.registry.tool(TENANT, "find_and_read")
     assert [version.version for version in tool.versions] == [2]
     assert [draft.tool_id for draft in await house.registry.drafts(TENANT)] == ["find_and_read"] * 2
     assert tool.current.definition.tool_id == "find_and_read"
     assert sorted(path.name for path in house.folder.iterdir()) == [".locks", "find_and_read"]
     assert ((await house.draft()).tool_id, (await house.draft()).version) == ("find_and_read", 4)
-    await house.registry.promote(TENANT, "find_and_read", by="ann")
     assert await house.call("find_and_read", {"q": "x"}) is not None
     assert await agrees(house)
 
@@ -442,15 +441,16 @@ async def test_a_name_given_with_the_promotion_comes_with_it_or_not_at_all(house
 async def test_a_tool_that_served_keeps_its_name(house: House) -> None:
     """Once agents know a tool, its name stays; and a name that is taken, or is no name, is refused."""
     await house.promote()
+    await house.register(description="Better.")
     await house.register("other", steps=("search", "summarize"))
     with pytest.raises(IllegalTransition, match="renamed"):
-        await house.registry.rename(TENANT, "search_read", "find_and_read", by="ann")
+        await house.registry.promote(TENANT, "search_read", new_id="find_and_read", by="ann")
     for taken in ("search_read", "search"):
         with pytest.raises(Conflict):
-            await house.registry.rename(TENANT, "other", taken, by="ann")
+            await house.registry.promote(TENANT, "other", new_id=taken, by="ann")
     for no_name in ("", "../up", "with space", "line\n", "Upper", "x" * 129):
         with pytest.raises(InvalidInput, match="slug"):
-            await house.registry.rename(TENANT, "other", no_name, by="ann")
+            await house.registry.promote(TENANT, "other", new_id=no_name, by="ann")
     assert await agrees(house)
 
 

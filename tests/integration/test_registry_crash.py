@@ -165,7 +165,7 @@ def test_death_at_any_point_leaves_files_and_rows_in_agreement(beginning: Scene,
 
 @pytest.mark.req("RG-03", "RG-04")
 @pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
-@pytest.mark.parametrize("act", ["register", "rename"])
+@pytest.mark.parametrize("act", ["register", "promote_renamed"])
 def test_a_disk_that_refuses_leaves_files_and_rows_in_agreement(
     beginning: Scene, act: str, error: str, *, full_scale: bool
 ) -> None:

@@ -35,6 +35,17 @@ def admit(tool: RegisteredTool | None, version: ToolVersion, *, fresh: ToolRecor
     return _with_versions(_pointing_to(tool.record, version.version) if newest else tool.record, versions)
 
 
+def awaiting(tool: RegisteredTool) -> int:
+    """The newest version that waits for a decision."""
+    waiting = [version.version for version in tool.versions if version.status is ToolStatus.TESTING]
+    if not waiting:
+        raise IllegalTransition(
+            f"no version of {tool.record.tool_id!r} waits for a decision; it is {tool.record.status}",
+            tool_id=tool.record.tool_id,
+        )
+    return max(waiting)
+
+
 def promote(tool: RegisteredTool, number: int, *, now: datetime) -> RegisteredTool:
     """A tested version goes into service, and the one before it is superseded."""
     _refuse_retired(tool)

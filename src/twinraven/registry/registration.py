@@ -1,4 +1,4 @@
-"""What must hold before a definition becomes a version of a tool."""
+"""How a definition becomes a version of a tool, and what must hold among the versions there are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from twinraven.registry.model import (
     definition_text,
 )
 from twinraven.registry.places import definition_path
-from twinraven.registry.ports import HoldsSecret
 from twinraven.storage import Transaction
 
 
@@ -88,14 +87,6 @@ def refuse_circle(tx: Transaction, tenant_id: str, definition: SynthesizedTool) 
         inner = sql.tool(tx, tenant_id, tool_id)
         if inner is not None:
             pending.extend(tools_of(inner.current.definition))
-
-
-def refuse_secrets(tenant_id: str, definition: SynthesizedTool, holds_secret: HoldsSecret | None) -> None:
-    """A definition is kept in rows and files that anybody may read."""
-    if holds_secret is not None and holds_secret(tenant_id, definition_text(definition).encode()):
-        raise InvalidDefinition(
-            f"{definition.tool_id!r} holds a secret of the vault; make it a parameter", field="steps"
-        )
 
 
 def tools_of(definition: SynthesizedTool) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """The use cases of the registry: from a draft to a tool in service, and out again.
 
 Every change is one act on files and rows (`Acts`), decided by pure functions (`lifecycle`), told to the witness inside
-its transaction, and announced when it is done. The registry does not know how drafts are made or judged: it keeps the
-verdict as it was given and asks of a chain only whether it is there.
+its transaction, and announced when it is done. What is there is read as `Records`; who comes in is for `Admission` to
+say. The registry does not know how drafts are made or judged: it keeps the verdict as it was given and asks of a chain
+only whether it is there.
 """
 
 from __future__ import annotations
@@ -12,25 +13,16 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import cast
 
-from twinraven.flow import CONNECTOR, SynthesizedTool, ToolStatus, entry_of, validate_definition
+from twinraven.flow import SynthesizedTool, ToolStatus
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import from_micros, now_micros
-from twinraven.foundation.errors import (
-    Conflict,
-    IllegalTransition,
-    InvalidDefinition,
-    InvalidInput,
-    NotFound,
-    StaleState,
-    StorageBusy,
-    StorageError,
-)
+from twinraven.foundation.errors import InvalidInput, NotFound, StaleState, StorageError
 from twinraven.foundation.settings import RegistrySettings
 from twinraven.muninn import clean_text
 from twinraven.registry import lifecycle, sql, usage
 from twinraven.registry.acts import Acts
+from twinraven.registry.admission import Admission
 from twinraven.registry.drafting import make_draft
 from twinraven.registry.model import (
     SYSTEM,
@@ -41,19 +33,19 @@ from twinraven.registry.model import (
     RetirementReason,
     ToolRecord,
     ToolVersion,
-    chain_key,
     check_slug,
 )
 from twinraven.registry.places import Places
 from twinraven.registry.ports import Announce, ChainLookup, FindTool, HoldsSecret, Witness
-from twinraven.registry.registration import claim_version, new_record, refuse_circle, refuse_secrets, tested_version
+from twinraven.registry.records import Records
+from twinraven.registry.registration import claim_version, new_record, refuse_circle, tested_version
 from twinraven.registry.renaming import move_rows, under_name
-from twinraven.storage import Database, Transaction, settled_arrival
+from twinraven.storage import Database, Transaction
 
 Step = Callable[[RegisteredTool, datetime], RegisteredTool]
 
 
-class Registry:
+class Registry(Records):
     """Learned tools and their lives."""
 
     def __init__(  # noqa: PLR0913 - everything it stands on, each by name
@@ -69,13 +61,16 @@ class Registry:
         holds_secret: HoldsSecret | None = None,
         micros: Callable[[], int] = now_micros,
     ) -> None:
-        self._database = database
-        self._settings = settings
-        self._find_tool = find_tool
-        self._chains = chains
+        super().__init__(database)
+        self._admission = Admission(
+            database,
+            find_tool=find_tool,
+            chains=chains,
+            holds_secret=holds_secret,
+            needs_approval=settings.require_approval,
+        )
         self._witness = witness
         self._announce = announce
-        self._holds_secret = holds_secret
         self._micros = micros
         self._acts = Acts(database, Places(storage_dir))
 
@@ -85,10 +80,10 @@ class Registry:
 
     async def draft(self, tenant_id: str, definition: SynthesizedTool, *, evidence_hash: str) -> Draft:
         """Number a synthesis: it gets the name of its tool and the next version, or is the draft it was before."""
-        await self._require_chain(tenant_id, definition)
+        await self._admission.require_chain(tenant_id, definition)
 
         def work(tx: Transaction) -> Draft:
-            refuse_secrets(tenant_id, definition, self._holds_secret)
+            self._admission.refuse_secrets(tenant_id, definition)
             sql.next_revision(tx, tenant_id)
             now = from_micros(self._micros())
             return make_draft(
@@ -96,7 +91,7 @@ class Registry:
                 tenant_id,
                 definition,
                 evidence_hash=evidence_hash,
-                is_taken=lambda name: self._is_foreign(tenant_id, name),
+                is_taken=lambda name: self._admission.is_foreign(tenant_id, name),
                 now=now,
             )
 
@@ -113,8 +108,8 @@ class Registry:
     ) -> ToolRecord:
         """Take in a version that passed; it waits for approval, or is promoted at once where none is required."""
         version = tested_version(definition, validation, savings)
-        await self._check_registration(tenant_id, definition)
-        at_once = self._is_promoted_at_once(tenant_id, definition)
+        await self._admission.check(tenant_id, definition)
+        at_once = self._admission.is_promoted_at_once(tenant_id, definition)
 
         def work(tx: Transaction) -> ToolRecord:
             revision = sql.next_revision(tx, tenant_id)
@@ -150,14 +145,14 @@ class Registry:
         """
         tool = await self.tool(tenant_id, tool_id)
         _refuse_stale(tool, expected_revision)
-        number = _awaiting(tool) if version is None else version
+        number = lifecycle.awaiting(tool) if version is None else version
         name = tool_id if new_id is None else new_id
         renamed = [] if name == tool_id else self._under_name(tenant_id, tool, name)
         chosen = next((each for each in renamed or tool.versions if each.version == number), None)
         if chosen is None:
             raise NotFound(f"{tool_id!r} has no version {number}", tool_id=tool_id, version=number)
         definition = chosen.definition
-        validate_definition(definition, lambda name: self._find_tool(tenant_id, name))
+        self._admission.check_definition(tenant_id, definition)
 
         def work(tx: Transaction) -> ToolRecord:
             revision = sql.next_revision(tx, tenant_id)
@@ -173,16 +168,6 @@ class Registry:
             record = await self._acts.perform(tenant_id, touched, work)
         await self._told(tenant_id)
         return record
-
-    async def rename(self, tenant_id: str, tool_id: str, new_id: str, *, by: str) -> ToolRecord:
-        """Give a tool that was never in service another name; afterwards too many would know it by the old one."""
-        renamed = self._under_name(tenant_id, await self.tool(tenant_id, tool_id), new_id)
-
-        def work(tx: Transaction) -> ToolRecord:
-            revision = sql.next_revision(tx, tenant_id)
-            return self._give_name(tx, _present(tx, tenant_id, tool_id), new_id, by, revision).record
-
-        return await self._acts.perform(tenant_id, [tool_id, new_id], work, makes=renamed, vanishes=tool_id)
 
     async def reject(
         self,
@@ -200,7 +185,7 @@ class Registry:
         def work(tx: Transaction) -> Rejection:
             revision = sql.next_revision(tx, tenant_id)
             tool = _present(tx, tenant_id, tool_id, expected_revision)
-            number = _awaiting(tool) if version is None else version
+            number = lifecycle.awaiting(tool) if version is None else version
             after = _stored(tx, tool, lifecycle.send_back(tool, number), revision)
             evidence = _evidence_of(tx, tenant_id, tool_id, number)
             said = Rejection(tool_id, number, after.record.chain_key, evidence, why, by, from_micros(self._micros()))
@@ -287,46 +272,6 @@ class Registry:
             detail=detail,
         )
 
-    async def tools(self, tenant_id: str) -> list[ToolRecord]:
-        """Every record of a tenant by name, with all calls up to now."""
-
-        def work(tx: Transaction) -> tuple[list[ToolRecord], usage.Stretch]:
-            return sql.records(tx, tenant_id), usage.uncounted(tx, tenant_id)
-
-        records, fresh = await self._database.read(tenant_id, work)
-        await self._fold_if_long(tenant_id, fresh)
-        return usage.with_uses(records, fresh)
-
-    async def tool(self, tenant_id: str, tool_id: str) -> RegisteredTool:
-        """One tool with its versions and all calls up to now, or NotFound."""
-
-        def work(tx: Transaction) -> tuple[RegisteredTool | None, usage.Stretch]:
-            return sql.tool(tx, tenant_id, tool_id), usage.uncounted(tx, tenant_id)
-
-        found, fresh = await self._database.read(tenant_id, work)
-        if found is None:
-            raise NotFound(f"no learned tool {tool_id!r}", tool_id=tool_id)
-        await self._fold_if_long(tenant_id, fresh)
-        return replace(found, record=usage.with_uses([found.record], fresh)[0])
-
-    async def drafts(self, tenant_id: str, *, tool_id: str | None = None) -> list[Draft]:
-        """Every synthesis, oldest first."""
-        return await self._database.read(tenant_id, lambda tx: sql.drafts(tx, tenant_id, tool_id=tool_id))
-
-    async def rejection(self, tenant_id: str, definition: SynthesizedTool, evidence_hash: str) -> Rejection | None:
-        """Whether what a definition calls was rejected on this evidence."""
-        key = chain_key(definition)
-        return await self._database.read(tenant_id, lambda tx: sql.rejection(tx, tenant_id, key, evidence_hash))
-
-    async def chain(self, tenant_id: str, chain_id: str) -> JsonObject | None:
-        """A stored candidate chain by the names of its fields."""
-        return await self._database.read(tenant_id, lambda tx: sql.chain(tx, tenant_id, chain_id))
-
-    async def fold_usage(self, tenant_id: str, *, patience_s: float = 30.0) -> None:
-        """Add settled calls to the rows; whoever removes events from the log does this first."""
-        settled = await settled_arrival(self._database, tenant_id, usage.LOG, patience_s=patience_s)
-        await self._database.write(tenant_id, lambda tx: usage.fold(tx, tenant_id, settled=settled))
-
     async def _change(
         self,
         tenant_id: str,
@@ -354,8 +299,7 @@ class Registry:
     def _under_name(self, tenant_id: str, tool: RegisteredTool, new_id: str) -> list[ToolVersion]:
         """The versions of a tool as they would be under a name that is free."""
         check_slug(new_id)
-        if self._find_tool(tenant_id, new_id) is not None:
-            raise Conflict(f"there is a tool {new_id!r} already", tool_id=new_id)
+        self._admission.refuse_taken(tenant_id, new_id)
         return [under_name(version, new_id) for version in tool.versions]
 
     def _give_name(self, tx: Transaction, tool: RegisteredTool, new_id: str, by: str, revision: int) -> RegisteredTool:
@@ -378,44 +322,6 @@ class Registry:
                 tx, "tool.retired", gone, gone.record.current_version, by, reason=reason, by_tool=tool.record.tool_id
             )
         return after
-
-    async def _check_registration(self, tenant_id: str, definition: SynthesizedTool) -> None:
-        await self._require_chain(tenant_id, definition)
-        # Before the act, which begins with a file; on the store's thread, because the answer may have to be read.
-        await self._database.read(tenant_id, lambda _: refuse_secrets(tenant_id, definition, self._holds_secret))
-        if self._is_foreign(tenant_id, definition.tool_id):
-            raise Conflict(
-                f"{definition.tool_id!r} is the name of a tool that was not learned; take another",
-                tool_id=definition.tool_id,
-            )
-        validate_definition(definition, lambda name: self._find_tool(tenant_id, name))
-
-    async def _require_chain(self, tenant_id: str, definition: SynthesizedTool) -> None:
-        if not await self._chains.exists(tenant_id, definition.source_chain_id):
-            raise InvalidDefinition(
-                f"source_chain_id: there is no chain {definition.source_chain_id!r}; "
-                "a learned tool says what it was learned from",
-                field="source_chain_id",
-            )
-
-    def _is_promoted_at_once(self, tenant_id: str, definition: SynthesizedTool) -> bool:
-        """Without required approval; but what a tool does to the world is confirmed by a person or declared.
-
-        Words that a model wrote reach other models: a person reads them first, whatever the setting says.
-        """
-        if self._settings.require_approval or _is_advised(definition):
-            return False
-        return entry_of(definition, lambda name: self._find_tool(tenant_id, name)).effect_origin == "declared"
-
-    def _is_foreign(self, tenant_id: str, tool_id: str) -> bool:
-        entry = self._find_tool(tenant_id, tool_id)
-        return entry is not None and entry.connector != CONNECTOR
-
-    async def _fold_if_long(self, tenant_id: str, fresh: usage.Stretch) -> None:
-        if fresh.events >= usage.FOLD_AT:
-            # Counts are right without it; somebody who writes for long must not keep those waiting who only look.
-            with suppress(StorageBusy):
-                await self.fold_usage(tenant_id, patience_s=1)
 
     def _tell(
         self, tx: Transaction, event_type: str, tool: RegisteredTool, version: int, by: str, **data: object
@@ -455,27 +361,10 @@ def _refuse_stale(tool: RegisteredTool, expected_revision: int | None) -> None:
         )
 
 
-def _is_advised(definition: SynthesizedTool) -> bool:
-    """Whether a model had a hand in it."""
-    advice = definition.evidence.get("advice")
-    return isinstance(advice, dict) and bool(cast("JsonObject", advice).get("accepted"))
-
-
 def _touched(definition: SynthesizedTool) -> list[str]:
     """The tools whose files change when this one goes into service."""
     replaced = [] if definition.replaces is None else [check_slug(definition.replaces, field="replaces")]
     return [definition.tool_id, *replaced]
-
-
-def _awaiting(tool: RegisteredTool) -> int:
-    """The newest version that waits for a decision."""
-    waiting = [version.version for version in tool.versions if version.status is ToolStatus.TESTING]
-    if not waiting:
-        raise IllegalTransition(
-            f"no version of {tool.record.tool_id!r} waits for a decision; it is {tool.record.status}",
-            tool_id=tool.record.tool_id,
-        )
-    return max(waiting)
 
 
 def _evidence_of(tx: Transaction, tenant_id: str, tool_id: str, version: int) -> str:
