@@ -119,9 +119,9 @@ def replaced(path: Path) -> Generator[IO[bytes]]:
             out.flush()
             os.fsync(descriptor)
         Path(name).replace(path)
-    except BaseException:
+    finally:
+        # Once complete it has that name no more.
         Path(name).unlink(missing_ok=True)
-        raise
 
 
 @contextmanager

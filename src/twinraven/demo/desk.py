@@ -89,13 +89,9 @@ class SupportDesk:
         """One transaction, kept or undone as a whole."""
         with self._lock:
             try:
-                self._raw.execute("BEGIN IMMEDIATE")
-                try:
+                with self._raw:
+                    self._raw.execute("BEGIN IMMEDIATE")
                     yield self._raw
-                except BaseException:
-                    self._raw.execute("ROLLBACK")
-                    raise
-                self._raw.execute("COMMIT")
             except library.Error as error:
                 raise translate(error) from error
 

@@ -22,6 +22,7 @@ from mcp.server.subscriptions import (
     ServerEvent,
     ToolsListChanged,
 )
+from mcp.shared.exceptions import MCPError
 from mcp_types import SubscriptionsListenRequestParams, SubscriptionsListenResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -97,7 +98,7 @@ async def _tell(session: ServerSession, event: ServerEvent) -> None:
     try:
         async with asyncio.timeout(_PATIENCE_S):
             await _send(session, event)
-    except Exception as error:  # noqa: BLE001 - one client's broken connection is not the others' concern
+    except (MCPError, OSError) as error:  # closed, or too slow: a time-out is an OSError
         _logger.debug("a client could not be told of a change: %s", error)
 
 

@@ -96,10 +96,10 @@ class Folder:
                     file.flush()
                     os.fsync(file.fileno())
                 os.rename(temporary, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
-            except BaseException:
+            finally:
+                # Once in its place it has that name no more.
                 with suppress(OSError):
                     os.unlink(temporary, dir_fd=self._descriptor)
-                raise
             os.fsync(self._descriptor)
         except OSError as error:
             raise _unwritten(self._shown(name), error) from error

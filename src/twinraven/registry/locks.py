@@ -14,6 +14,7 @@ import os
 import random
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any, Final, cast
 
 import orjson
@@ -94,13 +95,12 @@ class ToolLocks:
     async def acquire(self, tenant_id: str, tool_ids: Sequence[str]) -> list[ToolLock]:
         """The locks of some tools, taken in one order by everybody, so that nobody waits in a circle."""
         held: list[ToolLock] = []
-        try:
+        with ExitStack() as undo:
             for tool_id in sorted(set(tool_ids)):
-                held.append(await self._wait_for(tenant_id, tool_id))  # noqa: PERF401 - known also if the next one fails
-        except BaseException:
-            for lock in held:
-                lock.give_up()
-            raise
+                lock = await self._wait_for(tenant_id, tool_id)
+                undo.callback(lock.give_up)
+                held.append(lock)
+            undo.pop_all()
         return held
 
     def try_acquire(self, tenant_id: str, tool_id: str) -> ToolLock | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -135,12 +136,11 @@ class Verification:
 
     async def _locked(self, tenant_id: str, tool_id: str, write: Callable[[RegisteredTool | None], None]) -> None:
         (lock,) = await self._locks.acquire(tenant_id, [tool_id])
-        try:
+        with ExitStack() as undo:
+            undo.callback(lock.leave)
             found = await self._database.read(tenant_id, lambda tx: sql.tool(tx, tenant_id, tool_id))
             await asyncio.to_thread(write, found)
-        except BaseException:
-            lock.leave()
-            raise
+            undo.pop_all()
         await asyncio.to_thread(lock.finish)
 
     def _rewrite(self, tenant_id: str, tool: RegisteredTool | None) -> None:

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, ExitStack
 from typing import Any, Final, cast
 
 from twinraven.foundation.errors import Conflict, InvalidInput, TwinRavenError
@@ -76,16 +76,18 @@ class Turnstile:
                 self._is_taken = True
                 return
             self._waiting.append(turn)
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._go_away, turn)
             await asyncio.wrap_future(turn)
-        except BaseException:
-            # Whoever goes away at the moment of being let in has to let in the next one.
-            if not turn.cancel():
-                self._let_in_next()
-            raise
+            undo.pop_all()
 
     async def __aexit__(self, *_: object) -> None:
         self._let_in_next()
+
+    def _go_away(self, turn: Future[None]) -> None:
+        """Wait no longer; whoever does so at the moment of being let in has to let in the next one."""
+        if not turn.cancel():
+            self._let_in_next()
 
     def _let_in_next(self) -> None:
         with self._guard:
