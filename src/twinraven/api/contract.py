@@ -60,7 +60,7 @@ class Request:
     idempotency_key: str | None = None
     if_match: str | None = None
     """The entity tag the caller means, without its quotes."""
-    last_event_id: str | None = None
+    last_event_id: bytes | None = None
 
     @property
     def tenant_id(self) -> str:
@@ -74,7 +74,7 @@ class Answer:
     body: Any = None
     status: int = 200
     tag: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] | None = None
     page: Page | None = None
     stream: AsyncIterator[bytes] | None = None
     media: str = "application/json"

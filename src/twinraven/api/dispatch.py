@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Final
 
-from twinraven.api.contract import Answer, Handler, Request, Route
+from twinraven.api.contract import Answer, Request, Route
 from twinraven.api.encoding import encode_json
 from twinraven.api.forms import holds_secret
 from twinraven.api.metrics import Metrics
@@ -28,7 +28,6 @@ from twinraven.api.reading import (
     match_of,
     parse_body,
     read_body,
-    segments,
     tags_of,
 )
 from twinraven.api.routing import Router
@@ -36,11 +35,14 @@ from twinraven.app import TwinRaven
 from twinraven.foundation.correlation import current_correlation
 from twinraven.foundation.errors import NotFound, PolicyViolation, TwinRavenError
 from twinraven.foundation.ids import new_id
-from twinraven.serving import Doorkeeper, Receive, Scope, Send
+from twinraven.serving import Doorkeeper, Message, Receive, Scope, Send
 from twinraven.tenancy import LOCAL, NotAuthenticated, Principal
 
 _logger = logging.getLogger("twinraven.api")
 _UNCHANGED: Final = 304
+_BODILESS: Final = frozenset({204, _UNCHANGED})
+_SAFE: Final = frozenset({"GET", "HEAD"})
+_ALWAYS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _NO_MATCH: Final = "unmatched"
 
 
@@ -70,8 +72,8 @@ class ApiApp:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        exchange = _Exchange(send, method=scope["method"])
-        outer = current_correlation.set(None)
+        exchange = _Exchange(send, scope["method"])
+        outer = current_correlation.get()
         try:
             await self._answer(scope, headers, receive, exchange)
         except TwinRavenError as error:
@@ -81,7 +83,7 @@ class ApiApp:
             internal = TwinRavenError("something went wrong inside; the correlation id finds it in the log")
             await exchange.refuse(internal, encode(problem(internal)))
         finally:
-            current_correlation.reset(outer)
+            current_correlation.set(outer)
             self._metrics.answered(scope["method"], exchange.path, exchange.status, time.perf_counter() - began)
 
     async def _answer(
@@ -91,45 +93,47 @@ class ApiApp:
         current_correlation.set(exchange.correlation_id)
         bound, values = self._find(scope, exchange)
         route = bound.route
-        exchange.who = who = (
-            LOCAL if route.is_open else await self._doorkeeper.admit(headers, client=scope.get("client"))
-        )
-        if not route.is_open:
+        who = LOCAL if route.is_open else await self._doorkeeper.admit(headers, client=scope.get("client"))
+        exchange.who = who
+        if not route.is_open and (who.tenant_id not in self._met or b"x-correlation-id" in headers):
             await self._welcome(who, headers, exchange)
         text = await read_body(receive, headers)
         if route.admin and who.role != "admin":
             raise PolicyViolation("only an administrator of the tenant may do this", user_id=who.user_id)
         request = Request(
-            raven=self._raven,
-            who=who,
-            path=bound.path_of(values),
-            query=bound.query_of(scope["query_string"]),
-            body=parse_body(bound, text, headers),
-            correlation_id=exchange.correlation_id,
-            idempotency_key=key_of(route, headers),
-            if_match=match_of(route, headers),
-            last_event_id=headers.get(b"last-event-id", b"").decode("latin-1") or None,
+            self._raven,
+            who,
+            bound.path_of(values),
+            bound.query_of(scope["query_string"]),
+            parse_body(bound, text, headers),
+            exchange.correlation_id,
+            key_of(route, headers),
+            match_of(route, headers),
+            headers.get(b"last-event-id") or None,
         )
-        answer = await self._handle(route, request)
+        if request.idempotency_key is None or route.keeps_key:
+            answer = await route.handler(request)
+        else:
+            answer = await once(route, request, lambda: route.handler(request))
         if answer.stream is not None:
             await self._stream(answer, receive, exchange, self._doorkeeper.over(scope, headers))
         else:
             await exchange.give(answer, _body_of(route, request, answer), seen=tags_of(headers))
 
-    def _find(self, scope: Scope, exchange: _Exchange) -> tuple[BoundRoute, list[str]]:
-        parts = segments(scope["raw_path"].partition(b"?")[0] if scope.get("raw_path") else scope["path"].encode())
-        found = None if parts is None else self._router.find(parts)
+    def _find(self, scope: Scope, exchange: _Exchange) -> tuple[BoundRoute, Sequence[str]]:
+        raw: bytes = scope.get("raw_path") or scope["path"].encode()
+        found = self._router.find(raw if b"?" not in raw else raw.partition(b"?")[0])
         if found is None:
             # Nobody is known yet whose secrets the path could hold, so it is not repeated.
             raise NotFound("there is nothing at this path; /openapi.json lists what there is")
         routes, values = found
-        method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        exchange.path = next(iter(routes.values())).route.path
-        if method not in routes:
+        bound = routes.get("GET" if exchange.method == "HEAD" else exchange.method)
+        exchange.path = (bound or next(iter(routes.values()))).route.path
+        if bound is None:
             allowed = sorted([*routes, "HEAD"] if "GET" in routes else routes)
             exchange.headers.append((b"allow", ", ".join(allowed).encode()))
             raise MethodRefused(f"{exchange.path} takes {', '.join(allowed)}", allowed=allowed)
-        return routes[method], values
+        return bound, values
 
     async def _welcome(self, who: Principal, headers: Mapping[bytes, bytes], exchange: _Exchange) -> None:
         """What must be known of a caller's tenant before its request is looked at."""
@@ -142,12 +146,6 @@ class ApiApp:
         if b"x-correlation-id" in headers and await holds_secret(self._raven, who.tenant_id, exchange.correlation_id):
             exchange.correlation_id = new_id()
             current_correlation.set(exchange.correlation_id)
-
-    async def _handle(self, route: Route, request: Request) -> Answer:
-        handler: Handler = route.handler
-        if request.idempotency_key is not None and route.takes_key and not route.keeps_key:
-            return await once(route, request, lambda: handler(request))
-        return await handler(request)
 
     async def _stream(self, answer: Answer, receive: Receive, exchange: _Exchange, over: Awaitable[None]) -> None:
         """Send until the stream ends, the client leaves or the stream is over for a reason of ours."""
@@ -182,10 +180,9 @@ class ApiApp:
 class _Exchange:
     """The way back of one request."""
 
-    def __init__(self, send: Send, *, method: str) -> None:
+    def __init__(self, send: Send, method: str) -> None:
         self._send = send
-        self._is_head = method == "HEAD"
-        self._is_safe = method in ("GET", "HEAD")
+        self.method = method
         self.correlation_id = ""
         self.headers: list[tuple[bytes, bytes]] = []
         self.path = _NO_MATCH
@@ -194,11 +191,13 @@ class _Exchange:
         self._is_begun = False
 
     async def give(self, answer: Answer, body: bytes, *, seen: list[str] | None) -> None:
-        headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
+        headers: list[tuple[bytes, bytes]] = []
+        if answer.headers:
+            headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
         if answer.tag is not None:
             tag = entity_tag(answer.tag, body)
             headers.append((b"etag", f'"{tag}"'.encode()))
-            if self._is_safe and seen is not None and (tag in seen or "*" in seen):
+            if self.method in _SAFE and seen is not None and (tag in seen or "*" in seen):
                 await self._write(_UNCHANGED, headers, b"")
                 return
         if answer.body is not None or answer.page is not None:
@@ -208,18 +207,17 @@ class _Exchange:
     async def refuse(self, error: TwinRavenError, body: bytes) -> None:
         if self._is_begun:
             return
-        status: int = problem(error)["status"]
         headers = [*self.headers, (b"content-type", MEDIA.encode())]
         if isinstance(error, NotAuthenticated):
             headers.append((b"www-authenticate", b"Bearer"))
         if error.retryable:
             headers.append((b"retry-after", b"1"))
-        await self._write(status, headers, body)
+        await self._write(problem(error)["status"], headers, body)
 
     async def stream(self, answer: Answer) -> None:
         assert answer.stream is not None
-        await self._begin(answer.status, [(b"content-type", answer.media.encode())])
-        if self._is_head:
+        await self._send(self._head(answer.status, [(b"content-type", answer.media.encode())]))
+        if self.method == "HEAD":
             await self.end()
             return
         async for part in answer.stream:
@@ -230,20 +228,16 @@ class _Exchange:
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _write(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        if status not in (204, _UNCHANGED):
+        if status not in _BODILESS:
             headers.append((b"content-length", b"%d" % len(body)))
-        await self._begin(status, headers)
-        await self._send({"type": "http.response.body", "body": b"" if self._is_head else body})
+        await self._send(self._head(status, headers))
+        await self._send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
 
-    async def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+    def _head(self, status: int, headers: list[tuple[bytes, bytes]]) -> Message:
         self._is_begun = True
         self.status = status
-        always = [
-            (b"x-correlation-id", (self.correlation_id or new_id()).encode()),
-            (b"cache-control", b"no-store"),
-            (b"x-content-type-options", b"nosniff"),
-        ]
-        await self._send({"type": "http.response.start", "status": status, "headers": [*headers, *always]})
+        headers += ((b"x-correlation-id", (self.correlation_id or new_id()).encode()), *_ALWAYS)
+        return {"type": "http.response.start", "status": status, "headers": headers}
 
 
 async def _live(receive: Receive, send: Send) -> None:

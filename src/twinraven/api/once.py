@@ -29,7 +29,12 @@ async def once(route: Route, request: Request, run: Callable[[], Awaitable[Answe
     if isinstance(taken, EarlierAnswer):
         return _replayed(taken)
     answer = await _run(claims.release, taken, run)
-    kept = {"status": answer.status, "body": _public(answer.body), "tag": answer.tag, "headers": dict(answer.headers)}
+    kept = {
+        "status": answer.status,
+        "body": _public(answer.body),
+        "tag": answer.tag,
+        "headers": dict(answer.headers or {}),
+    }
     await claims.settle(taken, "success", {"output": kept})
     return answer
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -20,6 +20,8 @@ LARGEST_BODY: Final = 16 * 1024 * 1024
 
 _MOST_DIGITS: Final = 18
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
+_JSON: Final = b"application/json"
+_NOTHING: Final[Mapping[str, str]] = {}
 _WORDS: Final = {"true": True, "false": False}
 _CORRELATION: Final = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
@@ -37,7 +39,9 @@ class BoundRoute:
         self._query = {each.name: (each, compile_schema(each.schema)) for each in route.all_query}
         self._unasked = None if any(each.required for each in route.all_query) else self._with_defaults({})
 
-    def path_of(self, values: list[str]) -> dict[str, str]:
+    def path_of(self, values: Sequence[str]) -> Mapping[str, str]:
+        if not values:
+            return _NOTHING
         for (name, schema), value in zip(self._path, values, strict=True):
             schema.check(value, field=name)
         return dict(zip(self._names, values, strict=True))
@@ -99,9 +103,11 @@ def parse_body(bound: BoundRoute, text: bytes, headers: Mapping[bytes, bytes]) -
         return None
     if not text:
         raise InvalidInput("the body is missing; send JSON", field="body")
-    media = headers.get(b"content-type", b"").split(b";", 1)[0].strip().lower()
-    if media != b"application/json":
-        raise MediaRefused("the body must be JSON; say so with Content-Type: application/json", media=_shown(media))
+    media = headers.get(b"content-type", b"")
+    if media != _JSON:
+        media = media.split(b";", 1)[0].strip().lower()
+        if media != _JSON:
+            raise MediaRefused("the body must be JSON; say so with Content-Type: application/json", media=_shown(media))
     if not text.isascii():
         _refuse_other_encodings(text)
     body = parse_json(text, field="body")

@@ -1,12 +1,18 @@
-"""Which route a path leads to: a walk down its segments, whatever the number of routes."""
+"""Which route a path leads to: a look where the path is fixed, else a walk down its segments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from twinraven.api.contract import Route
-from twinraven.api.reading import BoundRoute
+from twinraven.api.reading import BoundRoute, segments
+
+Routes = Mapping[str, BoundRoute]
+"""The routes at one path, by method."""
+
+_NO_VALUES: Final[Sequence[str]] = ()
 
 
 @dataclass(slots=True)
@@ -21,17 +27,24 @@ class Router:
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._root = _Place()
+        self._fixed: dict[bytes, Routes] = {}
         for route in routes:
             place = self._root
             for part in route.path.split("/")[1:]:
                 place = _below(place, part)
             place.routes[route.method] = BoundRoute(route)
+            if not route.names:
+                self._fixed[route.path.encode()] = place.routes
 
-    def find(self, parts: list[str]) -> tuple[dict[str, BoundRoute], list[str]] | None:
-        """The routes at a path, by method, and what stands in it; None where there is nothing."""
+    def find(self, path: bytes) -> tuple[Routes, Sequence[str]] | None:
+        """The routes at a path, and what stands in it; None where there is nothing."""
+        fixed = self._fixed.get(path)
+        return self._walk(segments(path)) if fixed is None else (fixed, _NO_VALUES)
+
+    def _walk(self, parts: list[str] | None) -> tuple[Routes, Sequence[str]] | None:
         place = self._root
         values: list[str] = []
-        for part in parts:
+        for part in parts or ():
             known = place.below.get(part)
             if known is None:
                 if place.anything is None or not part:

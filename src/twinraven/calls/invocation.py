@@ -23,7 +23,6 @@ from twinraven.calls.model import (
 from twinraven.calls.ports import CallFrame
 from twinraven.catalog import Sensitivity, ToolAnswer, ToolEntry
 from twinraven.foundation.canonical import parse_json
-from twinraven.foundation.clock import from_micros
 from twinraven.foundation.errors import InvalidInput, InvalidOutput, TwinRavenError
 from twinraven.foundation.json_schema import Schema
 from twinraven.muninn import Observation, Outcome, clean_text, encode_output, encode_params, has_odd_float
@@ -49,7 +48,7 @@ class Contract:
     """Whether a schema marks something as secret."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Answer:
     """A tool's output as JSON, both as a value and as text, and what it said of the call besides."""
 
@@ -202,9 +201,7 @@ class Invocation:
             status="success" if error is None else "failed",
             output=answer.output,
             error=error,
-            audit=CallAudit(
-                from_micros(self.started), from_micros(finished), remarks.tokens, remarks.currency, remarks.amount
-            ),
+            audit=CallAudit(self.started, finished, remarks.tokens, remarks.currency, remarks.amount),
             event_id=self.event_id,
             replayed=replayed,
             confidence_score=remarks.confidence_score if error is None else 0.0,

@@ -12,7 +12,8 @@ from twinraven.calls.model import CallContext, Grant, SkillInvocationRequest
 from twinraven.catalog import ToolEntry
 
 
-@dataclass(frozen=True, slots=True)
+# Made for every call: not frozen, because that would take three times as long.
+@dataclass(slots=True)
 class CallFrame:
     """The call that a connector serves, as seen from inside: whose it is, and what inner calls must name."""
 

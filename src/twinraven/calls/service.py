@@ -28,6 +28,7 @@ from twinraven.calls.model import (
     side_effect_of,
 )
 from twinraven.calls.ports import Approver, CompositeConnector, Concealment, Connector, OpenGate, PolicyGate
+from twinraven.calls.time_limit import TimeLimit
 from twinraven.catalog import Catalog, ToolEntry
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.correlation import current_correlation
@@ -207,15 +208,15 @@ class Calls:
         connector = self._connectors.get(entry.connector)
         if connector is None:
             raise ToolUnavailable(f"no connector {entry.connector!r} is set up", tool_id=entry.tool_id)
-        limit = asyncio.timeout(self._timeout(entry) / 1000)
+        limit = TimeLimit(self._timeout(entry) / 1000)
         call.is_sent = True
         try:
-            async with limit:
+            with limit:
                 returned = await connector.invoke(entry, call.params, call=call.frame)
         except TwinRavenError:
             raise
         except TimeoutError as error:
-            self._raise_timeout(entry, error, is_ours=limit.expired())
+            self._raise_timeout(entry, error, is_ours=limit.is_over)
         except asyncio.CancelledError as error:
             if _is_cancelled():
                 raise

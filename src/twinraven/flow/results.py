@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from twinraven.flow.plan import PlannedStep
 from twinraven.foundation.canonical import JsonObject
-from twinraven.foundation.clock import from_micros, iso
+from twinraven.foundation.clock import iso_micros
 from twinraven.foundation.errors import ToolError, TwinRavenError
 
 FlowStatus = Literal["success", "failed"]
@@ -89,8 +89,8 @@ class FlowResult:
             "output": self.output,
             "steps": [step.as_json() for step in self.steps],
             "error": None if self.error is None else self.error.as_json(),
-            "started_at": iso(from_micros(self.started)),
-            "finished_at": iso(from_micros(self.finished)),
+            "started_at": iso_micros(self.started),
+            "finished_at": iso_micros(self.finished),
             "latency_ms": self.latency_ms,
         }
 

@@ -119,11 +119,13 @@ class Session:
 
 def check_name(value: str, *, field: str, limit: int = MAX_NAME) -> str:
     """A session, tool or task name, or a tag, that both stores can hold and a person can read back."""
+    if type(value) is str and 0 < len(value) <= limit and value.isprintable():
+        return value
     if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"{field} must be a string, not {type(value).__name__}", field=field)
     if not value or len(value) > limit:
         raise InvalidInput(f"{field} must have 1 to {limit} characters, it has {len(value)}", field=field)
-    if not value.isprintable() and _UNREADABLE.search(value):
+    if _UNREADABLE.search(value):
         raise InvalidInput(f"{field} {value!r} holds control characters or lone surrogates; remove them", field=field)
     return value
 

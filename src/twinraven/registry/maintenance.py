@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from twinraven.foundation.canonical import JsonObject
-from twinraven.foundation.clock import from_micros, iso, now_micros
+from twinraven.foundation.clock import from_micros, iso, iso_micros, now_micros
 from twinraven.foundation.errors import IllegalTransition
 from twinraven.foundation.settings import RegistrySettings
 from twinraven.registry import evidence, sql, usage
@@ -252,7 +252,7 @@ class Maintenance:
                 reason = RetirementReason(action.name)
                 await self._registry.retire(tenant_id, action.tool_id, reason, by=by, note=action.why)
             else:
-                detail = {"since": iso(from_micros(self._micros())), **action.figures}
+                detail = {"since": iso_micros(self._micros()), **action.figures}
                 wanted = detail if action.verb == "flag" else None
                 await self._registry.flag(tenant_id, action.tool_id, action.name, wanted, by=by)
         except IllegalTransition:

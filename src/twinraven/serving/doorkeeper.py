@@ -14,12 +14,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from hashlib import sha256
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from twinraven.foundation.errors import TwinRavenError
-from twinraven.tenancy import NotAuthenticated, Principal, Tenancy, hash_key
+from twinraven.tenancy import NotAuthenticated, Principal, Tenancy
 
 BELIEVED_S: Final = 1.0
 """How long a key that was revoked may still open the door; asking the store each time would double a call's price."""
@@ -50,7 +51,8 @@ class Doorkeeper:
         self._without_key = without_key
         self._believed_s = believed_s
         self._clock = clock
-        self._known: OrderedDict[str, tuple[Principal, float]] = OrderedDict()
+        self._known: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
+        self._asking: dict[bytes, asyncio.Future[Principal]] = {}
 
     @property
     def needs_key(self) -> bool:
@@ -60,10 +62,12 @@ class Doorkeeper:
     async def admit(self, headers: Mapping[bytes, bytes], *, client: tuple[str, int] | None) -> Principal:
         """Who this is, by the headers of a request and the address that it came from, or NotAuthenticated."""
         authorization = headers.get(b"authorization")
-        key = "" if authorization is None else _bearer(authorization.decode("latin-1"))
-        key = key or headers.get(b"x-api-key", b"").decode("latin-1")
+        key = (b"" if authorization is None else _bearer(authorization)) or headers.get(b"x-api-key")
         if key:
-            return await self._known_by(key)
+            # The key itself is not kept.
+            mark = sha256(key).digest()
+            known = self._known.get(mark)
+            return known[0] if known is not None and self._clock() < known[1] else await self._ask(mark, key)
         if self._without_key is None:
             raise NotAuthenticated("send an API key: Authorization: Bearer <key>")
         if authorization is not None or b"x-api-key" in headers:
@@ -102,15 +106,21 @@ class Doorkeeper:
             _logger.warning("whether a stream may go on cannot be asked, trying on: %s", error)
         return True
 
-    async def _known_by(self, key: str) -> Principal:
-        now = self._clock()
-        hashed = hash_key(key)
-        found = self._known.get(hashed)
-        if found is not None and now < found[1]:
-            return found[0]
-        self._known.pop(hashed, None)
-        principal = await self._tenancy.authenticate(key)
-        self._known[hashed] = (principal, now + self._believed_s)
+    async def _ask(self, mark: bytes, key: bytes) -> Principal:
+        """Ask the store, once for all requests that come with this key meanwhile."""
+        asking = self._asking.get(mark)
+        if asking is None:
+            asking = self._asking[mark] = asyncio.ensure_future(self._authenticate(mark, key.decode("latin-1")))
+        return await asyncio.shield(asking)
+
+    async def _authenticate(self, mark: bytes, key: str) -> Principal:
+        until = self._clock() + self._believed_s
+        self._known.pop(mark, None)
+        try:
+            principal = await self._tenancy.authenticate(key)
+        finally:
+            del self._asking[mark]
+        self._known[mark] = (principal, until)
         while len(self._known) > _MOST_REMEMBERED:
             self._known.popitem(last=False)
         return principal
@@ -129,9 +139,9 @@ def is_at_home(host: str, origin: str | None) -> bool:
     return origin is None or is_loopback(_name(origin))
 
 
-def _bearer(authorization: str) -> str:
-    kind, _, shown = authorization.partition(" ")
-    return shown.strip() if kind.lower() == "bearer" else ""
+def _bearer(authorization: bytes) -> bytes:
+    kind, _, shown = authorization.partition(b" ")
+    return shown.strip() if kind.lower() == b"bearer" else b""
 
 
 def _name(address: str) -> str:

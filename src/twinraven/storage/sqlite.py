@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,6 +48,7 @@ BUSY_TIMEOUT_S = 30.0
 # Without secure_delete, what was deleted stays readable in the file's free space.
 _PRAGMAS = ("synchronous = FULL", "foreign_keys = ON", "cell_size_check = ON", "secure_delete = ON")
 _READERS = 4
+_MOST_ROWS = 64
 _FORK_PATIENCE_S = 10.0
 
 
@@ -95,10 +98,10 @@ class SqliteTransaction:
             yield rows
 
     def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        self._raw.executemany(_insert(table, columns), rows)
+        _insert_all(self._raw, table, columns, rows)
 
     def insert_missing(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        self._raw.executemany(_insert(table, columns) + " ON CONFLICT DO NOTHING", rows)
+        _insert_all(self._raw, table, columns, rows, then=" ON CONFLICT DO NOTHING")
 
     def present(self, table: str, column: str, values: Sequence[str], *, tenant_id: str) -> set[str]:
         sql = (
@@ -111,9 +114,23 @@ class SqliteTransaction:
         """Every query names its tenant; an embedded file has no further fence."""
 
 
-def _insert(table: str, columns: Sequence[str]) -> str:
-    marks = ", ".join("?" * len(columns))
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
+def _insert_all(raw: Any, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, then: str = "") -> None:
+    """Insert many rows with few statements: at each, the interpreter's lock is given up and must be waited for.
+
+    They come in powers of two, so that a handful of prepared statements serves every number of rows.
+    """
+    begun = 0
+    while left := len(rows) - begun:
+        size = min(_MOST_ROWS, 1 << left.bit_length() - 1)
+        sql = _insert(table, tuple(columns), size) + then
+        raw.execute(sql, list(chain.from_iterable(rows[begun : begun + size])))
+        begun += size
+
+
+@lru_cache(256)
+def _insert(table: str, columns: tuple[str, ...], rows: int) -> str:
+    marks = f"({', '.join('?' * len(columns))})"
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([marks] * rows)}"
 
 
 class SqliteConnection:

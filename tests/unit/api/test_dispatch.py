@@ -129,8 +129,8 @@ def test_a_written_segment_wins_over_a_parameter() -> None:
     router = Router(routes)
 
     def found(path: str) -> tuple[str, list[str]] | None:
-        place = router.find(path.split("/")[1:])
-        return None if place is None else (place[0]["GET"].route.path, place[1])
+        place = router.find(path.encode())
+        return None if place is None else (place[0]["GET"].route.path, list(place[1]))
 
     assert found("/v1/events/live") == ("/v1/events/live", [])
     assert found("/v1/events/7") == ("/v1/events/{id}", ["7"])

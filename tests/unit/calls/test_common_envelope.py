@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinraven.calls import CallAudit, Envelope, Reach, SkillInvocationRequest, SkillInvocationResponse
-from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import InvalidInput, PolicyViolation
 
 ERROR = {"code": "TOOL_FAILED", "message": "no", "retryable": False, "details": {"tool_id": "x"}}
@@ -148,7 +147,7 @@ def test_a_call_travels_in_the_common_envelope() -> None:
 def test_an_answer_travels_in_the_common_envelope(error: dict[str, Any] | None) -> None:
     """What came of a call names its request, its tenant and its task, and fails as the call failed."""
     request = SkillInvocationRequest("refund", {}, tenant_id="acme", task_id="t", correlation_id="c")
-    audit = CallAudit(utc_now(), utc_now(), tokens=3)
+    audit = CallAudit(1_000_000, 2_000_000, tokens=3)
     response = SkillInvocationResponse(
         request.id, "success" if error is None else "failed", [1], error, audit, confidence_score=0.5
     )

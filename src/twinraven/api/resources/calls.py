@@ -23,6 +23,7 @@ from twinraven.foundation.errors import (
     ToolError,
 )
 
+_OF_THE_CONTEXT: Final = frozenset({"session_id", "turn", "outside_input", "tags"})
 _FAILED_TOOLS: Final = frozenset(
     {ToolError.code, "TOOL_UNAVAILABLE", "TOOL_TIMEOUT", "OUTPUT_INVALID", "EFFECT_UNKNOWN"}
 )
@@ -66,33 +67,36 @@ async def call(request: Request) -> Answer:
 def answer_of(response: SkillInvocationResponse) -> Answer:
     """An envelope, or the problem that kept the call from being made."""
     error = response.error
-    body = {**response.as_json(), "output": response.output}
+    body = response.as_json()
+    body["output"] = response.output
     if error is not None and error["code"] == ApprovalPending.code:
         return Answer(body, status=202, headers={"Location": f"/v1/approvals/{error['details']['approval_id']}"})
     if error is not None and error["code"] not in _FAILED_TOOLS:
         raise CallFailed(response)
-    return Answer(body, headers={"Idempotent-Replayed": "true"} if response.replayed else {})
+    return Answer(body, headers={"Idempotent-Replayed": "true"} if response.replayed else None)
 
 
 def _read(request: Request) -> tuple[CallContext, SkillInvocationRequest]:
-    body: dict[str, Any] = dict(request.body)
+    body: dict[str, Any] = request.body
     context = CallContext(
-        session_id=body.pop("session_id"),
-        turn=body.pop("turn", None),
-        outside_input=body.pop("outside_input", None),
-        tags=tuple(body.pop("tags", ())),
+        session_id=body["session_id"],
+        turn=body.get("turn"),
+        outside_input=body.get("outside_input"),
+        tags=tuple(body.get("tags", ())),
         caller=request.who.user_id,
     )
-    stated = body.get("idempotency_key")
-    if request.idempotency_key is not None and stated not in (None, request.idempotency_key):
-        raise InvalidInput("idempotency_key and the Idempotency-Key header differ", field="idempotency_key")
-    body["idempotency_key"] = stated or request.idempotency_key
-    body.setdefault("correlation_id", request.correlation_id)
-    body.setdefault("payload", {})
-    if "created_at" in body:
-        body["created_at"] = moment(body["created_at"], field="created_at")
     # The schema has checked every field by name and kind.
-    return context, SkillInvocationRequest(**body, tenant_id=request.tenant_id)
+    stated = {name: value for name, value in body.items() if name not in _OF_THE_CONTEXT}
+    key = request.idempotency_key
+    if key is not None and stated.setdefault("idempotency_key", key) != key:
+        raise InvalidInput("idempotency_key and the Idempotency-Key header differ", field="idempotency_key")
+    if "created_at" in stated:
+        stated["created_at"] = moment(stated["created_at"], field="created_at")
+    if "correlation_id" not in stated:
+        stated["correlation_id"] = request.correlation_id
+    if "payload" not in stated:
+        stated["payload"] = {}
+    return context, SkillInvocationRequest(tenant_id=request.who.tenant_id, **stated)
 
 
 ROUTES: Sequence[Route] = (
