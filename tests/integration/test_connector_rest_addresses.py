@@ -120,6 +120,64 @@ class TestRedirects:
         assert len(server.received) == 1
         await desk.connector.aclose()
 
+    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+    @pytest.mark.parametrize(
+        "location",
+        [
+            "http://127.0.0.2:1/inside",
+            "http://10.0.0.1/",
+            "file:///etc/passwd",
+            "http://2130706433/",
+            "http://a b/",
+        ],
+    )
+    async def test_a_write_that_is_led_astray_is_unknown(self, status: int, location: str) -> None:
+        """The service has the request by then: wherever it points, nobody says that nothing was sent."""
+        net = Internet()
+        desk = Desk(guard=AddressGuard(AddressRules.of(["127.0.0.0/8"]), resolve=net.resolve), network=net)
+        async with serving(lambda _: self._to(location, status)) as server:
+            net.host("api.example", "93.184.216.34", server.port)
+            with pytest.raises(EffectUnknown, match="took the POST and redirects, but .*effect is unknown"):
+                await desk.call(POST, "http://api.example", {"text": "x"}, effect="write")
+        assert len(server.received) == 1
+        await desk.connector.aclose()
+
+    async def test_a_request_without_a_body_that_writes_is_unknown_too(self, desk: Desk) -> None:
+        """What counts is that the tool writes, not by which method it does."""
+        async with serving(lambda _: self._to("file:///x")) as server:
+            with pytest.raises(EffectUnknown, match="no http address"):
+                await desk.call(GET, server.url, effect="write")
+
+    async def test_a_write_that_is_recognised_keeps_its_reason(self, desk: Desk) -> None:
+        """A write that may be sent again under its key fails for what is wrong with the redirect."""
+        async with serving(lambda _: self._to("http://2130706433/", 303)) as server:
+            with pytest.raises(PolicyViolation, match="disguise"):
+                await desk.call(POST, server.url, {"text": "x"}, effect="write", key="k", idempotency_header="Key")
+
+    @pytest.mark.parametrize("status", [404, 500, 503])
+    async def test_a_result_that_cannot_be_shown_leaves_the_write_unknown(self, desk: Desk, status: int) -> None:
+        """After 303 the effect may stand although its page fails; nobody is told to try again."""
+        replies = {"/thing": self._to("/result", 303), "/result": Reply(status, "no")}
+        async with serving(lambda r: replies[r.target]) as server:
+            with pytest.raises(EffectUnknown, match=f"answered {status}"):
+                await desk.call(POST, server.url, {"text": "x"}, effect="write")
+        assert [request.method for request in server.received] == ["POST", "GET"]
+
+    async def test_a_write_that_was_moved_and_refused_has_failed(self, desk: Desk) -> None:
+        """307 says that nothing was done yet, so the refusal that follows is the answer."""
+        replies = {"/thing": self._to("/there", 307), "/there": Reply(422, "no")}
+        async with serving(lambda r: replies[r.target]) as server:
+            with pytest.raises(ToolError, match="answered 422") as refused:
+                await desk.call(POST, server.url, {"text": "x"}, effect="write")
+        assert refused.value.code == "TOOL_FAILED"
+
+    async def test_the_refusal_of_a_redirect_advises_nothing_in_vain(self, desk: Desk) -> None:
+        """An address that the operator allows already is refused because of the redirect, and the error says so."""
+        async with serving(lambda _: self._to("http://127.0.0.2:1/")) as server:
+            with pytest.raises(PolicyViolation, match="a redirect may not lead inside") as refused:
+                await desk.call(GET, server.url)
+        assert "can allow" not in refused.value.message
+
     async def test_a_write_may_be_moved_within_its_server(self, desk: Desk) -> None:
         """307 keeps method and body on the same server, and 303 asks for the result."""
         replies: dict[str, Reply] = {

@@ -117,13 +117,18 @@ def _checked_v6(host: str) -> str:
 class AddressGuard:
     """Finds the addresses of a host, and hands out only those that the rules permit."""
 
-    def __init__(self, rules: AddressRules, *, resolve: Resolve | None = None) -> None:
+    def __init__(
+        self, rules: AddressRules, *, resolve: Resolve | None = None, advice: str = "the operator can allow it"
+    ) -> None:
+        """`advice` is what a refusal says besides."""
         self.rules = rules
         self._resolve = resolve or SystemResolver()
+        self._advice = advice
 
     def strict(self) -> AddressGuard:
         """The same without exceptions, for where a stranger sends us."""
-        return AddressGuard(AddressRules(), resolve=self._resolve)
+        advice = "a redirect may not lead inside, whatever the operator allows its tools"
+        return AddressGuard(AddressRules(), resolve=self._resolve, advice=advice)
 
     async def addresses(self, host: str, port: int) -> list[Address]:
         """Where to connect to, checked; raises PolicyViolation if every address is forbidden."""
@@ -135,7 +140,7 @@ class AddressGuard:
             raise ToolUnavailable(f"the host {plain!r} cannot be resolved: {error.strerror or error}") from error
         permitted = [address for address in dict.fromkeys(found) if self.rules.permits(address)]
         if not permitted:
-            raise _refused(plain, "leads to an address that is not public; the operator can allow it")
+            raise _refused(plain, f"leads to an address that is not public; {self._advice}")
         return permitted[:MAX_ADDRESSES]
 
 

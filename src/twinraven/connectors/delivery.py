@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from twinraven.connectors.breaker import Attempt, CircuitBreaker
-from twinraven.connectors.http_model import HttpRequest, HttpResponse, NoAnswer, NotSent
+from twinraven.connectors.http_model import HttpRequest, HttpResponse, NoAnswer, NotFollowed, NotSent
 from twinraven.connectors.transport import HttpTransport
 from twinraven.foundation.errors import EffectUnknown, ToolError, ToolTimeout, ToolUnavailable, TwinRavenError
 
@@ -74,6 +74,8 @@ class HttpDelivery:
             except NotSent as error:
                 attempt.succeeded = False
                 return _Failure(ToolUnavailable(str(error), tool_id=terms.tool_id), may_retry=True)
+            except NotFollowed as error:
+                return _Failure(_lost_track(error.reason, request, terms), may_retry=False)
             except NoAnswer as error:
                 attempt.succeeded = False
                 return _unanswered(error, terms)
@@ -94,7 +96,8 @@ def _judge(response: HttpResponse, request: HttpRequest, terms: Terms, attempt: 
         return response
     wait = _retry_after(response)
     may_retry = terms.is_repeatable and status in _WORTH_RETRYING
-    return _Failure(failure_of(response, request, terms, retry_after_s=wait), may_retry, wait)
+    error = failure_of(response, request, terms, retry_after_s=wait)
+    return _Failure(_lost_track(error, request, terms) if response.is_sequel else error, may_retry, wait)
 
 
 def failure_of(
@@ -112,6 +115,18 @@ def failure_of(
     if response.status in (401, 403):
         message = f"the service refuses the credentials it was shown ({response.status}){said}"
     return ToolError(message, tool_id=terms.tool_id, status=response.status)
+
+
+def _lost_track(reason: TwinRavenError, request: HttpRequest, terms: Terms) -> TwinRavenError:
+    """What a redirect that cannot be followed to its end means: its server was asked, whatever came after."""
+    if terms.is_repeatable or isinstance(reason, EffectUnknown):
+        return reason
+    return EffectUnknown(
+        f"{request.url.origin} took the {request.method} and redirects, but {reason.message}; "
+        "whether it took effect is unknown",
+        tool_id=terms.tool_id,
+        reason=reason.code,
+    )
 
 
 def _unanswered(error: NoAnswer, terms: Terms) -> _Failure:

@@ -1,7 +1,7 @@
-"""Requests and answers of HTTP, the limits they are held to, and the two ways to get no answer.
+"""Requests and answers of HTTP, the limits they are held to, and the ways to get no answer.
 
 Whether a request reached the service decides what may be done next: what was never sent can be sent again by anyone,
-what was sent and not answered may have taken effect.
+what was sent and not answered may have taken effect. So may what was answered with a redirect that leads nowhere.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from twinraven.connectors.urls import Url
-from twinraven.foundation.errors import InvalidDefinition
+from twinraven.foundation.errors import InvalidDefinition, TwinRavenError
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -96,6 +96,8 @@ class HttpResponse:
     status: int
     headers: Mapping[str, str]
     body: bytes
+    is_sequel: bool = False
+    """Whether a redirect on the way here may have come after the effect that was asked for."""
 
     @property
     def content_type(self) -> str:
@@ -112,6 +114,14 @@ class NoAnswer(Exception):
     def __init__(self, message: str, *, timed_out: bool = False) -> None:
         super().__init__(message)
         self.timed_out = timed_out
+
+
+class NotFollowed(NoAnswer):
+    """The service took the request and answered with a redirect, on which no further way was open."""
+
+    def __init__(self, reason: TwinRavenError) -> None:
+        super().__init__(reason.message)
+        self.reason = reason
 
 
 def _invalid_auth(problem: str) -> InvalidDefinition:

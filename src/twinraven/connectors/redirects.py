@@ -13,6 +13,7 @@ from twinraven.connectors.urls import Origin
 from twinraven.foundation.errors import InvalidDefinition, PolicyViolation, ToolError
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_UNTOUCHED = frozenset({307, 308})
 _SHOWN_TO_STRANGERS = frozenset({"accept", "user-agent"})
 
 
@@ -39,6 +40,11 @@ def next_request(request: HttpRequest, response: HttpResponse) -> HttpRequest | 
         return replace(request, url=url)
     moved = replace(request, url=url, method="HEAD" if request.method == "HEAD" else "GET", body=None)
     return _without_secrets(moved) if is_stranger else moved
+
+
+def comes_after_effect(response: HttpResponse) -> bool:
+    """Whether a redirect leaves open that its server did what it was asked first; these two say that it did not."""
+    return response.status not in _UNTOUCHED
 
 
 def _is_same_host(here: Origin, there: Origin) -> bool:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.bodies import ACCEPTED, BodyReader
 from twinraven.connectors.extras import require
-from twinraven.connectors.http_model import HttpLimits, HttpRequest, HttpResponse, NoAnswer, NotSent
-from twinraven.connectors.redirects import next_request
-from twinraven.foundation.errors import InvalidInput, ToolError, ToolUnavailable
+from twinraven.connectors.http_model import HttpLimits, HttpRequest, HttpResponse, NoAnswer, NotFollowed, NotSent
+from twinraven.connectors.redirects import comes_after_effect, next_request
+from twinraven.foundation.errors import InvalidInput, ToolError, ToolUnavailable, TwinRavenError
 from twinraven.storage import forget_after_fork
 
 if TYPE_CHECKING:
@@ -30,10 +31,11 @@ _SENDING = "http11.send_request_headers.started"
 
 
 class _Progress:
-    """Notes the moment at which a request begins to leave."""
+    """Notes the moment at which a request begins to leave, and that at which its own server has answered."""
 
     def __init__(self) -> None:
         self.is_sent = False
+        self.is_answered = False
 
     async def __call__(self, event: str, info: dict[str, Any]) -> None:
         del info
@@ -41,7 +43,7 @@ class _Progress:
 
 
 class HttpTransport:
-    """Sends requests; raises NotSent or NoAnswer where no answer comes."""
+    """Sends requests; raises NotSent, NoAnswer or NotFollowed where no answer comes."""
 
     def __init__(
         self, guard: AddressGuard, *, limits: HttpLimits | None = None, network: AsyncNetworkBackend | None = None
@@ -54,9 +56,17 @@ class HttpTransport:
     async def exchange(self, request: HttpRequest, *, seconds: float) -> HttpResponse:
         """The answer to a request, redirects followed, all of it within the given time."""
         require("httpcore2", "http")
+        progress = _Progress()
+        try:
+            return await self._exchange(request, progress, seconds)
+        except TwinRavenError as error:
+            if not progress.is_answered:
+                raise
+            raise NotFollowed(error) from error
+
+    async def _exchange(self, request: HttpRequest, progress: _Progress, seconds: float) -> HttpResponse:
         import httpcore2
 
-        progress = _Progress()
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
@@ -93,11 +103,14 @@ class HttpTransport:
         return ConnectionPools(self._guard, self.limits, inner=self._network)
 
     async def _follow(self, request: HttpRequest, progress: _Progress, seconds: float) -> HttpResponse:
+        is_sequel = False
         for _ in range(self.limits.max_redirects + 1):
             response = await self._send(request, progress, seconds)
+            progress.is_answered = True
             following = next_request(request, response)
             if following is None:
-                return response
+                return replace(response, is_sequel=is_sequel)
+            is_sequel = is_sequel or comes_after_effect(response)
             request = following
         raise ToolError(f"the service redirects more than {self.limits.max_redirects} times")
 
