@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -114,7 +114,7 @@ async def api_home(
 async def seed(raven: TwinRaven, seeds: Seeds, *, name: str) -> Seeds:
     """Give a tenant one of everything, and note what each is called."""
     ids, door = seeds.ids, seeds.door
-    await _seed_catalogue(ids, door, name)
+    await seed_catalogue(ids, door, name)
     await _seed_memory(ids, door, name)
     asked = await door.post(
         "/v1/calls",
@@ -135,7 +135,18 @@ async def seed(raven: TwinRaven, seeds: Seeds, *, name: str) -> Seeds:
     return seeds
 
 
-async def _seed_catalogue(ids: dict[tuple[str, str], str], door: Door, name: str) -> None:
+async def beside(home: ApiHome, owner: Seeds, name: str) -> Seeds:
+    """A member beside a colleague, who shares with the tenant what can be shared; the ids are the colleague's."""
+    for kind in ("services", "service-templates", "tool-templates"):
+        (noted,) = (value for (group, _), value in owner.ids.items() if group == kind)
+        made(await owner.door.patch(f"/v1/{kind}/{noted}", {"shared": True}, If_Match="*"))
+    shown = f"/v1/tools/{owner.ids['tools', 'tool_id']}/definition"
+    made(await owner.door.patch(shown, {"shared": True}, If_Match="*"))
+    member = await home.user(owner.tenant_id, name)
+    return replace(member, ids=dict(owner.ids))
+
+
+async def seed_catalogue(ids: dict[tuple[str, str], str], door: Door, name: str) -> None:
     secret = made(
         await door.post("/v1/secrets", {"name": f"{name}-secret", "type": "api_key", "value": f"{name}-{uuid4().hex}"})
     )

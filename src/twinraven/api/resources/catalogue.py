@@ -92,7 +92,7 @@ ROUTES: Sequence[Route] = (
         ref("Tool"),
         status=201,
         body=TOOL,
-        errors=(NotFound, Conflict),
+        errors=(NotFound, Conflict, PolicyViolation),
         is_tagged=True,
         takes_key=True,
     ),

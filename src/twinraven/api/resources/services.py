@@ -133,7 +133,7 @@ ROUTES: Sequence[Route] = (
         "Look whether a service is there, now",
         check_service,
         ref("Service"),
-        errors=(NotFound, Conflict),
+        errors=(NotFound, Conflict, PolicyViolation),
         is_tagged=True,
     ),
     Route(

@@ -74,7 +74,7 @@ def _routes(kind: TemplateKind) -> Iterator[Route]:
         ref("Template"),
         status=201,
         body=TEMPLATES[kind],
-        errors=(Conflict,),
+        errors=(Conflict, PolicyViolation) if kind == "tool" else (Conflict,),
         is_tagged=True,
         takes_key=True,
     )
