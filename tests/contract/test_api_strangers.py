@@ -115,19 +115,24 @@ async def test_names_and_event_ids_of_a_neighbour_are_free(home: ApiHome) -> Non
     assert (mine["event_count"], theirs["event_count"]) == (1, 4)
 
 
+@pytest.mark.parametrize("role", ["admin", "member"])
 async def test_a_colleagues_unshared_things_are_not_there_and_shared_ones_cannot_be_changed(
-    home: ApiHome, empty: Seeds
+    home: ApiHome, empty: Seeds, role: str
 ) -> None:
-    """Within a tenant: another user's service, tool, template and secret answer 404, never 403, until shared."""
+    """Within a tenant: another's service, tool, template and secret answer 404, never 403; for members keys do, too."""
     owner = await seed(home.raven, await home.tenant("bob"), name="bob")
-    colleague = await home.user(owner.tenant_id, "carla", role="admin")
-    personal = ("services", "tools", "service-templates", "tool-templates", "secrets")
-    routes = [route for route in _NAMING if route.tag in personal]
+    colleague = await home.user(owner.tenant_id, "carla", role=role)
+    personal = {"services", "tools", "service-templates", "tool-templates", "secrets"}
+    routes = [route for route in _NAMING if route.tag in personal | ({"keys"} if role == "member" else set())]
+    assert {route.tag for route in routes} >= personal
     assert len(routes) > 15
     for route in routes:
         path = owner.path_of(route)
         theirs, nobodys = await ask(colleague.door, route, path), await ask(empty.door, route, path)
         assert (theirs.status, theirs.body) == (404, nobodys.body), route.name
+        assert told(theirs) == told(nobodys), route.name
+    keys = made(await owner.door.get("/v1/keys"))["items"]
+    assert [key["revoked_at"] for key in keys if key["key_id"] == owner.ids["keys", "key_id"]] == [None]
     made(await owner.door.patch(f"/v1/services/{owner.ids['services', 'service_id']}", {"shared": True}, If_Match="*"))
     target = f"/v1/services/{owner.ids['services', 'service_id']}"
     assert (await colleague.door.get(target)).status == 200

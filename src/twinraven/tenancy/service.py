@@ -172,8 +172,9 @@ class Tenancy:
         _require_tenant(by, tenant_id)
 
         def work(tx: Transaction) -> None:
-            key = _present(self._store.key(tx, tenant_id, key_id), "API key", key_id)
-            _require_admin(by, tenant_id, or_user=key.user_id)
+            found = self._store.key(tx, tenant_id, key_id)
+            # A colleague's key is not there for a member, as it is in no list of theirs.
+            key = _present(found if found is not None and _may_manage(by, found) else None, "API key", key_id)
             if self._store.revoke_key(tx, tenant_id, key_id, at=self._micros()):
                 self._note(
                     tx, TenancyChange(tenant_id, "api_key.revoked", "api_key", key_id, by, {"user_id": key.user_id})
@@ -226,6 +227,10 @@ def _require_admin(by: Principal | None, tenant_id: str, *, or_user: str | None 
     _require_tenant(by, tenant_id)
     if by is not None and by.role != "admin" and by.user_id != or_user:
         raise PolicyViolation("only an administrator of the tenant may do this", user_id=by.user_id)
+
+
+def _may_manage(by: Principal | None, key: ApiKey) -> bool:
+    return by is None or by.role == "admin" or by.user_id == key.user_id
 
 
 def _checked_name(name: str) -> str:

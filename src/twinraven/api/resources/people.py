@@ -152,6 +152,6 @@ ROUTES: Sequence[Route] = (
         revoke_key,
         None,
         status=204,
-        errors=(NotFound, PolicyViolation),
+        errors=(NotFound,),
     ),
 )
