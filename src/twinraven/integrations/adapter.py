@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
-from twinraven.foundation.errors import InvalidSetting, TwinRavenError
+from twinraven.foundation.errors import InvalidInput, InvalidSetting, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.integrations.door import Behind, Offer, Scope, door_of
-from twinraven.integrations.watching import Book, Watch
+from twinraven.integrations.watching import FLUSH_S, PATIENCE_S, Book, Watch
+from twinraven.sdk import ServerUnreachable
 
 _logger = logging.getLogger("twinraven.integrations")
 
@@ -16,13 +18,24 @@ _logger = logging.getLogger("twinraven.integrations")
 class Adapter:
     """Both directions of one library: what its agents do is remembered, and what was learned is offered to them."""
 
-    def __init__(self, behind: Behind, *, session_id: str | None = None, scope: Scope = "learned") -> None:
+    def __init__(
+        self,
+        behind: Behind,
+        *,
+        session_id: str | None = None,
+        scope: Scope = "learned",
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         """`session_id` names the session of everything seen and called through this adapter.
 
         Without it a session is what the library calls a conversation; where it names none, this adapter's life.
+        `patience_s` is how long an agent waits at most to be offered tools, and for each of its calls to be recorded.
         """
+        if not patience_s > 0:
+            raise InvalidInput(f"an agent must wait for more than {patience_s} seconds", field="patience_s")
         self._door = door_of(behind)
-        self._watch = Watch(self._door)
+        self._watch = Watch(self._door, patience_s=patience_s)
+        self._patience_s = patience_s
         self._book = Book()
         self._session_id = session_id
         self._own_session = f"agent-{new_id()}"
@@ -30,11 +43,15 @@ class Adapter:
 
     async def offers(self) -> list[Offer]:
         """The tools that are offered now."""
-        return await self._door.offers(self._scope)
+        try:
+            async with asyncio.timeout(self._patience_s):
+                return await self._door.offers(self._scope)
+        except TimeoutError as error:
+            raise ServerUnreachable(f"no tools were offered within {self._patience_s:g} s") from error
 
-    async def flush(self) -> int:
-        """Record what could not be recorded at its time; says how many calls still wait."""
-        return await self._watch.flush()
+    async def flush(self, *, within_s: float = FLUSH_S) -> int:
+        """Record what could not be recorded at its time; says how many calls still wait when the time is over."""
+        return await self._watch.flush(within_s=within_s)
 
     async def offers_of_a_run(self) -> list[Offer]:
         """The same for a run that begins: an agent works with its own tools where no others can be had."""

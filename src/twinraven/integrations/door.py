@@ -7,15 +7,20 @@ wire stands behind that.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextvars
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from twinraven.app import TwinRaven
 from twinraven.foundation.errors import Conflict, InvalidInput
 from twinraven.sdk import AsyncClient, Client, ObservedCall, ToolInfo
 from twinraven.storage import DEFAULT_TENANT
 from twinraven.tenancy import LOCAL_USER
+
+T = TypeVar("T")
 
 Scope = Literal["learned", "all"]
 """Which tools are offered: those that were learned, or everything the caller may call."""
@@ -163,20 +168,37 @@ class BlockingDoor:
         self._client = client
 
     async def offers(self, scope: Scope) -> list[Offer]:
-        return _offers(await asyncio.to_thread(lambda: list(self._client.tools())), scope)
+        return _offers(await _beside(lambda: list(self._client.tools())), scope)
 
     async def call(self, tool_id: str, arguments: dict[str, Any], place: Place) -> Any:
-        return await asyncio.to_thread(
-            self._client.call,
-            tool_id,
-            arguments,
-            session_id=place.session_id,
-            turn=place.turn,
-            outside_input=place.outside_input,
+        return await _beside(
+            lambda: self._client.call(
+                tool_id, arguments, session_id=place.session_id, turn=place.turn, outside_input=place.outside_input
+            )
         )
 
     async def record(self, calls: Sequence[ObservedCall]) -> None:
-        await asyncio.to_thread(self._client.record, calls)
+        await _beside(lambda: self._client.record(calls))
+
+
+async def _beside(work: Callable[[], T]) -> T:
+    """What work gives, done on a thread that keeps neither a loop nor the program from ending.
+
+    The threads of a loop's executor would: whoever closes it waits for all of them.
+    """
+    given: Future[T] = Future()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        if not given.set_running_or_notify_cancel():
+            return
+        try:
+            given.set_result(context.run(work))
+        except BaseException as error:  # noqa: BLE001 - whatever it is belongs to whoever waits
+            given.set_exception(error)
+
+    threading.Thread(target=run, name="twinraven-door", daemon=True).start()
+    return await asyncio.wrap_future(given)
 
 
 def _offers(tools: Sequence[ToolInfo], scope: Scope) -> list[Offer]:

@@ -2,8 +2,9 @@
 
 Watching never changes what an agent does. A call is recorded before its result goes on, so that a session is whole when
 its run has ended. Memory that cannot be reached is left alone for a while: meanwhile calls are kept, a limited number
-of them, and recorded with a later one. A call leaves here when memory has it or will never have it; the latter is
-logged.
+of them, and recorded with a later one. Memory that takes its time is waited for only so long: the sending goes on
+beside the agent, and nobody waits again before it has ended. A call leaves here when memory has it or will never have
+it; the latter is logged.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ _LONGEST_INPUT: Final = 10_000
 MOST_WAITING: Final = 10_000
 REST_S: Final = 10.0
 """How long memory that could not be reached is left alone."""
+PATIENCE_S: Final = 5.0
+"""How long an agent waits for memory at most."""
+FLUSH_S: Final = 30.0
+"""How long whoever asks for it waits until everything is recorded."""
 
 
 @dataclass(slots=True)
@@ -97,18 +102,27 @@ class Begun:
 class Watch:
     """Records calls that an agent made with its own tools."""
 
-    def __init__(self, door: Door, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, door: Door, *, patience_s: float = PATIENCE_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._door = door
+        self._patience_s = patience_s
         self._clock = clock
         self._waiting: deque[ObservedCall] = deque()
         self._rests_until = 0.0
         self._turns = Turnstile()
         self._guard = threading.Lock()
         self._sending: set[asyncio.Future[None]] = set()
+        self._late: asyncio.Future[None] | None = None
 
     @property
     def is_resting(self) -> bool:
-        """Whether memory could not be reached a moment ago."""
+        """Whether memory could not be reached a moment ago, or still owes an answer that nobody waits for any more."""
+        late = self._late
+        return self._was_away or not (late is None or late.done() or late.get_loop().is_closed())
+
+    @property
+    def _was_away(self) -> bool:
         return self._clock() < self._rests_until
 
     def rest(self) -> None:
@@ -127,10 +141,10 @@ class Watch:
         """It raised this."""
         await self._record(failed(_call(begun, None), error))
 
-    async def flush(self) -> int:
+    async def flush(self, *, within_s: float = FLUSH_S) -> int:
         """Record what waits; says how many calls still do."""
         self._rests_until = 0.0
-        await self._send()
+        await self._send(within_s)
         return len(self._waiting)
 
     async def _record(self, call: ObservedCall) -> None:
@@ -139,18 +153,25 @@ class Watch:
             if len(self._waiting) > MOST_WAITING:
                 self._waiting.popleft()
         if not self.is_resting:
-            await self._send()
+            await self._send(self._patience_s)
 
-    async def _send(self) -> None:
+    async def _send(self, within_s: float) -> None:
         """Send what waits, also where whoever waits for it is cancelled: the agent may end, its calls are recorded."""
         sending = asyncio.ensure_future(self._send_in_turn())
         self._sending.add(sending)
         sending.add_done_callback(self._sending.discard)
-        await asyncio.shield(sending)
+        done, _ = await asyncio.wait({sending}, timeout=within_s)
+        if done:
+            sending.result()
+            return
+        # Whoever sends behind it ends after it, so the last one that is late stands for all of them.
+        self._late = sending
+        self.rest()
+        _logger.error("%d calls wait to be recorded: no answer within %g s", len(self._waiting), within_s)
 
     async def _send_in_turn(self) -> None:
         async with self._turns:
-            while not self.is_resting and (calls := self._first()):
+            while not self._was_away and (calls := self._first()):
                 try:
                     for call, error in await deliver(self._door.record, calls):
                         _complain(error, [call])
@@ -160,6 +181,7 @@ class Watch:
                         self.rest()
                         return
                 self._let_go(calls)
+                self._rests_until = 0.0
 
     def _first(self) -> list[ObservedCall]:
         with self._guard:

@@ -336,3 +336,50 @@ def test_an_adapter_needs_a_home_or_a_client() -> None:
     with pytest.raises(InvalidInput, match="not str"):
         door_of("http://localhost")  # pyright: ignore[reportArgumentType]
     assert HomeDoor.__doc__
+
+
+async def test_memory_that_takes_long_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    """One result waits as long as patience lasts, none waits while the answer is owed; then all is there, once."""
+    now = [0.0]
+    memory = Memory()
+    watch = Watch(memory, patience_s=0.05, clock=lambda: now[0])
+    memory.is_open.clear()
+    await watch.end(watch.begin(Place("s"), "t", {"n": 0}), None)
+    assert "1 calls wait to be recorded: no answer within 0.05 s" in caplog.text
+    now[0] = REST_S * 10
+    for number in range(1, 4):
+        await watch.end(watch.begin(Place("s"), "t", {"n": number}), None)
+    assert (watch.is_resting, memory.tries) == (True, 1)
+    memory.is_open.set()
+    assert await watch.flush() == 0
+    assert not watch.is_resting
+    assert memory.numbers == list(range(4))
+
+
+async def test_memory_that_answers_late_is_in_use_again_at_once() -> None:
+    """An answer that comes after patience ended is an answer: the next call is recorded before its result goes on."""
+    memory = Memory()
+    watch = Watch(memory, patience_s=0.05)
+    memory.is_open.clear()
+    await watch.end(watch.begin(Place("s"), "t", {"n": 0}), None)
+    memory.is_open.set()
+    while watch.is_resting:  # noqa: ASYNC110 - it tells nobody when it is over
+        await asyncio.sleep(0.01)
+    await watch.end(watch.begin(Place("s"), "t", {"n": 1}), None)
+    assert memory.numbers == [0, 1]
+
+
+def test_a_late_answer_ends_with_its_loop() -> None:
+    """What is owed on a loop that is no more does not keep later calls from being recorded."""
+    memory = Memory()
+    watch = Watch(memory, patience_s=0.05, clock=lambda: 0.0)
+
+    async def work(number: int) -> None:
+        await watch.end(watch.begin(Place("s"), "t", {"n": number}), None)
+
+    memory.is_open.clear()
+    asyncio.run(work(0))
+    memory.is_open.set()
+    assert asyncio.run(watch.flush()) == 0
+    asyncio.run(work(1))
+    assert memory.numbers == [0, 1]
