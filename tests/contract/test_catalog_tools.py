@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.catalog.town import Town, inputs, tool_body
-from twinraven.catalog import DefinedCatalog, TemplateSpec, ToolChange, ToolPlacement, ToolSpec, audited
+from twinraven.catalog import CatalogFile, DefinedCatalog, TemplateSpec, ToolChange, ToolPlacement, ToolSpec, audited
 from twinraven.foundation.errors import (
     Conflict,
     InvalidDefinition,
@@ -215,13 +216,53 @@ async def test_only_an_administrator_declares_a_write_to_be_a_read(town: Town) -
         with pytest.raises(PolicyViolation, match="effect: ") as refused:
             await attempt()
         assert refused.value.details["field"] == "effect"
-    drawn = await templates.create(town.ada, TemplateSpec.from_json("tool", template))
-    place = ToolPlacement("search", "shop", connection_params={"endpoint": "https://shop.example"})
-    assert (await templates.make_tool(town.bob, drawn.template_id, place)).structure.effect == "read"
-    renamed = await tools.update(town.bob, "search", ToolChange.from_json({"name": "Search"}))
-    assert (renamed.name, renamed.structure.effect) == ("Search", "read")
     await town.serve(town.ada, name="own")
     assert (await town.equip("own", town.ada, key="own", **lowered)).structure.effect == "read"
+
+
+async def test_a_member_gets_no_read_from_a_template_whose_operation_writes(town: Town) -> None:
+    """Whoever names the server is not helped by what an administrator declared of another; a GET stays a read."""
+    templates = town.catalog.templates
+    shown = {"name": "look", "input_schema": inputs("orderId"), "effect": "read", "shared": True}
+    posting = await templates.create(
+        town.ada, TemplateSpec.from_json("tool", {**shown, "name": "search", "operation": _POST})
+    )
+    getting = await templates.create(
+        town.ada, TemplateSpec.from_json("tool", {**shown, "operation": {**_POST, "method": "GET"}})
+    )
+    await town.serve(town.ada, shared=True)
+    place = ToolPlacement("bobs", "shop", connection_params={"endpoint": "https://shop.example"})
+    made = await templates.make_tool(town.bob, posting.template_id, place)
+    assert (made.structure.effect, made.structure.effect_and_origin) == (None, ("write", "inferred"))
+    assert (await templates.make_tool(town.ada, posting.template_id, replace(place, key="adas"))).structure.effect
+    looking = await templates.make_tool(town.bob, getting.template_id, replace(place, key="bobs_look"))
+    assert looking.structure.effect == "read"
+    body = {"key": "filed", "template": posting.template_id, "service": "shop"}
+    file = CatalogFile(tools=({**body, "connection_params": place.connection_params},))
+    await town.catalog.files.apply_file(town.bob, file)
+    assert (await town.catalog.tools.tool(town.bob, "filed")).structure.effect is None
+
+
+async def test_a_member_who_moves_a_declared_read_to_another_server_loses_the_declaration(town: Town) -> None:
+    """What was an administrator's reads no more once its owner, now a member, points it elsewhere or insists."""
+    tools = town.catalog.tools
+    await town.serve(town.ada)
+    await town.equip("shop", town.ada, key="search", operation=_POST, effect="read")
+    member = replace(town.ada, role="member")
+    there = {"connection_params": {"endpoint": "https://elsewhere.example"}}
+    renamed = await tools.update(member, "search", ToolChange.from_json({"name": "Search"}))
+    assert (renamed.name, renamed.structure.effect) == ("Search", "read")
+    with pytest.raises(PolicyViolation, match="effect: "):
+        await tools.update(member, "search", ToolChange.from_json({**there, "effect": "read"}))
+    restated = {"effect": "read", "connection_params": {"endpoint": "https://shop.example"}}
+    assert await tools.update(member, "search", ToolChange.from_json(restated)) == renamed
+    moved = await tools.update(town.ada, "search", ToolChange.from_json(there))
+    assert moved.structure.effect == "read"
+    back = await tools.update(member, "search", ToolChange.from_json({"connection_params": renamed.connection_params}))
+    assert back.structure.effect_and_origin == ("write", "inferred")
+    entry = town.catalog.source.find("default", "search")
+    assert entry is not None
+    assert entry.writes
 
 
 async def test_a_tool_is_bound_as_it_was_approved_or_not_at_all(town: Town) -> None:

@@ -137,7 +137,7 @@ class TestRedirects:
         desk = Desk(guard=AddressGuard(AddressRules.of(["127.0.0.0/8"]), resolve=net.resolve), network=net)
         async with serving(lambda _: self._to(location, status)) as server:
             net.host("api.example", "93.184.216.34", server.port)
-            with pytest.raises(EffectUnknown, match="took the POST and redirects, but .*effect is unknown"):
+            with pytest.raises(EffectUnknown, match=r"took the POST and redirects, but .*effect is unknown"):
                 await desk.call(POST, "http://api.example", {"text": "x"}, effect="write")
         assert len(server.received) == 1
         await desk.connector.aclose()

@@ -101,10 +101,9 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
             created_at=act.now,
             updated_at=act.now,
         )
-        made = _with_fresh_health(_checked(tool, service), service)
         if template is None:
-            # What a template says was judged when it was made, by whoever made it.
             refuse_lowered_effect(act, spec.structure)
+        made = _with_fresh_health(_checked(_without_lowered_effect(act, tool), service), service)
         act.refuse_secrets({name: made.as_json()[name] for name in _TEXTS})
         self._store.add_tool(act.tx, made)
         effect, origin = made.structure.effect_and_origin
@@ -141,7 +140,10 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
             visible(service, act.user_id, "service", before.service_id)
             asked = _checked(asked, service)
         fields = _differences(before, asked)
-        if "operation" in fields or "effect" in fields:
+        if "connection_params" in fields and isinstance(change.effect, Keep):
+            asked = _without_lowered_effect(act, asked)
+            fields = _differences(before, asked)
+        elif set(fields) & {"operation", "effect", "connection_params"}:
             refuse_lowered_effect(act, asked.structure)
         if not fields:
             return before
@@ -220,14 +222,24 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
 
 def refuse_lowered_effect(act: Act, structure: ToolStructure) -> None:
     """Policy about writes goes by the effect, so no member may call a read what does not show itself to be one."""
-    is_lowered = structure.effect is Effect.READ and structure.operation.effect is not Effect.READ
-    if is_lowered and act.by is not None and act.by.role != "admin":
+    if _is_lowered(act, structure):
         raise PolicyViolation(
             f"effect: this {structure.operation.type.value} may change something, and only an administrator may "
             "declare it a read; leave effect out",
             field="effect",
             user_id=act.user_id,
         )
+
+
+def _without_lowered_effect(act: Act, tool: Tool) -> Tool:
+    """The tool as a member may have it where they choose the place: what somebody declared of an operation, in a
+    template or before, was declared of another server than the one that they name."""
+    return replace(tool, structure=replace(tool.structure, effect=None)) if _is_lowered(act, tool.structure) else tool
+
+
+def _is_lowered(act: Act, structure: ToolStructure) -> bool:
+    is_member = act.by is not None and act.by.role != "admin"
+    return is_member and structure.effect is Effect.READ and structure.operation.effect is not Effect.READ
 
 
 def _checked(tool: Tool, service: Service) -> Tool:
