@@ -69,6 +69,29 @@ async def test_sessions_are_told_apart_by_what_each_revision_offers(shell: Shell
     assert {kind: sorted(counts) for kind, counts in sizes.items()} == {"mcp": [1, 2], "conversation": [2], "key": [1]}
 
 
+async def test_a_repeated_request_is_told_from_one_with_another_id(shell: Shell) -> None:
+    """In a protocol session the same id is the same request; the number 2 and the text "2" are two requests."""
+    accepts = {"Accept": "application/json, text/event-stream"}
+    with http_gateway(shell) as address:
+        async with httpx2.AsyncClient(base_url=address, headers=accepts, timeout=20) as client:
+            client.headers["Mcp-Protocol-Version"] = "2025-06-18"
+            about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+            opened = await client.post(
+                "/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+            )
+            client.headers["Mcp-Session-Id"] = opened.headers["mcp-session-id"]
+            await client.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+            async def call(request_id: int | str, text: str) -> str:
+                params = {"name": "old__echo", "arguments": {"text": text}}
+                asked = {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}
+                return (await client.post("/mcp", json=asked)).text
+
+            assert "IDEMPOTENCY_CONFLICT" not in await call(2, "five")
+            assert "IDEMPOTENCY_CONFLICT" in await call(2, "six")
+            assert "IDEMPOTENCY_CONFLICT" not in await call("2", "six")
+
+
 async def test_a_key_opens_one_tenant(shell: Shell, raven: TwinRaven) -> None:
     """A key's calls happen in its own tenant; a wrong key opens nothing; a session does not change hands."""
     tenant = await raven.tenancy.create_tenant("other")

@@ -242,6 +242,23 @@ async def test_a_clients_own_key_runs_a_write_once(shell: Shell) -> None:
         assert (conflict.meta or {})["twinraven/error"]["code"] == "IDEMPOTENCY_CONFLICT"
 
 
+async def test_a_key_that_cannot_be_used_runs_nothing(shell: Shell, raven: TwinRaven) -> None:
+    """A client whose key is unusable is told so, and nothing is sent; a long one is a key like any other."""
+    async with open_client(stdio_gateway(shell)) as seen:
+        await seen.names()
+        for wrong in (12345, "k" * 513, "a\tb", True, ""):
+            refused = await seen.call("old__echo", meta={"twinraven/idempotency_key": wrong}, text="x")
+            error = (refused.meta or {})["twinraven/error"]
+            assert (error["code"], error["details"]["field"]) == (
+                "VALIDATION_FAILED",
+                "_meta.twinraven/idempotency_key",
+            )
+        for _ in range(2):
+            assert not (await seen.call("old__echo", meta={"twinraven/idempotency_key": "k" * 300}, text="x")).is_error
+    kinds = [entry.event_type for entry in await raven.audit.entries("default") if entry.subject_type == "call"]
+    assert kinds == ["call.intended", "call.succeeded"]
+
+
 @pytest.mark.parametrize("way", ["stdio", "http"])
 def test_a_gateway_that_is_told_to_end_ends_in_order(shell: Shell, raven: TwinRaven, way: str) -> None:
     """After SIGTERM what was called is in the log and no server is left behind, though the client is still there."""

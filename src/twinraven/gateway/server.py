@@ -20,17 +20,17 @@ from twinraven import __version__
 from twinraven.calls import CallContext, Calls, SkillInvocationRequest
 from twinraven.catalog import ToolEntry
 from twinraven.connectors import Abilities, ToolQuarantined, keeping_answers
-from twinraven.foundation.errors import ApprovalPending, NotFound, TwinRavenError
+from twinraven.foundation.errors import ApprovalPending, InvalidInput, NotFound, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.gateway import answers
 from twinraven.gateway.announcements import Announcements
 from twinraven.gateway.answers import Result
 from twinraven.gateway.callers import Caller, Callers
+from twinraven.gateway.keys import request_key, stated_key
 from twinraven.gateway.offers import Offers
 from twinraven.gateway.reading import Reading
 from twinraven.gateway.sessions import Place, Sessions
 
-_KEYS: Final = (answers.KEY, "idempotency_key", "idempotencyKey")
 _CORRELATIONS: Final = ("twinraven/correlation_id", "correlation_id", "correlationId")
 _LONGEST: Final = 200
 
@@ -123,7 +123,7 @@ class GatewayServer:
         try:
             entry = await self._find(caller, params.name)
             result = await self._invoke(context, caller, entry, params.arguments or {})
-        except ToolQuarantined as error:
+        except (ToolQuarantined, InvalidInput) as error:
             result = answers.refusal(error)
         except NotFound as error:
             raise MCPError(INVALID_PARAMS, error.message, {"code": error.code}) from error
@@ -148,8 +148,8 @@ class GatewayServer:
             tool_name=entry.tool_id,
             payload=arguments,
             tenant_id=tenant_id,
-            idempotency_key=_stated(meta, _KEYS),
-            correlation_id=_stated(meta, _CORRELATIONS),
+            idempotency_key=stated_key(meta),
+            correlation_id=_correlation(meta),
         )
         with keeping_answers() as exact:
             response = await self._calls.invoke(request, self._call_context(context, caller, entry, place))
@@ -166,14 +166,20 @@ class GatewayServer:
             outside_input=place.outside_input,
             durable=entry.writes or self._await_reads,
             caller=caller.name,
-            # A request id is used once in a session, so a repeated one is the same request sent again.
-            spare_key=new_id() if caller.protocol is None else f"{place.session_id}:{context.request_id}",
+            spare_key=_spare_key(context, caller, place),
         )
 
 
-def _stated(meta: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    """What a client says under one of these names, if it is usable as an id."""
-    for name in names:
+def _spare_key(context: Context, caller: Caller, place: Place) -> str:
+    if caller.protocol is None or context.request_id is None:
+        return new_id()
+    # Used once in a session, so a repeated one is the same request sent again.
+    return request_key(place.session_id, context.request_id)
+
+
+def _correlation(meta: Mapping[str, Any]) -> str | None:
+    """The id by which a client finds its request again, if it can be one; nothing depends on it."""
+    for name in _CORRELATIONS:
         value = meta.get(name)
         if isinstance(value, str) and 0 < len(value) <= _LONGEST and value.isprintable():
             return value
