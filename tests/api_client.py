@@ -54,8 +54,9 @@ class Door:
         *,
         body: bytes | Sequence[bytes] = b"",
         headers: Mapping[str, str] | None = None,
+        repeated: Sequence[tuple[str, str]] = (),
     ) -> Reply:
-        """Send one request; `body` as it is, in one part or in several, or `json`."""
+        """Send one request; `body` as it is, in one part or in several, or `json`; `repeated` headers after all."""
         stated = {"host": HOST, **self.headers, **(headers or {})}
         if json is not None:
             body = orjson.dumps(json)
@@ -65,7 +66,9 @@ class Door:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        await asyncio.wait_for(self.app(_scope(method, target, stated), _receiver(body), send), _PATIENCE_S)
+        scope = _scope(method, target, stated)
+        scope["headers"] += [(name.encode(), value.encode("latin-1")) for name, value in repeated]
+        await asyncio.wait_for(self.app(scope, _receiver(body), send), _PATIENCE_S)
         start, *parts = sent
         found = {name.decode(): value.decode("latin-1") for name, value in start["headers"]}
         return Reply(start["status"], found, b"".join(part.get("body", b"") for part in parts))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
+import orjson
 import pytest
 
 from tests.api_homes import ApiHome, Seeds, api_home, login_of, made, seed
@@ -250,3 +252,41 @@ async def test_what_is_not_there_and_what_is_not_so(ada: Seeds) -> None:
             assert (headed.status, headed.body) == (whole.status, b"") == (200, b""), route.name
             assert headed.headers["content-length"] == str(len(whole.body))
             assert headed.headers.get("etag") == whole.headers.get("etag")
+
+
+async def test_a_header_that_is_given_twice_is_refused(ada: Seeds) -> None:
+    """Two versions to match, two callers, two keys: nobody can say which is meant, so it is neither."""
+    for name, values in (
+        ("if-match", ('"999"', "*")),
+        ("authorization", ("Bearer a", "Bearer b")),
+        ("idempotency-key", ("a", "b")),
+        ("content-type", ("application/json", "text/plain")),
+    ):
+        reply = await ada.door.ask("PATCH", "/v1/me", {}, repeated=[(name, value) for value in values])
+        assert (reply.status, reply.json()["code"]) == (400, "VALIDATION_FAILED"), reply.body
+        assert reply.json()["details"]["field"].lower() == name
+    again = await ada.door.ask("GET", "/v1/me", repeated=[("accept", "text/plain"), ("accept", "*/*")])
+    assert again.status == 200
+
+
+async def test_what_is_no_number_in_json_is_refused(ada: Seeds) -> None:
+    """NaN and Infinity are refused as numbers, at whatever depth, and taken as texts."""
+    for word in ("NaN", "Infinity", "-Infinity"):
+        call = '{"tool_name": "search", "session_id": "s", "payload": {"query": %s}}'
+        reply = await ada.door.ask("POST", "/v1/calls", body=(call % f"[{word}]").encode(), headers=_JSON)
+        assert (reply.status, reply.json()["details"]["field"]) == (400, "body")
+        assert word.removeprefix("-") in reply.json()["detail"]
+        made(await ada.door.ask("POST", "/v1/calls", body=(call % f'"{word}"').encode(), headers=_JSON))
+
+
+async def test_a_list_that_is_too_long_is_refused_before_its_items_are_looked_at(ada: Seeds) -> None:
+    """It says which and how many there may be, and takes no longer than reading it."""
+    body = orjson.dumps({"events": [_EVENT] * 150_000})
+    began = time.perf_counter()
+    orjson.loads(body)
+    once = time.perf_counter() - began
+    reply = await ada.door.ask("POST", "/v1/events", body=body, headers=_JSON)
+    took = time.perf_counter() - began - once
+    assert (reply.status, reply.json()["details"]["field"]) == (400, "body.events")
+    assert "1000 items" in reply.json()["detail"]
+    assert took < 8 * once + 0.1

@@ -63,10 +63,10 @@ async def test_a_call_over_the_wire(port: int) -> None:
         body = {"tool_name": "search", "payload": {"query": "ravens"}, "session_id": "wire"}
         reply = await client.post("/v1/calls", json=body)
         assert (reply.status_code, reply.json()["output"]) == (200, {"top_result_url": "doc:ravens"})
-        assert reply.headers["cache-control"] == "no-store"
-        assert reply.headers["x-content-type-options"] == "nosniff"
         assert "server" not in reply.headers
         events = await client.get("/v1/events", params={"session_id": "wire"})
+        assert events.headers["cache-control"] == "no-store"
+        assert events.headers["x-content-type-options"] == "nosniff"
         assert [event["event_id"] for event in events.json()["items"]] == [reply.json()["event_id"]]
         assert (await client.head("/v1/me")).status_code == 200
         document = (await client.get("/openapi.json")).json()

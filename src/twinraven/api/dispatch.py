@@ -28,6 +28,7 @@ from twinraven.api.reading import (
     match_of,
     parse_body,
     read_body,
+    refuse_repeated,
     tags_of,
 )
 from twinraven.api.routing import Router
@@ -42,7 +43,7 @@ _logger = logging.getLogger("twinraven.api")
 _UNCHANGED: Final = 304
 _BODILESS: Final = frozenset({204, _UNCHANGED})
 _SAFE: Final = frozenset({"GET", "HEAD"})
-_ALWAYS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+_UNKEPT: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _NO_MATCH: Final = "unmatched"
 
 
@@ -64,12 +65,10 @@ class ApiApp:
         self._met: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await _live(receive, send)
-        elif scope["type"] == "http":
-            await self._serve(scope, receive, send)
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await _live(receive, send)
+            return
         began = time.perf_counter()
         headers: dict[bytes, bytes] = dict(scope["headers"])
         exchange = _Exchange(send, scope["method"])
@@ -84,19 +83,23 @@ class ApiApp:
             await exchange.refuse(internal, encode(problem(internal)))
         finally:
             current_correlation.set(outer)
-            self._metrics.answered(scope["method"], exchange.path, exchange.status, time.perf_counter() - began)
+            self._metrics.answered(exchange.method, exchange.path, exchange.status, time.perf_counter() - began)
 
     async def _answer(
         self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, exchange: _Exchange
     ) -> None:
         exchange.correlation_id = correlation_of(headers)
         current_correlation.set(exchange.correlation_id)
+        if len(headers) < len(scope["headers"]):
+            refuse_repeated(scope["headers"])
         bound, values = self._find(scope, exchange)
         route = bound.route
-        who = LOCAL if route.is_open else await self._doorkeeper.admit(headers, client=scope.get("client"))
-        exchange.who = who
-        if not route.is_open and (who.tenant_id not in self._met or b"x-correlation-id" in headers):
-            await self._welcome(who, headers, exchange)
+        if route.is_open:
+            who = LOCAL
+        else:
+            who = exchange.who = await self._doorkeeper.admit(headers, client=scope.get("client"))
+            if who.tenant_id not in self._met or b"x-correlation-id" in headers:
+                await self._welcome(who, headers, exchange)
         text = await read_body(receive, headers)
         if route.admin and who.role != "admin":
             raise PolicyViolation("only an administrator of the tenant may do this", user_id=who.user_id)
@@ -111,18 +114,15 @@ class ApiApp:
             match_of(route, headers),
             headers.get(b"last-event-id") or None,
         )
-        if request.idempotency_key is None or route.keeps_key:
-            answer = await route.handler(request)
-        else:
-            answer = await once(route, request, lambda: route.handler(request))
+        is_once = request.idempotency_key is not None and not route.keeps_key
+        answer = await (once(route, request) if is_once else route.handler(request))
         if answer.stream is not None:
             await self._stream(answer, receive, exchange, self._doorkeeper.over(scope, headers))
         else:
             await exchange.give(answer, _body_of(route, request, answer), seen=tags_of(headers))
 
     def _find(self, scope: Scope, exchange: _Exchange) -> tuple[BoundRoute, Sequence[str]]:
-        raw: bytes = scope.get("raw_path") or scope["path"].encode()
-        found = self._router.find(raw if b"?" not in raw else raw.partition(b"?")[0])
+        found = self._router.find(scope.get("raw_path") or scope["path"].encode())
         if found is None:
             # Nobody is known yet whose secrets the path could hold, so it is not repeated.
             raise NotFound("there is nothing at this path; /openapi.json lists what there is")
@@ -131,7 +131,7 @@ class ApiApp:
         exchange.path = (bound or next(iter(routes.values()))).route.path
         if bound is None:
             allowed = sorted([*routes, "HEAD"] if "GET" in routes else routes)
-            exchange.headers.append((b"allow", ", ".join(allowed).encode()))
+            exchange.allowed = ", ".join(allowed).encode()
             raise MethodRefused(f"{exchange.path} takes {', '.join(allowed)}", allowed=allowed)
         return bound, values
 
@@ -180,15 +180,16 @@ class ApiApp:
 class _Exchange:
     """The way back of one request."""
 
+    correlation_id = ""
+    allowed = b""
+    path = _NO_MATCH
+    status = 500
+    who: Principal | None = None
+    _is_begun = False
+
     def __init__(self, send: Send, method: str) -> None:
         self._send = send
         self.method = method
-        self.correlation_id = ""
-        self.headers: list[tuple[bytes, bytes]] = []
-        self.path = _NO_MATCH
-        self.status = 500
-        self.who: Principal | None = None
-        self._is_begun = False
 
     async def give(self, answer: Answer, body: bytes, *, seen: list[str] | None) -> None:
         headers: list[tuple[bytes, bytes]] = []
@@ -207,7 +208,9 @@ class _Exchange:
     async def refuse(self, error: TwinRavenError, body: bytes) -> None:
         if self._is_begun:
             return
-        headers = [*self.headers, (b"content-type", MEDIA.encode())]
+        headers = [(b"content-type", MEDIA.encode())]
+        if self.allowed:
+            headers.append((b"allow", self.allowed))
         if isinstance(error, NotAuthenticated):
             headers.append((b"www-authenticate", b"Bearer"))
         if error.retryable:
@@ -236,7 +239,10 @@ class _Exchange:
     def _head(self, status: int, headers: list[tuple[bytes, bytes]]) -> Message:
         self._is_begun = True
         self.status = status
-        headers += ((b"x-correlation-id", (self.correlation_id or new_id()).encode()), *_ALWAYS)
+        headers.append((b"x-correlation-id", (self.correlation_id or new_id()).encode()))
+        if self.method in _SAFE:
+            # Answers to everything else are kept by nobody.
+            headers += _UNKEPT
         return {"type": "http.response.start", "status": status, "headers": headers}
 
 

@@ -6,10 +6,11 @@ kept of an answer is its public form; a value that is shown only once is not in 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any, Final, cast
 
 from twinraven.api.contract import Answer, Request, Route
+from twinraven.api.encoding import encode_json
 from twinraven.calls import Claim, Claims, EarlierAnswer
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import CallInProgress, EffectUnknown, IdempotencyConflict, TwinRavenError
@@ -20,18 +21,16 @@ _SCOPE: Final = "\x1fapi"
 """No key of a call can begin so, since it is a name and names hold no control characters: the two never meet."""
 
 
-async def once(route: Route, request: Request, run: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Run, unless this key has run before."""
-    if request.idempotency_key is None:
-        return await run()
+async def once(route: Route, request: Request) -> Answer:
+    """Let the route's handler run, unless it has run under this key before."""
     claims = request.raven.claims
     taken = await _claim(claims, route, request)
     if isinstance(taken, EarlierAnswer):
         return _replayed(taken)
-    answer = await _run(claims.release, taken, run)
+    answer = await _run(claims, taken, route.handler(request))
     kept = {
         "status": answer.status,
-        "body": _public(answer.body),
+        "text": None if answer.body is None else encode_json(_public(answer.body)).decode(),
         "tag": answer.tag,
         "headers": dict(answer.headers or {}),
     }
@@ -65,15 +64,13 @@ async def _claim(claims: Claims, route: Route, request: Request) -> Claim | Earl
         ) from None
 
 
-async def _run(
-    release: Callable[[Claim], Awaitable[None]], claim: Claim, run: Callable[[], Awaitable[Answer]]
-) -> Answer:
+async def _run(claims: Claims, claim: Claim, handling: Awaitable[Answer]) -> Answer:
     try:
-        return await run()
+        return await handling
     except TwinRavenError as error:
         # Where nobody knows whether it was stored, the key stays taken: sending again could make it twice.
         if error.details.get("commit") != "unknown":
-            await release(claim)
+            await claims.release(claim)
         raise
 
 
@@ -83,7 +80,9 @@ def _replayed(earlier: EarlierAnswer) -> Answer:
             "whether the first request under this key took effect is unknown; look before you repeat it"
         )
     kept = earlier.response["output"]
-    return Answer(kept["body"], status=kept["status"], tag=kept["tag"], headers={**kept["headers"], **REPLAYED})
+    headers = {**kept["headers"], **REPLAYED}
+    body = None if kept["text"] is None else kept["text"].encode()
+    return Answer(body, status=kept["status"], tag=kept["tag"], headers=headers)
 
 
 def _public(body: Any) -> Any:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, cast
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from twinraven.api.contract import NAME_SCHEMA, Parameter, Route
@@ -19,12 +22,24 @@ from twinraven.serving import Receive
 LARGEST_BODY: Final = 16 * 1024 * 1024
 
 _MOST_DIGITS: Final = 18
+_FEW_DIGITS: Final = 7
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 _JSON: Final = b"application/json"
 _NOTHING: Final[Mapping[str, str]] = {}
 _WORDS: Final = {"true": True, "false": False}
 _CORRELATION: Final = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
+_ONLY_ONCE: Final = (
+    b"authorization",
+    b"x-api-key",
+    b"content-type",
+    b"content-length",
+    b"host",
+    b"idempotency-key",
+    b"if-match",
+    b"last-event-id",
+    b"x-correlation-id",
+)
 _TAG: Final = re.compile(r'(W/)?"([\x21\x23-\x7e]{0,255})"')
 
 
@@ -34,6 +49,7 @@ class BoundRoute:
     def __init__(self, route: Route) -> None:
         self.route = route
         self.body: Schema | None = None if route.body is None else compile_schema(route.body)
+        self.longest = _longest(route.body or {})
         self._names = route.names
         self._path = [(name, compile_schema(route.parameters.get(name, NAME_SCHEMA))) for name in route.names]
         self._query = {each.name: (each, compile_schema(each.schema)) for each in route.all_query}
@@ -77,22 +93,23 @@ class BoundRoute:
 async def read_body(receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
     """The whole body, if it is not too large."""
     stated = headers.get(b"content-length", b"0")
-    if stated.isdigit() and (len(stated) > _MOST_DIGITS or int(stated) > LARGEST_BODY):
+    if len(stated) > _FEW_DIGITS and stated.isdigit() and (len(stated) > _MOST_DIGITS or int(stated) > LARGEST_BODY):
         raise TooLarge(f"a body has at most {LARGEST_BODY} bytes", limit=LARGEST_BODY)
+    body, more = b"", True
     parts: list[bytes] = []
     size = 0
-    more = True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise InvalidInput("the body broke off", field="body")
-        part: bytes = message.get("body", b"")
-        size += len(part)
+        body: bytes = message.get("body", b"")
+        size += len(body)
         if size > LARGEST_BODY:
             raise TooLarge(f"a body has at most {LARGEST_BODY} bytes", limit=LARGEST_BODY)
-        parts.append(part)
         more = message.get("more_body", False)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        if more or parts:
+            parts.append(body)
+    return b"".join(parts) if parts else body
 
 
 def parse_body(bound: BoundRoute, text: bytes, headers: Mapping[bytes, bytes]) -> Any:
@@ -110,9 +127,36 @@ def parse_body(bound: BoundRoute, text: bytes, headers: Mapping[bytes, bytes]) -
             raise MediaRefused("the body must be JSON; say so with Content-Type: application/json", media=_shown(media))
     if not text.isascii():
         _refuse_other_encodings(text)
+    if b"NaN" in text or b"Infinity" in text:
+        _refuse_odd_numbers(text)
     body = parse_json(text, field="body")
+    for name, most in bound.longest:
+        _refuse_long_list(body, name, most)
     bound.body.check(body, field="body")
     return body
+
+
+def _longest(schema: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """How many items the lists in a body may have."""
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    return [(name, rule["maxItems"]) for name, rule in properties.items() if "maxItems" in rule]
+
+
+def _refuse_long_list(body: Any, name: str, most: int) -> None:
+    """Before the schema does: it would look at every item first, and meanwhile nobody else is served."""
+    found = cast("Mapping[str, Any]", body).get(name) if isinstance(body, dict) else None
+    if isinstance(found, list) and len(cast("list[Any]", found)) > most:
+        raise InvalidInput(f"body.{name}: this array has more than {most} items", field=f"body.{name}")
+
+
+def _refuse_odd_numbers(text: bytes) -> None:
+    """What many programs write and read although JSON has no word for it."""
+
+    def refuse(word: str) -> None:
+        raise InvalidInput(f"the body is not JSON: {word} is no number in it; send null or a text", field="body")
+
+    with suppress(ValueError, RecursionError):
+        json.loads(text, parse_constant=refuse)
 
 
 def _refuse_other_encodings(text: bytes) -> None:
@@ -120,6 +164,15 @@ def _refuse_other_encodings(text: bytes) -> None:
         text.decode()
     except UnicodeDecodeError as error:
         raise InvalidInput(f"the body is not UTF-8: byte {error.start} is no part of it", field="body") from None
+
+
+def refuse_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """What is said twice is meant by nobody: whoever stands between us and the caller may have read the other one."""
+    names = Counter(name for name, _ in headers)
+    for name in _ONLY_ONCE:
+        if names[name] > 1:
+            shown = _shown(name).title()
+            raise InvalidInput(f"the header {shown} is given twice; send it once", field=shown)
 
 
 def correlation_of(headers: Mapping[bytes, bytes]) -> str:

@@ -44,8 +44,11 @@ class Contract:
     entry: ToolEntry
     inputs: Schema
     output: Schema | None
+    timeout_s: float
     is_marked: bool = False
     """Whether a schema marks something as secret."""
+    is_plain: bool = False
+    """Whether a call without a key is a mere read of nothing sensitive, and so needs no guard."""
 
 
 @dataclass(slots=True)

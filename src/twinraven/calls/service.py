@@ -28,8 +28,8 @@ from twinraven.calls.model import (
     side_effect_of,
 )
 from twinraven.calls.ports import Approver, CompositeConnector, Concealment, Connector, OpenGate, PolicyGate
-from twinraven.calls.time_limit import TimeLimit
-from twinraven.catalog import Catalog, ToolEntry
+from twinraven.calls.time_limit import TimeLimits
+from twinraven.catalog import Catalog, Sensitivity, ToolEntry
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.correlation import current_correlation
 from twinraven.foundation.errors import (
@@ -82,6 +82,7 @@ class Calls:
         self._micros = micros
         self._contracts: dict[str, Contract] = {}
         self._prepared: set[str] = set()
+        self._limits = TimeLimits()
 
     def add_connector(self, connector: Connector) -> None:
         """Plug in another way to reach services."""
@@ -136,7 +137,8 @@ class Calls:
             if contract.is_marked and self._concealment is not None:
                 call.veil = Veil(self._concealment, call.request.tenant_id, call.entry)
             call.admit(contract)
-            if call.needs_guard or self._gatekeeper.judges_reads:
+            is_plain = contract.is_plain and call.request.idempotency_key is None
+            if not is_plain or self._gatekeeper.judges_reads:
                 earlier = await self._enter_guarded(call)
                 if earlier is not None:
                     return await self._replay(call, earlier)
@@ -208,7 +210,7 @@ class Calls:
         connector = self._connectors.get(entry.connector)
         if connector is None:
             raise ToolUnavailable(f"no connector {entry.connector!r} is set up", tool_id=entry.tool_id)
-        limit = TimeLimit(self._timeout(entry) / 1000)
+        limit = self._limits.of(contract.timeout_s)
         call.is_sent = True
         try:
             with limit:
@@ -317,7 +319,14 @@ class Calls:
             is_marked = self._concealment is not None and any(
                 map(self._concealment.has_marks, (entry.input_schema, entry.output_schema))
             )
-            contract = Contract(entry, compile_schema(entry.input_schema), output, is_marked)
+            contract = Contract(
+                entry,
+                compile_schema(entry.input_schema),
+                output,
+                self._timeout(entry) / 1000,
+                is_marked,
+                is_plain=not entry.writes and entry.sensitivity is not Sensitivity.HIGH,
+            )
             self._contracts[entry.tool_id] = contract
         return contract
 

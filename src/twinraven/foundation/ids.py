@@ -15,10 +15,14 @@ from typing import Final
 from uuid import UUID, SafeUUID
 
 _BYTES: Final = 16
-_AT_ONCE: Final = 64
 _VERSION_4: Final = 4 << 76 | 2 << 62
 _RANDOM: Final = (1 << 128) - 1 ^ (0xF << 76 | 3 << 62)
+_UNKNOWN: Final = SafeUUID.unknown
+_make: Final = object.__new__
+_set: Final = object.__setattr__
+_number: Final = int.from_bytes
 _drawn: Final[list[bytes]] = []
+_AT_ONCE: Final = 256
 
 
 def new_id() -> str:
@@ -29,9 +33,9 @@ def new_id() -> str:
 def new_uuid() -> UUID:
     """A UUIDv4."""
     # What the constructor does at the end; before, it finds out which of six forms it was given.
-    made = object.__new__(UUID)
-    object.__setattr__(made, "int", int.from_bytes(_draw(), "big") & _RANDOM | _VERSION_4)
-    object.__setattr__(made, "is_safe", SafeUUID.unknown)
+    made = _make(UUID)
+    _set(made, "int", _number(_draw(), "big") & _RANDOM | _VERSION_4)
+    _set(made, "is_safe", _UNKNOWN)
     return made
 
 

@@ -18,8 +18,10 @@ from typing import Any, Final
 import uvicorn
 
 from twinraven.foundation.errors import InvalidInput
+from twinraven.foundation.ids import new_id
 from twinraven.serving.doorkeeper import ENDING
 from twinraven.serving.errors import ServerEnding
+from twinraven.serving.laggards import ARRIVAL_S, Laggards
 from twinraven.serving.signals import ending_with
 
 Scope = MutableMapping[str, Any]
@@ -34,6 +36,7 @@ PATIENCE_S: Final = 35.0
 _MARGIN_S: Final = 5.0
 _LAST_WORDS_S: Final = 2.0
 _BACKLOG: Final = 2048
+_TICKS_BETWEEN_LOOKS: Final = 10
 
 
 class _Entrance:
@@ -73,6 +76,7 @@ async def _excuse(send: Send) -> None:
         (b"content-length", b"%d" % len(body)),
         (b"retry-after", b"1"),
         (b"cache-control", b"no-store"),
+        (b"x-correlation-id", new_id().encode()),
         (b"connection", b"close"),
     ]
     await send({"type": "http.response.start", "status": 503, "headers": headers})
@@ -82,10 +86,13 @@ async def _excuse(send: Send) -> None:
 class _Listener(uvicorn.Server):
     """A server on a socket that is open already, which leaves signals alone: whoever runs it decides when it ends."""
 
-    def __init__(self, config: uvicorn.Config, opened: socket.socket, ending: asyncio.Event) -> None:
+    def __init__(
+        self, config: uvicorn.Config, opened: socket.socket, ending: asyncio.Event, *, arrival_s: float
+    ) -> None:
         super().__init__(config)
         self._opened = opened
         self._ending = ending
+        self._laggards = Laggards(self.server_state.connections, patience_s=arrival_s)
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -95,8 +102,14 @@ class _Listener(uvicorn.Server):
         del sockets
         await super().serve(sockets=[self._opened])
 
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS_BETWEEN_LOOKS == 0:
+            self._laggards.look()
+        return await super().on_tick(counter)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._ending.set()
+        self._laggards.cut()
         await super().shutdown(sockets)
         left = list(self.server_state.tasks)
         if self.force_exit:
@@ -108,9 +121,18 @@ class _Listener(uvicorn.Server):
 
 
 def listener(
-    app: AsgiApp, host: str, port: int, *, fd: int | None = None, patience_s: float = PATIENCE_S
+    app: AsgiApp,
+    host: str,
+    port: int,
+    *,
+    fd: int | None = None,
+    patience_s: float = PATIENCE_S,
+    arrival_s: float = ARRIVAL_S,
 ) -> uvicorn.Server:
-    """What listens, from now on; told to exit, it waits so long for requests, but not for streams."""
+    """What listens, from now on; told to exit, it waits so long for requests, but not for streams.
+
+    A request that takes longer than `arrival_s` to arrive is cut off.
+    """
     opened = open_socket(host, port) if fd is None else socket.socket(fileno=fd)
     entrance = _Entrance(app)
     config = uvicorn.Config(
@@ -122,7 +144,7 @@ def listener(
         proxy_headers=False,
         timeout_graceful_shutdown=math.ceil(patience_s),
     )
-    return _Listener(config, opened, entrance.ending)
+    return _Listener(config, opened, entrance.ending, arrival_s=arrival_s)
 
 
 def patience_for(timeout_ms: int) -> float:

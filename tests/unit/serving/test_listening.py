@@ -9,16 +9,18 @@ import signal
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import httpx2
 import pytest
+import uvicorn
 
 from tests.gateways import free_port, until
 from twinraven.serving import ENDING, Receive, Scope, Send, listener, serve
 
 
 class Slow:
-    """Answers /<seconds> after so many seconds, and /stream when the server ends."""
+    """Answers /<seconds> after so many seconds, /stream when the server ends, and /body never."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -32,6 +34,10 @@ class Slow:
             return
         self.client = scope["client"]
         self.begun += 1
+        if scope["path"] == "/body":
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            return
         if scope["path"] == "/stream":
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"begun", "more_body": True})
@@ -117,3 +123,63 @@ async def test_the_end_of_a_lifeline_ends_a_server_in_order() -> None:
         assert (await asked).status_code == 200
     await asyncio.wait_for(running, 3)
     os.close(lifeline)
+
+
+@asynccontextmanager
+async def listening(app: Slow, *, http: Literal["h11", "httptools"]) -> AsyncGenerator[tuple[int, uvicorn.Server]]:
+    """The port of a server that gives a request a second to arrive."""
+    port = free_port()
+    server = listener(app, "127.0.0.1", port, patience_s=20, arrival_s=1)
+    server.config.http = http
+    running = asyncio.ensure_future(server.serve())
+    await until(lambda: server.started)
+    yield port, server
+    server.should_exit = True
+    await asyncio.wait_for(running, 5)
+
+
+@pytest.mark.parametrize("http", ["h11", "httptools"])
+@pytest.mark.parametrize(
+    "part", [b"", b"GET /0 HTTP/1.1\r\nHost: x\r\n", b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab"]
+)
+async def test_a_request_that_does_not_arrive_is_cut_off(http: Literal["h11", "httptools"], part: bytes) -> None:
+    """Nothing, half a head or half a body holds a connection for as long as a request may take to arrive."""
+    async with listening(Slow(), http=http) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(part)
+        began = time.monotonic()
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        assert time.monotonic() - began > 0.9
+        writer.close()
+
+
+@pytest.mark.parametrize("http", ["h11", "httptools"])
+async def test_what_has_arrived_may_take_its_time(http: Literal["h11", "httptools"]) -> None:
+    """Whoever waits for an answer, or rests between two requests, is left alone."""
+    async with (
+        listening(Slow(), http=http) as (port, _),
+        httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client,
+    ):
+        assert (await client.get("/3")).content == b"done"
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /0 HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reader.readuntil(b"done")
+        await asyncio.sleep(2.5)
+        writer.write(b"GET /0 HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"done" in await asyncio.wait_for(reader.readuntil(b"done"), 2)
+        writer.close()
+
+
+async def test_nobody_waits_for_half_a_request_at_the_end() -> None:
+    """A server that ends does not wait for the rest of a body."""
+    app = Slow()
+    port = free_port()
+    server = listener(app, "127.0.0.1", port, patience_s=20)
+    running = asyncio.ensure_future(server.serve())
+    await until(lambda: server.started)
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab")
+    await until(lambda: app.begun == 1)
+    server.should_exit = True
+    await asyncio.wait_for(running, 3)
+    writer.close()
