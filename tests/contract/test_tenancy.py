@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
@@ -17,6 +18,7 @@ from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, NotF
 from twinraven.storage import Database, Row, Transaction, open_database
 from twinraven.tenancy import (
     LOCAL,
+    LOCAL_USER,
     ApiKey,
     NotAuthenticated,
     Principal,
@@ -188,12 +190,54 @@ async def test_whose_key_it_is_never_changes(tenancy: Tenancy, database: Databas
             await database.write(tenant.tenant_id, lambda tx, to=change: tx.execute(f"UPDATE api_keys SET {to}"))
 
 
+_LOCKOUTS: list[dict[str, Any]] = [{"role": "member"}, {"active": False}, {"role": "member", "active": False}]
+
+
+@pytest.mark.parametrize("change", _LOCKOUTS, ids=str)
+async def test_the_last_active_administrator_stays_one(tenancy: Tenancy, change: dict[str, Any]) -> None:
+    """Nobody, the operator neither, leaves a tenant without an administrator whose keys open something."""
+    tenant, admin, key = await settle(tenancy, "acme")
+    tenant_id = tenant.tenant_id
+    gone = await tenancy.add_user(tenant_id, "gone", role="admin")
+    await tenancy.change_user(tenant_id, gone.user_id, active=False)
+    await tenancy.add_user(tenant_id, "member")
+    await settle(tenancy, "other")
+    for by in (await tenancy.authenticate(key), None):
+        with pytest.raises(Conflict, match="last active administrator"):
+            await tenancy.change_user(tenant_id, admin.user_id, by=by, **change)
+    assert await tenancy.user(tenant_id, admin.user_id) == admin
+    await tenancy.change_user(tenant_id, gone.user_id, active=True)
+    changed = await tenancy.change_user(tenant_id, admin.user_id, **change)
+    assert (changed.role, changed.active) == (change.get("role", "admin"), change.get("active", True))
+
+
+async def test_two_administrators_who_demote_each_other_leave_one(tenancy: Tenancy) -> None:
+    """Of two changes at once that would leave nobody in charge, one is refused."""
+    tenant, ada, _ = await settle(tenancy, "acme")
+    bob = await tenancy.add_user(tenant.tenant_id, "bob", role="admin")
+    done = await asyncio.gather(
+        *(tenancy.change_user(tenant.tenant_id, user.user_id, role="member") for user in (ada, bob)),
+        return_exceptions=True,
+    )
+    assert sorted(type(each).__name__ for each in done) == ["Conflict", "User"]
+    assert sorted(user.role for user in await tenancy.users(tenant.tenant_id)) == ["admin", "member"]
+
+
+@pytest.mark.parametrize("change", _LOCKOUTS, ids=str)
+async def test_the_homes_own_user_stays_its_administrator(tenancy: Tenancy, change: dict[str, Any]) -> None:
+    """Who needs no key cannot be locked out by taking away what only keys are asked for; the refusal says what can."""
+    await tenancy.add_user("default", "second", role="admin")
+    with pytest.raises(Conflict, match="--require-keys"):
+        await tenancy.change_user("default", LOCAL_USER, **change)
+    assert (await tenancy.user("default", LOCAL_USER)).role == "admin"
+
+
 async def test_every_change_is_told_inside_its_transaction(database: Database) -> None:
     """Whoever listens hears of each change, and can stop it from happening."""
     heard: list[TenancyChange] = []
     tenancy = Tenancy(database, note=lambda _, change: heard.append(change))
     tenant, user, key = await settle(tenancy, "acme")
-    await tenancy.change_user(tenant.tenant_id, user.user_id, role="member", by=await tenancy.authenticate(key))
+    await tenancy.change_user(tenant.tenant_id, user.user_id, role="admin", by=await tenancy.authenticate(key))
     await tenancy.revoke_key(tenant.tenant_id, (await tenancy.keys(tenant.tenant_id))[0].key_id)
     told = ["tenant.created", "user.added", "api_key.issued", "user.changed", "api_key.revoked"]
     assert [change.event_type for change in heard] == told

@@ -14,12 +14,22 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from twinraven.foundation.clock import from_micros, now_micros, to_micros
-from twinraven.foundation.errors import InvalidInput, NotFound, PolicyViolation
+from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, PolicyViolation
 from twinraven.foundation.ids import new_id
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy.errors import NotAuthenticated
 from twinraven.tenancy.keys import hash_key, is_key, new_key, shown_prefix
-from twinraven.tenancy.model import DIRECTORY, ApiKey, IssuedKey, Principal, Role, TenancyChange, Tenant, User
+from twinraven.tenancy.model import (
+    DIRECTORY,
+    LOCAL_USER,
+    ApiKey,
+    IssuedKey,
+    Principal,
+    Role,
+    TenancyChange,
+    Tenant,
+    User,
+)
 from twinraven.tenancy.sql import SqlTenancyStore
 from twinraven.tenancy.store import TenancyStore, key_scope
 
@@ -100,7 +110,10 @@ class Tenancy:
         active: bool | None = None,
         by: Principal | None = None,
     ) -> User:
-        """Another role, or no entry any more: the keys of an inactive user open nothing."""
+        """Another role, or no entry any more: the keys of an inactive user open nothing.
+
+        A tenant keeps an active administrator, and the home's own user stays one.
+        """
         _require_admin(by, tenant_id)
 
         def work(tx: Transaction) -> User:
@@ -110,12 +123,30 @@ class Tenancy:
                 role=before.role if role is None else _checked_role(role),
                 active=before.active if active is None else active,
             )
+            self._refuse_lockout(tx, before, after)
             self._store.change_user(tx, tenant_id, user_id, role=after.role, active=after.active)
             change = {"role": after.role, "active": after.active}
             self._note(tx, TenancyChange(tenant_id, "user.changed", "user", user_id, by, change))
             return after
 
         return await self._database.write(tenant_id, work)
+
+    def _refuse_lockout(self, tx: Transaction, before: User, after: User) -> None:
+        """Raise Conflict where a change would leave nobody in charge, or would only seem to take effect."""
+        if not _is_in_charge(before) or _is_in_charge(after):
+            return
+        if before.user_id == LOCAL_USER:
+            raise Conflict(
+                f"user {LOCAL_USER!r} is whoever is at this machine without a key, and stays its administrator; to let "
+                "nobody in without a key, start the server with --require-keys",
+                user_id=LOCAL_USER,
+            )
+        others = (user for user in self._store.users(tx, before.tenant_id) if user.user_id != before.user_id)
+        if not any(map(_is_in_charge, others)):
+            raise Conflict(
+                f"user {before.name!r} is the tenant's last active administrator; make somebody else one first",
+                user_id=before.user_id,
+            )
 
     async def issue_key(
         self,
@@ -227,6 +258,10 @@ def _require_admin(by: Principal | None, tenant_id: str, *, or_user: str | None 
     _require_tenant(by, tenant_id)
     if by is not None and by.role != "admin" and by.user_id != or_user:
         raise PolicyViolation("only an administrator of the tenant may do this", user_id=by.user_id)
+
+
+def _is_in_charge(user: User) -> bool:
+    return user.active and user.role == "admin"
 
 
 def _may_manage(by: Principal | None, key: ApiKey) -> bool:
