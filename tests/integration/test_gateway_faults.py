@@ -175,6 +175,37 @@ async def test_a_server_that_changes_its_tools_is_held_to_the_old_ones(
         assert (kinds["tools_quarantined"], kinds["tools_gone"]) == ("turns", "goes")
 
 
+async def test_a_malformed_tool_costs_no_other(sqlite_database: Database, tmp_path: Path) -> None:
+    """Definitions that the revision does not allow are left out, each with its reason, and the server goes on."""
+    good = [{"name": name, "inputSchema": {"type": "object"}} for name in ("news", "pid")]
+    bad = [{"name": "odd", "inputSchema": {"type": "banana"}}, {"name": "bare"}, 7]
+    file = tmp_path / "tools.json"
+    file.write_text(json.dumps(good))
+    async with fleet(sqlite_database, "--tools", str(file)) as home:
+        before = (await home.call("bad__pid")).output
+        file.write_text(json.dumps([*bad, *good]))
+        for _ in range(2):
+            assert await home.works("bad__news")
+            await until(lambda: any(event.kind == "tools_left_out" for event in home.notes.events))
+        assert (await home.call("bad__pid")).output == before
+        (told,) = [event for event in home.notes.events if event.kind == "tools_left_out"]
+        assert (told.data["tools"], told.data["count"]) == (["odd", "bare", "(no name)"], 3)
+        reasons = told.message.split("; ")
+        assert reasons[0] == "odd: inputSchema.type: Input should be 'object'"
+        assert reasons[1] == "bare: inputSchema: Field required"
+        assert reasons[2].startswith("(no name): Input should be")
+        assert home.notes.reasons("bad") == []
+
+
+async def test_a_list_that_is_none_is_said_in_one_line(sqlite_database: Database, tmp_path: Path) -> None:
+    """Where a server's answer is no list at all, the reason names what is wrong with it."""
+    file = tmp_path / "tools.json"
+    file.write_text('{"not": "a list"}')
+    async with fleet(sqlite_database, "--tools", str(file)) as home:
+        await until(lambda: bool(home.notes.reasons("bad")))
+        assert home.notes.reasons("bad")[0].startswith("'bad' answered 'tools/list' wrongly: tools: Input should be")
+
+
 async def test_what_a_tool_says_went_wrong_is_kept(sqlite_database: Database) -> None:
     """A tool's own failure and a server's refusal are failures of the call, in their own words, and recorded."""
     async with fleet(sqlite_database) as home:

@@ -8,7 +8,7 @@ import pytest
 
 from twinraven.catalog import Effect, Sensitivity
 from twinraven.connectors import ToolQuarantined, UpstreamTools
-from twinraven.foundation.errors import InvalidInput, InvalidOutput, NotFound
+from twinraven.foundation.errors import InvalidInput, NotFound
 from twinraven.storage import Database
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
@@ -127,13 +127,24 @@ async def test_another_process_learns_of_it(sqlite_database: Database) -> None:
     assert [entry.tool_id for entry in two.entries("default")] == ["git__log"]
 
 
-@pytest.mark.parametrize("wrong", [{"description": "no name"}, {"name": ""}, {"name": 7}, definition("x" * 300_000)])
-async def test_a_list_that_is_none_is_refused(sqlite_database: Database, wrong: dict[str, Any]) -> None:
-    """Definitions without a name or of absurd length pin nothing."""
-    tools = UpstreamTools(sqlite_database)
-    with pytest.raises(InvalidOutput):
-        await tools.observe("default", "git", [definition("log"), wrong])
-    assert tools.entries("default") == []
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"description": "no name"}, "(no name): it has no name"),
+        ({"name": ""}, "(no name): it has no name"),
+        ({"name": 7}, "(no name): it has no name"),
+        (definition("a\x00b"), "a\x00b: its name holds control characters"),
+        (definition("big", title="x" * 300_000), "big: its definition is longer than 262144 bytes"),
+        (definition("log", title="Another"), "log: the server lists it twice; the first definition counts"),
+    ],
+)
+async def test_a_definition_that_is_none_is_left_out(database: Database, wrong: dict[str, Any], reason: str) -> None:
+    """Definitions without a name, of absurd length or under a name that is listed already cost no other tool."""
+    tools = UpstreamTools(database)
+    for _ in range(2):
+        changes = await tools.observe("default", "git", [definition("log"), wrong, definition("push")])
+        assert [str(one) for one in changes.left_out] == [reason]
+    assert {entry.tool_id for entry in tools.entries("default")} == {"git__log", "git__push"}
 
 
 async def test_a_schema_beyond_us_does_not_cost_the_tool(sqlite_database: Database) -> None:

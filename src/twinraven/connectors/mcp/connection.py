@@ -20,13 +20,14 @@ from mcp.shared.dispatcher import CallOptions, Dispatcher, OnNotify, OnNotifyInt
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, METHOD_NOT_FOUND, REQUEST_TIMEOUT
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import RootModel, ValidationError
 
 from twinraven.connectors.mcp.child import child_link
 from twinraven.connectors.mcp.errors import UpstreamLost
 from twinraven.connectors.mcp.listening import ResourceWatch, follow
-from twinraven.connectors.mcp.model import Abilities, NewsKind
+from twinraven.connectors.mcp.listing import LIST_TOOLS, describe, joined, sift
+from twinraven.connectors.mcp.model import Abilities, Definition, Listing, NewsKind
 from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.connectors.mcp.web import NOT_SENT, web_link
 from twinraven.foundation.errors import InvalidOutput, ToolError, ToolTimeout, ToolUnavailable
@@ -34,8 +35,6 @@ from twinraven.foundation.errors import InvalidOutput, ToolError, ToolTimeout, T
 _CLIENT: Final = types.Implementation(name="twinraven", version="0.1")
 _MOST_PAGES: Final = 100
 _MOST_TOOLS: Final = 2_000
-
-Definition = dict[str, Any]
 
 _REQUESTS: Final[dict[str, type[types.Request[Any, Any]]]] = {
     "prompts/list": types.ListPromptsRequest,
@@ -55,16 +54,18 @@ class _Raw(RootModel[dict[str, Any]]):
 
 
 class _Watched(Dispatcher[Any]):
-    """A dispatcher of which somebody wants to know when it ends."""
+    """A dispatcher of which somebody wants to know when it ends, and that passes on only what is a tool."""
 
     def __init__(self, inner: Dispatcher[Any]) -> None:
         self.lost = asyncio.Event()
+        self.version: Callable[[], str | None] = lambda: None
         self._inner = inner
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        return await self._inner.send_raw_request(method, params, opts)
+        answer = await self._inner.send_raw_request(method, params, opts)
+        return sift(answer, self.version() or LATEST_HANDSHAKE_VERSION) if method == LIST_TOOLS else answer
 
     async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
         await self._inner.notify(method, params, opts)
@@ -107,28 +108,31 @@ class Connection:
         subscribe = said.resources is not None and bool(said.resources.subscribe)
         return Abilities(said.prompts is not None, said.resources is not None, subscribe, said.completions is not None)
 
-    async def tools(self) -> list[Definition]:
+    async def tools(self) -> Listing:
         """The definitions of all tools; a server without any may not even know the question."""
         said = self._session.server_capabilities
         try:
             return await self._tools()
         except MCPError as error:
             if error.code == METHOD_NOT_FOUND and said is not None and said.tools is None:
-                return []
+                return Listing([])
             raise
+        except ValidationError as error:
+            raise _wrong_answer(self._server, LIST_TOOLS, error) from error
 
-    async def _tools(self) -> list[Definition]:
+    async def _tools(self) -> Listing:
         """Page by page, as the server wrote them."""
-        found: list[Definition] = []
+        pages: list[dict[str, Any]] = []
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
             request = types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor))
             page = (await self._session.send_request(request, _Raw)).root
-            found += cast("list[Definition]", page["tools"])
+            pages.append(page)
             cursor = page.get("nextCursor")
-            if cursor is None or len(found) > _MOST_TOOLS:
+            if cursor is None or sum(len(each["tools"]) for each in pages) > _MOST_TOOLS:
                 break
-        if len(found) > _MOST_TOOLS:
+        found = joined(pages)
+        if len(found.tools) > _MOST_TOOLS:
             raise InvalidOutput(f"{self._server.name!r} lists more than {_MOST_TOOLS} tools")
         return found
 
@@ -180,9 +184,7 @@ class Connection:
         except MCPError as error:
             raise self._translated(error, what) from error
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise InvalidOutput(f"{self._server.name!r} answered {what!r} wrongly: {where}: {first['msg']}") from error
+            raise _wrong_answer(self._server, what, error) from error
         if answer.get("resultType") == "input_required":
             raise ToolError(f"{what!r} asks a person for input, which cannot be given here", server=self._server.name)
         return answer
@@ -251,12 +253,20 @@ async def connect(
             dispatcher.on_stream_exception = on_broken
         watched = _Watched(dispatcher)
         async with ClientSession(dispatcher=watched, client_info=_CLIENT, message_handler=on_message) as session:
-            await _agree(session, handshake_only=handshake_only)
+            watched.version = lambda: session.protocol_version
+            try:
+                await _agree(session, handshake_only=handshake_only)
+            except ValidationError as error:
+                raise _wrong_answer(server, "initialize", error) from error
             connection = Connection(server, session, watched.lost)
             try:
                 yield connection
             finally:
                 connection.close()
+
+
+def _wrong_answer(server: ServerConfig, what: str, error: ValidationError) -> InvalidOutput:
+    return InvalidOutput(f"{server.name!r} answered {what!r} wrongly: {describe(error)}")
 
 
 async def _agree(session: ClientSession, *, handshake_only: bool) -> None:

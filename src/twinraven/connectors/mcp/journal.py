@@ -9,7 +9,7 @@ from typing import Final
 from twinraven.audit import AuditEntry, AuditLog
 from twinraven.connectors.mcp.model import UpstreamEvent
 
-_ALARMING: Final = ("down", "tools_quarantined")
+_ALARMING: Final = ("down", "tools_quarantined", "tools_left_out")
 _logger = logging.getLogger("twinraven.mcp")
 
 

@@ -65,6 +65,25 @@ class PinnedTool:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A tool that a server lists and that cannot be offered, and why."""
+
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a server lists: tools, and what is none."""
+
+    tools: list[Definition]
+    left_out: tuple[LeftOut, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ToolChanges:
     """How a server's list differs from what is pinned."""
 
@@ -73,6 +92,8 @@ class ToolChanges:
     restored: tuple[str, ...] = ()
     """Tools that say again what was accepted, or are listed again."""
     gone: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    """What the list holds and cannot be taken; no change by itself."""
 
     def __bool__(self) -> bool:
         return bool(self.added or self.changed or self.restored or self.gone)

@@ -11,6 +11,8 @@ from twinraven.connectors.mcp.model import (
     Abilities,
     Definition,
     Journal,
+    LeftOut,
+    Listing,
     ToolChanges,
     UpstreamEvent,
     UpstreamNews,
@@ -24,6 +26,8 @@ from twinraven.foundation.errors import InvalidSetting, ToolTimeout, ToolUnavail
 from twinraven.storage import DEFAULT_TENANT
 
 _DEFAULT_TIMEOUT_MS: Final = 30_000
+_MOST_NAMED: Final = 20
+"""Of a long list of tools that are none, so many are told of one by one."""
 
 
 class UpstreamPool:
@@ -50,6 +54,7 @@ class UpstreamPool:
         self.default_timeout_ms = _DEFAULT_TIMEOUT_MS
         """How long an answer that is no tool's may take, where the server's entry does not say."""
         self._started_at = 0.0
+        self._left_out: dict[str, tuple[LeftOut, ...]] = {}
         self._upstreams: dict[str, Upstream] = {}
         for server in servers:
             self._add(server, limits or UpstreamLimits(), connect)
@@ -154,10 +159,22 @@ class UpstreamPool:
     async def _fill(self, server: ServerConfig) -> FilledServer:
         return await Placeholders(self._secrets, self.tenant_id).fill(server)
 
-    async def _observe(self, server: str, definitions: list[Definition]) -> None:
-        changes = await self._tools.observe(self.tenant_id, server, definitions)
+    async def _observe(self, server: str, listing: Listing) -> None:
+        changes = await self._tools.observe(self.tenant_id, server, listing.tools)
         for kind, names in _told(changes):
             await self._note(UpstreamEvent(server, kind, ", ".join(names), {"tools": list(names)}))
+        await self._note_left_out(server, (*listing.left_out, *changes.left_out))
+
+    async def _note_left_out(self, server: str, left_out: tuple[LeftOut, ...]) -> None:
+        """Say which tools cannot be offered and why, once for as long as they are the same."""
+        if left_out == self._left_out.get(server, ()):
+            return
+        self._left_out[server] = left_out
+        if left_out:
+            names = [one.name for one in left_out[:_MOST_NAMED]]
+            data: dict[str, Any] = {"tools": names, "count": len(left_out)}
+            words = "; ".join(map(str, left_out[:_MOST_NAMED]))
+            await self._note(UpstreamEvent(server, "tools_left_out", words, data))
 
     async def _note(self, event: UpstreamEvent) -> None:
         await self._journal.note(self.tenant_id, event)

@@ -24,7 +24,7 @@ from twinraven.connectors.extras import require
 from twinraven.connectors.http_model import Credential
 from twinraven.connectors.loops import PerLoop
 from twinraven.connectors.mcp.journal import LogJournal
-from twinraven.connectors.mcp.model import Definition, UpstreamEvent
+from twinraven.connectors.mcp.model import Listing, UpstreamEvent
 from twinraven.connectors.mcp.placeholders import FilledServer
 from twinraven.connectors.mcp.programs import ProgramRules
 from twinraven.connectors.mcp.servers import ServerConfig
@@ -171,9 +171,9 @@ class ServiceServers:
             await every.pop(key).upstream.close()
 
 
-async def _ignore(server: str, definitions: list[Definition]) -> None:
+async def _ignore(server: str, listing: Listing) -> None:
     """What the server offers besides is not our tools' business: they state what they call."""
-    del server, definitions
+    del server, listing
 
 
 async def _close_all(every: _AllKept) -> None:

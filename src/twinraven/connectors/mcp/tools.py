@@ -11,23 +11,26 @@ the catalogue's version has changed.
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, cast
 
 from twinraven.audit import AuditEntry, AuditLog
 from twinraven.catalog import Effect, Sensitivity, ToolEntry, infer_effect
 from twinraven.connectors.mcp import sql
 from twinraven.connectors.mcp.errors import ToolQuarantined
-from twinraven.connectors.mcp.model import Classification, Definition, PinnedTool, ToolChanges, definition_hash
+from twinraven.connectors.mcp.model import Classification, Definition, LeftOut, PinnedTool, ToolChanges, definition_hash
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.clock import from_micros, now_micros
-from twinraven.foundation.errors import InvalidInput, InvalidOutput, NotFound, TwinRavenError
+from twinraven.foundation.errors import InvalidInput, NotFound, TwinRavenError
 from twinraven.storage import Database, Transaction, forget_after_fork
 
 CONNECTOR: Final = "mcp"
 _LONGEST_DEFINITION: Final = 256 * 1024
+_LONGEST_SHOWN: Final = 100
+_UNREADABLE: Final = re.compile("[\\x00-\\x1f\\x7f\\ud800-\\udfff]")
 _ANYTHING: Final = {"type": "object"}
 T = TypeVar("T")
 
@@ -145,10 +148,10 @@ class UpstreamTools:
 
     async def observe(self, tenant_id: str, server: str, definitions: Iterable[Definition]) -> ToolChanges:
         """Compare a server's list with what is pinned: the new is accepted, the changed put into quarantine."""
-        seen = {str(definition["name"]): definition for definition in map(_checked, definitions)}
+        seen, left_out = _sorted_out(definitions)
         known = await self._database.read(tenant_id, lambda tx: sql.pinned_tools(tx, tenant_id, server=server))
         if not _differences(known, seen):
-            return ToolChanges()
+            return ToolChanges(left_out=left_out)
 
         def work(tx: Transaction) -> ToolChanges:
             found = sql.pinned_tools(tx, tenant_id, server=server)
@@ -157,7 +160,7 @@ class UpstreamTools:
                 _note(tx, tenant_id, tool, seen.get(tool.name), at)
             for name in changes.added:
                 sql.pin(tx, tenant_id, server, seen[name], by=f"first sight of {server}", at=at)
-            return changes
+            return replace(changes, left_out=left_out)
 
         return await self._change(tenant_id, work)
 
@@ -261,13 +264,32 @@ def _usable_schema(schema: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", schema)
 
 
-def _checked(definition: Definition) -> Definition:
-    name = definition.get("name")
+def _sorted_out(definitions: Iterable[Definition]) -> tuple[dict[str, Definition], tuple[LeftOut, ...]]:
+    """The definitions by name, and those that cannot be kept; of two with one name, the first counts."""
+    seen: dict[str, Definition] = {}
+    left_out: list[LeftOut] = []
+    for definition in definitions:
+        name = definition.get("name")
+        fault = _fault(name, definition, seen)
+        if fault is None:
+            seen[str(name)] = definition
+        else:
+            left_out.append(LeftOut(name[:_LONGEST_SHOWN] if isinstance(name, str) and name else "(no name)", fault))
+    return seen, tuple(left_out)
+
+
+def _fault(name: Any, definition: Definition, seen: Container[str]) -> str | None:
     if not isinstance(name, str) or not name:
-        raise InvalidOutput("the server lists a tool without a name")
-    if len(canonical_json(definition)) > _LONGEST_DEFINITION:
-        raise InvalidOutput(f"the definition of {name[:64]!r} is longer than {_LONGEST_DEFINITION} bytes")
-    return definition
+        return "it has no name"
+    if _UNREADABLE.search(name):
+        return "its name holds control characters"
+    if name in seen:
+        return "the server lists it twice; the first definition counts"
+    try:
+        length = len(canonical_json(definition))
+    except InvalidInput as error:
+        return f"its definition cannot be kept: {error.message}"
+    return f"its definition is longer than {_LONGEST_DEFINITION} bytes" if length > _LONGEST_DEFINITION else None
 
 
 def _differences(known: list[PinnedTool], seen: dict[str, Definition]) -> ToolChanges:

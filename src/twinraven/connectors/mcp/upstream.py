@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 from twinraven.connectors.mcp.model import (
     Abilities,
     Definition,
+    Listing,
     NewsKind,
     State,
     UpstreamEvent,
@@ -75,7 +76,7 @@ class Upstream:
         server: ServerConfig,
         *,
         fill: Callable[[ServerConfig], Awaitable[FilledServer]],
-        on_tools: Callable[[str, list[Definition]], Awaitable[None]],
+        on_tools: Callable[[str, Listing], Awaitable[None]],
         on_event: Callable[[UpstreamEvent], Awaitable[None]],
         limits: UpstreamLimits,
         on_news: Callable[[UpstreamNews], None] | None = None,

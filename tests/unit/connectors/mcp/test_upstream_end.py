@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from twinraven.connectors.mcp.model import UpstreamEvent
+from twinraven.connectors.mcp.model import Listing, UpstreamEvent
 from twinraven.connectors.mcp.placeholders import FilledServer
 from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.connectors.mcp.upstream import Upstream, UpstreamLimits
@@ -31,7 +31,7 @@ async def test_closing_ends_it_although_a_failure_hides_the_cancellation() -> No
     async def fill(server: ServerConfig) -> FilledServer:
         return FilledServer(server, ())
 
-    async def on_tools(name: str, tools: list[dict[str, Any]]) -> None: ...
+    async def on_tools(name: str, listing: Listing) -> None: ...
 
     async def on_event(event: UpstreamEvent) -> None: ...
 
