@@ -49,7 +49,7 @@ async def test_all_bad_keys_are_told_the_same(home: ApiHome) -> None:
     revoked = made(await ada.door.post("/v1/keys", {}))
     assert (await ada.door.delete(f"/v1/keys/{revoked['key_id']}")).status == 204
     locked = await home.user(ada.tenant_id, "leo")
-    made(await ada.door.patch(f"/v1/users/{locked.user_id}", {"active": False}))
+    made(await ada.door.patch(f"/v1/users/{locked.user_id}", {"active": False}, If_Match="*"))
     keys = (revoked["shown_once"], locked.key, "tr_unknown", ada.key[:-1] + "é", "x", "a" * 10_000, "\x01")
     replies = [await home.door.keyed(key).get("/v1/me") for key in keys]
     assert {reply.status for reply in replies} == {401}
@@ -69,7 +69,7 @@ async def test_a_revoked_key_is_refused_within_about_a_second(home: ApiHome) -> 
     await asyncio.sleep(1.1)
     assert (await second.get("/v1/me")).status == 401
     assert (await agent.door.get("/v1/me")).status == 200
-    made(await ada.door.patch(f"/v1/users/{agent.user_id}", {"active": False}))
+    made(await ada.door.patch(f"/v1/users/{agent.user_id}", {"active": False}, If_Match="*"))
     await asyncio.sleep(1.1)
     assert (await agent.door.get("/v1/me")).status == 401
 
@@ -97,3 +97,15 @@ async def test_without_a_key_only_this_machine_by_its_own_name_is_served(tmp_pat
             assert (refused.status, refused.json()["code"]) == (401, "NOT_AUTHENTICATED"), foreign
         ada = await local.tenant("ada")
         assert (await ada.door.ask("GET", "/v1/me", headers={"host": "api.example"})).status == 200
+
+
+async def test_nobody_is_left_in_charge_of_nothing(home: ApiHome) -> None:
+    """The last active administrator and the home's own user cannot be demoted or locked out: 409, and why."""
+    ada = await home.tenant("ada")
+    local = await home.raven.tenancy.issue_key("default", "local")
+    for door, user_id, why in ((ada.door, ada.user_id, "last active"), (home.door.keyed(local.clear), "local", "key")):
+        for change in ({"role": "member"}, {"active": False}):
+            refused = await door.patch(f"/v1/users/{user_id}", change, If_Match="*")
+            assert (refused.status, refused.json()["code"]) == (409, "CONFLICT")
+            assert why in refused.json()["detail"]
+        assert made(await door.get("/v1/me"))["role"] == "admin"

@@ -70,6 +70,7 @@ CHANGES: Final = {
         "version",
         is_required=False,
     ),
+    "user": Change("users", "user_id", "", "PATCH", "", ({"active": False}, {"active": True}), "state_version"),
     "learned tool": Change(
         "learned-tools", "tool_id", "", "POST", "/quarantine", ({"reason": "a"}, {"reason": "b"}), "revision", False
     ),

@@ -111,7 +111,7 @@ ENTITIES: Mapping[str, Entity] = {
     "AuditRecord": Entity("audit", renamed={"data": "data_json"}),
     "Secret": Entity("vault", renamed={"secret_id": "id", **_OWNED}, left_out=("tenant_id",)),
     "Tenant": Entity("tenancy"),
-    "User": Entity("tenancy"),
+    "User": Entity("tenancy", stated={"state_version": {"type": "integer"}}),
     "ApiKey": Entity("tenancy"),
 }
 

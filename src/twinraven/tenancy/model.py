@@ -41,6 +41,14 @@ class User:
     active: bool
     created_at: datetime
 
+    @property
+    def state_version(self) -> int:
+        """Which of the four states that a user can be in this is.
+
+        It need not count: who changes a user who is again as they saw them overwrites nothing unseen.
+        """
+        return 1 + (self.role == "member") + 2 * (not self.active)
+
     def as_json(self) -> dict[str, Any]:
         return {
             "tenant_id": self.tenant_id,
@@ -48,6 +56,7 @@ class User:
             "name": self.name,
             "role": self.role,
             "active": self.active,
+            "state_version": self.state_version,
             "created_at": iso(self.created_at),
         }
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from twinraven.foundation.clock import from_micros, now_micros, to_micros
-from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, PolicyViolation
+from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, PolicyViolation, StaleState
 from twinraven.foundation.ids import new_id
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy.errors import NotAuthenticated
@@ -108,6 +108,7 @@ class Tenancy:
         *,
         role: Role | None = None,
         active: bool | None = None,
+        expected_version: int | None = None,
         by: Principal | None = None,
     ) -> User:
         """Another role, or no entry any more: the keys of an inactive user open nothing.
@@ -118,6 +119,7 @@ class Tenancy:
 
         def work(tx: Transaction) -> User:
             before = _present(self._store.user(tx, tenant_id, user_id), "user", user_id)
+            _refuse_stale(before, expected_version)
             after = replace(
                 before,
                 role=before.role if role is None else _checked_role(role),
@@ -258,6 +260,16 @@ def _require_admin(by: Principal | None, tenant_id: str, *, or_user: str | None 
     _require_tenant(by, tenant_id)
     if by is not None and by.role != "admin" and by.user_id != or_user:
         raise PolicyViolation("only an administrator of the tenant may do this", user_id=by.user_id)
+
+
+def _refuse_stale(user: User, expected: int | None) -> None:
+    if expected not in (None, user.state_version):
+        is_now = f"{'an active' if user.active else 'a locked out'} {user.role}"
+        raise StaleState(
+            f"user {user.name!r} was changed meanwhile: they are {is_now} now",
+            expected=expected,
+            current=user.state_version,
+        )
 
 
 def _is_in_charge(user: User) -> bool:

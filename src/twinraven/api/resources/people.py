@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Final
 
 from twinraven.api.contract import Answer, JsonSchema, Request, Route
-from twinraven.api.forms import FLAG, TEXT, form, listing, ref, refuse_secrets
+from twinraven.api.forms import FLAG, TEXT, expected_version, form, listing, ref, refuse_secrets
 from twinraven.api.pages import slice_of
-from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation
+from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation, StaleState
 from twinraven.tenancy import ApiKey, User
 
 _ROLE: Final[JsonSchema] = {"enum": ["admin", "member"]}
@@ -36,15 +36,24 @@ async def add_user(request: Request) -> Answer:
     user = await request.raven.tenancy.add_user(
         request.tenant_id, body["name"], role=body.get("role", "member"), by=request.who
     )
-    return Answer(user.as_json(), status=201)
+    return _shown(user, status=201)
+
+
+async def show_user(request: Request) -> Answer:
+    return _shown(await request.raven.tenancy.user(request.tenant_id, request.path["user_id"]))
 
 
 async def change_user(request: Request) -> Answer:
     body = request.body
     user = await request.raven.tenancy.change_user(
-        request.tenant_id, request.path["user_id"], role=body.get("role"), active=body.get("active"), by=request.who
+        request.tenant_id,
+        request.path["user_id"],
+        role=body.get("role"),
+        active=body.get("active"),
+        expected_version=expected_version(request),
+        by=request.who,
     )
-    return Answer(user.as_json())
+    return _shown(user)
 
 
 async def list_keys(request: Request) -> Answer:
@@ -70,6 +79,10 @@ async def issue_key(request: Request) -> Answer:
 async def revoke_key(request: Request) -> Answer:
     await request.raven.tenancy.revoke_key(request.tenant_id, request.path["key_id"], by=request.who)
     return Answer(status=204)
+
+
+def _shown(user: User, *, status: int = 200) -> Answer:
+    return Answer(user.as_json(), status=status, tag=str(user.state_version))
 
 
 ROUTES: Sequence[Route] = (
@@ -102,7 +115,19 @@ ROUTES: Sequence[Route] = (
         body=form({"name": _NAME}, optional={"role": _ROLE}),
         errors=(Conflict,),
         admin=True,
+        is_tagged=True,
         takes_key=True,
+    ),
+    Route(
+        "GET",
+        "/v1/users/{user_id}",
+        "showUser",
+        "One user",
+        show_user,
+        ref("User"),
+        errors=(NotFound,),
+        admin=True,
+        is_tagged=True,
     ),
     Route(
         "PATCH",
@@ -112,8 +137,10 @@ ROUTES: Sequence[Route] = (
         change_user,
         ref("User"),
         body=form({}, optional={"role": _ROLE, "active": FLAG}) | {"minProperties": 1},
-        errors=(NotFound, Conflict),
+        errors=(NotFound, Conflict, StaleState),
         admin=True,
+        is_tagged=True,
+        matching="must",
     ),
     Route(
         "GET",
