@@ -181,6 +181,26 @@ async def test_rows_go_in_by_the_thousand_and_come_out_in_batches(database: Data
     assert [row for batch in batches for row in batch] == rows
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 63, 64, 65, 127, 200])
+async def test_any_number_of_rows_goes_in_once_and_in_order(database: Database, count: int) -> None:
+    """Whatever the store makes of many rows at once, each is there once, and those that were there stay."""
+    rows = [("t", f"{number:05}", b"new") for number in range(count)]
+    await database.write("t", lambda tx: tx.insert_rows("blobs", BLOB_COLUMNS, rows[::2]))
+    await database.write("t", lambda tx: tx.insert_missing("blobs", BLOB_COLUMNS, [(*row[:2], b"old") for row in rows]))
+
+    def work(tx: Transaction) -> list[tuple[str, bytes]]:
+        sql = "SELECT hash, body FROM blobs WHERE tenant_id = :tenant ORDER BY hash"
+        return [(row["hash"], bytes(row["body"])) for row in tx.fetch_all(sql, tenant="t")]
+
+    found = await database.read("t", work)
+    assert found == [(row[1], b"old" if number % 2 else b"new") for number, row in enumerate(rows)]
+    with pytest.raises(Conflict):
+        await database.write(
+            "t", lambda tx: tx.insert_rows("blobs", BLOB_COLUMNS, [("t", "zz", b""), ("t", "zz", b"")])
+        )
+    assert await database.read("t", work) == found
+
+
 async def test_two_streams_run_side_by_side_and_may_be_abandoned(database: Database) -> None:
     """Streams of one transaction do not disturb each other, and one not read to its end disturbs nobody later."""
     keys = [f"{number:03}" for number in range(100)]

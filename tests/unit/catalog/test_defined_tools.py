@@ -41,20 +41,29 @@ async def test_an_entry_says_what_the_definition_says(town: Town) -> None:
 
 
 @pytest.mark.parametrize(
-    ("type", "protocol", "operation", "connector"),
+    ("type", "protocol", "operation", "params", "connector"),
     [
-        ("neo4j_graph", "bolt", {"type": "graph_query", "query": "RETURN $x AS x"}, "graph"),
-        ("rest_api", "http", {"type": "rest_call", "method": "GET", "path": "/{{x}}"}, "rest"),
-        ("llm_provider", "http", {"type": "llm_call", "promptTemplate": "{{x}}"}, "llm"),
-        ("mcp_server", "stdio", {"type": "mcp_call", "tool": "t", "arguments": {"x": "{{x}}"}}, "mcp_service"),
+        ("neo4j_graph", "bolt", {"type": "graph_query", "query": "RETURN $x AS x"}, {"endpoint": "bolt://g"}, "graph"),
+        (
+            *("rest_api", "http", {"type": "rest_call", "method": "GET", "path": "/{{x}}"}),
+            *({"endpoint": "http://r"}, "rest"),
+        ),
+        (
+            *("llm_provider", "http", {"type": "llm_call", "promptTemplate": "{{x}}"}),
+            *({"endpoint": "http://l", "model": "m"}, "llm"),
+        ),
+        (
+            *("mcp_server", "stdio", {"type": "mcp_call", "tool": "t", "arguments": {"x": "{{x}}"}}),
+            *({"command": "c"}, "mcp_service"),
+        ),
     ],
 )
 async def test_each_type_of_service_has_its_connector(
-    town: Town, type: str, protocol: str, operation: dict[str, str], connector: str
+    town: Town, type: str, protocol: str, operation: dict[str, str], params: dict[str, str], connector: str
 ) -> None:
     """Tools on it are called through that."""
     service = await town.serve(type=type, protocol=protocol, connectionSchema={"type": "object"})
-    await town.equip(service, operation=operation, inputSchema=inputs("x"), connectionParams={})
+    await town.equip(service, operation=operation, inputSchema=inputs("x"), connectionParams=params)
     entry = Catalog(town.catalog.source).find("default", "get_order")
     assert entry.connector == connector
 

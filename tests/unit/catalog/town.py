@@ -20,6 +20,7 @@ from twinraven.catalog import (
     ToolSpec,
     audited,
 )
+from twinraven.connectors import check_connection
 from twinraven.storage import Database
 from twinraven.tenancy import LOCAL, Principal
 
@@ -65,6 +66,7 @@ class Town:
             probes=self.probes,
             redact=self.house.redactor.redact,
             holds_secret=lambda tenant, text: self.house.redactor.redact_known(tenant, text) is not text,
+            check_connection=check_connection,
             micros=lambda: self.house.now,
         )
         self.house.vault.register_usage(self.catalog.tools.secret_users)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinraven.foundation.clock import from_micros, iso, now_micros, parse_iso, to_micros, utc_now
+from twinraven.foundation.clock import from_micros, iso, iso_micros, now_micros, parse_iso, to_micros, utc_now
 from twinraven.foundation.errors import InvalidInput
 
 moments = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC))  # noqa: DTZ001 - zone is added
@@ -21,6 +21,7 @@ def test_a_time_survives_both_stored_forms(moment: datetime) -> None:
     assert from_micros(to_micros(moment)) == moment
     assert parse_iso(iso(moment)) == moment
     assert iso(moment).endswith("Z")
+    assert iso_micros(to_micros(moment)) == iso(moment)
 
 
 @settings(deadline=None)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from uuid import UUID
 
 import pytest
 
@@ -52,6 +54,9 @@ def test_uuids_are_version_four() -> None:
     made = {new_uuid() for _ in range(1_000)}
     assert len(made) == 1_000
     assert {one.version for one in made} == {4}
+    for one in made:
+        told = UUID(str(one))
+        assert (told, hash(told), told.variant, pickle.loads(pickle.dumps(one))) == (one, hash(one), one.variant, one)
 
 
 @pytest.mark.req("CH-01")

@@ -58,6 +58,33 @@ async def test_a_key_is_read_from_either_header(house: House) -> None:
             await knock(house.door, **shown)
 
 
+async def test_many_who_come_at_once_with_one_key_are_asked_about_once(house: House) -> None:
+    """The store is asked once for all of them; one who leaves meanwhile takes nobody along, and a refusal is not kept."""
+    user = await house.settle()
+    key = (await house.tenancy.issue_key(user.tenant_id, user.user_id)).clear
+    asked: list[str] = []
+    authenticate = house.tenancy.authenticate
+
+    async def count(clear: str) -> Principal:
+        asked.append(clear)
+        return await authenticate(clear)
+
+    house.tenancy.authenticate = count
+    coming = [asyncio.ensure_future(knock(house.door, x_api_key=key)) for _ in range(20)]
+    await asyncio.sleep(0)
+    coming[0].cancel()
+    found = await asyncio.gather(*coming, return_exceptions=True)
+    assert isinstance(found[0], asyncio.CancelledError)
+    assert {one.user_id for one in found[1:] if isinstance(one, Principal)} == {user.user_id}
+    assert len(found[1:]) == 19
+    assert asked == [key]
+    bad = [knock(house.door, x_api_key="tr_nobody") for _ in range(5)]
+    assert {type(one) for one in await asyncio.gather(*bad, return_exceptions=True)} == {NotAuthenticated}
+    with pytest.raises(NotAuthenticated):
+        await knock(house.door, x_api_key="tr_nobody")
+    assert asked == [key, "tr_nobody", "tr_nobody"]
+
+
 async def test_a_revoked_expired_or_disabled_key_opens_nothing_after_a_second(house: House) -> None:
     """What was believed is asked again within a second; what ended meanwhile opens nothing."""
     user = await house.settle()

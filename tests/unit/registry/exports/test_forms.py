@@ -27,7 +27,7 @@ from twinraven.registry.exports import EXPORT_FORMS, ExportForm, ToolExport, exp
 from twinraven.registry.exports.layout import WIDTH
 from twinraven.registry.exports.names import one_line
 from twinraven.registry.exports.python import python_module
-from twinraven.registry.exports.words import value_words
+from twinraven.registry.exports.words import Phrases
 
 HOSTILE = st.one_of(
     st.text(min_size=1, max_size=40),
@@ -198,7 +198,7 @@ def test_a_version_out_of_service_says_so() -> None:
 def test_references_are_said_as_people_say_them(value: Any, words: str) -> None:
     """What is passed to a step is a phrase, as far as there is one for it."""
     tool = define(step("a", {}), internal_wiring={"0": {"id": "$.steps[0].output.id"}})
-    assert value_words(value, tool, lambda text: f"`{text}`") == words
+    assert Phrases(tool, lambda text: f"`{text}`").of(value) == words
 
 
 def test_tools_nobody_knows_are_named() -> None:
