@@ -59,7 +59,7 @@ async def test_a_key_is_read_from_either_header(house: House) -> None:
 
 
 async def test_many_who_come_at_once_with_one_key_are_asked_about_once(house: House) -> None:
-    """The store is asked once for all of them; one who leaves meanwhile takes nobody along, and a refusal is not kept."""
+    """The store is asked once for all; one who leaves meanwhile takes nobody along, and a refusal is not kept."""
     user = await house.settle()
     key = (await house.tenancy.issue_key(user.tenant_id, user.user_id)).clear
     asked: list[str] = []
