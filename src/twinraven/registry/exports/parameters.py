@@ -41,6 +41,11 @@ class Parameter:
         """Whether its default is made anew in each call."""
         return self.kind == "defaulted" and isinstance(self.default, (list, dict))
 
+    @property
+    def origin(self) -> str:
+        """What the definition calls it, where Python has to call it otherwise."""
+        return "" if self.name == self.python_name else f"{flat(literal_of(self.name))} in the definition"
+
     def written(self) -> Node:
         declared = f"{self.python_name}: {self.annotation}"
         if self.kind == "required":
@@ -85,8 +90,7 @@ def argument_lines(parameters: Sequence[Parameter]) -> list[str]:
     """What a docstring says of them that the signature does not."""
     lines: list[str] = []
     for each in parameters:
-        named = "" if each.name == each.python_name else f"{flat(literal_of(each.name))} in the definition"
-        words = "; ".join(filter(None, [each.description, named]))
+        words = "; ".join(filter(None, [each.description, each.origin]))
         lines += [f"{each.python_name}: {words}"] if words else []
     return lines
 

@@ -7,9 +7,13 @@ to watch itself while it runs brings a small `Run` with it (`shapes` says which)
 
 from __future__ import annotations
 
+import builtins
+import sys
+from typing import Final
+
 from twinraven.flow import FlowPlan, SynthesizedTool, compile_flow
 from twinraven.registry.exports.layout import Group, docstring, identifier, lay_out
-from twinraven.registry.exports.parameters import argument_lines, fills_inside, signature
+from twinraven.registry.exports.parameters import Parameter, argument_lines, fills_inside, signature
 from twinraven.registry.exports.pieces import imports, needed, reserved
 from twinraven.registry.exports.plain_body import PlainBody
 from twinraven.registry.exports.run_body import RunBody
@@ -22,11 +26,13 @@ _HOW = (
     "values, raises what failed, and leaves the arguments as they are. Parameters are taken as they come; nothing "
     "checks them against the definition's schema."
 )
+_OF_PYTHON: Final = sys.stdlib_module_names.union(dir(builtins))
+"""A module of one of these names would be hidden by Python's own, or hide it from the code below the function."""
 
 
 def python_name(definition: SynthesizedTool) -> str:
     """The name of the function, and of its module."""
-    return identifier(definition.tool_id, LOCALS | reserved(), otherwise="tool")
+    return identifier(definition.tool_id, LOCALS | reserved() | _OF_PYTHON, otherwise="tool")
 
 
 def python_module(definition: SynthesizedTool, *, writes: Writes) -> str:
@@ -48,10 +54,9 @@ def python_module(definition: SynthesizedTool, *, writes: Writes) -> str:
     return "\n\n\n".join(["\n".join(head), function, *rest]) + "\n"
 
 
-def python_parameters(plan: FlowPlan) -> list[str]:
-    """The names of what the function must be given."""
-    names = _names(plan)
-    return [each.python_name for each in names.parameters if each.kind == "required"]
+def python_parameters(plan: FlowPlan) -> list[Parameter]:
+    """What the function takes besides `call`, under the names that it has for them."""
+    return _names(plan).parameters
 
 
 def _names(plan: FlowPlan) -> Names:

@@ -12,7 +12,20 @@ from twinraven.registry.exports.parameters import Parameter, parameters_of
 from twinraven.registry.exports.shapes import references
 
 LOCALS: Final = frozenset(
-    {"call", "run", "item", "fallback", "incomplete", "answer", "Call", "Any", "Awaitable", "Callable", "Sequence"}
+    {
+        "call",
+        "run",
+        "item",
+        "fallback",
+        "incomplete",
+        "answer",
+        "Call",
+        "Any",
+        "Awaitable",
+        "Callable",
+        "Sequence",
+        "RuntimeError",
+    }
 )
 
 

@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any, Final, cast
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from twinraven.flow import FlowPlan, PlannedStep, SynthesizedTool, ToolStatus, compile_flow
-from twinraven.foundation.canonical import JsonObject
 from twinraven.registry.exports.documents import title_of
 from twinraven.registry.exports.names import clipped, one_line, shortened
-from twinraven.registry.exports.parameters import type_of
+from twinraven.registry.exports.parameters import Parameter
 from twinraven.registry.exports.python import python_module, python_name, python_parameters
 from twinraven.registry.exports.shapes import Writes, plain_shape
 from twinraven.registry.exports.words import (
     INCOMPLETE_WORDS,
+    Phrases,
     all_tools,
     earlier_words,
     may_be_incomplete,
     result_words,
     told_of,
     usage,
-    value_words,
 )
 from twinraven.registry.model import definition_text
 
@@ -73,10 +72,12 @@ def _page(plan: FlowPlan, writes: Writes) -> Iterator[str]:
     yield from (f"  tool: {json.dumps(definition.tool_id)}", f'  version: "{definition.version}"', "---", "")
     yield from (f"# {title_of(definition)}", "", _plain(about), "")
     yield from _when(definition, writes)
-    yield from _what_to_pass(definition.parameters)
-    answer, steps = list(_what_comes_back(plan, writes)), list(_steps(plan, writes))
+    passed = python_parameters(plan)
+    phrases = Phrases(definition, _code, {each.name: each.python_name for each in passed})
+    yield from _what_to_pass(passed)
+    answer, steps = list(_what_comes_back(plan, writes, phrases)), list(_steps(plan, writes, phrases))
     yield from answer
-    yield from _running(plan)
+    yield from _running(plan, passed)
     yield from ("## By hand", "", "Where code cannot run, make these calls in this order.", "")
     yield from steps
     if any("$." in line for line in (*answer, *steps)):
@@ -106,26 +107,23 @@ def _when(definition: SynthesizedTool, writes: Writes) -> Iterator[str]:
     yield ""
 
 
-def _what_to_pass(schema: JsonObject) -> Iterator[str]:
-    members = cast("JsonObject", schema.get("properties") or {})
+def _what_to_pass(parameters: Sequence[Parameter]) -> Iterator[str]:
     yield from ("## What to pass", "")
-    if not members:
+    if not parameters:
         yield from ("Nothing.", "")
         return
-    required = cast("list[Any]", schema.get("required") or [])
     yield from ("| Name | Type | Needed | Meaning |", "| --- | --- | --- | --- |")
-    for name, member in members.items():
-        described = cast("JsonObject", member) if isinstance(member, dict) else {}
-        needed = "yes" if name in required else "no"
-        if "default" in described:
-            needed = f"no; {_code(json.dumps(described['default'], ensure_ascii=False))} if left out"
-        meaning = _plain(one_line(str(described.get("description") or "")))
-        cells = (_code(name), _code(type_of(described)), needed, meaning)
+    for each in parameters:
+        needed = "yes" if each.kind == "required" else "no"
+        if each.kind == "defaulted":
+            needed = f"no; {_code(json.dumps(each.default, ensure_ascii=False))} if left out"
+        meaning = _plain(one_line("; ".join(filter(None, [each.description, each.origin]))))
+        cells = (_code(each.python_name), _code(each.annotation), needed, meaning)
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
     yield ""
 
 
-def _what_comes_back(plan: FlowPlan, writes: Writes) -> Iterator[str]:
+def _what_comes_back(plan: FlowPlan, writes: Writes, phrases: Phrases) -> Iterator[str]:
     definition = plan.definition
     yield from ("## What comes back", "")
     if definition.output is None:
@@ -138,18 +136,18 @@ def _what_comes_back(plan: FlowPlan, writes: Writes) -> Iterator[str]:
         if partly:
             yield f"- `incomplete`: {INCOMPLETE_WORDS}; a list of `tool_id`, `status` and `error`"
     elif len(definition.output) == 1 and next(iter(definition.output)).startswith("$"):
-        yield f"One value: {value_words(definition.output, definition, _code)}."
+        yield f"One value: {phrases.of(definition.output)}."
     else:
         yield "An object:"
         yield ""
         for name, value in definition.output.items():
-            yield f"- {_code(name)}: {value_words(value, definition, _code)}"
+            yield f"- {_code(name)}: {phrases.of(value)}"
     yield ""
 
 
-def _running(plan: FlowPlan) -> Iterator[str]:
+def _running(plan: FlowPlan, parameters: Sequence[Parameter]) -> Iterator[str]:
     name = python_name(plan.definition)
-    given = ", ".join(["call", *(f"{parameter}=..." for parameter in python_parameters(plan))])
+    given = ", ".join(["call", *(f"{each.python_name}=..." for each in parameters if each.kind == "required")])
     yield from ("## How to run it", "")
     yield f"`scripts/{name}.py` in this folder has it as one async function; it needs Python 3.11 and nothing else."
     yield "Give it a `call` that reaches the tools: it takes a tool's name and its arguments, gives the answer as"
@@ -166,26 +164,26 @@ def _running(plan: FlowPlan) -> Iterator[str]:
     yield from ("```", "")
 
 
-def _steps(plan: FlowPlan, writes: Writes) -> Iterator[str]:
+def _steps(plan: FlowPlan, writes: Writes, phrases: Phrases) -> Iterator[str]:
     definition = plan.definition
     shape = plain_shape(plan, writes)
     for step in plan.steps:
         number = step.definition.step_index
         skips = step.skips if shape is None else number in shape.skippable
-        yield f"{number + 1}. {_sentence(step, definition)}"
+        yield f"{number + 1}. {_sentence(step, phrases)}"
         for name, value in step.definition.input_mapping.items():
-            yield f"   - {_code(name)}: {value_words(value, definition, _code)}"
-        yield f"   - {_on_failure(step, definition, skips=skips)}"
+            yield f"   - {_code(name)}: {phrases.of(value)}"
+        yield f"   - {_on_failure(step, phrases, skips=skips)}"
     for text in definition.error_strategy.abort_conditions if shape is None else ():
         yield f"- Stop if a call has failed and {_code(text)}."
 
 
-def _sentence(step: PlannedStep, definition: SynthesizedTool) -> str:
+def _sentence(step: PlannedStep, phrases: Phrases) -> str:
     asked = step.definition
     clauses: list[str] = []
     words = f"Call {_code(step.tool_id)}"
     if asked.for_each is not None:
-        words += f" for each element of {value_words(asked.for_each, definition, _code)} ({asked.max_items} at most)"
+        words += f" for each element of {phrases.of(asked.for_each)} ({asked.max_items} at most)"
     if asked.condition is not None:
         clauses.append(f"if {_code(asked.condition)}")
     if asked.parallelizable_with:
@@ -195,21 +193,19 @@ def _sentence(step: PlannedStep, definition: SynthesizedTool) -> str:
     return f"{words}{',' if clauses else ''} with:" if asked.input_mapping else f"{words}."
 
 
-def _on_failure(step: PlannedStep, definition: SynthesizedTool, *, skips: bool) -> str:
+def _on_failure(step: PlannedStep, phrases: Phrases, *, skips: bool) -> str:
     words = "If it fails"
     if step.retry.max_retries:
         times = "once" if step.retry.max_retries == 1 else f"up to {step.retry.max_retries} times"
         words += f", try again {times}, {step.retry.backoff_ms} ms later; if that does not help"
     if step.fallback:
-        others = ", then ".join(_instead(other, definition) for other in step.fallback)
+        others = ", then ".join(_instead(other, phrases) for other in step.fallback)
         return f"{words}, call {others} instead; if that fails too, stop."
     return f"{words}, go on without it and say so." if skips else f"{words}, stop."
 
 
-def _instead(step: PlannedStep, definition: SynthesizedTool) -> str:
-    given = [
-        f"{_code(k)}: {value_words(value, definition, _code)}" for k, value in step.definition.input_mapping.items()
-    ]
+def _instead(step: PlannedStep, phrases: Phrases) -> str:
+    given = [f"{_code(name)}: {phrases.of(value)}" for name, value in step.definition.input_mapping.items()]
     condition = "" if step.definition.condition is None else f" if {_code(step.definition.condition)}"
     return f"{_code(step.tool_id)}{condition}{' (' + '; '.join(given) + ')' if given else ''}"
 

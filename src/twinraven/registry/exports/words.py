@@ -7,7 +7,8 @@ forms. Names in them are marked as code by whoever writes for a page that has ma
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from twinraven.flow import FlowPlan, SynthesizedTool
@@ -83,49 +84,58 @@ def may_be_incomplete(plan: FlowPlan, writes: Writes) -> bool:
     return skips or any(step.condition for step in plan.steps)
 
 
-def value_words(value: Any, definition: SynthesizedTool, mark: Mark) -> str:
-    """A mapped value as people say it; what is not a reference stays as it is written."""
-    if isinstance(value, str) and value.startswith(("$.", "$[")):
-        return _reference_words(parse_reference(value).segments, definition, mark)
-    members = cast("JsonObject", value) if isinstance(value, dict) else {}
-    if len(members) == 1 and (operator := next(iter(members))) in _OPERATORS:
-        return _operator_words(operator, members[operator], definition, mark)
-    return mark(json.dumps(value, ensure_ascii=False))
+@dataclass(frozen=True, slots=True)
+class Phrases:
+    """Mapped values as people say them."""
 
+    definition: SynthesizedTool
+    mark: Mark
+    parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The names under which parameters are passed, where these are not their own."""
 
-def _operator_words(operator: str, body: Any, definition: SynthesizedTool, mark: Mark) -> str:
-    if operator == "$literal":
-        return mark(json.dumps(body, ensure_ascii=False))
-    if operator in {"$string", "$integer"}:
-        kind = "text" if operator == "$string" else "an integer"
-        return f"{value_words(body, definition, mark)}, as {kind}"
-    whole = value_words(body["of"], definition, mark)
-    if operator == "$part":
-        cut = mark(json.dumps(body["separator"], ensure_ascii=False))
-        return f"piece {mark(str(body.get('index', 0)))} (counted from 0) of {whole}, split at {cut}"
-    around = [mark(json.dumps(body[end], ensure_ascii=False)) if body.get(end) else "" for end in ("before", "after")]
-    return " followed by ".join(filter(None, [around[0], whole, around[1]]))
+    def of(self, value: Any) -> str:
+        """A value in words; what is not a reference stays as it is written."""
+        if isinstance(value, str) and value.startswith(("$.", "$[")):
+            return self._reference(parse_reference(value).segments)
+        members = cast("JsonObject", value) if isinstance(value, dict) else {}
+        if len(members) == 1 and (operator := next(iter(members))) in _OPERATORS:
+            return self._operator(operator, members[operator])
+        return self._json(value)
 
+    def _operator(self, operator: str, body: Any) -> str:
+        if operator == "$literal":
+            return self._json(body)
+        if operator in {"$string", "$integer"}:
+            return f"{self.of(body)}, as {'text' if operator == '$string' else 'an integer'}"
+        whole = self.of(body["of"])
+        if operator == "$part":
+            number, cut = self.mark(str(body.get("index", 0))), self._json(body["separator"])
+            return f"piece {number} (counted from 0) of {whole}, split at {cut}"
+        around = [self._json(body[end]) if body.get(end) else "" for end in ("before", "after")]
+        return " followed by ".join(filter(None, [around[0], whole, around[1]]))
 
-def _reference_words(segments: Segments, definition: SynthesizedTool, mark: Mark) -> str:
-    root, *rest = segments
-    if root == "parameters" and rest:
-        return _inside(f"the parameter {mark(str(rest[0]))}", rest[1:], mark)
-    if root == "item":
-        return _inside("the element", rest, mark)
-    if root == "internal_wiring" and len(rest) > 1:
-        wired = definition.internal_wiring[str(rest[0])][str(rest[1])]
-        return _inside(value_words(wired, definition, mark), rest[2:], mark)
-    if root == "steps" and isinstance(rest[0], int):
-        what = {"output": "answer", "input": "arguments"}.get(str(rest[1]), str(rest[1]))
-        return _inside(f"the {what} of step {rest[0] + 1}", rest[2:], mark)
-    return mark(".".join(map(str, segments)))
+    def _reference(self, segments: Segments) -> str:
+        root, *rest = segments
+        if root == "parameters" and rest:
+            name = str(rest[0])
+            return self._inside(f"the parameter {self.mark(self.parameters.get(name, name))}", rest[1:])
+        if root == "item":
+            return self._inside("the element", rest)
+        if root == "internal_wiring" and len(rest) > 1:
+            wired = self.definition.internal_wiring[str(rest[0])][str(rest[1])]
+            return self._inside(self.of(wired), rest[2:])
+        if root == "steps" and isinstance(rest[0], int):
+            what = {"output": "answer", "input": "arguments"}.get(str(rest[1]), str(rest[1]))
+            return self._inside(f"the {what} of step {rest[0] + 1}", rest[2:])
+        return self.mark(".".join(map(str, segments)))
 
+    def _inside(self, whole: str, path: list[str | int]) -> str:
+        if not path:
+            return whole
+        if len(path) == 1 and isinstance(path[0], int) and path[0] < len(_ORDINALS):
+            return f"the {_ORDINALS[path[0]]} element of {whole}"
+        text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")
+        return f"{self.mark(text)} in {whole}"
 
-def _inside(whole: str, path: list[str | int], mark: Mark) -> str:
-    if not path:
-        return whole
-    if len(path) == 1 and isinstance(path[0], int) and path[0] < len(_ORDINALS):
-        return f"the {_ORDINALS[path[0]]} element of {whole}"
-    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")
-    return f"{mark(text)} in {whole}"
+    def _json(self, value: Any) -> str:
+        return self.mark(json.dumps(value, ensure_ascii=False))
