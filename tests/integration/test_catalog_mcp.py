@@ -20,7 +20,7 @@ from twinraven.calls import CallContext, SkillInvocationRequest, SkillInvocation
 from twinraven.catalog import HealthStatus, ServiceSpec, ToolSpec
 from twinraven.connectors import AddressGuard, AddressRules, ProgramRules, ServerConfig, ServiceServers
 from twinraven.connectors.mcp.service_servers import NamedServer
-from twinraven.foundation.errors import InvalidSetting
+from twinraven.foundation.errors import InvalidDefinition, InvalidSetting
 from twinraven.tenancy import LOCAL
 
 _ANYTHING = {"type": "object"}
@@ -105,6 +105,18 @@ async def test_health_is_looked_at_and_keeps_calls_away(tmp_path: Path) -> None:
         with http_server("http", at=port):
             assert (await raven.defined.health.check_health(LOCAL, "get_order")).status is HealthStatus.HEALTHY
             assert (await call(raven, "get_order", order_id="7")).status == "success"
+        await raven.aclose()
+
+
+async def test_a_write_to_a_program_that_hangs_while_it_starts_was_not_sent(tmp_path: Path) -> None:
+    """The call ends in its time, as unavailable and not as unknown, so the same key may be used again."""
+    silent = {**OLD, "args": [*OLD["args"], "--dumb", "initialize"]}
+    with opened(tmp_path, line(silent)) as raven:
+        await define(raven, "echo", silent, effect="write", timeout_ms=800)
+        for _ in range(2):
+            request = SkillInvocationRequest(tool_name="echo", payload={}, idempotency_key="once")
+            error = error_of(await raven.calls.invoke(request, CallContext("session")))
+            assert (error["code"], "nothing was sent" in error["message"]) == ("TOOL_UNAVAILABLE", True)
         await raven.aclose()
 
 
@@ -214,11 +226,9 @@ async def test_a_server_that_dies_during_a_call(tmp_path: Path, effect: str, cod
     ],
 )
 async def test_parameters_that_name_no_server_are_named(tmp_path: Path, params: dict[str, Any], field: str) -> None:
-    """The error says which parameter cannot be used."""
-    with opened(tmp_path) as raven:
+    """The tool is refused, and the error says which parameter cannot be used."""
+    with opened(tmp_path) as raven, pytest.raises(InvalidDefinition, match=f"connection_params.{field}"):
         await define(raven, "pid", params)
-        error = error_of(await call(raven, "pid"))
-        assert f"connection_params.{field}" in error["message"]
 
 
 def test_a_setting_that_names_no_program_is_refused(tmp_path: Path) -> None:

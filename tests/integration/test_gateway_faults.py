@@ -142,6 +142,47 @@ async def test_a_server_that_hangs_is_timed_out_and_replaced(sqlite_database: Da
         assert (await home.call("bad__pid")).output != before
 
 
+async def test_nothing_is_sent_to_a_server_that_perhaps_hangs(sqlite_database: Database) -> None:
+    """A write after a call that was never answered waits for the verdict, and is not lost in the hanging server."""
+    async with fleet(sqlite_database, timeout_ms=300) as home:
+        assert code(await home.call("bad__hang")) == "EFFECT_UNKNOWN"
+        refused = [await home.call("bad__echo", text) for text in ("a", "b")]
+        assert [code(answer) for answer in refused] == ["TOOL_UNAVAILABLE", "TOOL_UNAVAILABLE"]
+        assert "perhaps hangs" in str(refused[0].error)
+        await until(lambda: home.works("bad__echo"))
+        assert "hangs" in home.notes.reasons("bad")[0]
+
+
+async def test_a_caller_who_leaves_does_not_cost_the_next_one_its_call(sqlite_database: Database) -> None:
+    """A server that answers again at once is trusted again at once, and the write that waited is sent."""
+    async with fleet(sqlite_database) as home:
+        before = (await home.call("good__pid")).output
+        leaving = asyncio.create_task(home.call("good__echo", "gone"))
+        await asyncio.sleep(0)
+        while not leaving.done():
+            leaving.cancel()
+            await asyncio.sleep(0)
+        assert await home.works("good__echo")
+        assert (await home.call("good__pid")).output == before
+        assert home.notes.reasons("good") == []
+
+
+async def test_a_write_that_was_never_sent_keeps_its_key(sqlite_database: Database) -> None:
+    """A server that hangs while it starts is unavailable before the call's time is over, and the key is free again."""
+    server = ServerConfig("bad", "stdio", sys.executable, (OLD, "--dumb", "initialize"), timeout_ms=500)
+    tools, collector = UpstreamTools(sqlite_database), Collector(sqlite_database)
+    await tools.observe("default", "bad", [{"name": "echo", "inputSchema": {"type": "object"}}])
+    pool = UpstreamPool([server], tools, journal=Notes(), limits=LIMITS)
+    calls = Calls(Catalog(tools), collector, Claims(sqlite_database), [McpConnector(lambda: pool, tools)])
+    async with pool:
+        for _ in range(2):
+            request = SkillInvocationRequest("bad__echo", {}, idempotency_key="once")
+            answer = await calls.invoke(request, CallContext("s1"))
+            assert code(answer) == "TOOL_UNAVAILABLE"
+            assert "still starting; nothing was sent" in str(answer.error)
+    collector.close()
+
+
 @pytest.mark.parametrize(
     ("tool", "reason"),
     [("flood", "more than 200000 bytes"), ("chatter", "floods us"), ("broken", "not JSON-RPC")],

@@ -47,7 +47,7 @@ class ServiceConnectors:
         self._llm = LlmConnector(source, delivery)
         self._graph = GraphConnector(source, guard, limits=GraphLimits(timeout_ms=timeout_ms))
         self._servers = servers
-        self._mcp = McpServiceConnector(source, servers)
+        self._mcp = McpServiceConnector(source, servers, timeout_ms=timeout_ms)
 
     def connectors(self) -> tuple[RestConnector, LlmConnector, GraphConnector, McpServiceConnector]:
         return self._rest, self._llm, self._graph, self._mcp

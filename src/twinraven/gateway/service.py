@@ -69,7 +69,6 @@ class Gateway:
         """Upstream servers alive and news passed on, as long as the block lasts."""
         upstreams, tenant_id = self._raven.upstreams, self._local.tenant_id
         upstreams.tenant_id = tenant_id
-        upstreams.default_timeout_ms = self._raven.settings.calls.default_timeout_ms
         upstreams.on_news = self._bulletins.note
         await self._news.start(tenant_id)
         bulletins = asyncio.create_task(self._bulletins.pass_on(tenant_id), name="gateway bulletins")

@@ -29,7 +29,8 @@ from twinraven.connectors.mcp.listening import ResourceWatch, follow
 from twinraven.connectors.mcp.listing import LIST_TOOLS, describe, joined, sift
 from twinraven.connectors.mcp.model import Abilities, Definition, Listing, NewsKind
 from twinraven.connectors.mcp.servers import ServerConfig
-from twinraven.connectors.mcp.web import NOT_SENT, web_link
+from twinraven.connectors.mcp.web import web_link
+from twinraven.connectors.mcp.wire import NOT_SENT
 from twinraven.foundation.errors import InvalidOutput, ToolError, ToolTimeout, ToolUnavailable
 
 _CLIENT: Final = types.Implementation(name="twinraven", version="0.1")

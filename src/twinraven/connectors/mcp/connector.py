@@ -85,7 +85,9 @@ class McpConnector:
         tool = self._tools.pinned(call.tenant_id, entry.tool_id)
         if tool is None:
             raise ToolUnavailable(f"{entry.tool_id!r} is not known any more", tool_id=entry.tool_id)
-        asking = self._pool().call(call.tenant_id, tool.server, tool.name, params)
+        asking = self._pool().call(
+            call.tenant_id, tool.server, tool.name, params, writes=entry.writes, timeout_ms=entry.timeout_ms
+        )
         result = await accept_answer(asking, entry, call.event_id)
         self._check(tool, result)
         return to_output(result)

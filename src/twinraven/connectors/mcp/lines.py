@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
@@ -42,6 +43,7 @@ from twinraven.connectors.mcp.wire import (
     encode,
     notification,
     peer_error,
+    unsent,
 )
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput
@@ -207,7 +209,7 @@ class LineDispatcher(asyncio.Protocol, Dispatcher[TransportContext]):
 
     def _write_now(self, message: Message) -> None:
         if self.is_closed or self._output is None or self._output.is_closing():
-            raise closed()
+            raise unsent()
         self._output.write(encode(message) + b"\n")
 
     async def _abandon(self, request_id: RequestId, options: CallOptions) -> None:
@@ -218,7 +220,8 @@ class LineDispatcher(asyncio.Protocol, Dispatcher[TransportContext]):
         """Tell the peer that nobody waits any more; never waits itself, since its caller may be cancelled."""
         if options.get("cancel_on_abandon", True) and not self.is_closed and self._can_write.is_set():
             params = {"requestId": request_id, "reason": "nobody waits for the answer any more"}
-            self._write_now(notification("notifications/cancelled", params))
+            with suppress(MCPError):
+                self._write_now(notification("notifications/cancelled", params))
 
     def _give_up(self, reason: str) -> None:
         if self._on_fault is not None and not self.is_closed:

@@ -21,7 +21,7 @@ from twinraven.connectors.mcp.model import (
 from twinraven.connectors.mcp.placeholders import FilledServer, NoSecrets, Placeholders, SecretSource
 from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.connectors.mcp.tools import UpstreamTools
-from twinraven.connectors.mcp.upstream import Connecting, Upstream, UpstreamLimits
+from twinraven.connectors.mcp.upstream import Connecting, Upstream, UpstreamLimits, give_up_at
 from twinraven.foundation.errors import InvalidSetting, ToolTimeout, ToolUnavailable
 from twinraven.storage import DEFAULT_TENANT
 
@@ -43,6 +43,7 @@ class UpstreamPool:
         journal: Journal | None = None,
         limits: UpstreamLimits | None = None,
         connect: Connecting | None = None,
+        default_timeout_ms: int = _DEFAULT_TIMEOUT_MS,
     ) -> None:
         self.tenant_id = tenant_id
         """Whose servers these are; settled before the first of them is started."""
@@ -51,8 +52,8 @@ class UpstreamPool:
         self._tools = tools
         self._journal = journal or LogJournal()
         self._secrets = secrets or NoSecrets()
-        self.default_timeout_ms = _DEFAULT_TIMEOUT_MS
-        """How long an answer that is no tool's may take, where the server's entry does not say."""
+        self.default_timeout_ms = default_timeout_ms
+        """How long an answer may take, where the server's entry does not say."""
         self._started_at = 0.0
         self._left_out: dict[str, tuple[LeftOut, ...]] = {}
         self._upstreams: dict[str, Upstream] = {}
@@ -98,9 +99,22 @@ class UpstreamPool:
         if left_s > 0:
             await _tried([upstream for upstream in self._upstreams.values() if _is_new(upstream)], left_s)
 
-    async def call(self, tenant_id: str, server: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Call a tool of one of the tenant's servers; the answer is as it came."""
-        return await self._of(tenant_id, server).call(tool, arguments)
+    async def call(
+        self,
+        tenant_id: str,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        writes: bool = True,
+        timeout_ms: int | None = None,
+    ) -> dict[str, Any]:
+        """Call a tool of one of the tenant's servers; the answer is as it came.
+
+        `timeout_ms` is what the caller's patience is, where it is not that of everybody.
+        """
+        until = give_up_at(timeout_ms or self.default_timeout_ms)
+        return await self._of(tenant_id, server).call(tool, arguments, writes=writes, until=until)
 
     def abilities(self) -> dict[str, Abilities]:
         """What each server offers besides tools, as far as it has ever said so, in the order of the configuration."""

@@ -12,6 +12,7 @@ from twinraven.connectors.endpoints import elapsed_ms
 from twinraven.connectors.mcp.connector import accept_answer
 from twinraven.connectors.mcp.content import to_output
 from twinraven.connectors.mcp.service_servers import NamedServer, ServiceServers
+from twinraven.connectors.mcp.upstream import give_up_at
 from twinraven.foundation.errors import TwinRavenError
 
 
@@ -25,17 +26,21 @@ class McpServiceConnector:
 
     name = "mcp_service"
 
-    def __init__(self, bindings: BindingSource, servers: ServiceServers) -> None:
+    def __init__(self, bindings: BindingSource, servers: ServiceServers, *, timeout_ms: int = 30_000) -> None:
+        """`timeout_ms` is how long a tool may take that states no time of its own."""
         self._bindings = bindings
         self._servers = servers
+        self._timeout_ms = timeout_ms
 
     async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: _Frame) -> Any:
         """Call the tool that the operation names; its output, or what went wrong."""
+        until = give_up_at(entry.timeout_ms or self._timeout_ms)
         binding: Binding[McpRequest] = await bind_call(self._bindings, entry, call)
         asked = binding.operation.request(params)
         server = NamedServer.of(binding, await binding.secret(call.caller))
         async with self._servers.lease(call.tenant_id, server) as upstream:
-            result = await accept_answer(upstream.call(asked.tool, asked.arguments), entry, call.event_id)
+            asking = upstream.call(asked.tool, asked.arguments, writes=entry.writes, until=until)
+            result = await accept_answer(asking, entry, call.event_id)
         return to_output(result)
 
     async def probe(self, binding: Binding[Any], *, user: str | None = None) -> Health:

@@ -72,6 +72,8 @@ class UpstreamTools:
     def set_timeout(self, server: str, timeout_ms: int) -> None:
         """How long a call to this server's tools may take."""
         self._timeouts[server] = timeout_ms
+        for tenant_id, snapshot in list(self._snapshots.items()):
+            self._take(tenant_id, [known.tool for known in snapshot.values()])
 
     # What the catalogue asks.
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from twinraven.connectors.mcp.connection import Connection
 
 _LONGEST_REASON: Final = 400
+_MARGIN: Final = 0.9
+"""What is left of a call's time is needed to say that nothing was sent."""
 T = TypeVar("T")
 _logger = logging.getLogger("twinraven.mcp")
 
@@ -107,6 +109,8 @@ class Upstream:
         self._tried = asyncio.Event()
         self._wake = asyncio.Event()
         self._suspected = False
+        self._trusted = asyncio.Event()
+        self._trusted.set()
 
     def start(self) -> None:
         """Begin to keep it alive, on the running loop."""
@@ -135,9 +139,18 @@ class Upstream:
             self.server.name, self.server.transport, self._state, self._version, shown, self._restarts
         )
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Call one of its tools; one that is starting is waited for, one that is down is not."""
-        connection = await self._reach()
+    async def call(
+        self, tool: str, arguments: dict[str, Any], *, writes: bool = True, until: float | None = None
+    ) -> dict[str, Any]:
+        """Call one of its tools; a server that is starting is waited for, one that is down is not.
+
+        What may change something is not sent to a server that perhaps hangs before it has shown that it does not.
+        Whoever waits longer than `until`, by the clock of the loop, is told that nothing was sent.
+        """
+        connection = await self._reach(until)
+        while writes and not self._trusted.is_set():
+            await self._wait(self._trusted, until, "perhaps hangs: it left a call without an answer")
+            connection = await self._reach(until)
         try:
             return await connection.call(tool, arguments)
         except asyncio.CancelledError:
@@ -185,16 +198,25 @@ class Upstream:
             self._suspect()
             raise ToolUnavailable(f"{self.server.name!r} does not answer", server=self.server.name) from None
 
-    async def _reach(self) -> Connection:
+    async def _reach(self, until: float | None = None) -> Connection:
         self.start()
         if self._state == "starting":
-            await self._tried.wait()
-        if self._connection is None:
+            await self._wait(self._tried, until, "is still starting")
+        if self._connection is None or self._reason is not None:
             raise self._unavailable()
         return self._connection
 
+    async def _wait(self, event: asyncio.Event, until: float | None, what: str) -> None:
+        try:
+            async with asyncio.timeout_at(until):
+                await event.wait()
+        except TimeoutError:
+            name = self.server.name
+            raise ToolUnavailable(f"{name!r} {what}; nothing was sent", server=name) from None
+
     def _suspect(self) -> None:
         self._suspected = True
+        self._trusted.clear()
         self._wake.set()
 
     def _unavailable(self) -> ToolUnavailable:
@@ -213,12 +235,10 @@ class Upstream:
                 await self._live()
             except Exception as error:  # noqa: BLE001 - the supervisor's edge: whatever ended it, it is tried again
                 self._fault(_words(error))
-            finally:
-                was_up, self._connection = self._connection is not None, None
             if self._task is not asyncio.current_task():
                 # Asked to end while a library was failing: its error came out in the place of the cancellation.
                 return
-            if was_up:
+            if self._state == "up":
                 self._tell_of_lists()
             if loop.time() - begun > self._limits.steady_s:
                 self._failures = 0
@@ -246,6 +266,8 @@ class Upstream:
             try:
                 await self._stay(connection)
             finally:
+                # From here on it is only taken down, which takes a while.
+                self._connection = None
                 for task in watching:
                     task.cancel()
                 await asyncio.wait(watching)
@@ -263,6 +285,8 @@ class Upstream:
     async def _come_up(self, connection: Connection) -> None:
         self._connection, self._version, self._state = connection, connection.protocol_version, "up"
         self.abilities = connection.abilities
+        self._suspected = False
+        self._trusted.set()
         self._tried.set()
         self._tell_of_lists()
         again = " again" if self._restarts else ""
@@ -282,6 +306,8 @@ class Upstream:
             except TimeoutError:
                 self._fault("it hangs: it does not answer any more" if suspected or woken else "it does not answer")
                 return
+            if not self._suspected:
+                self._trusted.set()
 
     async def _pause(self, now: float) -> None:
         """Say that it is down, and wait before the next attempt."""
@@ -292,6 +318,7 @@ class Upstream:
         self._restarts += 1
         self._reason = self._reason or "the connection ended"
         self._state, self._retry_at = "down", now + wait
+        self._trusted.set()
         self._tried.set()
         await self._say("down", self._reason, retry_in_s=round(wait, 2))
         await asyncio.sleep(wait)
@@ -321,6 +348,11 @@ class Upstream:
             await self._on_event(event)
         except TwinRavenError as error:
             _logger.warning("what happened to %r could not be noted: %s", self.server.name, error)
+
+
+def give_up_at(timeout_ms: int) -> float:
+    """Until when, by the clock of the loop, a call that begins now may wait for its server before it is sent."""
+    return asyncio.get_running_loop().time() + timeout_ms * _MARGIN / 1000
 
 
 async def _first_of(*events: asyncio.Event, within_s: float) -> bool:

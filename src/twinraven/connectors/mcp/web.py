@@ -21,11 +21,9 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
 from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.mcp.servers import ServerConfig
+from twinraven.connectors.mcp.wire import NOT_SENT
 from twinraven.connectors.network import GuardedNetwork
 from twinraven.foundation.canonical import canonical_json
-
-NOT_SENT: Final = -32_950
-"""The code of our own error for a request that never left."""
 
 _CONNECT_S: Final = 10.0
 _REFUSALS: Final = {401: "it refuses our credentials", 403: "it forbids the request", 429: "it is asked too often"}

@@ -23,6 +23,9 @@ _logger = logging.getLogger("twinraven.mcp")
 
 Message = dict[str, Any]
 
+NOT_SENT: Final = -32_950
+"""The code of our own error for a request that never left."""
+
 
 @dataclass(slots=True)
 class Arrived:
@@ -78,6 +81,11 @@ def encode(message: Message) -> bytes:
 def notification(method: str, params: Mapping[str, Any] | None) -> Message:
     message: Message = {"jsonrpc": "2.0", "method": method}
     return message if params is None else {**message, "params": dict(params)}
+
+
+def unsent() -> MCPError:
+    """Nothing was written, because there is nobody left to write to."""
+    return MCPError(code=NOT_SENT, message="the connection is closed")
 
 
 def closed() -> MCPError:

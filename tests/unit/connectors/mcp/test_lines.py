@@ -13,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
 from twinraven.connectors import LineDispatcher
+from twinraven.connectors.mcp.wire import NOT_SENT
 
 
 class Wire(asyncio.WriteTransport):
@@ -123,7 +124,7 @@ async def test_a_cancelled_request_is_stopped_and_not_answered() -> None:
 
 
 async def test_the_end_of_the_pipe_wakes_everybody() -> None:
-    """Whoever waits for an answer learns at once that none will come."""
+    """Whoever waits for an answer learns at once that none will come; whoever asks later, that nothing was sent."""
     peer = Peer()
     await peer.settle()
     asking = asyncio.ensure_future(peer.line.send_raw_request("ask", None))
@@ -132,8 +133,9 @@ async def test_the_end_of_the_pipe_wakes_everybody() -> None:
     with pytest.raises(MCPError) as caught:
         await asking
     assert caught.value.code == CONNECTION_CLOSED
-    with pytest.raises(MCPError):
+    with pytest.raises(MCPError) as caught:
         await peer.line.send_raw_request("ask", None)
+    assert caught.value.code == NOT_SENT
     await peer.running
 
 

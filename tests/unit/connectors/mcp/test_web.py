@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable
 import httpx2
 import pytest
 
-from twinraven.connectors.mcp.web import NOT_SENT, AnswerTooLong, CappedTransport
+from twinraven.connectors.mcp.web import AnswerTooLong, CappedTransport
+from twinraven.connectors.mcp.wire import NOT_SENT
 
 POST = httpx2.Request("POST", "http://server/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "x"})
 
