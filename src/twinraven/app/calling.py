@@ -66,6 +66,7 @@ class Calling(Memory):
             secrets=VaultSecrets(self.vault),
             journal=AuditJournal(self.audit),
             limits=UpstreamLimits(max_bytes=wanted.max_message_bytes, refresh_s=wanted.refresh_s),
+            default_timeout_ms=self.settings.calls.default_timeout_ms,
         )
 
     @cached_property
