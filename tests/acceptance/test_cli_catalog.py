@@ -21,6 +21,7 @@ tools:
   - key: get_order
     service: shop
     secret: shop-key
+    connectionParams: {endpoint: https://shop.example}
     operation: {type: rest_call, method: GET, path: "/orders/{{order_id}}"}
     inputSchema: {type: object, required: [order_id], properties: {order_id: {type: string}}}
 """
@@ -91,6 +92,9 @@ def test_what_a_file_made_can_be_switched_and_removed(shell: Shell) -> None:
     assert shell.json("services", "disable", "shop")["status"] == "down"
     assert shell.json("tools", "disable", "get_order")["enabled"] is False
     assert shell.json("tools", "definition", "get_order")["error_message"] == "disabled"
+    listed = {row["tool_id"]: (row["callable"], row["reason"]) for row in shell.json("tools", "list")}
+    assert listed["get_order"] == (False, "disabled")
+    assert shell.json("tools", "show", "get_order")["callable"] is False
     refused = shell.run("services", "rm", "shop")
     assert (refused.code, "used by tool 'get_order'" in refused.err) == (1, True)
     assert shell.run("secrets", "rm", "shop-key").code == 1

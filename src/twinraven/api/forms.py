@@ -35,7 +35,12 @@ def ref(entity: str) -> JsonSchema:
 
 def listing(entity: str) -> JsonSchema:
     """A page of them."""
-    return form({"items": {"type": "array", "items": ref(entity)}, "next_cursor": {"type": ["string", "null"]}})
+    return listing_of(ref(entity))
+
+
+def listing_of(item: JsonSchema) -> JsonSchema:
+    """A page of what is described so."""
+    return form({"items": {"type": "array", "items": item}, "next_cursor": {"type": ["string", "null"]}})
 
 
 def form(properties: Mapping[str, Any], *, optional: Mapping[str, Any] | None = None) -> JsonSchema:

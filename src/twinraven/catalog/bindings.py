@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from twinraven.catalog.acts import Acts, raise_not_found
 from twinraven.catalog.service_model import HealthStatus, Service
-from twinraven.catalog.tool_checks import fit_params, why_stopped
+from twinraven.catalog.tool_checks import OWNERS_ONLY, fit_params, why_barred
 from twinraven.catalog.tool_model import Tool
 from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import PolicyViolation, ToolUnavailable
@@ -83,11 +83,7 @@ class Bindings:
             await self._acts.announce(tenant_id)
             _refuse(tool, service, "it was changed after this call was approved; call it again")
         if caller is not None and not tool.is_runnable_by(caller):
-            raise PolicyViolation(
-                f"tool {key!r} runs with its owner's secret, which serves its owner alone; "
-                "make a tool of your own with a secret of yours",
-                tool_id=key,
-            )
+            raise PolicyViolation(f"tool {key!r} {OWNERS_ONLY}", tool_id=key)
         return bind(tool, service)
 
     async def _find(self, tenant_id: str, key: str, caller: str | None) -> tuple[Tool, Service]:
@@ -126,21 +122,22 @@ def bind(tool: Tool, service: Service) -> ToolBinding:
 
 def refuse_unavailable(tool: Tool, service: Service) -> None:
     """Raise ToolUnavailable, saying why, if a tool must not be called now."""
-    why = why_stopped(tool, service)
+    why = why_barred(tool, service)
     if why is not None:
-        _refuse(tool, service, why)
-    if not service.enabled:
-        _refuse(tool, service, f"its service {service.name!r} is disabled")
+        # It does not pass by itself: somebody has to let it be called again.
+        _refuse(tool, service, why, retryable=False)
     if service.status is HealthStatus.DOWN:
         _refuse(tool, service, f"its service {service.name!r} is down{_seen(service)}")
     if tool.status is HealthStatus.DOWN:
         _refuse(tool, service, f"it is down{_seen(tool)}")
 
 
-def _refuse(tool: Tool, service: Service, why: str) -> NoReturn:
-    raise ToolUnavailable(
+def _refuse(tool: Tool, service: Service, why: str, *, retryable: bool = True) -> NoReturn:
+    error = ToolUnavailable(
         f"tool {tool.key!r} cannot be called: {why}", tool_id=tool.key, service_id=service.service_id, reason=why
     )
+    error.retryable = retryable
+    raise error
 
 
 def _seen(item: Service | Tool) -> str:
@@ -150,7 +147,7 @@ def _seen(item: Service | Tool) -> str:
 
 def _is_due(tool: Tool, service: Service, now: datetime) -> bool:
     """Whether somebody looked and found it dead, long enough ago to look again."""
-    if not service.enabled or why_stopped(tool, service) is not None:
+    if why_barred(tool, service) is not None:
         return False
     dead = [item.last_health_check for item in (service, tool) if item.status is HealthStatus.DOWN]
     return any(checked is None or now - checked >= RECHECK_AFTER for checked in dead)

@@ -11,19 +11,25 @@ import threading
 from dataclasses import dataclass
 
 from twinraven.catalog.model import ToolEntry
+from twinraven.catalog.service_model import Service
 from twinraven.catalog.sql import SqlCatalogStore
 from twinraven.catalog.store import CatalogStore
+from twinraven.catalog.tool_checks import OWNERS_ONLY, why_barred
 from twinraven.catalog.tool_model import Tool
 from twinraven.storage import Database, Transaction, forget_after_fork
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A tool, its entry, and whether it is offered."""
+    """A tool, its service and its entry."""
 
     tool: Tool
+    service: Service
     entry: ToolEntry
-    is_offered: bool
+
+    @property
+    def is_offered(self) -> bool:
+        return self.tool.enabled and self.service.enabled
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,21 @@ class DefinedTools:
     def entries(self, tenant_id: str) -> list[ToolEntry]:
         """The tools that are offered: those that nobody disabled."""
         return [known.entry for known in self._snapshot(tenant_id).tools.values() if known.is_offered]
+
+    def visible(self, tenant_id: str, caller: str | None) -> dict[str, ToolEntry]:
+        """The tools that a user sees, offered or not, by key; nobody in particular sees all."""
+        tools = self._snapshot(tenant_id).tools
+        return {key: known.entry for key, known in tools.items() if known.entry.is_visible_to(caller)}
+
+    def why_not(self, tenant_id: str, caller: str | None, tool_id: str) -> str | None:
+        """Why a user cannot call a tool of this source, however healthy it is; None where they can."""
+        known = self._snapshot(tenant_id).tools.get(tool_id)
+        if known is None:
+            return None
+        if caller is not None and not known.tool.is_runnable_by(caller):
+            is_shown = known.entry.is_visible_to(caller)
+            return f"it {OWNERS_ONLY}" if is_shown else "it belongs to somebody else, who does not share it"
+        return why_barred(known.tool, known.service)
 
     def may_call(self, tenant_id: str, caller: str | None, tool_id: str) -> bool:
         """Whether a user may call a tool, as far as this source knows it; nobody in particular may call all."""
@@ -100,5 +121,5 @@ class DefinedTools:
             old = None if before is None else before.tools.get(tool.key)
             # An entry that says the same stays the same object: what others keep by it stays valid.
             kept = old.entry if old is not None and old.entry == entry else entry
-            tools[tool.key] = _Known(tool, kept, tool.enabled and service.enabled)
+            tools[tool.key] = _Known(tool, service, kept)
         return _Snapshot(version, tools)

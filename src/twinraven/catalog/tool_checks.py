@@ -10,6 +10,9 @@ from twinraven.catalog.service_model import DISABLED, Service, ServiceType, Wire
 from twinraven.catalog.tool_model import Tool, ToolStructure
 from twinraven.foundation.errors import InvalidDefinition, InvalidInput, InvalidSchema
 
+OWNERS_ONLY: Final = (
+    "runs with its owner's secret, which serves its owner alone; make a tool of your own with a secret of yours"
+)
 _SCHEMES: Final = {
     WireProtocol.BOLT: ("bolt", "neo4j"),
     WireProtocol.BOLT_TLS: ("bolt+s", "neo4j+s"),
@@ -66,6 +69,12 @@ def why_stopped(tool: Tool, service: Service) -> str | None:
         version = service.schema_version
         return f"the service's connection schema (version {version}) does not accept it: {error.message}"
     return None
+
+
+def why_barred(tool: Tool, service: Service) -> str | None:
+    """Why nobody can call a tool until somebody changes something; None where it is only a question of health."""
+    why = why_stopped(tool, service)
+    return f"its service {service.name!r} is disabled" if why is None and not service.enabled else why
 
 
 def _check_schema(schema: dict[str, Any], field: str) -> None:

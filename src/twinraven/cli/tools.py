@@ -19,6 +19,8 @@ _COLUMNS = (
     Column("effect", "EFFECT"),
     Column("effect_origin", "SAID BY"),
     Column("connector", "CONNECTOR"),
+    Column("callable", "CALLABLE"),
+    Column("reason", "WHY NOT", shrinks=True),
     Column("description", "DESCRIPTION", shrinks=True),
 )
 
@@ -78,17 +80,32 @@ def _register_accept(parser: CommandParser) -> None:
 
 def list_tools(options: Namespace) -> None:
     from twinraven.cli.home import opened
+    from twinraven.tenancy import LOCAL_USER
 
     with opened(options) as raven:
-        rows = [entry.as_json() for entry in raven.catalog.entries(options.tenant)]
+        defined = raven.defined.source
+        found = defined.visible(options.tenant, None)
+        found |= {entry.tool_id: entry for entry in raven.catalog.entries(options.tenant)}
+        rows = [
+            _judged(found[tool_id].as_json(), defined.why_not(options.tenant, LOCAL_USER, tool_id))
+            for tool_id in sorted(found)
+        ]
     show_rows(options.output, rows, _COLUMNS, empty=_NONE)
+
+
+def _judged(fields: dict[str, Any], why_not: str | None) -> dict[str, Any]:
+    return {**fields, "callable": why_not is None, "reason": why_not}
 
 
 def show_tool(options: Namespace) -> None:
     from twinraven.cli.home import opened
+    from twinraven.tenancy import LOCAL_USER
 
     with opened(options) as raven:
-        fields = raven.catalog.find(options.tenant, options.tool).as_json()
+        fields = _judged(
+            raven.catalog.find(options.tenant, options.tool).as_json(),
+            raven.defined.source.why_not(options.tenant, LOCAL_USER, options.tool),
+        )
     if options.output == "json":
         show_json(fields)
         return

@@ -203,7 +203,9 @@ async def _beside(work: Callable[[], T]) -> T:
 
 def _offers(tools: Sequence[ToolInfo], scope: Scope) -> list[Offer]:
     return [
-        _offer(tool.tool_id, tool.description, tool.input_schema) for tool in tools if scope == "all" or tool.is_learned
+        _offer(tool.tool_id, tool.description, tool.input_schema)
+        for tool in tools
+        if tool.is_callable and (scope == "all" or tool.is_learned)
     ]
 
 

@@ -71,6 +71,9 @@ class ToolInfo:
     timeout_ms: int | None = None
     tags: tuple[str, ...] = ()
     idempotent_by: JsonObject | None = None
+    is_callable: bool = field(default=True, metadata={WIRE: "callable"})
+    """Whether the caller can call it; `reason` says why not."""
+    reason: str | None = None
 
     @property
     def writes(self) -> bool:

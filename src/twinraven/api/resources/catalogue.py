@@ -3,31 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
 
-from twinraven.api.contract import Answer, Request, Route
+from twinraven.api.contract import Answer, JsonSchema, Request, Route
 from twinraven.api.definitions import PLACEMENT, TOOL, TOOL_CHANGE
-from twinraven.api.forms import expected_version, listing, ref
+from twinraven.api.forms import FLAG, expected_version, listing_of, ref
 from twinraven.api.pages import slice_of
 from twinraven.catalog import ToolChange, ToolEntry, ToolPlacement, ToolSpec
 from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation, StaleState
 
+_ENTRY: Final[JsonSchema] = {
+    "allOf": [
+        ref("ToolEntry"),
+        {
+            "type": "object",
+            "properties": {
+                "callable": {**FLAG, "description": "whether the caller can call it, if it is healthy"},
+                "reason": {"type": ["string", "null"], "description": "why not"},
+            },
+            "required": ["callable", "reason"],
+        },
+    ]
+}
+
 
 async def list_tools(request: Request) -> Answer:
-    raven, who = request.raven, request.who
-    entries = [
-        entry
-        for entry in raven.catalog.entries(request.tenant_id)
-        if raven.learned.may_use(request.tenant_id, who.user_id, entry.tool_id)
-    ]
-    return Answer(page=slice_of(entries, request.query, key=lambda entry: entry.tool_id, show=ToolEntry.as_json))
+    raven, tenant_id, caller = request.raven, request.tenant_id, request.who.user_id
+    found = raven.defined.source.visible(tenant_id, caller)
+    for entry in raven.catalog.entries(tenant_id):
+        if raven.learned.may_use(tenant_id, caller, entry.tool_id):
+            found[entry.tool_id] = entry
+    listed = [found[tool_id] for tool_id in sorted(found)]
+    return Answer(
+        page=slice_of(listed, request.query, key=lambda entry: entry.tool_id, show=partial(_shown_entry, request))
+    )
 
 
 async def show_tool(request: Request) -> Answer:
-    raven, tool_id = request.raven, request.path["tool_id"]
-    entry = raven.catalog.find(request.tenant_id, tool_id, caller=request.who.user_id)
-    if not raven.learned.may_use(request.tenant_id, request.who.user_id, tool_id):
+    raven, tool_id, caller = request.raven, request.path["tool_id"], request.who.user_id
+    entry = raven.catalog.find(request.tenant_id, tool_id, caller=caller)
+    is_seen = raven.defined.source.visible(request.tenant_id, caller).get(tool_id) is entry
+    if not is_seen and not raven.learned.may_use(request.tenant_id, caller, tool_id):
         raise NotFound(f"no tool {tool_id!r}", tool_id=tool_id)
-    return Answer(entry.as_json())
+    return Answer(_shown_entry(request, entry))
+
+
+def _shown_entry(request: Request, entry: ToolEntry) -> dict[str, Any]:
+    """An entry, whether the caller can call it, and why not."""
+    why = request.raven.defined.source.why_not(request.tenant_id, request.who.user_id, entry.tool_id)
+    return {**entry.as_json(), "callable": why is None, "reason": why}
 
 
 async def create_tool(request: Request) -> Answer:
@@ -78,9 +103,9 @@ ROUTES: Sequence[Route] = (
         "GET",
         "/v1/tools",
         "listTools",
-        "Everything the caller may call",
+        "Everything the caller sees, and whether it can be called",
         list_tools,
-        listing("ToolEntry"),
+        listing_of(_ENTRY),
         is_paged=True,
     ),
     Route(
@@ -96,7 +121,7 @@ ROUTES: Sequence[Route] = (
         is_tagged=True,
         takes_key=True,
     ),
-    Route("GET", "/v1/tools/{tool_id}", "showTool", "One tool", show_tool, ref("ToolEntry"), errors=(NotFound,)),
+    Route("GET", "/v1/tools/{tool_id}", "showTool", "One tool", show_tool, _ENTRY, errors=(NotFound,)),
     Route(
         "GET",
         "/v1/tools/{tool_id}/definition",
