@@ -48,7 +48,7 @@ tools:
     connectionParams: {endpoint: https://shop.example}
   - key: summarize
     service: model
-    connectionParams: {endpoint: http://127.0.0.1:8080}
+    connectionParams: {endpoint: http://127.0.0.1:8080, model: small}
     operation: {type: llm_call, systemPrompt: Be brief., promptTemplate: "Summarize:\\n{{text}}"}
     inputSchema: {type: object, required: [text], properties: {text: {type: string}}}
 """

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 from tests.unit.catalog.town import Town, inputs, tool_body
-from twinraven.catalog import CatalogFile, DefinedCatalog, TemplateSpec, ToolChange, ToolPlacement, ToolSpec, audited
+from twinraven.catalog import (
+    CatalogFile,
+    DefinedCatalog,
+    ServiceChange,
+    TemplateSpec,
+    ToolChange,
+    ToolPlacement,
+    ToolSpec,
+    audited,
+)
 from twinraven.foundation.errors import (
     Conflict,
     InvalidDefinition,
@@ -281,3 +290,58 @@ async def test_a_tool_is_bound_as_it_was_approved_or_not_at_all(town: Town) -> N
     renewed = source.find("default", "get_order")
     assert renewed is not None
     assert (await bindings.binding("default", "get_order", definition=renewed.definition)).tool.key == "get_order"
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"endpoint": "https://x:99999"}, "endpoint"),
+        ({"endpoint": "https://shop.example", "auth": {"type": "banana"}}, "auth"),
+        ({"endpoint": "https://shop.example", "idempotency_header": "Host"}, "idempotency_header"),
+        ({"endpoint": "https://shop.example", "health_path": ["a"]}, "health_path"),
+        ({}, "endpoint"),
+    ],
+)
+async def test_what_could_never_be_called_is_not_kept(town: Town, params: dict[str, Any], field: str) -> None:
+    """New, changed, from a template or from a file: the refusal names the field, and nothing is there."""
+    tools, place = town.catalog.tools, {"key": "placed", "service": "shop", "connection_params": params}
+    await town.serve(connectionSchema={"type": "object"})
+    await town.equip("shop")
+    body = {"name": "reader", "operation": tool_body()["operation"], "input_schema": inputs("orderId")}
+    template = await town.catalog.templates.create(town.ada, TemplateSpec.from_json("tool", body))
+    filed = {**body, "key": "filed", "service": "shop", "connection_params": params}
+    file = CatalogFile(tools=(filed,))
+    attempts = [
+        lambda: town.equip("shop", key="new", connectionParams=params),
+        lambda: tools.update(town.ada, "get_order", ToolChange(connection_params=params)),
+        lambda: town.catalog.templates.make_tool(town.ada, template.template_id, ToolPlacement.from_json(place)),
+        lambda: town.catalog.files.apply_file(town.ada, file),
+    ]
+    for attempt in attempts:
+        with pytest.raises(InvalidDefinition, match=f"connection_params.{field}") as refused:
+            await attempt()
+        assert refused.value.details["field"] == f"connection_params.{field}"
+    assert [tool.key for tool in await tools.tools(town.ada)] == ["get_order"]
+
+
+@pytest.mark.parametrize(
+    ("default", "is_kept"),
+    [("https://shop.example", True), ("https://{{region}}.example", True), ("https://a b", False), (5, False)],
+)
+async def test_a_schema_may_fill_in_what_a_call_could_use(town: Town, default: object, is_kept: bool) -> None:
+    """A default that could never be used is refused on services, on a change and on templates; a placeholder is not."""
+    services = town.catalog.services
+    schema = {"type": "object", "properties": {"endpoint": {"default": default}, "retries": {"default": 3}}}
+    await town.serve(name="other")
+    attempts = [
+        lambda: town.serve(connectionSchema=schema),
+        lambda: services.update(town.ada, "other", ServiceChange(connection_schema=schema)),
+        lambda: town.draw(connectionSchema=schema),
+    ]
+    for attempt in attempts:
+        if is_kept:
+            await attempt()
+            continue
+        with pytest.raises(InvalidDefinition, match="connection_schema has a default") as refused:
+            await attempt()
+        assert refused.value.details["field"] == "connection_schema"

@@ -73,6 +73,7 @@ class Calling(Memory):
     def defined(self) -> DefinedCatalog:
         """Services and tools that are data: kept in the database, reached by connectors."""
         from twinraven.catalog import DefinedCatalog, audited
+        from twinraven.connectors import check_connection
 
         defined = DefinedCatalog(
             self.database,
@@ -81,6 +82,7 @@ class Calling(Memory):
             find_other=self._find_elsewhere,
             redact=self.redactor.redact,
             holds_secret=self._holds_secret,
+            check_connection=check_connection,
             micros=self._micros,
         )
         self.vault.register_usage(defined.tools.secret_users)

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from twinraven.catalog.clear_secrets import HoldsSecret, refuse_clear_secrets
-from twinraven.catalog.ports import Announce, CatalogChange, Witness
+from twinraven.catalog.ports import Announce, CatalogChange, ConnectionCheck, Witness
 from twinraven.catalog.sql import SqlCatalogStore
 from twinraven.catalog.store import CatalogStore
 from twinraven.foundation.clock import from_micros, now_micros
@@ -54,6 +54,7 @@ class Act:
     correlation_id: str
     changes: list[CatalogChange] = field(default_factory=list[CatalogChange])
     holds_secret: HoldsSecret | None = None
+    check_connection: ConnectionCheck | None = None
 
     @property
     def user_id(self) -> str:
@@ -85,6 +86,7 @@ class Acts:
         announce: Announce | None = None,
         store: CatalogStore | None = None,
         holds_secret: HoldsSecret | None = None,
+        check_connection: ConnectionCheck | None = None,
         micros: Callable[[], int] = now_micros,
     ) -> None:
         self._database = database
@@ -93,6 +95,7 @@ class Acts:
         self.store: CatalogStore = store or SqlCatalogStore()
         self._users = SqlTenancyStore()
         self._holds_secret = holds_secret
+        self._check_connection = check_connection
         self._micros = micros
 
     async def perform(
@@ -128,7 +131,15 @@ class Acts:
         answers: list[T] = []
 
         def run(tx: Transaction) -> int:
-            act = Act(tx, tenant_id, by, self.now(), correlation_id or new_id(), holds_secret=self._holds_secret)
+            act = Act(
+                tx,
+                tenant_id,
+                by,
+                self.now(),
+                correlation_id or new_id(),
+                holds_secret=self._holds_secret,
+                check_connection=self._check_connection,
+            )
             self.store.lock(tx, tenant_id)
             if by is not None and self._users.user(tx, tenant_id, by.user_id) is None:
                 raise_not_found("user", by.user_id)

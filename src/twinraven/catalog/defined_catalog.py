@@ -10,7 +10,7 @@ from twinraven.catalog.bindings import Bindings
 from twinraven.catalog.clear_secrets import HoldsSecret
 from twinraven.catalog.defined_tools import DefinedTools
 from twinraven.catalog.health import HealthChecks, HealthProbe
-from twinraven.catalog.ports import FindTool, Redact, SecretLookup, Witness
+from twinraven.catalog.ports import ConnectionCheck, FindTool, Redact, SecretLookup, Witness
 from twinraven.catalog.service_model import ServiceType
 from twinraven.catalog.services import Services
 from twinraven.catalog.templates import Templates
@@ -22,7 +22,7 @@ from twinraven.storage import Database
 class DefinedCatalog:
     """What doors, connectors and the command line use."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything it stands on, each by name
         self,
         database: Database,
         *,
@@ -32,11 +32,22 @@ class DefinedCatalog:
         secrets: SecretLookup | None = None,
         redact: Redact | None = None,
         holds_secret: HoldsSecret | None = None,
+        check_connection: ConnectionCheck | None = None,
         micros: Callable[[], int] = now_micros,
     ) -> None:
-        """`find_other` finds tools of other sources; `probes` may be filled later, as connectors are set up."""
+        """`find_other` finds tools of other sources; `probes` may be filled later, as connectors are set up.
+
+        `check_connection` is asked about what services, templates and tools state of a connection.
+        """
         self.source = DefinedTools(database)
-        acts = Acts(database, witness=witness, announce=self.source.refresh, holds_secret=holds_secret, micros=micros)
+        acts = Acts(
+            database,
+            witness=witness,
+            announce=self.source.refresh,
+            holds_secret=holds_secret,
+            check_connection=check_connection,
+            micros=micros,
+        )
         self.services = Services(acts)
         self.tools = Tools(acts, self.services, secrets=secrets, find_other=find_other)
         self.templates = Templates(acts, self.services, self.tools)

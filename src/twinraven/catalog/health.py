@@ -8,6 +8,7 @@ only if nothing was changed while it was looked at, and told to the witness only
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ PROBES_AT_ONCE: Final = 8
 NOTHING_TO_PROBE: Final = "no tool on it states an address to check"
 
 _LONGEST_MESSAGE: Final = 500
+_logger = logging.getLogger("twinraven.health")
 
 
 class HealthProbe(Protocol):
@@ -132,8 +134,11 @@ class HealthChecks:
             return Health(HealthStatus.DOWN, f"did not answer within {self._timeout_s:g} s")
         except TwinRavenError as error:
             return Health(HealthStatus.DOWN, error.message)
-        except Exception as error:  # noqa: BLE001 - foreign code: whatever a probe raises says that it failed
+        except OSError as error:
             return Health(HealthStatus.DOWN, f"{type(error).__name__}: {error}")
+        except Exception as error:  # foreign code: whatever a probe raises says that it failed
+            _logger.exception("a check of the service %s failed", endpoint.service.service_id)
+            return Health(HealthStatus.DOWN, f"it could not be checked: {type(error).__name__}; the log says more")
 
     def _note(self, act: Act, done: _Round) -> Service:
         """Store what was found of what is still as it was; what changed meanwhile will be looked at again."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from twinraven.catalog.model import ToolEntry
+from twinraven.catalog.service_model import ServiceStructure
 from twinraven.storage import Transaction
 from twinraven.tenancy import Principal
 
@@ -42,6 +43,16 @@ Redact = Callable[[str, bytes], bytes]
 
 StepUsage = Callable[[Transaction, str, str], list[str]]
 """Says, for a tenant and a tool's key, which steps call the tool, each in a few words."""
+
+
+class ConnectionCheck(Protocol):
+    """Says what no call could use of connection parameters; connectors provide it."""
+
+    def __call__(
+        self, structure: ServiceStructure, params: Mapping[str, Any], /, *, has_secret: bool, is_whole: bool = True
+    ) -> None:
+        """Raise InvalidDefinition, naming the field; where they are not whole, what is missing may be."""
+        ...
 
 
 class SecretLookup(Protocol):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from twinraven.catalog.acts import Act, check_version, owned, raise_not_found, refuse_taken, require_stored
+from twinraven.catalog.connections import check_defaults
 from twinraven.catalog.owned_items import OwnedItems
 from twinraven.catalog.service_model import (
     DISABLED,
@@ -50,6 +51,7 @@ class Services(OwnedItems[Service, ServiceSpec, ServiceChange]):
     def create_in(self, act: Act, spec: ServiceSpec, *, template: Template | None = None) -> Service:
         """A new service; its name is unique among its owner's."""
         spec.structure.check()
+        check_defaults(act, spec.structure)
         service = Service(
             tenant_id=act.tenant_id,
             service_id=new_id(),
@@ -104,6 +106,8 @@ class Services(OwnedItems[Service, ServiceSpec, ServiceChange]):
         fields = _differences(before, after)
         if not fields:
             return before
+        if "connection_schema" in fields:
+            check_defaults(act, after.structure)
         if after.name != before.name:
             refuse_taken(self.own_named(act, after.name) is not None, _KIND, after.name)
         act.refuse_secrets({name: after.as_json()[name] for name in _TEXTS if name in fields})

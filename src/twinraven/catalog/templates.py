@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from twinraven.catalog.acts import Act, Acts, check_version, owned, refuse_taken, require_stored, visible
+from twinraven.catalog.connections import check_defaults
 from twinraven.catalog.documents import kept
 from twinraven.catalog.service_model import Service, ServiceStructure, checked_name
 from twinraven.catalog.services import Services, service_of
@@ -94,6 +95,7 @@ class Templates:
         """`create`, inside an act."""
         if isinstance(spec.structure, ServiceStructure):
             spec.structure.check()
+            check_defaults(act, spec.structure)
         else:
             check_structure(spec.structure)
             refuse_lowered_effect(act, spec.structure)

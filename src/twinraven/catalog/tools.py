@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from twinraven.catalog.acts import Act, Acts, check_version, owned, require_stored, visible
+from twinraven.catalog.connections import check_params
 from twinraven.catalog.documents import Keep, kept
 from twinraven.catalog.model import Effect
 from twinraven.catalog.owned_items import OwnedItems
@@ -103,7 +104,7 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
         )
         if template is None:
             refuse_lowered_effect(act, spec.structure)
-        made = _with_fresh_health(_checked(_without_lowered_effect(act, tool), service), service)
+        made = _with_fresh_health(_checked(act, _without_lowered_effect(act, tool), service), service)
         act.refuse_secrets({name: made.as_json()[name] for name in _TEXTS})
         self._store.add_tool(act.tx, made)
         effect, origin = made.structure.effect_and_origin
@@ -138,7 +139,7 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
         if set(touched) - {"name", "description", "enabled", "shared"}:
             # Whoever binds anew needs the service now, however the tool came to it.
             visible(service, act.user_id, "service", before.service_id)
-            asked = _checked(asked, service)
+            asked = _checked(act, asked, service)
         fields = _differences(before, asked)
         if "connection_params" in fields and isinstance(change.effect, Keep):
             asked = _without_lowered_effect(act, asked)
@@ -242,7 +243,7 @@ def _is_lowered(act: Act, structure: ToolStructure) -> bool:
     return is_member and structure.effect is Effect.READ and structure.operation.effect is not Effect.READ
 
 
-def _checked(tool: Tool, service: Service) -> Tool:
+def _checked(act: Act, tool: Tool, service: Service) -> Tool:
     """The tool with its parameters filled up, or what is wrong with it."""
     check_fit(tool.structure.operation, service.type)
     check_structure(tool.structure)
@@ -250,7 +251,9 @@ def _checked(tool: Tool, service: Service) -> Tool:
         raise InvalidDefinition(
             f"secret is missing: the service {service.name!r} requires one; bind a secret of yours", field="secret"
         )
-    return replace(tool, connection_params=fit_params(service, tool.connection_params))
+    params = fit_params(service, tool.connection_params)
+    check_params(act, service.structure, params, has_secret=tool.secret_id is not None)
+    return replace(tool, connection_params=params)
 
 
 def _with_fresh_health(tool: Tool, service: Service) -> Tool:

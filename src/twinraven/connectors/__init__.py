@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from twinraven.connectors.addresses import AddressGuard, AddressRules
     from twinraven.connectors.binding import Binding, BindingSource, Frame, Health, Operation, Prober, RevealSecret
     from twinraven.connectors.breaker import CircuitBreaker
+    from twinraven.connectors.connection_checks import check_connection
     from twinraven.connectors.delivery import HttpDelivery
     from twinraven.connectors.graph import GraphConnector, GraphLimits
     from twinraven.connectors.http_model import HttpLimits
@@ -104,6 +105,7 @@ __all__ = [
     "UpstreamStatus",
     "UpstreamTools",
     "VaultSecrets",
+    "check_connection",
     "find_block",
     "find_json",
     "is_result",
@@ -162,6 +164,7 @@ _HOMES = {
     "UpstreamStatus": "mcp",
     "UpstreamTools": "mcp",
     "VaultSecrets": "mcp",
+    "check_connection": "connection_checks",
     "find_block": "mcp",
     "find_json": "llm_answers",
     "is_result": "mcp",

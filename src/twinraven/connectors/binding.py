@@ -120,8 +120,10 @@ class Binding(Generic[RequestT_co]):
     @property
     def endpoint(self) -> str:
         found = self.param("endpoint")
-        if not isinstance(found, str) or not found:
+        if found is None or found == "":
             raise self.invalid("endpoint", "is missing")
+        if not isinstance(found, str):
+            raise self.invalid("endpoint", "must be an address such as https://shop.example")
         return found
 
     async def secret(self, user: str | None) -> str | None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from twinraven.connectors.binding import Binding, Health
-from twinraven.connectors.http_model import Credential, Headers, HttpRequest, NoAnswer, NotSent
+from twinraven.connectors.http_model import Credential, Headers, HttpRequest, NoAnswer, NotSent, read_auth
+from twinraven.connectors.tls import make_tls_context
 from twinraven.connectors.transport import HttpTransport
 from twinraven.connectors.urls import Url, parse_url
 from twinraven.foundation.errors import TwinRavenError
@@ -33,9 +34,23 @@ async def credential_of(binding: Binding[Any], user: str | None, *, default: Any
 def certificate_of(binding: Binding[Any]) -> str | None:
     """The authority to trust instead of the system's, where the tool names one."""
     found = binding.param("ca_certificate")
-    if found is not None and not isinstance(found, str):
+    if found is not None and (not isinstance(found, str) or not found.strip()):
         raise binding.invalid("ca_certificate", "must be a certificate in PEM form")
     return found
+
+
+def check_endpoint(binding: Binding[Any]) -> None:
+    """Raise unless a service over HTTP could be reached by these parameters, as far as that shows without asking it."""
+    endpoint_of(binding)
+    read_auth(binding.param("auth"))
+    check_certificate(binding)
+
+
+def check_certificate(binding: Binding[Any]) -> None:
+    """Raise unless the authority to trust is one."""
+    stated = certificate_of(binding)
+    if stated is not None:
+        make_tls_context(stated)
 
 
 @dataclass(frozen=True, slots=True)

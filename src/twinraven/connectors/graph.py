@@ -18,8 +18,9 @@ from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.binding import Binding, BindingSource, Frame, GraphRequest, Health, bind_call
 from twinraven.connectors.breaker import CircuitBreaker
 from twinraven.connectors.delivery import Sleep
-from twinraven.connectors.endpoints import PROBE_TIMEOUT_S, elapsed_ms
+from twinraven.connectors.endpoints import PROBE_TIMEOUT_S, check_certificate, elapsed_ms
 from twinraven.connectors.extras import require
+from twinraven.connectors.graph_target import GraphTarget
 from twinraven.foundation.errors import (
     EffectUnknown,
     InvalidDefinition,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from neo4j import AsyncDriver, AsyncSession, AsyncTransaction
 
-    from twinraven.connectors.graph_drivers import GraphDrivers, GraphTarget
+    from twinraven.connectors.graph_drivers import GraphDrivers
 
     OpenSession = Callable[..., AsyncSession]
 
@@ -77,15 +78,13 @@ class GraphConnector:
     async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: Frame) -> list[dict[str, Any]]:
         """Run the query with these parameters; rows are objects by column."""
         require("neo4j", "graph")
-        from twinraven.connectors.graph_drivers import GraphTarget
-
         binding: Binding[GraphRequest] = await bind_call(self._bindings, entry, call)
         asked = binding.operation.request(params)
         target = GraphTarget.of(binding, await binding.secret(call.caller))
         work = _Work(
             query=asked.query,
             parameters=asked.parameters,
-            database=binding.param("database"),
+            database=GraphTarget.database_of(binding),
             writes=entry.writes,
             tool_id=entry.tool_id,
             max_rows=self._limits.max_rows,
@@ -96,17 +95,22 @@ class GraphConnector:
     async def probe(self, binding: Binding[Any], *, user: str | None = None) -> Health:
         """Connect, log in and ask for nothing."""
         require("neo4j", "graph")
-        from twinraven.connectors.graph_drivers import GraphTarget
-
         begun = time.monotonic()
-        work = _Work("RETURN 1 AS one", {}, binding.param("database"), False, binding.tool_id, 1)
         try:
+            work = _Work("RETURN 1 AS one", {}, GraphTarget.database_of(binding), False, binding.tool_id, 1)
             target = GraphTarget.of(binding, await binding.secret(user))
             async with self._drivers.lease(target) as driver:
                 await work.run(driver, begun + PROBE_TIMEOUT_S)
         except TwinRavenError as error:
             return Health("down", elapsed_ms(begun), error.message)
         return Health("healthy", elapsed_ms(begun))
+
+    @staticmethod
+    def check(binding: Binding[Any]) -> None:
+        """Raise unless a call could use these connection parameters."""
+        GraphTarget.of(binding, None)
+        GraphTarget.database_of(binding)
+        check_certificate(binding)
 
     async def aclose(self) -> None:
         if "_drivers" in self.__dict__:

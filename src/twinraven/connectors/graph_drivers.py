@@ -8,78 +8,27 @@ Routing is not used: a server's own list of other servers is a list of addresses
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import ssl
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, cast
-from urllib.parse import urlsplit
+from typing import cast
 
 from neo4j import AsyncDriver, AsyncGraphDatabase, basic_auth, bearer_auth
 from neo4j._addressing import ResolvedAddress  # pyright: ignore[reportPrivateUsage] - the only form that keeps a name
 from neo4j.addressing import Address
 
-from twinraven.connectors.addresses import AddressGuard, check_host
-from twinraven.connectors.binding import Binding
-from twinraven.connectors.endpoints import certificate_of
+from twinraven.connectors.addresses import AddressGuard
+from twinraven.connectors.graph_target import GraphTarget
 from twinraven.connectors.loops import PerLoop
 from twinraven.connectors.tls import make_tls_context
 
 MAX_DRIVERS = 64
-DEFAULT_PORT = 7687
-DEFAULT_POOL = 50
-DEFAULT_USER = "neo4j"
 
 _CONNECT_TIMEOUT_S = 5.0
 
 OpenDriver = Callable[..., AsyncDriver]
-
-
-@dataclass(frozen=True, slots=True)
-class GraphTarget:
-    """Where a graph is and who asks; equal targets share a driver."""
-
-    host: str
-    port: int
-    is_encrypted: bool
-    user: str
-    secret: str | None
-    is_token: bool
-    ca_certificate: str | None
-    pool_size: int
-
-    @classmethod
-    def of(cls, binding: Binding[Any], secret: str | None) -> GraphTarget:
-        host, port = _endpoint(binding)
-        auth: Any = binding.param("auth")
-        kind = cast("dict[str, Any]", auth).get("type") if isinstance(auth, dict) else auth
-        if kind not in (None, "basic", "bearer"):
-            raise binding.invalid("auth", f"has type {kind!r}; there are basic and bearer")
-        pool_size = binding.param("max_connection_pool_size") or DEFAULT_POOL
-        if not isinstance(pool_size, int) or pool_size < 1:
-            raise binding.invalid("max_connection_pool_size", "must be a whole number from 1")
-        return cls(
-            host=host,
-            port=port,
-            is_encrypted=binding.protocol == "bolt+s",
-            user=str(binding.param("username") or DEFAULT_USER),
-            secret=secret,
-            is_token=kind == "bearer",
-            ca_certificate=certificate_of(binding),
-            pool_size=pool_size,
-        )
-
-    @property
-    def name(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"bolt://{host}:{self.port}"
-
-    @property
-    def key(self) -> str:
-        """Stands for the target without holding the secret."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()
 
 
 @dataclass(slots=True)
@@ -149,18 +98,3 @@ async def _close_surplus(drivers: OrderedDict[str, _Kept]) -> None:
     unused = [key for key, kept in drivers.items() if kept.users == 0]
     for key in unused[: max(0, len(drivers) - MAX_DRIVERS)]:
         await drivers.pop(key).driver.close()
-
-
-def _endpoint(binding: Binding[Any]) -> tuple[str, int]:
-    try:
-        parts = urlsplit(binding.endpoint)
-        port = parts.port or DEFAULT_PORT
-    except ValueError as error:
-        raise binding.invalid("endpoint", f"is not an address: {error}") from None
-    if parts.scheme != binding.protocol:
-        raise binding.invalid("endpoint", f"must begin with {binding.protocol}://; routing (neo4j://) is not offered")
-    if "@" in parts.netloc:
-        raise binding.invalid("endpoint", "has credentials in it; put them into a secret")
-    if not parts.hostname or parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise binding.invalid("endpoint", "is a host and a port, and nothing else")
-    return check_host(parts.hostname), port

@@ -7,6 +7,7 @@ what was sent and not answered may have taken effect. So may what was answered w
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -15,6 +16,10 @@ from twinraven.connectors.urls import Url
 from twinraven.foundation.errors import InvalidDefinition, TwinRavenError
 
 Headers = tuple[tuple[str, str], ...]
+
+# A tool that could set these could smuggle a second request into its first.
+OF_THE_CONNECTION = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade"})
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +54,7 @@ class Credential:
     @classmethod
     def of(cls, stated: Any, secret: str) -> Credential:
         """From a tool's `auth` parameter, which says how its service wants to be shown the secret."""
-        auth = cast("Mapping[str, Any]", stated) if isinstance(stated, Mapping) else {"type": stated or "bearer"}
-        kind, name = auth.get("type", "bearer"), auth.get("username" if auth.get("type") == "basic" else "name", "")
-        if kind not in ("bearer", "basic", "header", "query"):
-            raise _invalid_auth(f"has type {kind!r}; there are bearer, basic, header and query")
-        if not isinstance(name, str) or (kind in ("header", "query") and not name):
-            raise _invalid_auth(f"of type {kind!r} needs the name of the {kind} parameter")
+        kind, name = read_auth(stated)
         if not secret.isprintable() or not secret.isascii():
             raise _invalid_auth("cannot carry this secret: it has characters that no header has")
         return cls(kind, secret, name)
@@ -73,6 +73,30 @@ class Credential:
     @property
     def query(self) -> list[tuple[str, str]]:
         return [(self.name, self.value)] if self.kind == "query" else []
+
+
+def read_auth(stated: Any) -> tuple[CredentialKind, str]:
+    """How a service wants to be shown a secret, and the name that goes with it; no secret is needed to say so."""
+    if stated is not None and not isinstance(stated, (str, Mapping)):
+        raise _invalid_auth("must be an object such as {type: bearer}")
+    auth = cast("Mapping[str, Any]", stated) if isinstance(stated, Mapping) else {"type": stated or "bearer"}
+    kind = auth.get("type", "bearer")
+    if kind not in ("bearer", "basic", "header", "query"):
+        raise _invalid_auth(f"has type {kind!r}; there are bearer, basic, header and query")
+    field = "username" if kind == "basic" else "name"
+    name = auth.get(field, "")
+    if not isinstance(name, str) or (kind in ("header", "query") and not name):
+        raise _invalid_auth(f"of type {kind!r} needs a text as its {field}")
+    if kind == "basic" and ":" in name:
+        raise _invalid_auth("has a colon in its username, where a password would begin")
+    if kind == "header" and not is_header_name(name):
+        raise _invalid_auth(f"names the header {name!r}, which no tool can set")
+    return kind, name
+
+
+def is_header_name(name: str) -> bool:
+    """Whether a header can be called so and is not the connection's own."""
+    return _HEADER_NAME.fullmatch(name) is not None and name.lower() not in OF_THE_CONNECTION
 
 
 @dataclass(frozen=True, slots=True)

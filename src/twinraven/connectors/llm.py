@@ -16,7 +16,14 @@ from twinraven.catalog import ToolAnswer, ToolEntry
 from twinraven.connectors.binding import Binding, BindingSource, Frame, Health, PromptRequest, bind_call
 from twinraven.connectors.bodies import read_body
 from twinraven.connectors.delivery import HttpDelivery, Terms
-from twinraven.connectors.endpoints import Probe, certificate_of, credential_of, endpoint_of, probe_http
+from twinraven.connectors.endpoints import (
+    Probe,
+    certificate_of,
+    check_endpoint,
+    credential_of,
+    endpoint_of,
+    probe_http,
+)
 from twinraven.connectors.http_model import Credential, HttpRequest
 from twinraven.connectors.llm_answers import AnswerShape, Price, without_thoughts
 from twinraven.connectors.llm_dialects import Completion, Dialect, ModelChoice, Prompt, dialect_of
@@ -57,6 +64,14 @@ class LlmConnector:
             return Probe(dialect.address(endpoint, "models"), dialect.auth, dialect.headers)
 
         return await probe_http(self._delivery.transport, binding, prepare, user=user)
+
+    @staticmethod
+    def check(binding: Binding[Any]) -> None:
+        """Raise unless a call could use these connection parameters."""
+        check_endpoint(binding)
+        _dialect(binding, endpoint_of(binding))
+        _choice(binding)
+        Price.of(binding.param("pricing"))
 
     async def aclose(self) -> None:
         await self._delivery.transport.aclose()
@@ -158,9 +173,13 @@ def _dialect(binding: Binding[Any], endpoint: Url) -> Dialect:
 
 def _choice(binding: Binding[Any]) -> ModelChoice:
     model, options = binding.param("model"), binding.param("options")
-    if not isinstance(model, str):
+    if not isinstance(model, str) or not model.strip():
         raise binding.invalid("model", "must name a model")
     if options is not None and not isinstance(options, Mapping):
         raise binding.invalid("options", "must be an object")
     temperature, max_tokens = binding.param("temperature"), binding.param("max_tokens")
+    if temperature is not None and (isinstance(temperature, bool) or not isinstance(temperature, (int, float))):
+        raise binding.invalid("temperature", "must be a number")
+    if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1):
+        raise binding.invalid("max_tokens", "must be a whole number from 1")
     return ModelChoice(model, temperature, max_tokens, cast("Mapping[str, Any]", options or {}))

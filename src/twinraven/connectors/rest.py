@@ -17,12 +17,21 @@ from twinraven.catalog import ToolEntry
 from twinraven.connectors.binding import Binding, BindingSource, Frame, Health, RestRequest, bind_call
 from twinraven.connectors.bodies import read_body
 from twinraven.connectors.delivery import HttpDelivery, Terms
-from twinraven.connectors.endpoints import Probe, certificate_of, credential_of, endpoint_of, probe_http
-from twinraven.connectors.http_model import Headers, HttpRequest
+from twinraven.connectors.endpoints import (
+    Probe,
+    certificate_of,
+    check_endpoint,
+    credential_of,
+    endpoint_of,
+    probe_http,
+)
+from twinraven.connectors.http_model import Headers, HttpRequest, is_header_name, read_auth
 from twinraven.foundation.canonical import canonical_json
-from twinraven.foundation.errors import InvalidInput
+from twinraven.foundation.errors import InvalidDefinition, InvalidInput
 
 _FORM = "application/x-www-form-urlencoded"
+# A key must not stand where credentials do, nor say what a body is.
+_NOT_FOR_KEYS = frozenset({"authorization", "proxy-authorization", "cookie", "content-type", "accept-encoding"})
 
 
 class RestConnector:
@@ -59,12 +68,23 @@ class RestConnector:
 
     async def probe(self, binding: Binding[Any], *, user: str | None = None) -> Health:
         """Ask the endpoint, or the path that `health_path` names, whether anybody is there."""
-        path = binding.param("health_path")
+        try:
+            path = _health_path(binding)
+        except InvalidDefinition as error:
+            # Calls do not use it, so it must not keep them away.
+            return Health("degraded", 0, error.message)
 
         def prepare() -> Probe:
             return Probe(endpoint_of(binding).extended(path or ""), is_bare=path is None)
 
         return await probe_http(self._delivery.transport, binding, prepare, user=user)
+
+    @staticmethod
+    def check(binding: Binding[Any]) -> None:
+        """Raise unless a call could use these connection parameters."""
+        check_endpoint(binding)
+        _health_path(binding)
+        _key_header_name(binding)
 
     async def aclose(self) -> None:
         await self._delivery.transport.aclose()
@@ -72,13 +92,40 @@ class RestConnector:
 
 def _key_header(binding: Binding[Any], entry: ToolEntry, call: Frame) -> Headers:
     """The call's key as the service wants it; one that no header can carry is sent as its hash."""
-    name = binding.param("idempotency_header")
-    if name is None or not entry.writes or call.key is None:
+    if not entry.writes or call.key is None:
         return ()
-    if not isinstance(name, str) or not name.isascii() or not name.replace("-", "").isalnum():
-        raise binding.invalid("idempotency_header", "is not the name of a header")
+    name = _key_header_name(binding)
+    if name is None:
+        return ()
     key = call.key
     return ((name, key if key.isascii() and key.isprintable() else hashlib.sha256(key.encode()).hexdigest()),)
+
+
+def _key_header_name(binding: Binding[Any]) -> str | None:
+    name = binding.param("idempotency_header")
+    if name is None:
+        return None
+    if not isinstance(name, str) or not is_header_name(name) or name.lower() in _NOT_FOR_KEYS:
+        raise binding.invalid("idempotency_header", "is not a header that can carry a key; try Idempotency-Key")
+    kind, taken = read_auth(binding.param("auth"))
+    if kind == "header" and taken.lower() == name.lower():
+        raise binding.invalid("idempotency_header", "is the header that shows the secret; name another")
+    return name
+
+
+def _health_path(binding: Binding[Any]) -> str | None:
+    path = binding.param("health_path")
+    if path is None:
+        return None
+    try:
+        if isinstance(path, str):
+            endpoint_of(binding).extended(path)
+            return path
+    except InvalidInput as error:
+        if not isinstance(error, InvalidDefinition):
+            raise binding.invalid("health_path", "may not climb with '.' or '..'") from None
+        raise
+    raise binding.invalid("health_path", "must be a path such as /health")
 
 
 def _encoded(asked: RestRequest) -> tuple[bytes | None, Headers]:

@@ -16,7 +16,7 @@ def make_tls_context(
         return system()
     try:
         return ssl.create_default_context(cadata=ca_certificate)
-    except (ssl.SSLError, ValueError) as error:
+    except (ssl.SSLError, ValueError, TypeError) as error:
         raise InvalidDefinition(
             f"connection_params.ca_certificate is not a certificate in PEM form: {error}",
             field="connection_params.ca_certificate",

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.bodies import ACCEPTED, BodyReader
 from twinraven.connectors.extras import require
-from twinraven.connectors.http_model import HttpLimits, HttpRequest, HttpResponse, NoAnswer, NotFollowed, NotSent
+from twinraven.connectors.http_model import (
+    OF_THE_CONNECTION,
+    HttpLimits,
+    HttpRequest,
+    HttpResponse,
+    NoAnswer,
+    NotFollowed,
+    NotSent,
+)
 from twinraven.connectors.redirects import comes_after_effect, next_request
 from twinraven.foundation.errors import InvalidInput, ToolError, ToolUnavailable, TwinRavenError
 from twinraven.storage import forget_after_fork
@@ -25,8 +33,6 @@ if TYPE_CHECKING:
 
     from twinraven.connectors.network import ConnectionPools
 
-# A tool that could set these could smuggle a second request into its first.
-_OF_THE_CONNECTION = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade"})
 _SENDING = "http11.send_request_headers.started"
 
 
@@ -153,8 +159,8 @@ class HttpTransport:
 def _headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
     given = [*request.headers, *(request.credential.headers if request.credential else ())]
     named = {name.lower() for name, _ in given}
-    if not _OF_THE_CONNECTION.isdisjoint(named):
-        raise InvalidInput(f"the header {min(_OF_THE_CONNECTION & named)} belongs to the connection", field="headers")
+    if not OF_THE_CONNECTION.isdisjoint(named):
+        raise InvalidInput(f"the header {min(OF_THE_CONNECTION & named)} belongs to the connection", field="headers")
     ours = [
         ("Host", request.url.origin.authority),
         ("User-Agent", "twinraven"),

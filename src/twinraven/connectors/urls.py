@@ -82,6 +82,8 @@ def parse_url(text: str, *, field: str = "endpoint") -> Url:
         raise _invalid(text, f"is not a URL: {error}", field) from None
     if parts.scheme not in _PORTS or not parts.hostname:
         raise _invalid(text, "must begin with http:// or https:// and a host", field)
+    if port == 0:
+        raise _invalid(text, "has port 0, which nobody can be reached at", field)
     if "@" in parts.netloc:
         raise _invalid(text.rpartition("@")[2], "has credentials in it; put them into a secret", field)
     origin = Origin(parts.scheme, check_host(parts.hostname), port or _PORTS[parts.scheme])

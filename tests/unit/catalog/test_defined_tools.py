@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from blockbuster import BlockBuster
@@ -40,29 +41,35 @@ async def test_an_entry_says_what_the_definition_says(town: Town) -> None:
     assert entry.output_schema == {"type": "object"}
 
 
-@pytest.mark.parametrize(
-    ("type", "protocol", "operation", "params", "connector"),
-    [
-        ("neo4j_graph", "bolt", {"type": "graph_query", "query": "RETURN $x AS x"}, {"endpoint": "bolt://g"}, "graph"),
-        (
-            *("rest_api", "http", {"type": "rest_call", "method": "GET", "path": "/{{x}}"}),
-            *({"endpoint": "http://r"}, "rest"),
-        ),
-        (
-            *("llm_provider", "http", {"type": "llm_call", "promptTemplate": "{{x}}"}),
-            *({"endpoint": "http://l", "model": "m"}, "llm"),
-        ),
-        (
-            *("mcp_server", "stdio", {"type": "mcp_call", "tool": "t", "arguments": {"x": "{{x}}"}}),
-            *({"command": "c"}, "mcp_service"),
-        ),
-    ],
-)
-async def test_each_type_of_service_has_its_connector(
-    town: Town, type: str, protocol: str, operation: dict[str, str], params: dict[str, str], connector: str
-) -> None:
+_KINDS: dict[str, tuple[dict[str, str], dict[str, Any], dict[str, str]]] = {
+    "graph": (
+        {"type": "neo4j_graph", "protocol": "bolt"},
+        {"type": "graph_query", "query": "RETURN $x AS x"},
+        {"endpoint": "bolt://graph.example"},
+    ),
+    "rest": (
+        {"type": "rest_api", "protocol": "http"},
+        {"type": "rest_call", "method": "GET", "path": "/{{x}}"},
+        {"endpoint": "http://shop.example"},
+    ),
+    "llm": (
+        {"type": "llm_provider", "protocol": "http"},
+        {"type": "llm_call", "promptTemplate": "{{x}}"},
+        {"endpoint": "http://model.example", "model": "small"},
+    ),
+    "mcp_service": (
+        {"type": "mcp_server", "protocol": "stdio"},
+        {"type": "mcp_call", "tool": "t", "arguments": {"x": "{{x}}"}},
+        {"command": "server"},
+    ),
+}
+
+
+@pytest.mark.parametrize("connector", list(_KINDS))
+async def test_each_type_of_service_has_its_connector(town: Town, connector: str) -> None:
     """Tools on it are called through that."""
-    service = await town.serve(type=type, protocol=protocol, connectionSchema={"type": "object"})
+    kind, operation, params = _KINDS[connector]
+    service = await town.serve(None, **kind, connectionSchema={"type": "object"})
     await town.equip(service, operation=operation, inputSchema=inputs("x"), connectionParams=params)
     entry = Catalog(town.catalog.source).find("default", "get_order")
     assert entry.connector == connector
@@ -72,7 +79,7 @@ async def test_undeclared_means_dangerous(town: Town) -> None:
     """What an operation does not show and nobody declares counts as a write; what is declared is believed."""
     service = await town.serve(type="mcp_server", protocol="stdio", connectionSchema={"type": "object"})
     call = {"type": "mcp_call", "tool": "get_thing"}
-    await town.equip(service, operation=call, inputSchema={"type": "object"}, connectionParams={})
+    await town.equip(service, operation=call, inputSchema={"type": "object"}, connectionParams={"command": "c"})
     entry = Catalog(town.catalog.source).find("default", "get_order")
     assert (entry.effect, entry.effect_origin, entry.writes) == (Effect.UNKNOWN, "none", True)
     await town.catalog.tools.update(town.ada, "get_order", ToolChange(effect=Effect.READ))
