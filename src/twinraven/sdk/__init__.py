@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from twinraven.sdk.catalogue_model import KEEP, Keep, ServiceInfo, ServiceTemplate, ToolDefinition, ToolTemplate
     from twinraven.sdk.client import AsyncClient, Client
     from twinraven.sdk.delivery import MOST_AT_ONCE, Turnstile, deliver
     from twinraven.sdk.errors import RemoteError, ServerUnreachable
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from twinraven.sdk.observing import AsyncSessionRecorder, SessionRecorder, failed
 
 __all__ = [
+    "KEEP",
     "MOST_AT_ONCE",
     "ApprovalInfo",
     "AsyncClient",
@@ -43,6 +45,7 @@ __all__ = [
     "Chain",
     "Client",
     "Event",
+    "Keep",
     "KeyInfo",
     "LearnedTool",
     "LearnedVersion",
@@ -51,9 +54,13 @@ __all__ = [
     "RemoteError",
     "SecretInfo",
     "ServerUnreachable",
+    "ServiceInfo",
+    "ServiceTemplate",
     "SessionInfo",
     "SessionRecorder",
+    "ToolDefinition",
     "ToolInfo",
+    "ToolTemplate",
     "Turnstile",
     "UserInfo",
     "deliver",
@@ -61,6 +68,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "catalogue_model": ("KEEP", "Keep", "ServiceInfo", "ServiceTemplate", "ToolDefinition", "ToolTemplate"),
     "client": ("AsyncClient", "Client"),
     "delivery": ("MOST_AT_ONCE", "Turnstile", "deliver"),
     "errors": ("RemoteError", "ServerUnreachable"),

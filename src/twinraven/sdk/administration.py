@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from twinraven.foundation.ids import new_id
-from twinraven.sdk.asking import Asking, stated
+from twinraven.sdk.asking import Asking, stated, tag_of
 from twinraven.sdk.exchange import Ask, path_of
 from twinraven.sdk.model import (
     ApprovalInfo,
@@ -54,22 +53,23 @@ class Administration(Asking):
     async def add_secret(self, name: str, type: str, value: str, *, shared: bool = False) -> SecretInfo:
         """Keep a secret."""
         body = {"name": name, "type": type, "value": value, "shared": shared}
-        return read(SecretInfo, await self._exchange.json(Ask("POST", path_of("secrets"), body=body, key=new_id())))
+        return await self._make(SecretInfo, body, "secrets")
 
     async def rotate_secret(self, secret_id: str, value: str, *, version: int | None = None) -> SecretInfo:
         """Replace a secret's value; its id stays."""
-        tag = None if version is None else f'"{version}"'
-        ask = Ask("PUT", path_of("secrets", secret_id, "value"), body={"value": value}, if_match=tag)
+        ask = Ask("PUT", path_of("secrets", secret_id, "value"), body={"value": value}, if_match=tag_of(version))
         return read(SecretInfo, await self._exchange.json(ask))
 
-    async def change_secret(self, secret_id: str, *, name: str | None = None, shared: bool | None = None) -> SecretInfo:
+    async def change_secret(
+        self, secret_id: str, *, name: str | None = None, shared: bool | None = None, version: int | None = None
+    ) -> SecretInfo:
         """Rename a secret, or share it."""
         body = stated({"name": name, "shared": shared})
-        return read(SecretInfo, await self._exchange.json(Ask("PATCH", path_of("secrets", secret_id), body=body)))
+        return await self._change(SecretInfo, body, "secrets", secret_id, version=version)
 
-    async def delete_secret(self, secret_id: str) -> None:
+    async def delete_secret(self, secret_id: str, *, version: int | None = None) -> None:
         """Delete a secret that no tool uses."""
-        await self._exchange.send(Ask("DELETE", path_of("secrets", secret_id)))
+        await self._delete("secrets", secret_id, version=version)
 
     def audit(
         self,
@@ -93,6 +93,10 @@ class Administration(Asking):
             newest=newest,
         )
 
+    async def audit_entry(self, entry_id: str) -> AuditEntry:
+        """One entry, with its body where it was not erased."""
+        return read(AuditEntry, await self._get("audit", entry_id))
+
     async def verify_audit(self) -> AuditReport:
         """Whether the audit log is whole."""
         return read(AuditReport, await self._get("audit", "verification"))
@@ -101,10 +105,19 @@ class Administration(Asking):
         """The users of the tenant."""
         return self._list(UserInfo, "users")
 
+    async def user(self, user_id: str) -> UserInfo:
+        """One of them."""
+        return read(UserInfo, await self._get("users", user_id))
+
     async def add_user(self, name: str, *, role: Role = "member") -> UserInfo:
         """Add a user to the tenant."""
-        body = {"name": name, "role": role}
-        return read(UserInfo, await self._exchange.json(Ask("POST", path_of("users"), body=body, key=new_id())))
+        return await self._make(UserInfo, {"name": name, "role": role}, "users")
+
+    async def change_user(
+        self, user_id: str, *, role: Role | None = None, active: bool | None = None, version: int | None = None
+    ) -> UserInfo:
+        """Change a user's role, lock the user out, or let the user in again."""
+        return await self._change(UserInfo, stated({"role": role, "active": active}), "users", user_id, version=version)
 
     def keys(self) -> AsyncGenerator[KeyInfo]:
         """One's own API keys; for administrators, everybody's."""

@@ -1,4 +1,8 @@
-"""What every group of operations is made of: getting one thing, and listing many a page at a time."""
+"""What every group of operations is made of: getting, making, changing and deleting one thing, and listing many.
+
+A change that states the version its maker saw is refused if somebody else was faster; one that states none is made to
+whatever is there.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from twinraven.foundation.ids import new_id
+from twinraven.sdk.catalogue_model import Keep
 from twinraven.sdk.exchange import Ask, Exchange, path_of
 from twinraven.sdk.model import JsonObject
 from twinraven.sdk.reading import read
@@ -30,6 +36,16 @@ class Asking:
     async def _get(self, *parts: str) -> Any:
         return await self._exchange.json(Ask("GET", path_of(*parts)))
 
+    async def _make(self, kind: type[T], body: JsonObject, *parts: str) -> T:
+        return read(kind, await self._exchange.json(Ask("POST", path_of(*parts), body=body, key=new_id())))
+
+    async def _change(self, kind: type[T], body: JsonObject, *parts: str, version: int | None) -> T:
+        ask = Ask("PATCH", path_of(*parts), body=body, if_match=tag_of(version))
+        return read(kind, await self._exchange.json(ask))
+
+    async def _delete(self, *parts: str, version: int | None) -> None:
+        await self._exchange.send(Ask("DELETE", path_of(*parts), if_match=tag_of(version)))
+
     async def _list(self, kind: type[T], *parts: str, **query: Any) -> AsyncGenerator[T]:
         cursor: str | None = None
         while True:
@@ -42,6 +58,16 @@ class Asking:
                 return
 
 
+def tag_of(version: int | None) -> str:
+    """The tag of a version, or of any."""
+    return "*" if version is None else f'"{version}"'
+
+
 def stated(members: Mapping[str, Any]) -> JsonObject:
     """What was said; what was left out is left out."""
     return {name: value for name, value in members.items() if value is not None}
+
+
+def changed(members: Mapping[str, Any]) -> JsonObject:
+    """What is to be another; None is a value here."""
+    return {name: value for name, value in members.items() if not isinstance(value, Keep)}

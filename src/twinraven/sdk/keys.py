@@ -51,6 +51,10 @@ class Keys:
         self._tools[tool.tool_id] = (tool, self._clock() + BELIEVED_S)
         _trim(self._tools)
 
+    def forget(self, tool_id: str) -> None:
+        """It may declare something else now."""
+        self._tools.pop(tool_id, None)
+
     def choose(self, tool: ToolInfo, arguments: Mapping[str, Any], session_id: str) -> ChosenKey:
         """The key of a call that came without one."""
         if not tool.writes:

@@ -328,6 +328,7 @@ class UserInfo:
     role: Role
     active: bool
     created_at: datetime
+    version: int = field(metadata={WIRE: "state_version"})
 
 
 @dataclass(frozen=True, slots=True)

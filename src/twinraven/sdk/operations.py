@@ -19,10 +19,11 @@ from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import ApprovalDenied, Conflict, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.sdk.administration import Administration
-from twinraven.sdk.asking import stated
+from twinraven.sdk.asking import stated, tag_of
+from twinraven.sdk.catalogue import Catalogue
 from twinraven.sdk.delivery import MOST_AT_ONCE
-from twinraven.sdk.exchange import Ask, Exchange, path_of
-from twinraven.sdk.keys import ChosenKey, Keys
+from twinraven.sdk.exchange import Ask, path_of
+from twinraven.sdk.keys import ChosenKey
 from twinraven.sdk.live import MessageReader
 from twinraven.sdk.model import (
     CallResult,
@@ -34,19 +35,15 @@ from twinraven.sdk.model import (
     ObservedCall,
     Outcome,
     SessionInfo,
-    ToolInfo,
 )
 from twinraven.sdk.reading import read
+from twinraven.sdk.templates import Templates
 
 _RESUME_PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 
 
-class Operations(Administration):
+class Operations(Administration, Templates, Catalogue):
     """What a client can do, whichever way its bytes travel."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        super().__init__(exchange)
-        self._keys = Keys()
 
     async def me(self) -> Me:
         """Whom the key stands for."""
@@ -108,16 +105,6 @@ class Operations(Administration):
             raise
         self._keys.settle(chosen, is_pending=result.is_pending)
         return result
-
-    def tools(self) -> AsyncGenerator[ToolInfo]:
-        """Everything the caller may call."""
-        return self._list(ToolInfo, "tools")
-
-    async def tool(self, tool_id: str) -> ToolInfo:
-        """One tool."""
-        found = read(ToolInfo, await self._get("tools", tool_id))
-        self._keys.learn(found)
-        return found
 
     # Memory.
 
@@ -260,21 +247,17 @@ class Operations(Administration):
 
     async def quarantine(self, tool_id: str, reason: str, *, revision: int | None = None) -> LearnedTool:
         """Take a tool out of service at once, whatever its revision."""
-        tag = "*" if revision is None else f'"{revision}"'
-        return await self._take_step(tool_id, "quarantine", {"reason": reason}, tag)
+        return await self._take_step(tool_id, "quarantine", {"reason": reason}, tag_of(revision))
 
     async def release(self, tool_id: str, *, revision: int | None = None) -> LearnedTool:
         """End a quarantine."""
         return await self._step(tool_id, "release", None, revision)
 
-    async def _known(self, tool_id: str) -> ToolInfo:
-        return self._keys.known(tool_id) or await self.tool(tool_id)
-
     async def _step(self, tool_id: str, word: str, body: Mapping[str, Any] | None, revision: int | None) -> LearnedTool:
         if revision is None:
             seen = await self._exchange.send(Ask("GET", path_of("learned-tools", tool_id)))
             return await self._take_step(tool_id, word, body, seen.headers.get("etag", "*"))
-        return await self._take_step(tool_id, word, body, f'"{revision}"')
+        return await self._take_step(tool_id, word, body, tag_of(revision))
 
     async def _take_step(self, tool_id: str, word: str, body: Mapping[str, Any] | None, tag: str) -> LearnedTool:
         said = None if body is None else stated(body)
