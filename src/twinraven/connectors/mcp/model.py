@@ -92,6 +92,8 @@ class ToolChanges:
     restored: tuple[str, ...] = ()
     """Tools that say again what was accepted, or are listed again."""
     gone: tuple[str, ...] = ()
+    named_apart: tuple[tuple[str, str], ...] = ()
+    """New tools whose name another tool has, and how they are called instead."""
     left_out: tuple[LeftOut, ...] = ()
     """What the list holds and cannot be taken; no change by itself."""
 

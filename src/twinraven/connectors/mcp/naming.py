@@ -23,6 +23,11 @@ def upstream_tool_id(server: str, tool: str) -> str:
     return _fitted(f"{_legal(server)}{SEPARATOR}{_legal(tool)}", (server, tool), is_exact=is_exact)
 
 
+def distinct_tool_id(server: str, tool: str) -> str:
+    """Another name for the same tool, where something else has the first one."""
+    return _fitted(f"{_legal(server)}{SEPARATOR}{_legal(tool)}", (server, tool), is_exact=False)
+
+
 def legal_name(tool_id: str) -> str:
     """The name under which a tool of any kind is shown to clients; its own wherever that is legal."""
     return _fitted(_legal(tool_id), (tool_id,), is_exact=_is_legal(tool_id))

@@ -177,6 +177,10 @@ class UpstreamPool:
         changes = await self._tools.observe(self.tenant_id, server, listing.tools)
         for kind, names in _told(changes):
             await self._note(UpstreamEvent(server, kind, ", ".join(names), {"tools": list(names)}))
+        if changes.named_apart:
+            words = "; ".join(f"{name} is called {tool_id}" for name, tool_id in changes.named_apart)
+            data = {"tools": [tool_id for _, tool_id in changes.named_apart]}
+            await self._note(UpstreamEvent(server, "tools_named_apart", f"other tools have their names: {words}", data))
         await self._note_left_out(server, (*listing.left_out, *changes.left_out))
 
     async def _note_left_out(self, server: str, left_out: tuple[LeftOut, ...]) -> None:

@@ -9,7 +9,6 @@ from datetime import datetime
 
 from twinraven.catalog import Effect, Sensitivity
 from twinraven.connectors.mcp.model import Classification, Definition, PinnedTool, definition_hash
-from twinraven.connectors.mcp.naming import upstream_tool_id
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.clock import from_micros, to_micros
 from twinraven.storage import Row, Transaction
@@ -34,7 +33,9 @@ def pinned_tool(tx: Transaction, tenant_id: str, tool_id: str) -> PinnedTool | N
     return None if row is None else _to_tool(row)
 
 
-def pin(tx: Transaction, tenant_id: str, server: str, definition: Definition, *, by: str, at: int) -> None:
+def pin(
+    tx: Transaction, tenant_id: str, server: str, definition: Definition, *, tool_id: str, by: str, at: int
+) -> None:
     """Accept a definition as it stands: a new tool's first words, or the newer words of a known one."""
     name = str(definition["name"])
     tx.execute(
@@ -45,7 +46,7 @@ def pin(tx: Transaction, tenant_id: str, server: str, definition: Definition, *,
         tenant=tenant_id,
         server=server,
         name=name,
-        tool=upstream_tool_id(server, name),
+        tool=tool_id,
         definition=canonical_json(definition).decode(),
         hash=definition_hash(definition),
         at=at,

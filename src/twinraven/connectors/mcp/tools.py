@@ -11,26 +11,24 @@ the catalogue's version has changed.
 
 from __future__ import annotations
 
-import re
+import asyncio
 import threading
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from twinraven.audit import AuditEntry, AuditLog
 from twinraven.catalog import Effect, Sensitivity, ToolEntry, infer_effect
 from twinraven.connectors.mcp import sql
 from twinraven.connectors.mcp.errors import ToolQuarantined
-from twinraven.connectors.mcp.model import Classification, Definition, LeftOut, PinnedTool, ToolChanges, definition_hash
-from twinraven.foundation.canonical import canonical_json
+from twinraven.connectors.mcp.model import Classification, Definition, PinnedTool, ToolChanges, definition_hash
+from twinraven.connectors.mcp.observation import differences, is_same, name_tools, sort_out
 from twinraven.foundation.clock import from_micros, now_micros
 from twinraven.foundation.errors import InvalidInput, NotFound, TwinRavenError
 from twinraven.storage import Database, Transaction, forget_after_fork
 
 CONNECTOR: Final = "mcp"
-_LONGEST_DEFINITION: Final = 256 * 1024
-_LONGEST_SHOWN: Final = 100
-_UNREADABLE: Final = re.compile("[\\x00-\\x1f\\x7f\\ud800-\\udfff]")
 _ANYTHING: Final = {"type": "object"}
 T = TypeVar("T")
 
@@ -56,9 +54,16 @@ class UpstreamTools:
     """The source of upstream tools, and the use cases of their owner."""
 
     def __init__(
-        self, database: Database, *, audit: AuditLog | None = None, micros: Callable[[], int] = now_micros
+        self,
+        database: Database,
+        *,
+        audit: AuditLog | None = None,
+        is_taken: Callable[[str, str], bool] | None = None,
+        micros: Callable[[], int] = now_micros,
     ) -> None:
+        """`is_taken` says whether a tenant has a tool of this name from elsewhere; it may wait."""
         self._database = database
+        self._is_taken = is_taken or _is_free
         self._audit = audit
         self._micros = micros
         self._timeouts: dict[str, int] = {}
@@ -80,6 +85,11 @@ class UpstreamTools:
     def find(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
         known = self._snapshot(tenant_id).get(tool_id)
         return None if known is None or not known.tool.is_offered else known.entry
+
+    def find_pinned(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
+        """The same, also of a tool that is gone or in quarantine: it may be back, and then needs its name."""
+        known = self._snapshot(tenant_id).get(tool_id)
+        return None if known is None else known.entry
 
     def entries(self, tenant_id: str) -> list[ToolEntry]:
         return [known.entry for known in self._snapshot(tenant_id).values() if known.tool.is_offered]
@@ -139,7 +149,7 @@ class UpstreamTools:
         def work(tx: Transaction) -> PinnedTool:
             tool = _present(sql.pinned_tool(tx, tenant_id, tool_id), tool_id)
             if tool.changed is not None:
-                sql.pin(tx, tenant_id, tool.server, tool.changed, by=by, at=self._micros())
+                sql.pin(tx, tenant_id, tool.server, tool.changed, tool_id=tool_id, by=by, at=self._micros())
                 hashes = {"before": definition_hash(tool.definition), "after": definition_hash(tool.changed)}
                 self._witness(tx, _decision(tenant_id, "tool.definition_accepted", tool_id, by=by, data=hashes))
             return _present(sql.pinned_tool(tx, tenant_id, tool_id), tool_id)
@@ -150,19 +160,25 @@ class UpstreamTools:
 
     async def observe(self, tenant_id: str, server: str, definitions: Iterable[Definition]) -> ToolChanges:
         """Compare a server's list with what is pinned: the new is accepted, the changed put into quarantine."""
-        seen, left_out = _sorted_out(definitions)
-        known = await self._database.read(tenant_id, lambda tx: sql.pinned_tools(tx, tenant_id, server=server))
-        if not _differences(known, seen):
+        listed, left_out = sort_out(definitions)
+        every = await self._database.read(tenant_id, lambda tx: sql.pinned_tools(tx, tenant_id))
+        # Other sources may have to look into their stores.
+        names = await asyncio.to_thread(name_tools, server, listed, every, partial(self._is_taken, tenant_id))
+        seen = {name: listed[name] for name in names.ids}
+        left_out += names.left_out
+        if not differences([tool for tool in every if tool.server == server], seen):
             return ToolChanges(left_out=left_out)
 
         def work(tx: Transaction) -> ToolChanges:
             found = sql.pinned_tools(tx, tenant_id, server=server)
-            changes, at = _differences(found, seen), self._micros()
+            changes, at = differences(found, seen), self._micros()
             for tool in found:
                 _note(tx, tenant_id, tool, seen.get(tool.name), at)
             for name in changes.added:
-                sql.pin(tx, tenant_id, server, seen[name], by=f"first sight of {server}", at=at)
-            return replace(changes, left_out=left_out)
+                by = f"first sight of {server}"
+                sql.pin(tx, tenant_id, server, seen[name], tool_id=names.ids[name], by=by, at=at)
+            apart = tuple((name, names.ids[name]) for name in names.apart)
+            return replace(changes, named_apart=apart, left_out=left_out)
 
         return await self._change(tenant_id, work)
 
@@ -266,62 +282,20 @@ def _usable_schema(schema: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", schema)
 
 
-def _sorted_out(definitions: Iterable[Definition]) -> tuple[dict[str, Definition], tuple[LeftOut, ...]]:
-    """The definitions by name, and those that cannot be kept; of two with one name, the first counts."""
-    seen: dict[str, Definition] = {}
-    left_out: list[LeftOut] = []
-    for definition in definitions:
-        name = definition.get("name")
-        fault = _fault(name, definition, seen)
-        if fault is None:
-            seen[str(name)] = definition
-        else:
-            left_out.append(LeftOut(name[:_LONGEST_SHOWN] if isinstance(name, str) and name else "(no name)", fault))
-    return seen, tuple(left_out)
-
-
-def _fault(name: Any, definition: Definition, seen: Container[str]) -> str | None:
-    if not isinstance(name, str) or not name:
-        return "it has no name"
-    if _UNREADABLE.search(name):
-        return "its name holds control characters"
-    if name in seen:
-        return "the server lists it twice; the first definition counts"
-    try:
-        length = len(canonical_json(definition))
-    except InvalidInput as error:
-        return f"its definition cannot be kept: {error.message}"
-    return f"its definition is longer than {_LONGEST_DEFINITION} bytes" if length > _LONGEST_DEFINITION else None
-
-
-def _differences(known: list[PinnedTool], seen: dict[str, Definition]) -> ToolChanges:
-    names = {tool.name for tool in known}
-    changed, restored, gone = list[str](), list[str](), list[str]()
-    for tool in known:
-        now = seen.get(tool.name)
-        if now is None:
-            gone += [tool.name] if tool.is_present else []
-        elif _is_same(now, tool.definition):
-            restored += [tool.name] if tool.is_quarantined or not tool.is_present else []
-        elif tool.changed is None or not _is_same(now, tool.changed) or not tool.is_present:
-            changed.append(tool.name)
-    added = (name for name in seen if name not in names)
-    return ToolChanges(tuple(added), tuple(changed), tuple(restored), tuple(gone))
-
-
-def _is_same(one: Definition, other: Definition) -> bool:
-    return definition_hash(one) == definition_hash(other)
-
-
 def _note(tx: Transaction, tenant_id: str, tool: PinnedTool, now: Definition | None, at: int) -> None:
     """Write down what a server says of a known tool; one that is gone keeps the quarantine it was in."""
-    is_restored = now is not None and _is_same(now, tool.definition)
+    is_restored = now is not None and is_same(now, tool.definition)
     changed = None if is_restored else now or tool.changed
     sql.note_seen(tx, tenant_id, tool, changed=changed, present=now is not None, at=at)
 
 
 def _decision(tenant_id: str, event_type: str, tool_id: str, *, by: str, data: dict[str, str]) -> AuditEntry:
     return AuditEntry(tenant_id, event_type, "upstream_tool", tool_id, actor_type="human", actor_id=by, data=data)
+
+
+def _is_free(tenant_id: str, tool_id: str) -> bool:
+    del tenant_id, tool_id
+    return False
 
 
 def _present(found: PinnedTool | None, tool_id: str) -> PinnedTool:
