@@ -45,7 +45,7 @@ class Calling(Memory):
         """Tools of the MCP servers behind this home, as they were accepted."""
         from twinraven.connectors import UpstreamTools
 
-        return UpstreamTools(self.database, audit=self.audit, micros=self._micros)
+        return UpstreamTools(self.database, audit=self.audit, is_taken=self._is_not_upstream, micros=self._micros)
 
     @cached_property
     def upstreams(self) -> UpstreamPool:
@@ -193,11 +193,16 @@ class Calling(Memory):
 
     def _find_elsewhere(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
         """A tool of any source but the data-defined one, which must not take its name."""
-        for source in (self.functions, self.upstream_tools, self.shelf):
-            entry = source.find(tenant_id, tool_id)
+        for find in (self.functions.find, self.upstream_tools.find_pinned, self.shelf.find):
+            entry = find(tenant_id, tool_id)
             if entry is not None:
                 return entry
         return None
+
+    def _is_not_upstream(self, tenant_id: str, tool_id: str) -> bool:
+        """Whether a source other than the servers has a tool of this name, which none of theirs may take."""
+        sources = (self.functions, self.shelf, self.defined.source, self.learned)
+        return any(source.find(tenant_id, tool_id) is not None for source in sources)
 
 
 def _off_the_loop(work: Callable[[str], None], tenant_id: str) -> None:
