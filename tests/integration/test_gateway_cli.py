@@ -59,6 +59,36 @@ def test_servers_that_are_there_are_not_overwritten_unasked(shell: Shell) -> Non
     assert answer["servers"] == ["git"]
 
 
+@pytest.mark.parametrize("text", ["{}", '{"mcpServers": {"raven": {"command": "twinraven", "args": ["gateway"]}}}'])
+def test_servers_are_never_replaced_by_none(shell: Shell, text: str) -> None:
+    """`--force` with a file that leaves no server is refused, and the servers that are there stay."""
+    client, kept = shell.folder / "client.json", shell.folder / ".twinraven" / "mcp.json"
+    client.write_text(json.dumps({"mcpServers": {"git": OLD}}))
+    shell.succeed("gateway", "init", "--from", str(client))
+    before = kept.read_bytes()
+    client.write_text(text)
+    refused = shell.run("gateway", "init", "--from", str(client), "--force")
+    assert (refused.code, "no server that could be put behind the gateway" in refused.err) == (2, True)
+    assert kept.read_bytes() == before
+
+
+def test_a_file_that_is_replaced_keeps_its_permissions_and_its_place(shell: Shell) -> None:
+    """The new servers come whole, under the old permissions, through a link too, and nothing else is left beside."""
+    client, place = shell.folder / "client.json", shell.folder / "dotfiles" / "mcp.json"
+    place.parent.mkdir()
+    place.write_text('{"mcpServers": {}}')
+    place.chmod(0o640)
+    (shell.folder / ".twinraven" / "mcp.json").symlink_to(place)
+    client.write_text(json.dumps({"mcpServers": {"git": {**OLD, "envFile": ".env"}, "off": {**OLD, "disabled": True}}}))
+    said = shell.succeed("gateway", "init", "--from", str(client), "--force").text
+    assert "off: it is switched off" in said
+    assert "git: envFile" in said
+    assert list(json.loads(place.read_text())["mcpServers"]) == ["git"]
+    assert stat.S_IMODE(place.stat().st_mode) == 0o640
+    assert [file.name for file in place.parent.iterdir()] == ["mcp.json"]
+    assert (shell.folder / ".twinraven" / "mcp.json").is_symlink()
+
+
 def test_a_file_that_is_none_is_named(shell: Shell) -> None:
     """What holds no servers, or is not there, is refused by name."""
     (shell.folder / "client.json").write_text("{}x")

@@ -8,7 +8,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from twinraven.cli.output import encode_json, show_json
+from twinraven.cli.output import clean, encode_json, show_json
 from twinraven.cli.parser import CommandParser
 from twinraven.foundation.errors import InvalidInput
 
@@ -103,6 +103,7 @@ def initialize(options: Namespace) -> None:
                 "client": str(found.path) if written else None,
                 "change": found.replacement(home),
                 "credentials": found.credentials(),
+                "left_out": list(found.left_out),
             }
         )
         return
@@ -110,15 +111,23 @@ def initialize(options: Namespace) -> None:
 
 
 def _write(target: Path, body: bytes, *, force: bool) -> None:
-    """Write the file so that nobody else on this machine reads it: other clients keep credentials in theirs."""
+    """Put the whole file in its place, or nothing; a new one is such that nobody else on this machine reads it.
+
+    Other clients keep credentials in theirs. One that is there keeps its permissions.
+    """
     import os
 
-    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
+    from twinraven.cli.exports import replaced
+
+    target = target.resolve()
+    is_there = target.exists()
+    if is_there and not force:
+        raise InvalidInput(f"{target} is there already; --force replaces it", field="from")
     try:
-        with os.fdopen(os.open(target, flags, 0o600), "wb") as out:
+        with replaced(target) as out:
             out.write(body)
-    except FileExistsError as error:
-        raise InvalidInput(f"{target} is there already; --force replaces it", field="from") from error
+            if is_there:
+                os.fchmod(out.fileno(), target.stat().st_mode & 0o7777)
     except OSError as error:
         raise InvalidInput(f"cannot write {target}: {error.strerror}", field="from") from error
 
@@ -131,6 +140,10 @@ def _tell(found: ClientFile, home: Path, written: Path | None) -> None:
     else:
         print("In your MCP client's file, put this in the place of its servers:\n")
     print(f"  {found.replacement(home)}")
+    if found.left_out:
+        print("\nNot taken over:")
+        for line in found.left_out:
+            print(f"  {clean(line)}")
     credentials = found.credentials()
     if credentials:
         print(f"\nThese look like credentials in clear: {', '.join(credentials)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -18,6 +19,9 @@ from twinraven.foundation.errors import InvalidInput
 
 _COMMENT: Final = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING: Final = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
+_ANYWHERE: Final = frozenset({"type", "transport", "timeout_ms", "disabled", "enabled"})
+_OF_PROGRAMS: Final = frozenset({"command", "args", "env", "cwd"})
+_OF_ADDRESSES: Final = frozenset({"url", "serverUrl", "httpUrl", "headers"})
 _CREDENTIAL: Final = re.compile(r"key|token|secret|passw|auth|credential", re.IGNORECASE)
 
 
@@ -29,6 +33,8 @@ class ClientFile:
     block: str
     """The name under which it keeps them."""
     servers: tuple[ServerConfig, ...]
+    left_out: tuple[str, ...] = ()
+    """What of it is not taken over: servers, and fields that mean nothing here."""
 
     def document(self) -> dict[str, Any]:
         """The servers as a home keeps them."""
@@ -59,11 +65,34 @@ def read_client_file(path: Path) -> ClientFile:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} cannot be read: {error}", field="from") from error
     document = _parse(text, path)
-    if find_block(document) is None:
+    block = find_block(document)
+    if block is None:
         raise InvalidInput(f"{path} has no mcpServers block", field="from")
+    found = {server.name: server for server in read_servers(document, where=str(path))}
     # An entry that starts a gateway would start this one, which would start itself.
-    servers = [server for server in read_servers(document, where=str(path)) if not _is_gateway(server)]
-    return ClientFile(path, _block_name(document), tuple(servers))
+    servers = tuple(server for server in found.values() if not _is_gateway(server))
+    left_out = tuple(
+        line for name, entry in block.items() for line in _left_out(str(name), entry, found.get(str(name)))
+    )
+    if not servers:
+        why = "; ".join(left_out) or "it is empty"
+        raise InvalidInput(
+            f"{path} names no server that could be put behind the gateway: {why}",
+            field="from",
+            fix="name the file that holds your servers; nothing was changed",
+        )
+    return ClientFile(path, _block_name(document), servers, left_out)
+
+
+def _left_out(name: str, entry: Mapping[str, Any], server: ServerConfig | None) -> list[str]:
+    """What of an entry is not taken over, a line each."""
+    if server is None:
+        return [f"{name}: it is switched off"]
+    if _is_gateway(server):
+        return [f"{name}: it is this gateway"]
+    known = _ANYWHERE | (_OF_PROGRAMS if server.transport == "stdio" else _OF_ADDRESSES)
+    hints = {"timeout": " (say timeout_ms, in milliseconds)", "envFile": " (put its variables into env)"}
+    return [f"{name}: {field}{hints.get(field, '')}" for field in map(str, entry) if field not in known]
 
 
 def _parse(text: str, path: Path) -> Any:

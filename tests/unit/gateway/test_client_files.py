@@ -41,6 +41,39 @@ def test_a_gateway_is_not_put_behind_itself(tmp_path: Path) -> None:
     assert "raven" not in read_client_file(write(tmp_path, WITH_COMMENTS)).document()["mcpServers"]
 
 
+def test_what_is_not_taken_over_is_listed(tmp_path: Path) -> None:
+    """Servers that are switched off, the gateway itself, and fields that mean nothing here are named one by one."""
+    text = """{"mcpServers": {
+        "git": {"command": "uvx", "args": [], "envFile": ".env", "timeout": 60, "disabled": false},
+        "off": {"command": "x", "disabled": true},
+        "web": {"url": "https://example.org/mcp", "env": {"A": "b"}, "alwaysAllow": []},
+        "raven": {"command": "twinraven", "args": ["gateway"]}
+    }}"""
+    assert read_client_file(write(tmp_path, text)).left_out == (
+        "git: envFile (put its variables into env)",
+        "git: timeout (say timeout_ms, in milliseconds)",
+        "off: it is switched off",
+        "web: env",
+        "web: alwaysAllow",
+        "raven: it is this gateway",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{}", "it is empty"),
+        ('{"mcpServers": {}}', "it is empty"),
+        ('{"mcpServers": {"twinraven": {"command": "twinraven", "args": ["gateway"]}}}', "it is this gateway"),
+        ('{"mcpServers": {"git": {"command": "uvx", "disabled": true}}}', "git: it is switched off"),
+    ],
+)
+def test_a_file_that_leaves_no_server_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+    """Nothing to put behind the gateway is an error with the reason, not an empty list."""
+    with pytest.raises(InvalidInput, match=reason):
+        read_client_file(write(tmp_path, text))
+
+
 def test_the_change_is_one_line_in_the_clients_own_form(tmp_path: Path) -> None:
     """The line replaces the block under the name the client uses for it."""
     line = read_client_file(write(tmp_path, WITH_COMMENTS)).replacement(Path("/home/me/.twinraven"))
