@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from twinraven.api.contract import Request
-from twinraven.api.forms import moment
+from twinraven.api.forms import holds_secret, moment
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import Conflict, NotFound, StorageUnavailable, TwinRavenError
 from twinraven.muninn import MuninnEvent, Receipt
@@ -26,6 +26,28 @@ def keyed_id(request: Request, number: int, event: Mapping[str, Any]) -> UUID:
     # What it says is part of it: a key that was freed or forgotten may come with other events.
     facts = canonical_json([request.tenant_id, who.user_id, request.idempotency_key, number, dict(event)])
     return UUID(bytes=sha256(facts).digest()[:16], version=4)
+
+
+async def without_secret_tools(request: Request, events: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The events without the values of secrets in the names of their tools.
+
+    A tool of the catalogue keeps its name: it is known already, and its calls must be found under it.
+    """
+    raven, tenant_id = request.raven, request.tenant_id
+    if not await holds_secret(raven, tenant_id, *(event["tool_id"] for event in events)):
+        return events
+
+    def clean() -> list[Mapping[str, Any]]:
+        known = {entry.tool_id for entry in raven.catalog.entries(tenant_id, caller=request.who.user_id)}
+        redact = raven.redactor.redact_known
+        return [
+            event
+            if event["tool_id"] in known
+            else {**event, "tool_id": redact(tenant_id, event["tool_id"].encode()).decode()}
+            for event in events
+        ]
+
+    return await asyncio.to_thread(clean)
 
 
 async def keep_all(recordings: Iterable[Callable[[], Receipt]], *, is_keyed: bool) -> tuple[list[UUID], list[int]]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from twinraven.connectors import ServiceConnectors, UpstreamPool, UpstreamTools
     from twinraven.flow import DefinitionShelf, SynthesizedTool
     from twinraven.registry import LearnedTools
+    from twinraven.vault import Vault
 
 _logger = logging.getLogger("twinraven")
 
@@ -32,6 +33,13 @@ class Calling(Memory):
         for module in self.settings.tools.modules:
             tools.add_module(module)
         return tools
+
+    @cached_property
+    def vault(self) -> Vault:
+        """The vault, which keeps nothing that something is called."""
+        vault = super().vault
+        vault.register_names(self._name_holding)
+        return vault
 
     @cached_property
     def shelf(self) -> DefinitionShelf:
@@ -190,6 +198,12 @@ class Calling(Memory):
     @property
     def _probes(self) -> Mapping[ServiceType, HealthProbe]:
         return self.services.probes()
+
+    async def _name_holding(self, tenant_id: str, user_id: str, text: str) -> str | None:
+        """What the vault is told of a value before it keeps it."""
+        from twinraven.catalog import KnownNames
+
+        return await KnownNames(self.catalog, self.defined, self.learned.may_use).holding(tenant_id, user_id, text)
 
     def _find_elsewhere(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
         """A tool of any source but the data-defined one, which must not take its name."""

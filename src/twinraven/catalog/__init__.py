@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from twinraven.catalog.defined_catalog import DefinedCatalog
     from twinraven.catalog.defined_tools import DefinedTools
     from twinraven.catalog.health import HealthChecks, HealthProbe
+    from twinraven.catalog.known_names import KnownNames
     from twinraven.catalog.operations import (
         GraphQuery,
         GraphRequest,
@@ -74,6 +75,7 @@ __all__ = [
     "HealthStatus",
     "HealthWatch",
     "IdempotentBy",
+    "KnownNames",
     "LlmCall",
     "McpCall",
     "McpRequest",
@@ -118,7 +120,7 @@ __all__ = [
 _MODULES = (
     *("service_model", "tool_model", "template_model", "operations", "rest_request", "ports", "store", "sql"),
     *("services", "tools", "templates", "bindings", "health", "defined_tools", "yaml_file", "applying"),
-    *("defined_catalog", "watch"),
+    *("defined_catalog", "known_names", "watch"),
 )
 
 

@@ -16,6 +16,7 @@ from twinraven.cli.times import short_time
 from twinraven.foundation.errors import InvalidInput
 
 _TYPES = ("api_key", "oauth_token", "password", "certificate")
+_REDACTED = "a value under 8 characters is never redacted"
 _COLUMNS = (
     Column("name", "NAME", shrinks=True),
     Column("type", "TYPE"),
@@ -27,12 +28,12 @@ _COLUMNS = (
 
 def register(parser: CommandParser) -> None:
     parser.show_example("twinraven secrets set bank-key\ntwinraven secrets list")
-    _register_set(parser.command("set", "keep a new secret"))
+    _register_set(parser.command("set", f"keep a new secret; {_REDACTED}"))
     listing = parser.command("list", "the names of what is kept")
     _add_user(listing)
     listing.takes_output("table", "json", "csv")
     listing.runs(list_secrets, example="twinraven secrets list --output json")
-    rotate = parser.command("rotate", "give a secret a new value, under the same id")
+    rotate = parser.command("rotate", f"give a secret a new value, under the same id; {_REDACTED}")
     _add_name_and_value(rotate)
     rotate.runs(rotate_secret, example="twinraven secrets rotate bank-key --file new-key.txt")
     remove = parser.command("rm", "delete a secret that nothing uses")

@@ -7,7 +7,7 @@ before anybody can use it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -20,12 +20,16 @@ from twinraven.vault.cipher import Cipher, Place
 from twinraven.vault.errors import SecretUnreadable
 from twinraven.vault.model import SECRET_TYPES, KekRotation, Secret, SecretRef, SecretType
 from twinraven.vault.rotation import rotate_kek
+from twinraven.vault.spellings import SHORTEST
 from twinraven.vault.sql import SqlSecretStore
 from twinraven.vault.store import SecretStore, StoredVersion
 
 T = TypeVar("T")
 UsageCheck = Callable[[Transaction, str, str], list[str]]
 """Says, for a tenant and a secret id, what uses the secret, each in a few words."""
+
+NameCheck = Callable[[str, str, str], Awaitable[str | None]]
+"""Says, for a tenant, a user and a text, what that user knows by a name that holds the text: "a tool"."""
 
 LONGEST_VALUE = 65_536
 _LONGEST_NAME = 200
@@ -68,10 +72,15 @@ class Vault:
         self._store = store or SqlSecretStore()
         self._micros = micros
         self._usages: list[UsageCheck] = []
+        self._names: list[NameCheck] = []
 
     def register_usage(self, check: UsageCheck) -> None:
         """Ask `check` before a secret is deleted; it runs inside the deleting transaction."""
         self._usages.append(check)
+
+    def register_names(self, check: NameCheck) -> None:
+        """Ask `check` before a value is kept."""
+        self._names.append(check)
 
     async def create(
         self,
@@ -89,6 +98,7 @@ class Vault:
         made = from_micros(now)
         secret = Secret(tenant_id, new_id(), owner_id, _checked_name(name), _checked_type(type), shared, 1, made, made)
         clear = _checked_value(value)
+        await self._refuse_names(tenant_id, owner_id, value)
 
         def work(tx: Transaction) -> Secret:
             kek_id = self._claim_kek(tx, tenant_id)
@@ -118,6 +128,7 @@ class Vault:
     ) -> Secret:
         """A new value under the same id; earlier ones are kept sealed, only so that they stay redacted."""
         clear = _checked_value(value)
+        await self._refuse_names(tenant_id, owner_id, value)
 
         def work(tx: Transaction) -> Secret:
             kek_id = self._claim_kek(tx, tenant_id)
@@ -225,6 +236,17 @@ class Vault:
             return await self._database.write(tenant_id, counted)
         finally:
             self._watch.changed(tenant_id)
+
+    async def _refuse_names(self, tenant_id: str, owner_id: str, value: str) -> None:
+        """Refuse a value that could not be kept out of what everybody reads, because something is called so.
+
+        Were it kept, that name would be taken for the secret wherever it stands, for all users of the tenant.
+        """
+        text = value.strip()
+        for check in self._names if len(text) >= SHORTEST else ():
+            what = await check(tenant_id, owner_id, text)
+            if what is not None:
+                raise InvalidInput(f"value is the name of {what}, or part of it, and so no secret", field="value")
 
     def _claim_kek(self, tx: Transaction, tenant_id: str) -> str:
         """The generation to wrap with, which no rotation takes away before this transaction ends."""

@@ -8,8 +8,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from twinraven.api.contract import Answer, Parameter, Request, Route
-from twinraven.api.forms import FLAG, OBJECT, OUTCOME, TEXT, TIME, UUID_TEXT, form, holds_secret, listing, moment, ref
-from twinraven.api.keeping import is_kept_already, keep_all, keyed_id
+from twinraven.api.forms import FLAG, OBJECT, OUTCOME, TEXT, TIME, UUID_TEXT, form, listing, moment, ref
+from twinraven.api.keeping import is_kept_already, keep_all, keyed_id, without_secret_tools
 from twinraven.api.live import live_events
 from twinraven.api.pages import page_of
 from twinraven.foundation.clock import to_micros
@@ -82,11 +82,10 @@ async def record_events(request: Request) -> Answer:
         raise InvalidInput("two events have the same event_id", field="events")
     # All are read before the first is recorded: what is refused leaves nothing behind.
     facts = [_facts(event, number) for number, event in enumerate(seen)]
-    if await holds_secret(request.raven, request.tenant_id, *(event["tool_id"] for event in seen)):
-        raise InvalidInput("a tool_id holds the value of a secret; choose another", field="events[].tool_id")
     if request.idempotency_key is not None:
         for number, (event, stated) in enumerate(zip(seen, facts, strict=True)):
             stated.setdefault("event_id", keyed_id(request, number, event))
+    seen = await without_secret_tools(request, seen)
     ids, taken = await keep_all(
         (partial(_record, request, event, stated) for event, stated in zip(seen, facts, strict=True)),
         is_keyed=request.idempotency_key is not None,

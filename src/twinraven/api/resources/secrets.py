@@ -11,6 +11,10 @@ from twinraven.api.pages import slice_of
 from twinraven.foundation.errors import Conflict, NotFound, StaleState
 from twinraven.vault import SECRET_TYPES, Secret
 
+_NOTE: Final = (
+    "A value that is the name of a tool, a service or a template that one sees, or part of such a name, is refused: it "
+    "would be redacted wherever the name stands. A value under 8 characters is never redacted."
+)
 _VALUE: Final = {"type": "string", "minLength": 1, "maxLength": 65_536, "writeOnly": True, "format": "password"}
 
 
@@ -102,6 +106,7 @@ ROUTES: Sequence[Route] = (
         errors=(Conflict,),
         is_tagged=True,
         takes_key=True,
+        note=_NOTE,
     ),
     Route(
         "GET",
@@ -124,6 +129,7 @@ ROUTES: Sequence[Route] = (
         errors=(NotFound, StaleState),
         is_tagged=True,
         matching="may",
+        note=_NOTE,
     ),
     Route(
         "PATCH",
