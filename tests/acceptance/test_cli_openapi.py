@@ -27,6 +27,7 @@ _DOCUMENT: dict[str, Any] = {
         "/orders": {
             "post": {
                 "operationId": "newOrder",
+                "parameters": [{"name": "session", "in": "cookie", "schema": {"type": "string"}}],
                 "requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}},
                 "responses": {},
             }
@@ -71,7 +72,9 @@ def test_a_description_becomes_one_service_and_its_tools(shell: Shell) -> None:
         ("created", "tool", "dropOrder", "write"),
         ("created", "tool", "newOrder", "write"),
         ("skipped", "tool", "PUT /files", None),
+        ("left out", "part", "POST /orders", None),
     ]
+    assert tried[-1]["detail"] == "session goes into the cookie, which a tool cannot fill"
     assert [service["name"] for service in shell.json("services", "list")] == ["shop"]
     assert shell.json("tools", "definition", "getOrder")["connection_params"]["endpoint"] == "https://shop.example/v1"
     created = [entry["event_type"] for entry in shell.json("audit", "show") if ".created" in entry["event_type"]]

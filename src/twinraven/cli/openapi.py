@@ -60,7 +60,9 @@ async def _import(raven: TwinRaven, options: Namespace, text: str | None) -> lis
     told = {("service", str(file.services[0]["name"])): (None, found.connection_params["endpoint"])}
     told |= {("tool", str(body["key"])): _tool_told(body) for body in file.tools}
     rows = [_row(one.action, one.kind, one.name, *told[one.kind, one.name]) for one in done]
-    return rows + [_row("skipped", "tool", one.operation, None, one.reason) for one in found.skipped]
+    rows += [_row("skipped", "tool", one.operation, None, one.reason) for one in found.skipped]
+    parts = [_row("left out", "part", one.operation, None, f"{one.part} {one.reason}") for one in found.left_out]
+    return rows + parts
 
 
 def _tool_told(body: dict[str, Any]) -> tuple[str, str]:

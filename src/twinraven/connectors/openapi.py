@@ -1,13 +1,14 @@
 """An OpenAPI description becomes tools: one for each operation, as the definitions the catalogue takes.
 
 Descriptions come from elsewhere and are often wrong in places, so an operation that cannot be called by data alone
-(files, cookies, odd serialisations) is left out and named with its reason, and the others are still there.
+(files, cookies, odd serialisations) is skipped and named with its reason, and the others are still there. So is every
+part that a tool does without.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 from urllib.parse import urljoin
@@ -17,13 +18,15 @@ from twinraven.connectors.openapi_parts import Inputs, Skip, read_body_into, rea
 from twinraven.connectors.openapi_schemas import OpenApiDocument, as_object
 from twinraven.connectors.urls import parse_url
 from twinraven.foundation.canonical import parse_json
-from twinraven.foundation.errors import InvalidDefinition, InvalidInput, InvalidSchema, PolicyViolation
+from twinraven.foundation.errors import InvalidDefinition, InvalidInput, PolicyViolation
 from twinraven.foundation.json_schema import compile_schema
 
 MAX_DOCUMENT_BYTES = 20_000_000
 MAX_DOCUMENT_VALUES = 1_000_000
 
 _METHODS = ("get", "head", "options", "post", "put", "patch", "delete")
+_NO_METHODS = ("trace", "query", "connect")
+_REASONS_SHOWN = 5
 _NOT_IN_KEY = re.compile(r"[^A-Za-z0-9]+")
 _LONGEST_KEY = 120
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
@@ -36,6 +39,14 @@ class SkippedOperation(NamedTuple):
     reason: str
 
 
+class LeftOutPart(NamedTuple):
+    """Something that a tool does without although the description has it, and why."""
+
+    operation: str
+    part: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class OpenApiImport:
     """What a description amounts to: definitions of a service and of its tools, still to be made."""
@@ -44,11 +55,16 @@ class OpenApiImport:
     connection_params: dict[str, Any]
     tools: tuple[dict[str, Any], ...]
     skipped: tuple[SkippedOperation, ...]
+    left_out: tuple[LeftOutPart, ...] = ()
 
     def as_file(self, *, name: str | None = None, secret: str | None = None, prefix: str = "") -> CatalogFile:
         """One service and its tools, for the catalogue to make; `prefix` comes before every tool's key."""
         if not self.tools:
-            raise InvalidInput("the description has no operation that can be called by data alone", field="document")
+            raise InvalidInput(
+                f"the description has no operation that can be called by data alone{_reasons(self.skipped)}",
+                field="document",
+                skipped=[f"{one.operation}: {one.reason}" for one in self.skipped[:100]],
+            )
         if self.service["requires_secret"] and secret is None:
             raise InvalidInput(
                 "secret is missing: the description asks for credentials; keep them as a secret and name it",
@@ -79,18 +95,20 @@ def read_openapi(
         raise InvalidInput("only OpenAPI 3 can be imported; convert older descriptions first", field="openapi")
     described = OpenApiDocument(root)
     address = _endpoint(described, endpoint, found_at)
-    auth, requires_secret = _security(described)
+    left_out: list[LeftOutPart] = []
+    auth, requires_secret = _security(described, left_out)
     tools: list[dict[str, Any]] = []
     skipped: list[SkippedOperation] = []
-    for place in _operations(described):
+    for place in _operations(described, skipped):
+        keys, drops = {tool["key"] for tool in tools}, list[LeftOutPart]()
         try:
-            tools.append(_tool(described, place, taken={tool["key"] for tool in tools}, outputs=outputs))
+            tools.append(_tool(described, place, drops, taken=keys, outputs=outputs))
         except (Skip, InvalidInput) as error:
-            skipped.append(SkippedOperation(f"{place.method.upper()} {place.path}", str(error)))
+            skipped.append(SkippedOperation(place.name, str(error)))
         except RecursionError:
-            skipped.append(
-                SkippedOperation(f"{place.method.upper()} {place.path}", "its schemas are nested too deeply")
-            )
+            skipped.append(SkippedOperation(place.name, "its schemas are nested too deeply"))
+        else:
+            left_out += drops
     return OpenApiImport(
         service={
             "name": str(as_object(root.get("info")).get("title") or "OpenAPI service")[:200],
@@ -102,6 +120,7 @@ def read_openapi(
         connection_params={"endpoint": address} if auth is None else {"endpoint": address, "auth": auth},
         tools=tuple(tools),
         skipped=tuple(skipped),
+        left_out=tuple(left_out),
     )
 
 
@@ -123,16 +142,27 @@ class _Place(NamedTuple):
     path: str
     method: str
     operation: dict[str, Any]
-    parameters: list[dict[str, Any]]
+    shared: dict[str, Any]
+    """What all operations of the path have in common."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.method.upper()} {self.path}"
 
 
-def _operations(described: OpenApiDocument) -> Iterator[_Place]:
+def _operations(described: OpenApiDocument, skipped: list[SkippedOperation]) -> Iterator[_Place]:
     for path, item in as_object(described.root.get("paths")).items():
-        shared = described.resolved(item)
+        try:
+            shared = described.resolved(item)
+        except InvalidInput as error:
+            skipped.append(SkippedOperation(f"every operation of {path}", error.message))
+            continue
         for method in _METHODS:
             operation = as_object(shared.get(method))
             if operation:
-                yield _Place(path, method, operation, _parameters(described, shared, operation))
+                yield _Place(path, method, operation, shared)
+        unknown = [method for method in _NO_METHODS if as_object(shared.get(method))]
+        skipped += [SkippedOperation(f"{method.upper()} {path}", "tools have no such method") for method in unknown]
 
 
 def _parameters(described: OpenApiDocument, *levels: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -141,20 +171,22 @@ def _parameters(described: OpenApiDocument, *levels: Mapping[str, Any]) -> list[
     for level in levels:
         listed: Any = level.get("parameters")
         for item in cast("list[Any]", listed) if isinstance(listed, list) else []:
-            try:
-                parameter = described.resolved(item)
-            except InvalidInput:
-                parameter = {"name": "?", "in": "unresolved", "required": True}
+            parameter = described.resolved(item)
             found[str(parameter.get("name")), str(parameter.get("in"))] = parameter
     return list(found.values())
 
 
-def _tool(described: OpenApiDocument, place: _Place, *, taken: Collection[str], outputs: bool) -> dict[str, Any]:
+def _tool(
+    described: OpenApiDocument, place: _Place, drops: list[LeftOutPart], *, taken: Collection[str], outputs: bool
+) -> dict[str, Any]:
+    """One operation as a tool; what it does without is added to `drops`."""
     inputs = Inputs(described)
-    for parameter in place.parameters:
+    for parameter in _parameters(described, place.shared, place.operation):
         read_parameter(inputs, parameter)
     if "requestBody" in place.operation:
-        read_body_into(inputs, described.resolved(place.operation["requestBody"]))
+        read_body_into(inputs, described.resolved(place.operation["requestBody"]), method=place.method)
+    if place.operation.get("servers") or place.shared.get("servers"):
+        inputs.left_out.append(("servers", "are its own; it is called at the service's address"))
     operation: dict[str, Any] = {
         "type": "rest_call",
         "method": place.method.upper(),
@@ -169,15 +201,18 @@ def _tool(described: OpenApiDocument, place: _Place, *, taken: Collection[str], 
         "input_schema": inputs.schema(),
     }
     compile_schema(tool["input_schema"])
-    output = _checked(read_output(described, as_object(place.operation.get("responses")))) if outputs else None
+    output = _output(described, place, inputs) if outputs else None
+    drops += [LeftOutPart(place.name, part, reason) for part, reason in inputs.left_out]
     return tool if output is None else {**tool, "output_schema": output}
 
 
-def _checked(schema: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A schema of answers that is no schema is no reason to do without the tool."""
+def _output(described: OpenApiDocument, place: _Place, inputs: Inputs) -> dict[str, Any] | None:
+    """A schema of answers that cannot be used is no reason to do without the tool."""
     try:
+        schema = read_output(described, as_object(place.operation.get("responses")))
         return schema if schema is not None and compile_schema(schema) else None
-    except InvalidSchema:
+    except InvalidInput as error:
+        inputs.left_out.append(("the schema of its answers", error.message))
         return None
 
 
@@ -238,16 +273,22 @@ def _joined(found_at: str, address: str) -> str:
         return address
 
 
-def _security(described: OpenApiDocument) -> tuple[dict[str, str] | None, bool]:
+def _security(described: OpenApiDocument, left_out: list[LeftOutPart]) -> tuple[dict[str, str] | None, bool]:
     """How the first scheme that the whole description asks for shows a secret, and whether there is a way without."""
     listed: Any = described.root.get("security")
     alternatives = [as_object(item) for item in cast("list[Any]", listed)] if isinstance(listed, list) else []
     schemes = as_object(as_object(described.root.get("components")).get("securitySchemes"))
     for alternative in alternatives:
         for name in alternative:
-            auth = _auth(described.resolved(schemes.get(name)))
+            try:
+                auth = _auth(described.resolved(schemes.get(name)))
+            except InvalidInput:
+                continue
             if auth is not None:
                 return auth, {} not in alternatives
+    asked = dict.fromkeys(name for alternative in alternatives for name in alternative)
+    reason = "shows who asks in a way that tools cannot; calls go without"
+    left_out += [LeftOutPart("every operation", f"security scheme {name!r}", reason) for name in asked]
     return None, False
 
 
@@ -258,6 +299,13 @@ def _auth(scheme: Mapping[str, Any]) -> dict[str, str] | None:
     if kind == "http" and str(scheme.get("scheme")).lower() == "basic":
         return {"type": "basic"}
     return {"type": "bearer"} if kind in ("http", "oauth2", "openIdConnect") else None
+
+
+def _reasons(skipped: Sequence[SkippedOperation]) -> str:
+    """Why nothing is left, as far as a sentence can carry it."""
+    told = "; ".join(f"{one.operation}: {one.reason}" for one in skipped[:_REASONS_SHOWN])
+    more = len(skipped) - _REASONS_SHOWN
+    return f": {told}{f'; and {more} more' if more > 0 else ''}" if told else ": it describes none"
 
 
 def _parsed(document: str | bytes | Mapping[str, Any]) -> dict[str, Any]:

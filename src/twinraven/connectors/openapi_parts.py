@@ -1,7 +1,8 @@
 """The parts of an OpenAPI operation: parameters, body, answers.
 
 Each becomes a variable of the tool's input and a place in the request where that variable goes. What a template cannot
-say (a cookie, an object spread over the query) raises `Skip`, unless the caller may leave it out, and then it is.
+say (a cookie, an object spread over the query) raises `Skip`, unless the caller may leave it out: then it is left out,
+and noted with the reason.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from twinraven.connectors.openapi_schemas import OpenApiDocument, SchemaReader, 
 _BODY = "body"
 _FORM = "application/x-www-form-urlencoded"
 _NOT_IN_VARIABLE = re.compile(r"[^A-Za-z0-9_-]+")
+_WITHOUT_BODY = frozenset({"get", "head", "options"})
 _RESERVED = frozenset({"this", "else"})
 _JSON = re.compile(r"application/(?:[\w.-]+\+)?json")
 # OpenAPI itself says that the first three are not parameters; the others belong to the connection.
@@ -37,6 +39,8 @@ class Inputs:
         self.document = document
         self.reader = SchemaReader(document, "input")
         self.path: dict[str, str] = {}
+        self.left_out: list[tuple[str, str]] = []
+        """Parts that callers cannot give, each with the reason."""
         self._query: dict[str, str] = {}
         self._headers: dict[str, str] = {}
         self._body: str | None = None
@@ -81,11 +85,13 @@ def read_parameter(inputs: Inputs, parameter: Mapping[str, Any]) -> None:
     name, place = str(parameter.get("name")), str(parameter.get("in"))
     required = parameter.get("required") is True or place == "path"
     if place == "header" and name.lower() in _NOT_PARAMETERS:
+        inputs.left_out.append((name, "is a header that the connector sets"))
         return
     problem = _problem(inputs.document, parameter, place)
     if problem is not None:
         if required:
             raise Skip(f"the parameter {name!r} {problem}")
+        inputs.left_out.append((name, problem))
         return
     schema = inputs.reader.read(_parameter_schema(parameter))
     if _is_joined(parameter, place):
@@ -95,15 +101,21 @@ def read_parameter(inputs: Inputs, parameter: Mapping[str, Any]) -> None:
     inputs.put(place, name, inputs.add(place, name, schema, required=required))
 
 
-def read_body_into(inputs: Inputs, body: Mapping[str, Any]) -> None:
-    """Take the body up: JSON if there is a choice, a form or text otherwise."""
+def read_body_into(inputs: Inputs, body: Mapping[str, Any], *, method: str) -> None:
+    """Take the body up: JSON if there is a choice, a form or text otherwise.
+
+    One that only a file or the like could fill makes the operation useless, whether or not it may be left out.
+    """
     content = as_object(body.get("content"))
     required = body.get("required") is True
+    if method in _WITHOUT_BODY:
+        if required:
+            raise Skip(f"it needs a body, which a {method.upper()} of ours has not")
+        inputs.left_out.append((_BODY, f"is not sent with a {method.upper()}"))
+        return
     kinds = sorted(content, key=lambda kind: (_rank(kind), kind))
     if not kinds or _rank(kinds[0]) > 2:
-        if required or not content:
-            raise Skip(f"the body is {', '.join(sorted(content)) or 'not described'}, which is not JSON, form or text")
-        return
+        raise Skip(f"the body is {', '.join(sorted(content)) or 'not described'}, which is not JSON, form or text")
     kind = kinds[0]
     schema: Any = inputs.reader.read(as_object(content[kind]).get("schema") or {})
     inputs.put_body(inputs.add(_BODY, _BODY, schema, required=required), kind.partition(";")[0].strip())

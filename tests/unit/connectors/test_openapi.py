@@ -141,7 +141,7 @@ def test_operations_become_tools(shop: OpenApiImport) -> None:
     ]
     assert [(skipped.operation, skipped.reason) for skipped in shop.skipped] == [
         ("POST /files", "the body is multipart/form-data, which is not JSON, form or text"),
-        ("GET /remote", "the parameter '?' goes into the unresolved, which a tool cannot fill"),
+        ("GET /remote", "'https://elsewhere.example/parameters.json#/x' points outside the document"),
     ]
 
 
@@ -280,6 +280,69 @@ def test_one_bad_operation_spoils_no_other() -> None:
     imported = read_openapi(document)
     assert [each["key"] for each in imported.tools] == ["post_fine"]
     assert len(imported.skipped) == 5
+
+
+def described(paths: dict[str, Any], **root: Any) -> OpenApiImport:
+    return read_openapi({"openapi": "3.0.3", "servers": [{"url": "https://a.example"}], "paths": paths, **root})
+
+
+def test_every_part_that_is_left_out_is_listed() -> None:
+    """What callers cannot give is not there, and the import says of each what and why."""
+    parameters: list[dict[str, Any]] = [
+        {"name": "q", "in": "query", "schema": {"type": "string"}},
+        {"name": "session", "in": "cookie", "schema": {"type": "string"}},
+        {"name": "filter", "in": "query", "style": "deepObject", "schema": {"type": "object"}},
+        {"name": "tags", "in": "query", "style": "pipeDelimited", "schema": {"type": "array"}},
+        {"name": "Cookie", "in": "header", "required": True, "schema": {"type": "string"}},
+    ]
+    body: dict[str, Any] = {"content": {"application/json": {"schema": {}}}}
+    answer = {"200": {"description": "x", "content": {"application/json": {"schema": {"$ref": "other.json"}}}}}
+    own = [{"url": "https://b.example"}]
+    get: dict[str, Any] = {"parameters": parameters, "requestBody": body, "responses": answer, "servers": own}
+    imported = described({"/a": {"get": get}}, security=[{"key": []}])
+    assert imported.skipped == ()
+    assert list(imported.tools[0]["input_schema"]["properties"]) == ["q"]
+    assert "body" not in imported.tools[0]["operation"]
+    assert [(part.operation, part.part) for part in imported.left_out] == [
+        ("every operation", "security scheme 'key'"),
+        *(("GET /a", part) for part in ("session", "filter", "tags", "Cookie", "body", "servers")),
+        ("GET /a", "the schema of its answers"),
+    ]
+    reasons = " ".join(part.reason for part in imported.left_out)
+    for why in ("cookie", "'deepObject'", "'pipeDelimited'", "connector sets", "with a GET", "outside the document"):
+        assert why in reasons
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_an_operation_that_takes_files_alone_is_skipped(required: bool) -> None:
+    """Without its body it would be another operation, whether or not the description insists on it."""
+    body = {"required": required, "content": {"multipart/form-data": {"schema": {"type": "object"}}}}
+    imported = described({"/up": {"post": {"requestBody": body, "responses": {}}}})
+    assert imported.tools == ()
+    assert imported.skipped[0].operation == "POST /up"
+    assert "multipart/form-data" in imported.skipped[0].reason
+
+
+def test_a_path_in_another_document_costs_no_other() -> None:
+    """It is listed as a whole, like a method that tools have not."""
+    fine: dict[str, Any] = {"get": {"operationId": "fine", "responses": {}}, "trace": {"responses": {}}}
+    imported = described({"/a": {"$ref": "other.yaml"}, "/b": {"$ref": "#/nowhere"}, "/c": fine})
+    assert [each["key"] for each in imported.tools] == ["fine"]
+    assert [(one.operation, one.reason) for one in imported.skipped] == [
+        ("every operation of /a", "'other.yaml' points outside the document"),
+        ("every operation of /b", "'#/nowhere' points at nothing"),
+        ("TRACE /c", "tools have no such method"),
+    ]
+
+
+def test_an_import_of_nothing_says_why() -> None:
+    """The first reasons stand in the message, all of them in its details."""
+    imported = described({f"/{number}": {"$ref": "other.yaml"} for number in range(7)})
+    with pytest.raises(InvalidInput, match=r"of /0: 'other.yaml' points outside.*; and 2 more$") as refused:
+        imported.as_file()
+    assert len(refused.value.details["skipped"]) == 7
+    with pytest.raises(InvalidInput, match="it describes none"):
+        described({}).as_file()
 
 
 WORDS = [
