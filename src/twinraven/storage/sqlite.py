@@ -49,6 +49,7 @@ BUSY_TIMEOUT_S = 30.0
 _PRAGMAS = ("synchronous = FULL", "foreign_keys = ON", "cell_size_check = ON", "secure_delete = ON")
 _READERS = 4
 _MOST_ROWS = 64
+_MOST_VALUES = 999  # in one statement, before SQLite 3.32
 _FORK_PATIENCE_S = 10.0
 
 
@@ -120,8 +121,9 @@ def _insert_all(raw: Any, table: str, columns: Sequence[str], rows: Sequence[Seq
     They come in powers of two, so that a handful of prepared statements serves every number of rows.
     """
     begun = 0
-    while left := len(rows) - begun:
-        size = min(_MOST_ROWS, 1 << left.bit_length() - 1)
+    most = min(_MOST_ROWS, _MOST_VALUES // len(columns))
+    while left := min(most, len(rows) - begun):
+        size = 1 << left.bit_length() - 1
         sql = _insert(table, tuple(columns), size) + then
         raw.execute(sql, list(chain.from_iterable(rows[begun : begun + size])))
         begun += size
