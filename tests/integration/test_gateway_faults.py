@@ -101,6 +101,7 @@ async def test_a_server_that_dies_is_started_again(sqlite_database: Database) ->
     async with fleet(sqlite_database) as home:
         died = await home.call("bad__die")
         assert code(died) == "EFFECT_UNKNOWN"
+        assert "'bad' ended the connection while 'die' was running" in (died.error or {})["message"]
         assert (await home.call("good__echo", "hi")).output == {"tool": "echo", "arguments": {"text": "hi"}}
         await until(lambda: home.works("bad__echo"))
         assert home.notes.reasons("bad") == ["it ended with status 7"]
@@ -188,9 +189,12 @@ async def test_a_write_that_was_never_sent_keeps_its_key(sqlite_database: Databa
     [("flood", "more than 200000 bytes"), ("chatter", "floods us"), ("broken", "not JSON-RPC")],
 )
 async def test_a_server_that_misbehaves_is_cut_off(sqlite_database: Database, tool: str, reason: str) -> None:
-    """Too much, too many and nonsense each end that server's connection, with the reason, and no other's."""
+    """Too much, too many and nonsense each end that server's connection and no other's; the caller is told why."""
     async with fleet(sqlite_database) as home:
-        assert code(await home.call(f"bad__{tool}")) == "EFFECT_UNKNOWN"
+        answer = await home.call(f"bad__{tool}")
+        assert code(answer) == "EFFECT_UNKNOWN"
+        assert f"the connection to 'bad' was ended while '{tool}' was running" in str((answer.error or {})["message"])
+        assert reason in str((answer.error or {})["message"])
         assert await home.works("good__echo")
         await until(lambda: home.works("bad__echo"))
         assert reason in home.notes.reasons("bad")[0]

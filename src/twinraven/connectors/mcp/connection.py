@@ -54,11 +54,27 @@ class _Raw(RootModel[dict[str, Any]]):
     """An answer as it came."""
 
 
+class _Faults:
+    """Notes what is wrong with a connection, and the first thing for which we ended it."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.reason: str | None = None
+        self.is_over = False
+        self._tell = tell
+
+    def note(self, reason: str) -> None:
+        # What is said of a connection that is over is how the server ended, not why we ended it.
+        if self.reason is None and not self.is_over:
+            self.reason = reason
+        self._tell(reason)
+
+
 class _Watched(Dispatcher[Any]):
     """A dispatcher of which somebody wants to know when it ends, and that passes on only what is a tool."""
 
-    def __init__(self, inner: Dispatcher[Any]) -> None:
+    def __init__(self, inner: Dispatcher[Any], faults: _Faults) -> None:
         self.lost = asyncio.Event()
+        self.faults = faults
         self.version: Callable[[], str | None] = lambda: None
         self._inner = inner
 
@@ -82,17 +98,19 @@ class _Watched(Dispatcher[Any]):
         try:
             await self._inner.run(on_request, on_notify, on_notify_intercept, task_status=task_status)
         finally:
+            self.faults.is_over = True
             self.lost.set()
 
 
 class Connection:
     """An upstream server we can talk to right now."""
 
-    def __init__(self, server: ServerConfig, session: ClientSession, lost: asyncio.Event) -> None:
+    def __init__(self, server: ServerConfig, session: ClientSession, link: _Watched) -> None:
         self._server = server
         self._session = session
         self._watch = ResourceWatch(session)
-        self.lost = lost
+        self._link = link
+        self.lost = link.lost
 
     @property
     def protocol_version(self) -> str:
@@ -198,7 +216,11 @@ class Connection:
             reason = "it forgot our session" if gone else error.message
             return ToolUnavailable(f"{name!r} is not available: {reason}", server=name)
         if error.code == CONNECTION_CLOSED:
-            return UpstreamLost(f"{name!r} ended the connection while {tool!r} was running", server=name)
+            how = f"{name!r} ended the connection while {tool!r} was running"
+            reason = self._link.faults.reason
+            if reason is not None:
+                how = f"the connection to {name!r} was ended while {tool!r} was running: {reason}"
+            return UpstreamLost(how, server=name)
         if error.code == REQUEST_TIMEOUT:
             return ToolTimeout(f"{name!r} did not answer {tool!r} in time", server=name)
         return ToolError(f"{name!r} refused {tool!r}: {error.message}", server=name, rpc_code=error.code)
@@ -230,6 +252,8 @@ async def connect(
     `transport` sends the requests to a server that is an address, where not every address will do.
     """
 
+    faults = _Faults(on_fault)
+
     async def on_message(message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             on_change()
@@ -240,26 +264,23 @@ async def connect(
         elif isinstance(message, types.ResourceUpdatedNotification):
             on_news("updated", str(message.params.uri))
         elif isinstance(message, Exception):
-            on_fault("it sent something that is not JSON-RPC")
+            faults.note("it sent something that is not JSON-RPC")
 
     async def on_broken(error: Exception) -> None:
         await on_message(error)
 
     if server.transport == "stdio":
-        link = child_link(server, max_bytes=max_bytes, on_fault=on_fault)
+        link = child_link(server, max_bytes=max_bytes, on_fault=faults.note)
     else:
-        link = web_link(server, max_bytes=max_bytes, on_fault=on_fault, transport=transport)
+        link = web_link(server, max_bytes=max_bytes, on_fault=faults.note, transport=transport)
     async with link as dispatcher:
         if isinstance(dispatcher, JSONRPCDispatcher):
             dispatcher.on_stream_exception = on_broken
-        watched = _Watched(dispatcher)
+        watched = _Watched(dispatcher, faults)
         async with ClientSession(dispatcher=watched, client_info=_CLIENT, message_handler=on_message) as session:
             watched.version = lambda: session.protocol_version
-            try:
-                await _agree(session, handshake_only=handshake_only)
-            except ValidationError as error:
-                raise _wrong_answer(server, "initialize", error) from error
-            connection = Connection(server, session, watched.lost)
+            await _agree(server, session, handshake_only=handshake_only)
+            connection = Connection(server, session, watched)
             try:
                 yield connection
             finally:
@@ -270,7 +291,7 @@ def _wrong_answer(server: ServerConfig, what: str, error: ValidationError) -> In
     return InvalidOutput(f"{server.name!r} answered {what!r} wrongly: {describe(error)}")
 
 
-async def _agree(session: ClientSession, *, handshake_only: bool) -> None:
+async def _agree(server: ServerConfig, session: ClientSession, *, handshake_only: bool) -> None:
     """The newest revision where the server knows it, else the handshake."""
     if not handshake_only:
         try:
@@ -280,4 +301,7 @@ async def _agree(session: ClientSession, *, handshake_only: bool) -> None:
                 raise
         else:
             return
-    await session.initialize()
+    try:
+        await session.initialize()
+    except ValidationError as error:
+        raise _wrong_answer(server, "initialize", error) from error
