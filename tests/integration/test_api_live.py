@@ -88,6 +88,24 @@ async def test_who_comes_back_misses_nothing_and_hears_nothing_twice(home: ApiHo
     assert seen == list(range(30))
 
 
+@pytest.mark.parametrize("ahead", [1, 10**6, 10**18 - 10**9])
+async def test_who_is_ahead_of_the_log_hears_what_comes(home: ApiHome, ahead: int) -> None:
+    """An id beyond the newest event, as after a restore: the stream says where it stands, and nothing new is missed."""
+    ada = await home.tenant("ada")
+    await record(ada, 1, 2)
+    newest = made(await ada.door.get("/v1/events?newest=true&limit=1"))["items"][0]["arrival"]
+    beyond = str(newest + ahead)
+    async with (
+        ada.door.listen("/v1/events/live", Last_Event_ID=beyond) as returned,
+        ada.door.listen(f"/v1/events/live?after={beyond}") as asking,
+    ):
+        for listening in (returned, asking):
+            assert await listening.place() == newest
+        await record(ada, 3)
+        for listening in (returned, asking):
+            assert await numbers(listening, 1) == [3]
+
+
 @pytest.mark.parametrize("target", ["/v1/events/live", "/v1/events/live?tool_id=count&session_id=chosen"])
 async def test_who_heard_nothing_yet_misses_nothing_either(home: ApiHome, target: str) -> None:
     """A connection that breaks before its first event has an id to come back with: what came meanwhile is heard."""

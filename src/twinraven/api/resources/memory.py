@@ -209,7 +209,8 @@ ROUTES: Sequence[Route] = (
         note=(
             "Each event's id is its arrival number. The stream begins with an id that has no event, and gives one with "
             "each sign of life: a client that reconnects with the last id it was given, as Last-Event-ID, misses "
-            "nothing."
+            "nothing. From an id beyond the newest event, as after a restore, it goes on behind the newest event: the "
+            "first id is then smaller than the one that was sent."
         ),
     ),
     Route(
