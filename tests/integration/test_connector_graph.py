@@ -214,6 +214,9 @@ async def test_nobody_there_is_unavailable_and_soon_left_alone(desk: Desk) -> No
             await desk.ask(READ, "bolt://127.0.0.1:1")
     with pytest.raises(ToolUnavailable, match="left alone"):
         await desk.ask(READ, "bolt://127.0.0.1:1")
+    with pytest.raises(ToolUnavailable) as another:
+        await desk.ask(READ, "bolt://127.0.0.1:1", owner_id="bob")
+    assert "left alone" not in another.value.message
 
 
 @pytest.mark.parametrize(

@@ -277,6 +277,44 @@ async def test_an_endpoint_that_keeps_failing_is_left_alone(desk: Desk) -> None:
     assert len(server.received) == 4
 
 
+async def test_one_owners_impatience_stops_no_one_else(desk: Desk) -> None:
+    """Tools that time out by their own short limits open the breaker for their owner, and for nobody besides."""
+    answers: Handler = lambda request: hang if request.target == "/thing" else Reply(200, "x")  # noqa: E731
+    other = {**GET, "path": "/other"}
+    async with serving(answers) as server:
+        for _ in range(4):
+            with pytest.raises(ToolTimeout):
+                await desk.call(GET, server.url, timeout_ms=50, owner_id="bob")
+        with pytest.raises(ToolUnavailable, match="left alone"):
+            await desk.call(other, server.url, owner_id="bob")
+        assert await desk.call(other, server.url, owner_id="ada") == "x"
+
+
+@pytest.mark.parametrize("status", [300, 302, 304, 399])
+async def test_a_redirect_to_nowhere_is_no_success(desk: Desk, status: int) -> None:
+    """A read has failed; of a write nobody knows; neither is sent again, and one with a key fails as a read does."""
+    async with serving(always(Reply(status, b""))) as server:
+        with pytest.raises(ToolError, match=f"answered {status}") as failed:
+            await desk.call(GET, server.url)
+        assert failed.value.code == "TOOL_FAILED"
+        with pytest.raises(EffectUnknown, match=f"answered {status}"):
+            await desk.call(POST, server.url, {"text": "x"}, effect="write")
+        with pytest.raises(ToolError) as known:
+            await desk.call(POST, server.url, {"text": "x"}, effect="write", key="k", idempotency_header="Key")
+        assert known.value.code == "TOOL_FAILED"
+    assert len(server.received) == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "length"), [("POST", "0"), ("PUT", "0"), ("PATCH", "0"), ("DELETE", None), ("GET", None)]
+)
+async def test_a_request_without_a_body_says_so(desk: Desk, method: str, length: str | None) -> None:
+    """Where a body is expected its length is stated, so that no server waits for one or refuses."""
+    async with serving(always(Reply(200, "x"))) as server:
+        assert await desk.call({"type": "rest_call", "method": method, "path": "/thing"}, server.url) == "x"
+    assert server.received[0].headers.get("content-length") == length
+
+
 async def test_connections_are_used_again(desk: Desk) -> None:
     """Calls one after another share a connection; calls at once do not wait for each other."""
     async with serving(always(Reply(200, "x"))) as server:
@@ -383,6 +421,7 @@ class TestHealth:
             (Reply(404), "/health", "degraded"),
             (Reply(503), None, "degraded"),
             (Reply(401), None, "down"),
+            (Reply(304), "/health", "degraded"),
         ],
     )
     async def test_a_probe_says_how_it_went(self, desk: Desk, reply: Reply, path: str | None, status: str) -> None:
@@ -393,6 +432,12 @@ class TestHealth:
         assert health.status == status
         assert (health.message is None) == (status == "healthy")
         assert server.received[0].target == (path or "/")
+
+    @pytest.mark.parametrize("path", [5, ["a"], "../x"])
+    async def test_a_path_that_is_none_keeps_no_call_away(self, desk: Desk, path: object) -> None:
+        """Calls do not use it, so the service is degraded at most, and the parameter is named."""
+        health = await desk.connector.probe(bound(GET, "http://127.0.0.1:1", health_path=path))
+        assert (health.status, "connection_params.health_path" in str(health.message)) == ("degraded", True)
 
     async def test_silence_and_refusals_are_down(self, desk: Desk) -> None:
         """A probe never raises: what is wrong is what it says."""

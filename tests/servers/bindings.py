@@ -38,6 +38,7 @@ def bound(
     *,
     tool_id: str = "tool",
     secret: str | RevealSecret | None = None,
+    owner_id: str = "",
     **params: Any,
 ) -> Binding[Any]:
     """A binding of an operation, as the catalogue reads it, to an endpoint."""
@@ -53,6 +54,7 @@ def bound(
         params={"endpoint": endpoint, **params},
         operation=read_operation(operation),
         reveal=None if secret is None else reveal if isinstance(secret, str) else secret,
+        owner_id=owner_id,
     )
 
 

@@ -111,6 +111,8 @@ class Binding(Generic[RequestT_co]):
     reveal: RevealSecret | None = None
     tenant_id: str = ""
     """Whose it is, for those who keep something open between calls."""
+    owner_id: str = ""
+    """The user whose tool it is, for those who count what fails: one user's tools must not speak for another's."""
 
     def param(self, name: str) -> Any:
         """A connection parameter, in either spelling: max_tokens, maxTokens."""

@@ -4,7 +4,8 @@ Callers of a service that is down should hear so at once and not wait for a time
 back should not be met by all of them together. After some failures in a row calls are refused; when the pause is over
 one call is let through, and what becomes of it decides: closed again, or a pause twice as long.
 
-Endpoints are counted per tenant, so that nobody's failures close a door to somebody else.
+Endpoints are counted per tenant and owner of the tools that call them, so that nobody's failures, and nobody's
+impatience, close a door to somebody else.
 """
 
 from __future__ import annotations

@@ -63,6 +63,7 @@ def _bound(endpoint: Endpoint, tool_id: str, operation: Operation[Any], vault: V
         operation=operation,
         reveal=_opener(endpoint, vault),
         tenant_id=endpoint.service.tenant_id,
+        owner_id=endpoint.owner_id,
     )
 
 

@@ -40,6 +40,8 @@ class Terms:
     tool_id: str
     timeout_ms: int
     is_repeatable: bool
+    owner_id: str = ""
+    """Whose tool it is; failures are counted for each owner apart."""
 
 
 class HttpDelivery:
@@ -68,7 +70,7 @@ class HttpDelivery:
 
     async def _try(self, request: HttpRequest, terms: Terms, until: float) -> HttpResponse | _Failure:
         origin = request.url.origin
-        with self._breaker.attempt((terms.tenant_id, origin), name=str(origin)) as attempt:
+        with self._breaker.attempt((terms.tenant_id, terms.owner_id, origin), name=str(origin)) as attempt:
             try:
                 response = await self.transport.exchange(request, seconds=max(0.001, until - time.monotonic()))
             except NotSent as error:
@@ -92,7 +94,7 @@ class _Failure:
 def _judge(response: HttpResponse, request: HttpRequest, terms: Terms, attempt: Attempt) -> HttpResponse | _Failure:
     status = response.status
     attempt.succeeded = status not in _SIGN_OF_TROUBLE
-    if status < 400:
+    if status < 300:
         return response
     wait = _retry_after(response)
     may_retry = terms.is_repeatable and status in _WORTH_RETRYING
@@ -103,8 +105,14 @@ def _judge(response: HttpResponse, request: HttpRequest, terms: Terms, attempt: 
 def failure_of(
     response: HttpResponse, request: HttpRequest, terms: Terms, *, retry_after_s: float | None = None
 ) -> TwinRavenError:
-    """What an answer of 400 or above means to whoever called the tool."""
+    """What an answer that is no success means to whoever called the tool."""
     said = _excerpt(response, request)
+    if response.status < 400:
+        message = f"the service answered {response.status}, which names nothing to follow and is no result"
+        if terms.is_repeatable:
+            return ToolError(message, tool_id=terms.tool_id, status=response.status)
+        unknown = f"{message}; whether it took effect is unknown"
+        return EffectUnknown(unknown, tool_id=terms.tool_id, status=response.status)
     message = f"the service answered {response.status}{said}"
     if response.status in _LOST and not terms.is_repeatable:
         message = f"a gateway lost the service and answered {response.status}; whether it took effect is unknown"

@@ -80,7 +80,7 @@ async def probe_http(
         return Health("down", elapsed_ms(begun), error.message)
     if response.status in (401, 403) and credential is not None:
         return Health("down", elapsed_ms(begun), f"the service refuses the credentials ({response.status})")
-    if response.status >= (500 if probe.is_bare else 400):
+    if response.status >= (500 if probe.is_bare else 300):
         return Health("degraded", elapsed_ms(begun), f"the service answered {response.status}")
     return Health("healthy", elapsed_ms(begun))
 

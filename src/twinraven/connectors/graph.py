@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -90,7 +91,7 @@ class GraphConnector:
             max_rows=self._limits.max_rows,
         )
         until = time.monotonic() + (entry.timeout_ms or self._limits.timeout_ms) * _MARGIN / 1000
-        return await self._run(work, target, call.tenant_id, until)
+        return await self._run(work, target, (call.tenant_id, binding.owner_id, target.host, target.port), until)
 
     async def probe(self, binding: Binding[Any], *, user: str | None = None) -> Health:
         """Connect, log in and ask for nothing."""
@@ -126,10 +127,10 @@ class GraphConnector:
 
         return GraphDrivers(self._guard)
 
-    async def _run(self, work: _Work, target: GraphTarget, tenant_id: str, until: float) -> Any:
+    async def _run(self, work: _Work, target: GraphTarget, place: Hashable, until: float) -> Any:
         for number in range(1, self._limits.attempts + 1):
             try:
-                with self._breaker.attempt((tenant_id, target.host, target.port), name=target.name) as attempt:
+                with self._breaker.attempt(place, name=target.name) as attempt:
                     try:
                         async with self._drivers.lease(target) as driver:
                             answer = await work.run(driver, until)

@@ -49,7 +49,7 @@ class LlmConnector:
         binding: Binding[PromptRequest] = await bind_call(self._bindings, entry, call)
         asked = binding.operation.request(params)
         timeout_ms = entry.timeout_ms or self._delivery.transport.limits.timeout_ms
-        terms = Terms(call.tenant_id, entry.tool_id, timeout_ms, is_repeatable=True)
+        terms = Terms(call.tenant_id, entry.tool_id, timeout_ms, is_repeatable=True, owner_id=binding.owner_id)
         conversation = await open_conversation(binding, self._delivery, terms, user=call.caller)
         shape = _shape(entry)
         prompt = Prompt(asked.system, (("user", asked.prompt),), None if shape is None else shape.asked)

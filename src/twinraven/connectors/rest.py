@@ -62,6 +62,7 @@ class RestConnector:
             tool_id=entry.tool_id,
             timeout_ms=entry.timeout_ms or self._delivery.transport.limits.timeout_ms,
             is_repeatable=not entry.writes or bool(key_header),
+            owner_id=binding.owner_id,
         )
         response = await self._delivery.deliver(request, terms)
         return read_body(response.body, response.content_type)

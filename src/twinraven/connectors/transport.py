@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from twinraven.connectors.network import ConnectionPools
 
+# Some servers answer 411 to one of these that does not say how long its body is, though it has none.
+_MEAN_A_BODY = frozenset({"POST", "PUT", "PATCH"})
 _SENDING = "http11.send_request_headers.started"
 
 
@@ -133,7 +135,7 @@ class HttpTransport:
             request.method,
             URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=url.target),
             headers=_headers(request),
-            content=request.body,
+            content=b"" if request.body is None and request.method in _MEAN_A_BODY else request.body,
             extensions={
                 "timeout": {"connect": connect, "read": seconds, "write": seconds, "pool": seconds},
                 "trace": progress,
