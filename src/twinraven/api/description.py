@@ -50,6 +50,7 @@ _CORRELATION: Final = {
         "schema": {"type": "string"},
     }
 }
+_TENANTS_KEY: Final = "sent twice with the same key, by whichever users of the tenant, it happens once"
 _HEADERS: Final = {
     "X-Correlation-Id": ("an id of yours for this request", "^[A-Za-z0-9._:/+=-]{1,128}$"),
     "Idempotency-Key": ("sent twice with the same key, it happens once", "^[!-~]{1,255}$"),
@@ -114,6 +115,8 @@ def _parameters(route: Route) -> Iterable[dict[str, Any]]:
         names.append("If-Match")
     for name in names:
         description, pattern = _HEADERS[name]
+        if name == "Idempotency-Key" and route.keeps_key:
+            description = _TENANTS_KEY
         yield {
             "name": name,
             "in": "header",
