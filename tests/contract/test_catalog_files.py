@@ -216,3 +216,50 @@ async def test_a_file_touches_nothing_of_others(town: Town) -> None:
     }
     with pytest.raises(Conflict, match="keys are unique"):
         await town.catalog.files.apply_file(town.bob, CatalogFile(tools=(tool,)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("- name: model\n", "- name: shop\n", r"services\[0\] and services\[1\] have the same name, 'shop'"),
+        ("key: summarize", "key: get_order", r"tools\[0\] and tools\[1\] have the same key, 'get_order'"),
+        (
+            "toolTemplates:\n",
+            "toolTemplates:\n  - {name: order reader, shared: true}\n",
+            r"tool_templates\[0\] and tool_templates\[1\] have the same name",
+        ),
+    ],
+)
+async def test_one_thing_is_defined_once(town: Town, old: str, new: str, named: str) -> None:
+    """Two definitions of one name are refused, both are named, and nothing is made."""
+    with pytest.raises(InvalidDefinition, match=named):
+        await put(town, edited(a=(old, new)))
+    assert await town.catalog.services.services(town.ada) == []
+
+
+async def test_a_name_and_a_change_are_enough_for_what_is_there(town: Town) -> None:
+    """Of what exists a file states only what it wants changed; a new one has to be whole."""
+    short = """
+serviceTemplates: [{name: web shop, shared: true}]
+toolTemplates: [{name: order reader, description: Reads.}]
+services: [{name: shop, shared: false}, {name: model, shared: true}]
+tools: [{key: get_order, enabled: false}, {key: summarize, description: Shorter.}]
+"""
+    with pytest.raises(InvalidDefinition, match="type is missing"):
+        await put(town, short)
+    await put(town, _FILE)
+    before = await town.catalog.services.service(town.ada, "model")
+    assert [(one.name, one.fields) for one in await put(town, short)] == [
+        ("web shop", ("shared",)),
+        ("order reader", ("description",)),
+        ("shop", ("shared",)),
+        ("model", ("shared",)),
+        ("get_order", ("enabled",)),
+        ("summarize", ("description",)),
+    ]
+    assert (await town.catalog.services.service(town.ada, "model")).structure == before.structure
+    assert {one.action for one in await put(town, short)} == {"unchanged"}
+    with pytest.raises(Conflict, match="protocol of a service never changes"):
+        await put(town, "services: [{name: model, protocol: https}]")
+    with pytest.raises(InvalidDefinition, match="type must be one of"):
+        await put(town, "services: [{name: model, type: banana}]")

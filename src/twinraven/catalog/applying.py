@@ -20,7 +20,7 @@ from twinraven.catalog.templates import Templates, tool_of
 from twinraven.catalog.tool_model import Tool, ToolChange, ToolPlacement, ToolSpec
 from twinraven.catalog.tools import Tools
 from twinraven.catalog.yaml_file import SECTIONS, Body, CatalogFile
-from twinraven.foundation.errors import Conflict, TwinRavenError
+from twinraven.foundation.errors import Conflict, InvalidDefinition, TwinRavenError
 from twinraven.foundation.predicates import json_equal
 from twinraven.storage import Transaction
 from twinraven.tenancy import Principal
@@ -71,6 +71,8 @@ class CatalogFiles:
             "tools": self._apply_tool,
         }
 
+        _refuse_twins(file)
+
         def work(act: Act) -> list[Applied]:
             done: list[Applied] = []
             if is_new:
@@ -98,11 +100,12 @@ class CatalogFiles:
 
     def _apply_template(self, act: Act, kind: TemplateKind, body: Body) -> Applied:
         assert act.by is not None
-        spec = TemplateSpec.from_json(kind, body)
-        found = self._templates.own_named(act.tx, act.by, kind, spec.name)
+        name = Document(f"{kind} template", {"name": body.get("name")}, known=("name",)).text("name")
+        found = self._templates.own_named(act.tx, act.by, kind, name)
         if found is None:
-            self._templates.create_in(act, spec)
-            return Applied(f"{kind}_template", spec.name, "created")
+            self._templates.create_in(act, TemplateSpec.from_json(kind, body))
+            return Applied(f"{kind}_template", name, "created")
+        spec = TemplateSpec.from_json(kind, {**_stated(found.structure.as_json()), **body})
         structure, stated = found.structure.as_json(), spec.structure.as_json()
         fields = [name for name in structure if not json_equal(structure[name], stated[name])]
         if fields:
@@ -110,7 +113,7 @@ class CatalogFiles:
         change = TemplateChange.from_json({name: body[name] for name in ("description", "shared") if name in body})
         start = len(act.changes)
         self._templates.update_in(act, kind, found.template_id, change)
-        return _outcome(act, start, f"{kind}_template", spec.name)
+        return _outcome(act, start, f"{kind}_template", name)
 
     def _apply_service(self, act: Act, body: Body) -> Applied:
         name = Document("service", body, known=(*ServiceSpec.FIELDS, "template")).text("name")
@@ -122,9 +125,9 @@ class CatalogFiles:
             self._services.create_in(act, spec, template=template)
             return Applied("service", name, "created")
         _refuse_other_template(template, found.service_template_id)
-        fixed = ServiceStructure.of(Document("service", body, known=ServiceSpec.FIELDS)) if template is None else None
-        if fixed is not None:
-            _refuse_differences(found, fixed)
+        if template is None:
+            whole = {**found.structure.as_json(), **body}
+            _refuse_differences(found, ServiceStructure.of(Document("service", whole, known=ServiceSpec.FIELDS)))
         stated = {field: body[field] for field in ("connection_schema", "enabled", "shared") if field in body}
         start = len(act.changes)
         self._services.update_in(act, found.service_id, ServiceChange.from_json(stated))
@@ -132,7 +135,7 @@ class CatalogFiles:
 
     def _apply_tool(self, act: Act, body: Body) -> Applied:
         document = Document("tool", body, known=(*ToolSpec.FIELDS, "template"))
-        key, service_ref = document.text("key"), document.text("service")
+        key, service_ref = document.text("key"), document.optional_text("service")
         template = self._template(act, "tool", body)
         found = self._tools.find_in(act, key)
         if found is None or found.owner_id != act.user_id:
@@ -140,9 +143,10 @@ class CatalogFiles:
             self._tools.create_in(act, _tool_from(template, body), template=template)
             return Applied("tool", key, "created")
         _refuse_other_template(template, found.tool_template_id)
-        service = self._services.find_in(act.tx, act.tenant_id, act.user_id, service_ref)
-        if service.service_id != found.service_id:
-            raise Conflict(f"a tool's service never changes, and would become {service.name!r}", field="service")
+        if service_ref is not None:
+            service = self._services.find_in(act.tx, act.tenant_id, act.user_id, service_ref)
+            if service.service_id != found.service_id:
+                raise Conflict(f"a tool's service never changes, and would become {service.name!r}", field="service")
         stated = {field: value for field, value in body.items() if field not in ("key", "service", "template")}
         start = len(act.changes)
         self._tools.update_in(act, key, ToolChange.from_json(stated))
@@ -174,6 +178,24 @@ class CatalogFiles:
                 for tool in tools
             ),
         )
+
+
+def _refuse_twins(file: CatalogFile) -> None:
+    """Raise if a file defines one thing twice: one of the two would be lost without a word."""
+    for section in SECTIONS:
+        label = "key" if section == "tools" else "name"
+        seen: dict[str, int] = {}
+        for index, body in enumerate(file.section(section)):
+            name = body.get(label)
+            if not isinstance(name, str):
+                continue
+            if name in seen:
+                raise InvalidDefinition(
+                    f"{section}[{seen[name]}] and {section}[{index}] have the same {label}, {name!r}; "
+                    "keep one of them or give it another",
+                    field=f"{section}[{index}].{label}",
+                )
+            seen[name] = index
 
 
 def _named(work: Callable[[], Applied], where: str, body: Body) -> Applied:
