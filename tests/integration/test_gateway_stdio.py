@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -269,20 +269,55 @@ def test_a_gateway_that_is_told_to_end_ends_in_order(shell: Shell, raven: TwinRa
         assert gateway.stdout is not None
         if way == "http":
             wait_for_port(port)
-            pids = _children(gateway.pid, 2)
+            pids = _children(gateway.pid, 4)
         else:
             for message in (_INITIALIZE, _INITIALIZED, _LIST, _CALL):
                 gateway.stdin.write(json.dumps(message).encode() + b"\n")
                 gateway.stdin.flush()
             while json.loads(gateway.stdout.readline()).get("id") != _CALL["id"]:
                 pass
-            pids = _children(gateway.pid, 2)
-        assert len(pids) == 2
+            pids = _children(gateway.pid, 4)
+        # Two servers, and what would end each of them if this process could not.
+        assert len(pids) == 4
         gateway.send_signal(signal.SIGTERM)
         assert gateway.wait(timeout=20) == 0
     assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
     recorded = asyncio.run(raven.events.counts("default"))
     assert recorded[0] == (1 if way == "stdio" else 0)
+
+
+def test_a_gateway_that_is_killed_leaves_no_server_behind(shell: Shell) -> None:
+    """A server that reads nothing any more, and what it started, end all the same when the gateway is killed."""
+    note = shell.folder / "pids"
+    program = (
+        "import os, pathlib, subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"pathlib.Path({str(note)!r}).write_text(f'{{os.getpid()}} {{child.pid}}\\n')\n"
+        "time.sleep(600)\n"
+    )
+    servers = {"deaf": {"command": sys.executable, "args": ["-c", program]}}
+    (shell.folder / ".twinraven" / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    with subprocess.Popen([COMMAND, "gateway"], cwd=shell.folder, stdin=-1, stdout=-1) as gateway:
+        _wait(lambda: note.exists() and note.read_text().endswith("\n"))
+        assert len(_children(gateway.pid, 2)) == 2
+        gateway.kill()
+    pids = [int(word) for word in note.read_text().split()]
+    _wait(lambda: not any(_is_running(pid) for pid in pids))
+
+
+def _wait(met: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not met():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _is_running(pid: int) -> bool:
+    """Whether a process lives; one that ended may wait for its parent."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 _INITIALIZE: dict[str, Any] = {

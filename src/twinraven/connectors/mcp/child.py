@@ -15,6 +15,7 @@ from typing import Final, cast
 
 from mcp.client.stdio import get_default_environment
 
+from twinraven.connectors.mcp.guard import Guard
 from twinraven.connectors.mcp.lines import LineDispatcher
 from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.foundation.errors import ToolUnavailable
@@ -69,6 +70,8 @@ async def child_link(
     """Run the program as long as the block does."""
     line = LineDispatcher(max_bytes=max_bytes, on_fault=on_fault)
     transport, program = await _start(server, line)
+    # It leads a group of its own.
+    guard = Guard(transport.get_pid())
     output = transport.get_pipe_transport(0)
     line.attach(cast("asyncio.WriteTransport", output))
     try:
@@ -78,7 +81,10 @@ async def child_link(
             await _has_exited(program, _FAREWELL_S)
             on_fault(_farewell(transport, program))
         line.close()
-        await _stop(transport, program)
+        try:
+            await _stop(transport, program)
+        finally:
+            await guard.dismiss()
 
 
 async def _start(server: ServerConfig, line: LineDispatcher) -> tuple[asyncio.SubprocessTransport, ChildProgram]:

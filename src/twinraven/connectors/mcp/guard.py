@@ -1,0 +1,56 @@
+"""Ends a program with everything it started when this process is gone, however it went.
+
+A process that is killed cannot end its programs, and one that does not read its input never learns of it. So a shell
+waits at a pipe of which this process alone holds the other end. When that end closes without a word, it kills the
+program's group. Unlike a signal at the parent's death this reaches the whole group, works on every Unix, does not
+depend on the thread that started the program, and runs no code between fork and exec.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+from contextlib import suppress
+from typing import Final
+
+_SHELL: Final = "/bin/sh"
+_SCRIPT: Final = 'read -r word || kill -s KILL -- "-$0"'
+_FAREWELL_S: Final = 1.0
+_logger = logging.getLogger("twinraven.mcp")
+
+
+class Guard:
+    """Watches over one group of processes."""
+
+    def __init__(self, group: int) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own script and a number
+                [_SHELL, "-c", _SCRIPT, str(group)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+                # What is done to our own group must not be done to it.
+                start_new_session=True,
+            )
+        except OSError as error:
+            _logger.warning("programs outlive this process if it is killed: %s cannot be run: %s", _SHELL, error)
+
+    async def dismiss(self) -> None:
+        """Let go of the group, which has ended."""
+        if self._process is not None:
+            await asyncio.to_thread(_end, self._process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    with suppress(OSError), process.stdin as pipe:
+        pipe.write(b"done\n")
+    try:
+        process.wait(_FAREWELL_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
