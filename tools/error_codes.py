@@ -26,7 +26,7 @@ calls, on the command line with `--output json`, in events and in audit entries.
 stable; people read `message`; `details` carries ids and field names, never secrets.
 
 `retryable` says that the same request may simply be sent again, under the same idempotency key. It is never true for
-violations of policy. Who acts:
+violations of policy, nor for a tool that somebody disabled (`TOOL_UNAVAILABLE`, else retryable). Who acts:
 
 - **caller**: whoever sent the request corrects it;
 - **operator**: whoever runs this TwinRaven or its tools looks at it;
