@@ -20,6 +20,7 @@ from twinraven.catalog import (
     ToolSpec,
     audited,
 )
+from twinraven.connectors.catalog_bindings import CatalogBindings
 from twinraven.foundation.errors import (
     Conflict,
     InvalidDefinition,
@@ -272,6 +273,15 @@ async def test_a_member_who_moves_a_declared_read_to_another_server_loses_the_de
     entry = town.catalog.source.find("default", "search")
     assert entry is not None
     assert entry.writes
+
+
+async def test_a_binding_says_whose_tool_it_is(town: Town) -> None:
+    """Also where somebody else calls it, so that failures are counted for its owner."""
+    await town.serve(town.bob, shared=True)
+    await town.equip("shop", town.bob, shared=True)
+    source = CatalogBindings(town.catalog.bindings, town.house.vault)
+    bound = await source.binding("default", "get_order", caller=town.ada.user_id)
+    assert (bound.tenant_id, bound.owner_id) == ("default", town.bob.user_id)
 
 
 async def test_a_tool_is_bound_as_it_was_approved_or_not_at_all(town: Town) -> None:
