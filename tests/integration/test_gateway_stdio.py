@@ -242,6 +242,32 @@ async def test_a_clients_own_key_runs_a_write_once(shell: Shell) -> None:
         assert (conflict.meta or {})["twinraven/error"]["code"] == "IDEMPOTENCY_CONFLICT"
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("old__echo", {"text": "hi"}),
+        ("new__get_order", {"order_id": "W1"}),
+        ("new__everything", {}),
+        ("new__echo", {"text": "hi"}),
+        ("old__fail", {"text": "it"}),
+    ],
+)
+async def test_an_answer_given_again_says_what_the_first_one_said(
+    shell: Shell, tool: str, arguments: dict[str, Any]
+) -> None:
+    """Under one key, the second answer has the blocks of the first, and structured content where that had some."""
+    async with open_client(stdio_gateway(shell)) as seen:
+        await seen.names()
+        meta = {"twinraven/idempotency_key": "once"}
+        first, again = [dumped(await seen.call(tool, meta=meta, **arguments)) for _ in range(2)]
+    for answer in (first, again):
+        for block in answer["content"]:
+            # A JSON text is kept as a value, so that its spaces are lost.
+            if block["type"] == "text" and block["text"].startswith("{"):
+                block["text"] = json.loads(block["text"])
+    assert again == first
+
+
 async def test_a_key_that_cannot_be_used_runs_nothing(shell: Shell, raven: TwinRaven) -> None:
     """A client whose key is unusable is told so, and nothing is sent; a long one is a key like any other."""
     async with open_client(stdio_gateway(shell)) as seen:

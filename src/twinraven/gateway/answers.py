@@ -7,7 +7,7 @@ under a key; whoever calls the same tool with the same arguments again asks abou
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -17,15 +17,26 @@ from twinraven.foundation.errors import TwinRavenError
 
 Result = dict[str, Any]
 
+Form = Literal["plain", "structured", "wrapped"]
+"""How a tool says an object: as text, as structured content too, or as that around the value that the text says."""
+
+WRAPPER: Final = "result"
 PENDING: Final = "twinraven/pending"
 ERROR: Final = "twinraven/error"
 EVENT: Final = "twinraven/event_id"
 KEY: Final = "twinraven/idempotency_key"
 
 
-def success(response: SkillInvocationResponse, exact: Result | None) -> Result:
-    """The answer of a call that worked: the upstream's own words where there are some."""
-    return exact if exact is not None else to_result(response.output)
+def success(response: SkillInvocationResponse, exact: Result | None, *, form: Form = "structured") -> Result:
+    """The answer of a call that worked: the upstream's own words where there are some, else made of the output."""
+    if exact is not None:
+        return exact
+    made = to_result(response.output)
+    if form == "structured" or made is response.output:
+        return made
+    if form == "wrapped" and made.get("structuredContent", {}).keys() == {WRAPPER}:
+        return {**made, "content": to_result(made["structuredContent"][WRAPPER])["content"]}
+    return made if form == "wrapped" else {"content": made["content"]}
 
 
 def failure(error: Result, *, event_id: str | None, exact: Result | None = None) -> Result:

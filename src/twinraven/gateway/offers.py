@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from twinraven.catalog import Catalog, Effect, ToolEntry
 from twinraven.connectors import UpstreamTools, legal_name
 from twinraven.foundation.errors import NotFound
+from twinraven.gateway.answers import WRAPPER, Form
 
 Definition = dict[str, Any]
 
@@ -24,6 +25,7 @@ MayUse = Callable[[str, str | None, str], bool]
 """Whether a caller of a tenant may call a tool and everything inside it."""
 
 _UPSTREAM: Final = "mcp"
+_SERVICE: Final = "mcp_service"
 UNCACHED: Final[Definition] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
@@ -83,6 +85,19 @@ class Offers:
         """The schema by which an upstream tool may ask for arguments in headers; no other tool does."""
         pinned = self._tools.pinned(tenant_id, name)
         return None if pinned is None else _as_object(pinned.definition.get("inputSchema"))
+
+    def form(self, tenant_id: str, entry: ToolEntry) -> Form:
+        """How a tool says an object; a server has structured content where its tool promises it."""
+        if entry.connector not in (_UPSTREAM, _SERVICE):
+            return "structured"
+        pinned = self._tools.pinned(tenant_id, entry.tool_id) if entry.connector == _UPSTREAM else None
+        promised: Any = entry.output_schema if pinned is None else pinned.definition.get("outputSchema")
+        if not isinstance(promised, dict):
+            return "plain"
+        # The SDK's servers put what is no object into one with this member alone, and say the bare value as text.
+        members: Any = cast("Definition", promised).get("properties")
+        is_wrapped = isinstance(members, dict) and cast("Definition", members).keys() == {WRAPPER}
+        return "wrapped" if is_wrapped else "structured"
 
     def _definition(self, tenant_id: str, name: str, entry: ToolEntry) -> Definition:
         pinned = self._tools.pinned(tenant_id, entry.tool_id) if entry.connector == _UPSTREAM else None

@@ -155,7 +155,7 @@ class GatewayServer:
             response = await self._calls.invoke(request, self._call_context(context, caller, entry, place))
         kept = None if response.event_id is None else exact.get(response.event_id)
         if response.error is None:
-            return answers.success(response, kept)
+            return answers.success(response, kept, form=self._offers.form(tenant_id, entry))
         if response.error["code"] == ApprovalPending.code:
             return answers.pending(response.error, tool=entry.tool_id, event_id=str(response.event_id))
         return answers.failure(response.error, event_id=str(response.event_id), exact=kept)

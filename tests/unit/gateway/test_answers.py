@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from twinraven.calls import CallAudit, SkillInvocationResponse
 from twinraven.foundation.errors import ApprovalPending, ToolUnavailable
 from twinraven.gateway import answers
 
@@ -42,6 +43,34 @@ def test_older_clients_get_structured_objects_only(structured: Any) -> None:
     assert answers.fitted(result, NEWER)["structuredContent"] == structured
     kept = answers.fitted({"content": [], "structuredContent": {"a": 1}}, OLDER)
     assert kept["structuredContent"] == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("form", "output", "text", "structured"),
+    [
+        ("plain", {"a": 1}, '{"a":1}', None),
+        ("plain", "x", "x", None),
+        ("structured", {"a": 1}, '{"a":1}', {"a": 1}),
+        ("structured", {"result": "x"}, '{"result":"x"}', {"result": "x"}),
+        ("wrapped", {"result": "x"}, "x", {"result": "x"}),
+        ("wrapped", {"result": 7}, "7", {"result": 7}),
+        ("wrapped", {"a": 1}, '{"a":1}', {"a": 1}),
+    ],
+)
+def test_an_answer_made_of_its_output_has_the_form_of_its_tool(
+    form: answers.Form, output: Any, text: str, structured: Any
+) -> None:
+    """An object is structured content where the tool has such; an answer that was kept whole is left whole."""
+    made = answers.success(responded(output), None, form=form)
+    assert made["content"] == [{"type": "text", "text": text}]
+    assert made.get("structuredContent") == structured
+    whole = {"content": [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}], "structuredContent": {"a": 1}}
+    assert answers.success(responded(whole), None, form=form) == whole
+    assert answers.success(responded(output), whole, form=form) == whole
+
+
+def responded(output: Any) -> SkillInvocationResponse:
+    return SkillInvocationResponse("r1", "success", output, None, CallAudit(0, 1))
 
 
 def test_a_pending_call_says_how_to_ask_again() -> None:
