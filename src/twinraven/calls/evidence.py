@@ -47,8 +47,8 @@ class CallEvidence:
         return lambda tx: append_entry(self._audit, tx, entry)
 
     def released(self, call: Invocation, error: TwinRavenError) -> Append:
-        """To be run in the transaction that frees the key after a failure that may be tried again."""
-        entry = _entry(call, "call.failed", code=error.code, message=error.message, data={"retryable": True})
+        """To be run in the transaction that frees the key after a failure in which nothing was sent."""
+        entry = _entry(call, "call.failed", code=error.code, message=error.message, data={"retryable": error.retryable})
         return lambda tx: append_entry(self._audit, tx, entry)
 
     async def refused(self, call: Invocation, error: TwinRavenError, decision: PolicyDecision) -> None:

@@ -257,9 +257,9 @@ class Calls:
         finished = self._micros()
         shown = call.shown_error(error)
         seen = call.observation(finished, output=encode_output({"error": shown.message}), error_code=error.code)
-        state: FailedState = (
-            "released" if error.retryable else "unknown" if error.code == EffectUnknown.code else "failed"
-        )
+        # What could not be reached was not sent, whether or not it comes back by itself.
+        is_unsent = error.retryable or error.code == ToolUnavailable.code
+        state: FailedState = "released" if is_unsent else "unknown" if error.code == EffectUnknown.code else "failed"
         settled = None if call.claim is None else self._settle_failure(call, call.claim, state, shown)
         await self._conclude(call, seen, settled)
         return call.response(finished, answer=Answer(), error=await self._told(call, error))

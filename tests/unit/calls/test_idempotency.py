@@ -54,6 +54,17 @@ async def test_a_retryable_failure_frees_the_key(world: World) -> None:
     assert [event.tags for event in await world.events()] == [[], ["retry"]]
 
 
+async def test_what_was_not_sent_frees_the_key_though_it_will_not_come_back_by_itself(world: World) -> None:
+    """A tool that somebody has turned off was not called: once it is on again, the same key calls it."""
+    world.tools.is_off = True
+    off = await world.invoke("refund", {"order_id": 1}, idempotency_key="k")
+    assert off.error is not None
+    assert (off.error["code"], off.error["retryable"]) == ("TOOL_UNAVAILABLE", False)
+    world.tools.is_off = False
+    assert (await world.invoke("refund", {"order_id": 1}, idempotency_key="k")).status == "success"
+    assert world.tools.effects == [1]
+
+
 async def test_a_final_failure_is_kept(world: World) -> None:
     """A failure that would fail again is answered from the record."""
     first = await world.invoke("pay_badly", idempotency_key="k")

@@ -51,6 +51,7 @@ class Tools:
         self.started = asyncio.Event()
         self.go_on = asyncio.Event()
         self.is_down = False
+        self.is_off = False
 
     @tool(effect="read")
     async def get_order(self, order_id: int, language: str = "en") -> dict[str, Any]:
@@ -68,6 +69,10 @@ class Tools:
         """Give money back."""
         if self.is_down:
             raise ToolUnavailable("the bank is away")
+        if self.is_off:
+            off = ToolUnavailable("somebody turned it off")
+            off.retryable = False
+            raise off
         self.effects.append(order_id)
         return {"refunded": order_id, "amount": amount, "number": len(self.effects)}
 
