@@ -117,8 +117,13 @@ async def test_one_port_serves_programs_and_agents(shell: Shell) -> None:
         async with open_client(f"http://127.0.0.1:{port}/mcp") as agent:
             assert {"greet", "desk__echo"} <= await agent.names()
             assert "hello bob" in await agent.text("greet", name="bob")
-        seen = [event["input_params"] for event in ask(port, "/v1/events?tool_id=greet")["items"]]
-        assert seen == [{"name": "ada"}, {"name": "bob"}]
+
+        def seen() -> list[Any]:
+            return [event["input_params"] for event in ask(port, "/v1/events?tool_id=greet")["items"]]
+
+        # A read through the gateway is answered before its record is on disk.
+        await until(lambda: len(seen()) == 2)
+        assert seen() == [{"name": "ada"}, {"name": "bob"}]
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 0
 
