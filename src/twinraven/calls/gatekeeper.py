@@ -34,6 +34,10 @@ class Gatekeeper:
     def judges_reads(self) -> bool:
         return self._gate.judges_reads
 
+    async def lets_read(self, call: Invocation) -> bool:
+        """Whether policy has nothing to say against a plain read that is no composite."""
+        return (await self._gate.decide(call.entry, call.request, call.context)).verdict == "allow"
+
     async def admit(self, call: Invocation, inside: Iterable[ToolEntry]) -> PolicyDecision:
         """What policy said of a call that may go on; a call that was approved carries its grant from here."""
         within = tuple(inside)

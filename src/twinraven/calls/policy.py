@@ -23,6 +23,7 @@ from twinraven.catalog import Effect, Sensitivity, ToolEntry
 from twinraven.foundation.errors import InvalidSetting
 
 Verdict = Literal["allow", "deny", "ask"]
+_MOST_DECIDED = 4096
 _FIELDS = ("tool", "effect", "sensitivity", "caller", "tenant", "then", "reason")
 
 
@@ -59,8 +60,21 @@ class RulesGate:
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)
         self.judges_reads = any(rule.forbids_reads for rule in self._rules)
+        self._decided: dict[tuple[str, str, str | None], tuple[ToolEntry, PolicyDecision]] = {}
 
     async def decide(self, entry: ToolEntry, request: SkillInvocationRequest, context: CallContext) -> PolicyDecision:
+        """What the rules say. They look at the tool, the tenant and the caller alone, so it is said once for each."""
+        key = (entry.tool_id, request.tenant_id, context.caller)
+        decided = self._decided.get(key)
+        if decided is not None and decided[0] is entry:
+            return decided[1]
+        if len(self._decided) >= _MOST_DECIDED:
+            self._decided.clear()
+        decision = self._follow(entry, request, context)
+        self._decided[key] = (entry, decision)
+        return decision
+
+    def _follow(self, entry: ToolEntry, request: SkillInvocationRequest, context: CallContext) -> PolicyDecision:
         for number, rule in enumerate(self._rules, start=1):
             if rule.fits(entry, request, context):
                 reason = rule.reason or f"rule {number} says {rule.then}"

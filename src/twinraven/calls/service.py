@@ -74,7 +74,10 @@ class Calls:
         self._catalog = catalog
         self._collector = collector
         self._claims = claims
-        self._connectors = {connector.name: connector for connector in connectors}
+        self._connectors: dict[str, Connector] = {}
+        self._composites: dict[str, CompositeConnector] = {}
+        for connector in connectors:
+            self.add_connector(connector)
         self._gatekeeper = Gatekeeper(gate or OpenGate(), approver=approver, evidence=evidence)
         self._evidence = evidence
         self._concealment = concealment
@@ -87,6 +90,9 @@ class Calls:
     def add_connector(self, connector: Connector) -> None:
         """Plug in another way to reach services."""
         self._connectors[connector.name] = connector
+        self._composites.pop(connector.name, None)
+        if isinstance(connector, CompositeConnector):
+            self._composites[connector.name] = connector
 
     async def call(
         self,
@@ -138,7 +144,7 @@ class Calls:
                 call.veil = Veil(self._concealment, call.request.tenant_id, call.entry)
             call.admit(contract)
             is_plain = contract.is_plain and call.request.idempotency_key is None
-            if not is_plain or self._gatekeeper.judges_reads:
+            if not is_plain or (self._gatekeeper.judges_reads and not await self._lets_read(call)):
                 earlier = await self._enter_guarded(call)
                 if earlier is not None:
                     return await self._replay(call, earlier)
@@ -146,6 +152,10 @@ class Calls:
         except TwinRavenError as error:
             return await self._failed(call, error)
         return await self._succeeded(call, answer)
+
+    async def _lets_read(self, call: Invocation) -> bool:
+        """Whether a plain read may be made at once: it has no other tools inside, and policy allows it."""
+        return call.entry.connector not in self._composites and await self._gatekeeper.lets_read(call)
 
     async def _enter_guarded(self, call: Invocation) -> EarlierAnswer | None:
         """Policy, evidence and the key, for everything but plain reads that policy has nothing to say about."""
@@ -173,10 +183,8 @@ class Calls:
         return None
 
     def _tools_inside(self, call: Invocation) -> Iterable[ToolEntry]:
-        connector = self._connectors.get(call.entry.connector)
-        if isinstance(connector, CompositeConnector):
-            return connector.tools_inside(call.request.tenant_id, call.entry)
-        return ()
+        composite = self._composites.get(call.entry.connector)
+        return () if composite is None else composite.tools_inside(call.request.tenant_id, call.entry)
 
     async def _claim(self, call: Invocation, key: str, along: Along | None) -> Claim | EarlierAnswer:
         """Take the key; a caller who goes away meanwhile does not leave it behind taken."""
