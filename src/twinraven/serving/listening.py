@@ -7,6 +7,7 @@ every other request come to its end: a write that is cut off leaves nobody knowi
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import math
 import socket
@@ -37,6 +38,7 @@ _MARGIN_S: Final = 5.0
 _LAST_WORDS_S: Final = 2.0
 _BACKLOG: Final = 2048
 _TICKS_BETWEEN_LOOKS: Final = 10
+_OBJECTS_BETWEEN_LOOKS: Final = 10_000
 
 
 class _Entrance:
@@ -186,5 +188,19 @@ def run(serving: Coroutine[Any, Any, None]) -> None:
         from uvloop import new_event_loop
     except ImportError:
         from asyncio import new_event_loop
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    with _looking_less_for_garbage(), asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serving)
+
+
+@contextmanager
+def _looking_less_for_garbage() -> Generator[None]:
+    """What is there when a server begins is there until it ends; going through all of it would make requests wait."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_OBJECTS_BETWEEN_LOOKS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

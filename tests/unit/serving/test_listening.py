@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ import pytest
 import uvicorn
 
 from tests.gateways import free_port, until
-from twinraven.serving import ENDING, Receive, Scope, Send, listener, serve
+from twinraven.serving import ENDING, Receive, Scope, Send, listener, run, serve
 
 
 class Slow:
@@ -183,3 +184,17 @@ async def test_nobody_waits_for_half_a_request_at_the_end() -> None:
     server.should_exit = True
     await asyncio.wait_for(running, 3)
     writer.close()
+
+
+def test_a_server_does_not_go_through_all_it_began_with_again_and_again() -> None:
+    """What is there at the start is left out of the search for garbage while the server runs, and only then."""
+    before = (gc.get_threshold(), gc.get_freeze_count())
+    seen: list[tuple[int, int]] = []
+
+    async def look() -> None:
+        seen.append((gc.get_threshold()[0], gc.get_freeze_count()))
+
+    run(look())
+    assert seen[0][0] > before[0][0]
+    assert seen[0][1] > 10_000
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (before[0], 0)
