@@ -134,7 +134,8 @@ def _write(target: Path, body: bytes, *, force: bool) -> None:
 
 def _tell(found: ClientFile, home: Path, written: Path | None) -> None:
     if written is not None:
-        print(f"{len(found.servers)} servers are behind the gateway now, in {written}:")
+        count = "1 server is" if len(found.servers) == 1 else f"{len(found.servers)} servers are"
+        print(f"{count} behind the gateway now, in {written}:")
         print(f"  {', '.join(server.name for server in found.servers)}")
         print(f"\nIn {found.path}, put this in the place of its servers:\n")
     else:
