@@ -277,6 +277,9 @@ async def test_what_is_no_number_in_json_is_refused(ada: Seeds) -> None:
         assert (reply.status, reply.json()["details"]["field"]) == (400, "body")
         assert word.removeprefix("-") in reply.json()["detail"]
         made(await ada.door.ask("POST", "/v1/calls", body=(call % f'"{word}"').encode(), headers=_JSON))
+        huge = '{"tool_name": "search", "session_id": "%s", "payload": {"query": "q"}, "turn": %d}'
+        over = await ada.door.ask("POST", "/v1/calls", body=(huge % (word, 10**30)).encode(), headers=_JSON)
+        assert over.json()["details"]["field"] == "body.turn"
 
 
 async def test_a_list_that_is_too_long_is_refused_before_its_items_are_looked_at(ada: Seeds) -> None:

@@ -81,6 +81,18 @@ async def test_the_tool_of_a_recorded_event_is_redacted_and_not_refused(home: Ap
         assert _WORD.encode() not in shown.body
 
 
+async def test_a_name_that_grows_when_it_is_redacted_is_cut_and_recorded(home: ApiHome) -> None:
+    """A long name that ends in a secret costs neither its own event nor those beside it."""
+    owner = await home.tenant("ada")
+    made(await keep(owner.door, _WORD))
+    names = ("first", "x" * (512 - len(_WORD)) + _WORD, "third")
+    events: list[dict[str, Any]] = [{"session_id": "s", "tool_id": name, "input_params": {}} for name in names]
+    made(await owner.door.post("/v1/events", {"events": events}))
+    seen = made(await owner.door.get("/v1/events?session_id=s"))["items"]
+    assert [len(event["tool_id"]) for event in seen] == [5, 512, 5]
+    assert _WORD not in str(seen)
+
+
 async def test_a_tool_of_the_catalogue_keeps_its_name_in_memory(home: ApiHome, member_of_default: Seeds) -> None:
     """A value that was kept before a tool was called so takes its calls out of nobody's sight."""
     made(await keep(member_of_default.door, "find_parcel"))

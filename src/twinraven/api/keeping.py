@@ -17,7 +17,7 @@ from twinraven.api.contract import Request
 from twinraven.api.forms import holds_secret, moment
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import Conflict, NotFound, StorageUnavailable, TwinRavenError
-from twinraven.muninn import MuninnEvent, Receipt
+from twinraven.muninn import MAX_NAME, MuninnEvent, Receipt
 
 
 def keyed_id(request: Request, number: int, event: Mapping[str, Any]) -> UUID:
@@ -43,7 +43,8 @@ async def without_secret_tools(request: Request, events: list[Mapping[str, Any]]
         return [
             event
             if event["tool_id"] in known
-            else {**event, "tool_id": redact(tenant_id, event["tool_id"].encode()).decode()}
+            # What stands for a secret can be longer than it was; a name has its limit.
+            else {**event, "tool_id": redact(tenant_id, event["tool_id"].encode()).decode()[:MAX_NAME]}
             for event in events
         ]
 

@@ -6,6 +6,7 @@ kept of an answer is its public form; a value that is shown only once is not in 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 from typing import Any, Final, cast
 
@@ -30,7 +31,7 @@ async def once(route: Route, request: Request) -> Answer:
     answer = await _run(claims, taken, route.handler(request))
     kept = {
         "status": answer.status,
-        "text": None if answer.body is None else encode_json(_public(answer.body)).decode(),
+        "text": await _text(request, answer),
         "tag": answer.tag,
         "headers": dict(answer.headers or {}),
     }
@@ -81,8 +82,18 @@ def _replayed(earlier: EarlierAnswer) -> Answer:
         )
     kept = earlier.response["output"]
     headers = {**kept["headers"], **REPLAYED}
-    body = None if kept["text"] is None else kept["text"].encode()
+    # What was kept before answers were kept to the byte has a body and no text.
+    body = kept["text"].encode() if kept.get("text") is not None else kept.get("body")
     return Answer(body, status=kept["status"], tag=kept["tag"], headers=headers)
+
+
+async def _text(request: Request, answer: Answer) -> str | None:
+    """An answer as it may be kept; cleaned as the JSON it is, because inside a text a number could not be replaced."""
+    if answer.body is None:
+        return None
+    encoded = encode_json(_public(answer.body))
+    redact = request.raven.redactor.redact_known
+    return (await asyncio.to_thread(redact, request.tenant_id, encoded)).decode()
 
 
 def _public(body: Any) -> Any:

@@ -6,9 +6,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, unquote_to_bytes
+
+import orjson
 
 from twinraven.api.contract import NAME_SCHEMA, Parameter, Route
 from twinraven.api.pages import decode_cursor
@@ -127,9 +128,9 @@ def parse_body(bound: BoundRoute, text: bytes, headers: Mapping[bytes, bytes]) -
             raise MediaRefused("the body must be JSON; say so with Content-Type: application/json", media=_shown(media))
     if not text.isascii():
         _refuse_other_encodings(text)
+    body = parse_json(text, field="body")
     if b"NaN" in text or b"Infinity" in text:
         _refuse_odd_numbers(text)
-    body = parse_json(text, field="body")
     for name, most in bound.longest:
         _refuse_long_list(body, name, most)
     bound.body.check(body, field="body")
@@ -150,13 +151,16 @@ def _refuse_long_list(body: Any, name: str, most: int) -> None:
 
 
 def _refuse_odd_numbers(text: bytes) -> None:
-    """What many programs write and read although JSON has no word for it."""
-
-    def refuse(word: str) -> None:
-        raise InvalidInput(f"the body is not JSON: {word} is no number in it; send null or a text", field="body")
-
-    with suppress(ValueError, RecursionError):
-        json.loads(text, parse_constant=refuse)
+    """What many programs write and read although JSON has no word for it; the strict parser says whether to look."""
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        found: list[str] = []
+        json.loads(text, parse_constant=found.append)
+        if found:
+            raise InvalidInput(
+                f"the body is not JSON: {found[0]} is no number in it; send null or a text", field="body"
+            ) from None
 
 
 def _refuse_other_encodings(text: bytes) -> None:

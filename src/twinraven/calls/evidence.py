@@ -47,7 +47,7 @@ class CallEvidence:
         return lambda tx: append_entry(self._audit, tx, entry)
 
     def released(self, call: Invocation, error: TwinRavenError) -> Append:
-        """To be run in the transaction that frees the key after a failure in which nothing was sent."""
+        """To be run in the transaction that frees the key after a failure, so that the call may be made again."""
         entry = _entry(call, "call.failed", code=error.code, message=error.message, data={"retryable": error.retryable})
         return lambda tx: append_entry(self._audit, tx, entry)
 

@@ -265,8 +265,11 @@ class Calls:
         finished = self._micros()
         shown = call.shown_error(error)
         seen = call.observation(finished, output=encode_output({"error": shown.message}), error_code=error.code)
+        if call.claim is not None and isinstance(error, CallFailed):
+            # A tool that called another may have done its own work first, whatever the other one says of itself.
+            error.retryable = False
         # What could not be reached was not sent, whether or not it comes back by itself.
-        is_unsent = error.retryable or error.code == ToolUnavailable.code
+        is_unsent = error.retryable or isinstance(error, ToolUnavailable)
         state: FailedState = "released" if is_unsent else "unknown" if error.code == EffectUnknown.code else "failed"
         settled = None if call.claim is None else self._settle_failure(call, call.claim, state, shown)
         await self._conclude(call, seen, settled)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from twinraven.muninn.exchange import Importer, ImportReport, LineError, export_json, open_lines
     from twinraven.muninn.formats.calls import parse_call
-    from twinraven.muninn.model import MAX_TENANT, MuninnEvent, Outcome, Session, check_name, check_turn
+    from twinraven.muninn.model import MAX_NAME, MAX_TENANT, MuninnEvent, Outcome, Session, check_name, check_turn
     from twinraven.muninn.observed import observed
     from twinraven.muninn.otlp_export import export_otlp
     from twinraven.muninn.parquet import export_parquet
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CACHED",
     "FALLBACK",
+    "MAX_NAME",
     "MAX_TENANT",
     "RETRY",
     "Collector",
@@ -103,6 +104,7 @@ _HOMES = {
     ),
     "formats.calls": ("parse_call",),
     "model": (
+        "MAX_NAME",
         "MAX_TENANT",
         "MuninnEvent",
         "Outcome",

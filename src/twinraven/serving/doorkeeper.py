@@ -111,6 +111,8 @@ class Doorkeeper:
         asking = self._asking.get(mark)
         if asking is None:
             asking = self._asking[mark] = asyncio.ensure_future(self._authenticate(mark, key.decode("latin-1")))
+            # Whoever asked may be gone when the answer comes; then a refusal is news to nobody.
+            asking.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(asking)
 
     async def _authenticate(self, mark: bytes, key: str) -> Principal:

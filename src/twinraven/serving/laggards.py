@@ -50,6 +50,9 @@ class Laggards:
 
 def _arriving(connection: Any) -> object | None:
     """What stands for the request that has not arrived in whole yet, if there is one."""
+    if not hasattr(connection, "cycle") or getattr(connection, "pipeline", None):
+        # Not HTTP, or one that we ourselves do not read on before another is answered.
+        return None
     cycle = connection.cycle
     if cycle is not None and not cycle.response_complete:
         return cycle if cycle.more_body else None

@@ -141,6 +141,8 @@ def listener(
         entrance,
         log_config=None,
         access_log=False,
+        # We have none, and a connection that was upgraded is no request any more.
+        ws="none",
         server_header=False,
         # Who connects is who connects: a header that says otherwise would make a stranger's request come from here.
         proxy_headers=False,

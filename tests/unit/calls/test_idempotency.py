@@ -65,6 +65,19 @@ async def test_what_was_not_sent_frees_the_key_though_it_will_not_come_back_by_i
     assert world.tools.effects == [1]
 
 
+async def test_a_write_that_called_what_is_away_is_not_made_again(world: World) -> None:
+    """What a tool did before the tool that it called failed stays done: the key is not free, whatever that one says."""
+    for is_off in (False, True):
+        world.tools.is_off, world.tools.is_down = is_off, not is_off
+        key = f"k-{is_off}"
+        first = await world.invoke("pay_and_refund", {"order_id": 1}, idempotency_key=key)
+        again = await world.invoke("pay_and_refund", {"order_id": 1}, idempotency_key=key)
+        assert first.error is not None
+        assert (first.error["code"], first.error["retryable"]) == ("TOOL_UNAVAILABLE", False)
+        assert (again.error, again.replayed) == (first.error, True)
+    assert world.tools.effects == ["paid", "paid"]
+
+
 async def test_a_final_failure_is_kept(world: World) -> None:
     """A failure that would fail again is answered from the record."""
     first = await world.invoke("pay_badly", idempotency_key="k")

@@ -52,6 +52,7 @@ class Tools:
         self.go_on = asyncio.Event()
         self.is_down = False
         self.is_off = False
+        self.calls: Calls | None = None
 
     @tool(effect="read")
     async def get_order(self, order_id: int, language: str = "en") -> dict[str, Any]:
@@ -75,6 +76,13 @@ class Tools:
             raise off
         self.effects.append(order_id)
         return {"refunded": order_id, "amount": amount, "number": len(self.effects)}
+
+    @tool(effect="write")
+    async def pay_and_refund(self, order_id: int) -> Any:
+        """Pay, and then give money back by way of the other tool."""
+        self.effects.append("paid")
+        assert self.calls is not None
+        return await self.calls.call("refund", {"order_id": order_id}, HERE)
 
     @tool(effect="write")
     async def refund_patiently(self, order_id: int) -> dict[str, Any]:
@@ -164,6 +172,7 @@ class World:
         self.calls = Calls(
             self.catalog, self.collector, Claims(database), [self.connector], gate=self.gate, default_timeout_ms=5_000
         )
+        self.tools.calls = self.calls
 
     async def invoke(
         self, tool_name: str, payload: dict[str, Any] | None = None, *, context: CallContext = HERE, **fields: Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from datetime import timedelta
 
 import pytest
@@ -83,6 +84,21 @@ async def test_many_who_come_at_once_with_one_key_are_asked_about_once(house: Ho
     with pytest.raises(NotAuthenticated):
         await knock(house.door, x_api_key="tr_nobody")
     assert asked == [key, "tr_nobody", "tr_nobody"]
+
+
+async def test_a_refusal_that_nobody_waits_for_any_more_troubles_nobody(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever leaves before the answer comes leaves nothing behind, not even a line in the log."""
+    await house.settle()
+    for _ in range(5):
+        coming = asyncio.ensure_future(knock(house.door, x_api_key="tr_nobody"))
+        await asyncio.sleep(0)
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+        await asyncio.sleep(0.05)
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 async def test_a_revoked_expired_or_disabled_key_opens_nothing_after_a_second(house: House) -> None:

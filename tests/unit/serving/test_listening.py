@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Literal
 
 import httpx2
@@ -18,6 +19,7 @@ import uvicorn
 
 from tests.gateways import free_port, until
 from twinraven.serving import ENDING, Receive, Scope, Send, listener, run, serve
+from twinraven.serving.laggards import Laggards
 
 
 class Slow:
@@ -198,3 +200,60 @@ def test_a_server_does_not_go_through_all_it_began_with_again_and_again() -> Non
     assert seen[0][0] > before[0][0]
     assert seen[0][1] > 10_000
     assert (gc.get_threshold(), gc.get_freeze_count()) == (before[0], 0)
+
+
+@pytest.mark.parametrize("http", ["h11", "httptools"])
+async def test_an_upgrade_is_no_way_out_of_the_protocol(http: Literal["h11", "httptools"]) -> None:
+    """Whoever asks for WebSockets, and however often, is answered as anybody else, and the server goes on."""
+    upgrade = (
+        b"GET /0 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+    async with listening(Slow(), http=http) as (port, server):
+        ends = time.monotonic() + 2.5
+        while time.monotonic() < ends:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(upgrade)
+            assert b" 200 " in await asyncio.wait_for(reader.readline(), 2)
+            writer.close()
+        assert server.started
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            assert (await client.get("/0")).content == b"done"
+
+
+async def test_what_waits_behind_another_request_is_not_cut_off_for_it() -> None:
+    """A client that sends its next request early loses neither answer, though nobody reads the second one yet."""
+    async with listening(Slow(), http="httptools") as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        body = b"x" * 4_000_000
+        writer.write(b"GET /3 HTTP/1.1\r\nHost: x\r\n\r\n")
+        writer.write(b"POST /0 HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        for _ in range(2):
+            assert (await asyncio.wait_for(reader.readuntil(b"done"), 8)).endswith(b"done")
+        writer.close()
+
+
+def test_what_is_no_request_is_not_looked_at() -> None:
+    """A connection of another protocol, and one on which an answer is still owed, are nobody's laggards."""
+    closed: list[object] = []
+
+    class Connection:
+        transport = SimpleNamespace(close=lambda: closed.append(1))
+
+    other, behind, late = Connection(), Connection(), Connection()
+    cycle = SimpleNamespace(response_complete=False, more_body=True)
+    vars(behind).update(cycle=cycle, pipeline=["another"], timeout_keep_alive_task=None)
+    vars(late).update(cycle=_Cycle(), pipeline=[], timeout_keep_alive_task=None)
+    now = [0.0]
+    laggards = Laggards([other, behind, late], patience_s=5, clock=lambda: now[0])
+    laggards.look()
+    now[0] = 6.0
+    laggards.look()
+    assert closed == [1]
+    laggards.cut()
+    assert closed == [1, 1]
+
+
+class _Cycle:
+    response_complete = False
+    more_body = True
