@@ -95,6 +95,9 @@ class Upstream:
         self._limits = limits
         self._connect = connect
         self._task: asyncio.Task[None] | None = None
+        self._suspicions = 0
+        self._cleared = 0
+        """So many of the suspicions, from the first on, are settled. Whoever waits compares: neither begins anew."""
         self._forget()
 
     def _forget(self) -> None:
@@ -108,9 +111,7 @@ class Upstream:
         self._retry_at = 0.0
         self._tried = asyncio.Event()
         self._wake = asyncio.Event()
-        self._suspected = False
-        self._trusted = asyncio.Event()
-        self._trusted.set()
+        self._judged = asyncio.Event()
 
     def start(self) -> None:
         """Begin to keep it alive, on the running loop."""
@@ -144,12 +145,14 @@ class Upstream:
     ) -> dict[str, Any]:
         """Call one of its tools; a server that is starting is waited for, one that is down is not.
 
-        What may change something is not sent to a server that perhaps hangs before it has shown that it does not.
+        What may change something is not sent to a server that perhaps hangs before it has shown that it does not; what
+        others suspect meanwhile does not count, or callers without patience could hold up all writes for ever.
         Whoever waits longer than `until`, by the clock of the loop, is told that nothing was sent.
         """
         connection = await self._reach(until)
-        while writes and not self._trusted.is_set():
-            await self._wait(self._trusted, until, "perhaps hangs: it left a call without an answer")
+        met = self._suspicions
+        while writes and self._cleared < met:
+            await self._wait(self._judged, until, "perhaps hangs: it left a call without an answer")
             connection = await self._reach(until)
         try:
             return await connection.call(tool, arguments)
@@ -215,9 +218,14 @@ class Upstream:
             raise ToolUnavailable(f"{name!r} {what}; nothing was sent", server=name) from None
 
     def _suspect(self) -> None:
-        self._suspected = True
-        self._trusted.clear()
+        self._suspicions += 1
         self._wake.set()
+
+    def _clear(self, suspicions: int) -> None:
+        """So many suspicions are settled: whoever waited for one of them need not wait any longer."""
+        self._cleared = suspicions
+        judged, self._judged = self._judged, asyncio.Event()
+        judged.set()
 
     def _unavailable(self) -> ToolUnavailable:
         pause = max(0.0, self._retry_at - asyncio.get_running_loop().time())
@@ -285,8 +293,7 @@ class Upstream:
     async def _come_up(self, connection: Connection) -> None:
         self._connection, self._version, self._state = connection, connection.protocol_version, "up"
         self.abilities = connection.abilities
-        self._suspected = False
-        self._trusted.set()
+        self._clear(self._suspicions)
         self._tried.set()
         self._tell_of_lists()
         again = " again" if self._restarts else ""
@@ -299,15 +306,16 @@ class Upstream:
             if connection.lost.is_set() or self._reason is not None:
                 return
             self._wake.clear()
-            suspected, self._suspected = self._suspected, False
+            suspicions = self._suspicions
+            suspected = self._cleared < suspicions
             try:
                 async with asyncio.timeout(self._limits.probe_s if suspected else self._limits.connect_s):
                     await self._on_tools(self.server.name, await connection.tools())
             except TimeoutError:
                 self._fault("it hangs: it does not answer any more" if suspected or woken else "it does not answer")
                 return
-            if not self._suspected:
-                self._trusted.set()
+            # An answer says nothing about a suspicion that arose after the question.
+            self._clear(suspicions)
 
     async def _pause(self, now: float) -> None:
         """Say that it is down, and wait before the next attempt."""
@@ -318,7 +326,7 @@ class Upstream:
         self._restarts += 1
         self._reason = self._reason or "the connection ended"
         self._state, self._retry_at = "down", now + wait
-        self._trusted.set()
+        self._clear(self._suspicions)
         self._tried.set()
         await self._say("down", self._reason, retry_in_s=round(wait, 2))
         await asyncio.sleep(wait)
