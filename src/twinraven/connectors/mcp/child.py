@@ -70,21 +70,21 @@ async def child_link(
     """Run the program as long as the block does."""
     line = LineDispatcher(max_bytes=max_bytes, on_fault=on_fault)
     transport, program = await _start(server, line)
-    # It leads a group of its own.
-    guard = Guard(transport.get_pid())
-    output = transport.get_pipe_transport(0)
-    line.attach(cast("asyncio.WriteTransport", output))
+    guard: Guard | None = None
     try:
+        # It leads a group of its own.
+        guard = Guard(transport.get_pid())
+        output = transport.get_pipe_transport(0)
+        line.attach(cast("asyncio.WriteTransport", output))
         yield line
     finally:
-        if program.is_lost:
-            await _has_exited(program, _FAREWELL_S)
-            on_fault(_farewell(transport, program))
-        line.close()
         try:
-            await _stop(transport, program)
+            if program.is_lost:
+                await _has_exited(program, _FAREWELL_S)
+                on_fault(_farewell(transport, program))
         finally:
-            await guard.dismiss()
+            line.close()
+            await _end(transport, program, guard)
 
 
 async def _start(server: ServerConfig, line: LineDispatcher) -> tuple[asyncio.SubprocessTransport, ChildProgram]:
@@ -100,6 +100,20 @@ async def _start(server: ServerConfig, line: LineDispatcher) -> tuple[asyncio.Su
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ToolUnavailable(f"{server.command!r} cannot be started: {reason}", server=server.name) from error
+
+
+async def _end(transport: asyncio.SubprocessTransport, program: ChildProgram, guard: Guard | None) -> None:
+    """Stop it with patience; if that is cut short, without."""
+    try:
+        await _stop(transport, program)
+    except BaseException:
+        # There may be no guard, so its blow is not relied upon.
+        _signal_group(transport.get_pid(), signal.SIGKILL)
+        if guard is not None:
+            await guard.strike()
+        raise
+    if guard is not None:
+        await guard.dismiss()
 
 
 async def _stop(transport: asyncio.SubprocessTransport, program: ChildProgram) -> None:

@@ -42,13 +42,25 @@ class Guard:
     async def dismiss(self) -> None:
         """Let go of the group, which has ended."""
         if self._process is not None:
-            await asyncio.to_thread(_end, self._process)
+            await asyncio.to_thread(_tell, self._process)
+
+    async def strike(self) -> None:
+        """Have the group killed: nobody saw it end."""
+        if self._process is not None:
+            assert self._process.stdin is not None
+            # Not left to a thread: whoever is cancelled once more would perhaps not get one.
+            self._process.stdin.close()
+            await asyncio.to_thread(_await_end, self._process)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _tell(process: subprocess.Popen[bytes]) -> None:
     assert process.stdin is not None
     with suppress(OSError), process.stdin as pipe:
         pipe.write(b"done\n")
+    _await_end(process)
+
+
+def _await_end(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(_FAREWELL_S)
     except subprocess.TimeoutExpired:
