@@ -107,8 +107,11 @@ def _destination(name: str) -> Generator[IO[bytes]]:
 
 
 @contextmanager
-def replaced(path: Path) -> Generator[IO[bytes]]:
-    """A new file that takes this place once it is complete and durable."""
+def replaced(path: Path, *, new: bool = False) -> Generator[IO[bytes]]:
+    """A new file that takes this place once it is complete and durable.
+
+    Where it must be `new`, it takes nobody's place: FileExistsError says that another one is there by then.
+    """
     from tempfile import mkstemp
 
     with _named(path):
@@ -118,10 +121,28 @@ def replaced(path: Path) -> Generator[IO[bytes]]:
             yield out
             out.flush()
             os.fsync(descriptor)
-        Path(name).replace(path)
+        if new:
+            _put_new(Path(name), path)
+        else:
+            Path(name).replace(path)
     finally:
-        # Once complete it has that name no more.
+        # Once it has replaced another one it has that name no more.
         Path(name).unlink(missing_ok=True)
+
+
+def _put_new(finished: Path, path: Path) -> None:
+    try:
+        path.hardlink_to(finished)
+    except FileExistsError:
+        raise
+    except (OSError, NotImplementedError):
+        # Not every file system has links: an empty file holds the place for a moment.
+        path.touch(mode=0o600, exist_ok=False)
+        try:
+            finished.replace(path)
+        except OSError:
+            path.unlink()
+            raise
 
 
 @contextmanager

@@ -120,14 +120,14 @@ def _write(target: Path, body: bytes, *, force: bool) -> None:
     from twinraven.cli.exports import replaced
 
     target = target.resolve()
-    is_there = target.exists()
-    if is_there and not force:
-        raise InvalidInput(f"{target} is there already; --force replaces it", field="from")
     try:
-        with replaced(target) as out:
+        with replaced(target, new=not force) as out:
             out.write(body)
-            if is_there:
+            # Windows has permissions of another kind, and this only since Python 3.13.
+            if force and target.exists() and hasattr(os, "fchmod"):
                 os.fchmod(out.fileno(), target.stat().st_mode & 0o7777)
+    except FileExistsError as error:
+        raise InvalidInput(f"{target} is there already; --force replaces it", field="from") from error
     except OSError as error:
         raise InvalidInput(f"cannot write {target}: {error.strerror}", field="from") from error
 
