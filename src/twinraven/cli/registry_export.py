@@ -117,7 +117,8 @@ def _write_file(path: Path, text: str) -> None:
     with replaced(path) as out:
         out.write(text.encode())
         # Made for its owner alone; an export is for whoever may read the place it stands in.
-        os.fchmod(out.fileno(), 0o644)
+        if hasattr(os, "fchmod"):
+            os.fchmod(out.fileno(), 0o644)
 
 
 def _write_folder(made: ToolExport, path: Path, *, force: bool) -> None:

@@ -29,7 +29,7 @@ class Catalogue(Asking):
         self._keys = Keys()
 
     def tools(self) -> AsyncGenerator[ToolInfo]:
-        """Everything the caller may call."""
+        """Everything the caller sees; `is_callable` says what can be called, `reason` why the rest cannot."""
         return self._list(ToolInfo, "tools")
 
     async def tool(self, tool_id: str) -> ToolInfo:

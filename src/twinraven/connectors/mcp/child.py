@@ -104,16 +104,16 @@ async def _start(server: ServerConfig, line: LineDispatcher) -> tuple[asyncio.Su
 
 async def _end(transport: asyncio.SubprocessTransport, program: ChildProgram, guard: Guard | None) -> None:
     """Stop it with patience; if that is cut short, without."""
+    is_stopped = False
     try:
         await _stop(transport, program)
-    except BaseException:
-        # There may be no guard, so its blow is not relied upon.
-        _signal_group(transport.get_pid(), signal.SIGKILL)
+        is_stopped = True
+    finally:
+        if not is_stopped:
+            # There may be no guard, so its blow is not relied upon.
+            _signal_group(transport.get_pid(), signal.SIGKILL)
         if guard is not None:
-            await guard.strike()
-        raise
-    if guard is not None:
-        await guard.dismiss()
+            await (guard.dismiss() if is_stopped else guard.strike())
 
 
 async def _stop(transport: asyncio.SubprocessTransport, program: ChildProgram) -> None:
