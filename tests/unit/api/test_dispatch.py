@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,9 +15,11 @@ from tests.homes import opened_home
 from twinraven.api.contract import Answer, Handler, Request, Route
 from twinraven.api.dispatch import ApiApp
 from twinraven.api.metrics import Metrics
+from twinraven.api.reading import BoundRoute, parse_body
 from twinraven.api.routing import Router
 from twinraven.app import TwinRaven
-from twinraven.foundation.errors import NotFound, StorageBusy, StorageUnavailable
+from twinraven.foundation.errors import InvalidInput, NotFound, StorageBusy, StorageUnavailable
+from twinraven.foundation.json_schema import Schema
 from twinraven.serving import Doorkeeper, Mounted, Receive, Scope, Send, alive
 from twinraven.tenancy import LOCAL
 
@@ -169,3 +171,23 @@ async def test_the_application_starts_and_ends_with_its_server(raven: TwinRaven)
 
 async def _nothing(*_: Any) -> Any:
     return {"type": "http.disconnect"}
+
+
+def test_a_list_that_is_too_long_is_refused_before_its_items_are_looked_at() -> None:
+    """It says which and how many there may be, and the schema, which would look at every item, is not asked."""
+
+    async def nothing(request: Request) -> Answer:
+        return Answer()
+
+    class Unasked:
+        def check(self, value: Any, *, field: str) -> None:
+            raise AssertionError("the schema was asked")
+
+    body = {"type": "object", "properties": {"events": {"type": "array", "maxItems": 3}}}
+    bound = BoundRoute(Route("POST", "/v1/events", "record", "", nothing, None, body=body))
+    headers = {b"content-type": b"application/json"}
+    assert parse_body(bound, b'{"events": [1, 2, 3]}', headers) == {"events": [1, 2, 3]}
+    bound.body = cast("Schema", Unasked())
+    with pytest.raises(InvalidInput, match="more than 3 items") as refusal:
+        parse_body(bound, b'{"events": [1, 2, 3, 4]}', headers)
+    assert refusal.value.details["field"] == "body.events"
