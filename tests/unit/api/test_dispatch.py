@@ -180,7 +180,7 @@ def test_a_list_that_is_too_long_is_refused_before_its_items_are_looked_at() -> 
         return Answer()
 
     class Unasked:
-        def check(self, value: Any, *, field: str) -> None:
+        def check(self, *_: Any, **__: Any) -> None:
             raise AssertionError("the schema was asked")
 
     body = {"type": "object", "properties": {"events": {"type": "array", "maxItems": 3}}}
