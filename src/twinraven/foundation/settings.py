@@ -152,8 +152,8 @@ class ValidationSettings:
     similarity: str = _setting(
         "exact_match", Choice("exact_match", "cosine_tfidf"), "How a replayed output is compared with the recorded one."
     )
-    threshold: float = _setting(0.95, Number(0, 1), "Least mean similarity with which a tool passes.")
-    min_uses: int = _setting(30, Whole(1), "Held-out uses below which the evidence is called too little.")
+    threshold: float = _setting(0.85, Number(0, 1), "Least mean similarity with which a tool passes.")
+    min_uses: int = _setting(12, Whole(1), "Sessions with a use below which the evidence is called too little.")
     max_latency_ratio: float = _setting(
         1.0, Number(0), "Most a tool may take, relative to the calls it replaces, and pass."
     )

@@ -44,6 +44,8 @@ class SessionTrace:
     failed: bool
     calls: tuple[RecordedCall, ...]
     turns_known: bool
+    principal: str | None = None
+    """Who the calls ran for, where the record says so."""
 
     @property
     def turns(self) -> int:
