@@ -16,8 +16,8 @@ from tests.unit.huginn.billing_world import LOAD, LOOKUP, SessionScript, traces
 from twinraven.catalog import ToolEntry
 from twinraven.huginn import AdviceLimits, Counsel, Criteria, LearnedTool, Learner, LearningConfig, SessionTrace
 from twinraven.huginn.advice.counsel import CounselRound, Trial
-from twinraven.huginn.rehearsal import Answers, Rehearsal
 from twinraven.huginn.crossfit import CrossFitted
+from twinraven.huginn.rehearsal import Answers, Rehearsal
 from twinraven.huginn.splitting import split_sessions
 from twinraven.huginn.tool_facts import ToolFacts
 
