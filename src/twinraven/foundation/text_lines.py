@@ -6,8 +6,8 @@ Written to be copied, like `text_values`. Each reader looks at the first `LINE_I
 
 from __future__ import annotations
 
+import itertools
 import re
-from itertools import islice
 
 LINE_CHARS = 262_144
 LINE_ITEMS = 4_000
@@ -30,7 +30,7 @@ _QUOTES = ('"', "'", "`")
 
 def lines_of(text: str) -> list[str]:
     """The lines that are not blank, as they stand."""
-    found = islice(_LINE.finditer(text, 0, LINE_CHARS), LINE_ITEMS)
+    found = itertools.islice(_LINE.finditer(text, 0, LINE_CHARS), LINE_ITEMS)
     return [line for match in found if not (line := match[0]).isspace()]
 
 
@@ -57,7 +57,7 @@ def read_tagged(text: str) -> list[dict[str, str]] | None:
         return starred
     for pattern in (_BRACKET_TAG, _LETTER_TAG):
         found = [(tag, line) for line in lines if (tag := pattern.match(line))]
-        if len(found) * 3 >= len(lines) * 2:
+        if len(found) * 2 > len(lines):
             return [{"tag": tag[1].strip(), "text": line[tag.end() :].rstrip()} for tag, line in found]
     return None
 
@@ -129,7 +129,7 @@ def _spaced_fields(text: str) -> list[tuple[str, str, bool]]:
     """Keys and values, and whether a blank line stands before them."""
     found: list[tuple[str, str, bool]] = []
     end, is_apart = 0, False
-    for match in islice(_LINE.finditer(text, 0, LINE_CHARS), LINE_ITEMS):
+    for match in itertools.islice(_LINE.finditer(text, 0, LINE_CHARS), LINE_ITEMS):
         line = match[0]
         is_apart = is_apart or line.isspace() or _BLANK_LINE.search(text, end, match.start()) is not None
         end = match.end()
@@ -144,7 +144,7 @@ def read_bullets(text: str) -> list[str] | None:
     """Read the items of bulleted and numbered lists; indented lines after an item belong to it."""
     items: list[list[str]] = []
     is_open = False
-    for match in islice(_LINE.finditer(text, 0, LINE_CHARS), LINE_ITEMS):
+    for match in itertools.islice(_LINE.finditer(text, 0, LINE_CHARS), LINE_ITEMS):
         line = match[0]
         bullet = _BULLET.match(line)
         if bullet:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.foundation.text_samples import SAMPLES
 from twinraven.foundation import text_lines, text_shapes, text_tables, text_values
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.text_readers import READERS, read_text, readings
@@ -42,6 +43,12 @@ _HOSTILE = [
     "abc1234 ", "(1,", "=\"'`:|[{(/-1a@.#\n", '["\\ud800",', "```json\n", "**a**: b\n", "\\'", "'\\",
     "9" * 2_399 + " ", "a" * 300 + "[",
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "kind", "value"), SAMPLES)
+def test_what_public_tools_answer_is_read(text: str, kind: str, value: Any) -> None:
+    """Answers of files, git, SQL, time and web servers, of containers, pods and issue trackers give their values."""
+    assert read_text(kind, text) == value
 
 
 @given(_TEXTS)
