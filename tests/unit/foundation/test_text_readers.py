@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import string
 import time
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -38,7 +39,7 @@ _VALUES = st.recursive(
     _SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=12
 )
 _HOSTILE = [
-    *"[{(<'\":|, 1a\\\n\r\t-`@/.=*#_\u2028", "[1,", "['a',", "{'a':1,", '{"a":', "a: b\n", " \n", "- x\n",
+    *string.punctuation, *" 1aé✓\n\r\t\u2028", "[1,", "['a',", "{'a':1,", '{"a":', "a: b\n", " \n", "- x\n",
     "| a | b |\n", "a,b\n", "a  b\n", "http://", "[a](", "a@", "a-1 ", "/a", "1,234 ", "12:30 ", "x [ ", "x {'a': ",
     "abc1234 ", "(1,", "=\"'`:|[{(/-1a@.#\n", '["\\ud800",', "```json\n", "**a**: b\n", "\\'", "'\\",
     "9" * 2_399 + " ", "a" * 300 + "[",

@@ -139,6 +139,15 @@ FENCED = """Here are the results:
 
 Let me know if you need more."""
 
+BOOKING = """✅ Booking confirmed
+📅 Date: 2026-01-16
+🔑 Reference: BK-77
+### Price: 12.50 EUR"""
+
+CHECKS = """✓ unit tests
+✗ lint
+✓ types"""
+
 EVENTS = """{"id": 1, "level": "info"}
 {"id": 2, "level": "error"}
 """
@@ -217,6 +226,9 @@ SAMPLES: list[tuple[str, str, Any]] = [
     (SHEET, "table",
      [{"id": "1", "name": "Ada", "note": "likes commas, quotes"}, {"id": "2", "name": "Grace", "note": ""}]),
     (FENCED, "json", {"items": [{"id": "a1"}]}),
+    (BOOKING, "fields", {"Date": "2026-01-16", "Reference": "BK-77", "Price": "12.50 EUR"}),
+    (CHECKS, "tagged",
+     [{"tag": "✓", "text": "unit tests"}, {"tag": "✗", "text": "lint"}, {"tag": "✓", "text": "types"}]),
     (EVENTS, "json", [{"id": 1, "level": "info"}, {"id": 2, "level": "error"}]),
 ]  # fmt: skip
 TEXTS = list(dict.fromkeys(text for text, _, _ in SAMPLES))
