@@ -67,11 +67,12 @@ def test_every_reader_is_total(text: str) -> None:
 @pytest.mark.parametrize("piece", _HOSTILE)
 def test_a_hostile_text_takes_linear_time_and_bounded_room(piece: str) -> None:
     """A megabyte of what trips up parsers is read within a small multiple of what harmless text takes."""
-    text = (piece * 1_000_000)[:1_000_000]
+    # The end makes every reader look, however soon it would see that there is nothing for it.
+    text = (piece * 1_000_000)[:1_000_000] + " a/b.c @ [t](u) '\"` ://-_#=|{"
     begun = time.process_time()
     found = dict(readings(text))
-    # A tenth of a second is usual; anything that is not linear takes minutes.
-    assert time.process_time() - begun < 5
+    # A tenth of a second is usual; what is not linear takes many seconds.
+    assert time.process_time() - begun < 2
     for kind, value in found.items():
         assert kind in {"json", "repr"} or len(value) <= 4_000
         assert _depth(value) <= 33
