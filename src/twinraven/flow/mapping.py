@@ -85,6 +85,12 @@ def literal(value: Any) -> Any:
     return {"$literal": cast("Any", value)} if isinstance(value, (dict, list)) else value
 
 
+def is_operator(value: Any) -> bool:
+    """Whether this object is an operator applied to values, not a literal."""
+    members = cast("JsonObject", value) if isinstance(value, dict) else {}
+    return len(members) == 1 and next(iter(members)) in _OPERATORS.keys() - {"$literal"}
+
+
 def compile_inputs(mapping: JsonObject, where: str) -> MappedInputs:
     """The mapping of one step, parsed once."""
     members: list[tuple[str, Source, str | None]] = []

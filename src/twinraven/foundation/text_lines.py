@@ -6,8 +6,8 @@ Written to be copied, like `text_values`. Each reader looks at the first `LINE_I
 
 from __future__ import annotations
 
+import itertools
 import re
-from itertools import islice
 
 LINE_CHARS = 262_144
 LINE_ITEMS = 4_000
@@ -20,17 +20,20 @@ _VALUE_WORDS = 8
 _LINE = re.compile(r"[^\r\n]++")
 _BLANK_LINE = re.compile(r"\r\r|\n\r?\n")
 _BULLET = re.compile(r"[ \t]{0,40}+(?:[-*+•‣◦–]|[0-9]{1,4}+[.)])[ \t]++(?=\S)")
+_FIELD_MARK = re.compile(r"(?:#{1,6}+[ \t]++)?(?:[^\w\s\x00-\x7f]{1,4}+[ \t]*+)?")
 _FIELD_KEY = re.compile(r"[^\W\d_](?:[\w.()/#&'’-]| (?=\S))*+")
 _PLAIN_KEY = re.compile(r"[^\W\d][\w.-]*+")
 _BRACKET_TAG = re.compile(r"[ \t]{0,40}+(?:[-*+•][ \t]++)?\[([^\[\]]{1,20}+)\][ \t]++(?=\S)")
-_LETTER_TAG = re.compile(r"[ ]?((?:[MADRCUT][0-9]{0,3}|[MADRCUT?!]{2}|[A-Z]{3,10})(?=[ \t]))[ \t]++(?=\S)")
+_LETTER_TAG = re.compile(
+    r"[ ]?((?:[MADRCUT][0-9]{0,3}|[MADRCUT?!]{2}|[A-Z]{3,10}|(?![•‣◦–])[^\w\s\x00-\x7f]{1,2}+)(?=[ \t]))[ \t]++(?=\S)"
+)
 _STAR_TAG = re.compile(r"([*+])[ ](?=\S)")
 _QUOTES = ('"', "'", "`")
 
 
 def lines_of(text: str) -> list[str]:
     """The lines that are not blank, as they stand."""
-    found = islice(_LINE.finditer(text, 0, LINE_CHARS), LINE_ITEMS)
+    found = itertools.islice(_LINE.finditer(text, 0, LINE_CHARS), LINE_ITEMS)
     return [line for match in found if not (line := match[0]).isspace()]
 
 
@@ -57,7 +60,7 @@ def read_tagged(text: str) -> list[dict[str, str]] | None:
         return starred
     for pattern in (_BRACKET_TAG, _LETTER_TAG):
         found = [(tag, line) for line in lines if (tag := pattern.match(line))]
-        if len(found) * 3 >= len(lines) * 2:
+        if len(found) * 2 > len(lines):
             return [{"tag": tag[1].strip(), "text": line[tag.end() :].rstrip()} for tag, line in found]
     return None
 
@@ -74,11 +77,16 @@ def _starred(lines: list[str]) -> list[dict[str, str]] | None:
 
 def field_of(line: str) -> tuple[str, str] | None:
     """The key and the value of a line such as `Key: value`, `- **Key:** value` or `key = value`."""
+    if ":" not in line and "=" not in line:
+        return None
     bullet = _BULLET.match(line)
     body = line[bullet.end() if bullet else 0 :].strip()
+    if body[:1] > "z" or body[:1] == "#":
+        mark = _FIELD_MARK.match(body)
+        body = body[mark.end() if mark else 0 :]
     if body[:2] == "**":
-        key, mark, value = body[2:].partition("**")
-        if mark and len(key) <= _KEY_CHARS and (key.endswith(":") or value.startswith(":")):
+        key, end, value = body[2:].partition("**")
+        if end and len(key) <= _KEY_CHARS and (key.endswith(":") or value.startswith(":")):
             return key.rstrip(": "), unquoted(value.removeprefix(":"))
         return None
     colon, equals = body.find(":", 0, _KEY_CHARS + 4), body.find("=", 0, _KEY_CHARS + 4)
@@ -129,14 +137,18 @@ def _spaced_fields(text: str) -> list[tuple[str, str, bool]]:
     """Keys and values, and whether a blank line stands before them."""
     found: list[tuple[str, str, bool]] = []
     end, is_apart = 0, False
-    for match in islice(_LINE.finditer(text, 0, LINE_CHARS), LINE_ITEMS):
+    for match in itertools.islice(_LINE.finditer(text, 0, LINE_CHARS), LINE_ITEMS):
         line = match[0]
-        is_apart = is_apart or line.isspace() or _BLANK_LINE.search(text, end, match.start()) is not None
+        start = match.start()
+        if start - end > 1 and _BLANK_LINE.search(text, end, start):
+            is_apart = True
         end = match.end()
         field = field_of(line)
         if field is not None:
             found.append((*field, is_apart))
             is_apart = False
+        elif line.isspace():
+            is_apart = True
     return found
 
 
@@ -144,7 +156,7 @@ def read_bullets(text: str) -> list[str] | None:
     """Read the items of bulleted and numbered lists; indented lines after an item belong to it."""
     items: list[list[str]] = []
     is_open = False
-    for match in islice(_LINE.finditer(text, 0, LINE_CHARS), LINE_ITEMS):
+    for match in itertools.islice(_LINE.finditer(text, 0, LINE_CHARS), LINE_ITEMS):
         line = match[0]
         bullet = _BULLET.match(line)
         if bullet:
@@ -177,6 +189,10 @@ def _short_values(line: str) -> list[str] | None:
         pieces[-1] = pieces[-1].lstrip().partition(" ")[2]
     elif len(pieces) > 1 and " and " in pieces[-1]:
         pieces[-1:] = pieces[-1].split(" and ", 1)
-    values = [unquoted(piece) for piece in pieces]
-    fits = all(0 < len(value) <= _VALUE_CHARS and value.count(" ") < _VALUE_WORDS for value in values)
-    return values if fits else None
+    values: list[str] = []
+    for piece in pieces:
+        value = unquoted(piece)
+        if not 0 < len(value) <= _VALUE_CHARS or value.count(" ") >= _VALUE_WORDS:
+            return None
+        values.append(value)
+    return values

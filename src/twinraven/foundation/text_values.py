@@ -121,7 +121,7 @@ def _json_lines(text: str) -> Any:
 def _json_inside(text: str) -> Any:
     """The first complete object or list in a fence or after other words."""
     decoder = json.JSONDecoder(parse_constant=_no_constant)
-    fence = _FENCE.search(text)
+    fence = _FENCE.search(text, 0, _SENTENCE_CHARS)
     position, effort = fence.end() if fence else 0, 0
     for _ in range(_TRIES):
         found = _OPENING.search(text, position, _SENTENCE_CHARS)

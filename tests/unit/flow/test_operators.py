@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.flow.fakes import define, step
+from twinraven.flow import compile_flow
 from twinraven.flow.mapping import compile_value
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import InvalidDefinition
@@ -122,6 +124,26 @@ def test_a_mapped_element_is_no_reference_of_the_whole() -> None:
     """`$.item` inside `to` belongs to the `$map`, while the same words outside still ask for a for_each step."""
     mapped = compile_value({"$map": {"over": "$.item", "to": ["$.item", "$.parameters.q"]}}, "here")
     assert [reference.text for reference in mapped.references] == ["$.item", "$.parameters.q"]
+
+
+def test_what_an_operator_reads_is_a_need_of_the_step() -> None:
+    """A plan waits for the steps whose text is read, in inputs, wiring and output, and refuses one that comes later."""
+    first = {"$read": {"of": "$.steps[0].output", "as": "json"}}
+    listed = {"$map": {"over": first, "to": {"id": "$.item.id", "q": "$.parameters.q"}}}
+    plan = compile_flow(
+        define(
+            step("a", {}),
+            step("b", {"ids": listed}),
+            step("c", {"x": "$.item"}, for_each="$.internal_wiring.0.list"),
+            internal_wiring={"0": {"list": listed}},
+            output={"all": listed},
+        )
+    )
+    assert [planned.needs for planned in plan.steps] == [frozenset(), {0}, {0}]
+    with pytest.raises(InvalidDefinition, match="uses a step that has not run by then"):
+        compile_flow(define(step("a", {"x": first})))
+    with pytest.raises(InvalidDefinition, match="exists only inside a for_each step"):
+        compile_flow(define(step("a", {"x": {"$map": {"over": "$.item"}}})))
 
 
 def test_lists_and_texts_have_a_bound() -> None:
