@@ -148,9 +148,9 @@ def _summary(body: dict[str, Any], prices: Prices, *, turns_known: bool) -> list
         f"tool calls       {calls:>8,}   extra {extra:,} ({extra / max(1, calls):.1%})",
         f"money            {money:>8,.2f}   at ${prices.turn:g} a turn and ${prices.extra_call:g} an extra call",
         "",
-        f"A ceiling: it assumes that the agent takes a tool wherever it fits. {body['plain_share']:.0%} of the saved turns",
-        "came straight on; the others followed a message from outside. Agents of one public data set that were given",
-        f"such tools took them so often that {body['middle']:.1%} would remain.",
+        f"A ceiling: it assumes that the agent takes a tool wherever it fits. {body['plain_share']:.0%} of the saved",
+        "turns came straight on; the others followed a message from outside. Agents of one public data set that were",
+        f"given such tools took them so often that {body['middle']:.1%} would remain.",
         "Effects of tools that nobody declared are inferred from their names; what is not clearly a read counts as a",
         "write, and nothing learned here writes.",
     ]

@@ -202,7 +202,7 @@ class Huginn:
         return replace(chosen, tool=tool, alone=await record.worth(tool)), await self._judge(record, draft.definition)
 
     async def _judge(self, record: _Evidence, definition: SynthesizedTool) -> ValidationResult:
-        """Replay on the sessions that the folds leave to judge; what they would wire otherwise, on the part held out."""
+        """Replay on the sessions that the folds leave to judge; what they wire otherwise, on the part held out."""
         tool = as_learned(definition)
         judges: Sequence[SessionTrace] = record.judge
         try:
