@@ -40,6 +40,8 @@ async def test_a_script_that_recurs_is_a_session_of_its_calls(tmp_path: Path) ->
         for trace in found.sessions:
             assert [call.tool_id for call in trace.calls] == ["list_orders", *["get_order"] * 3]
             assert [call.turn for call in trace.calls] == [1, 2, 3, 4]
+            assert trace.calls[0].params["customer"] in (trace.calls[0].outside_input or "")
+            assert [call.outside_input for call in trace.calls[1:]] == [None] * 3
             orders = [order["id"] for order in trace.calls[0].output["orders"]]
             assert [call.params["order_id"] for call in trace.calls[1:]] == orders
         assert len({trace.session_id for trace in found.sessions}) == 4

@@ -3,15 +3,15 @@
 An agent in code mode writes its data flow down: a script calls one tool and hands what it answered to the next. The
 log has the script (the argument of the `run_code` event) and the calls it made (events with that one as their parent).
 Scripts with equal skeletons are one script used again. Each of its runs becomes a trace of its own: the calls in order,
-each a turn, so that the existing miner, wiring and replay treat them like calls that a model asked for one by one, and
-a tool made of them is proven on history like every other.
+each a turn, and the literals of the script said before the first. So the existing miner, wiring and replay treat them
+like calls that a model asked for one by one, and a tool made of them is proven on history like every other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
 from twinraven.catalog import RUN_CODE
@@ -119,11 +119,17 @@ def _run(event: MuninnEvent, inner: list[MuninnEvent], outputs: dict[str, Any]) 
     if skeleton is None:
         return None
     ordered = sorted(inner, key=lambda call: call.timestamp)
-    calls = tuple(_call(number, call, outputs) for number, call in enumerate(ordered))
+    # What the agent wrote into the script it knew before the first call, as it knows what a user told it.
+    stated = "\n".join(str(word) for literal in skeleton.literals for word in _words(literal))
+    calls = tuple(_call(number, call, outputs, stated) for number, call in enumerate(ordered))
     return ScriptRun(event.event_id, event.session_id, event.task_id, str(code), skeleton, event.raised, calls)
 
 
-def _call(number: int, event: MuninnEvent, outputs: dict[str, Any]) -> RecordedCall:
+def _words(literal: Any) -> tuple[Any, ...]:
+    return cast("tuple[Any, ...]", literal) if isinstance(literal, tuple) else (literal,)
+
+
+def _call(number: int, event: MuninnEvent, outputs: dict[str, Any], stated: str) -> RecordedCall:
     return RecordedCall(
         seq=number,
         tool_id=event.tool_id,
@@ -132,7 +138,7 @@ def _call(number: int, event: MuninnEvent, outputs: dict[str, Any]) -> RecordedC
         output=None if event.output_hash is None else outputs.get(event.output_hash),
         turn=number + 1,
         # A call that somebody approved was not made at once: what they said came in between.
-        outside_input=event.outside_input,
+        outside_input=stated if number == 0 else event.outside_input,
         raised=event.raised,
         event_id=event.event_id,
         start_us=int(event.timestamp.timestamp() * 1_000_000) if event.time_known else None,
