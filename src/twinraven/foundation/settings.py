@@ -142,7 +142,7 @@ class CodeSettings:
     max_calls: int = _setting(200, Whole(1, 100_000), "Most tool calls and searches of a script.")
     max_memory_bytes: int = _setting(67_108_864, Whole(1_048_576, 4_294_967_296), "Most memory that it may fill.")
     max_depth: int = _setting(200, Whole(10, 1_000), "Deepest recursion of its functions.")
-    max_code_bytes: int = _setting(65_536, Whole(1, 1_048_576), "Longest script.")
+    max_code_chars: int = _setting(65_536, Whole(1, 1_048_576), "Longest script, in characters.")
     max_output_bytes: int = _setting(262_144, Whole(64, 16_777_216), "Longest result, as JSON.")
     max_print_bytes: int = _setting(16_384, Whole(0, 16_777_216), "How much of what it prints is kept.")
     max_scripts: int = _setting(4, Whole(1, 256), "Scripts that run at once, each in a process of its own; more wait.")

@@ -255,8 +255,6 @@ def _settled(call: asyncio.Task[Any]) -> ExternalSettledResult:
         return {"return_value": call.result()}
     except TwinRavenError as error:
         return {"exception": RuntimeError(f"{error.code}: {error.message}")}
-    except TypeError as error:
-        return {"exception": error}
 
 
 def stopped(limit: str, why: str) -> ScriptStopped:

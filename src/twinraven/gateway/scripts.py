@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from twinraven.calls import CallContext, CallFailed, CallFrame, Calls, SkillInvocationRequest
 from twinraven.catalog import RUN_CODE, Effect, Sensitivity, ToolEntry
 from twinraven.foundation.canonical import content_hash
-from twinraven.foundation.errors import ApprovalPending, InvalidInput, ScriptFailed, TwinRavenError
+from twinraven.foundation.errors import ApprovalPending, InvalidInput, ScriptFailed, ScriptStopped, TwinRavenError
 from twinraven.foundation.settings import CodeSettings
 from twinraven.gateway.sandbox import Sandbox, stopped
 from twinraven.gateway.toolbox import CALL_TOOL, SEARCH_TOOLS, Toolbox, unwrapped
@@ -25,6 +25,7 @@ CONNECTOR: Final = "script"
 _GRACE_MS: Final = 5_000
 _LONGEST_KEY: Final = 512
 _COMPARED: Final = 200
+_NOT_TWICE: Final = "to run it again without repeating its writes, pass key {!r}"
 _GO_ON: Final = "when it has been granted, run the same code with key {!r}; calls that were made are not made again"
 
 _is_inside: ContextVar[bool] = ContextVar("twinraven_script", default=False)
@@ -39,7 +40,7 @@ class ScriptTool:
             description="Runs a script whose only powers are tool calls.",
             input_schema={
                 "type": "object",
-                "properties": {"code": {"type": "string", "minLength": 1, "maxLength": limits.max_code_bytes}},
+                "properties": {"code": {"type": "string", "minLength": 1, "maxLength": limits.max_code_chars}},
                 "required": ["code"],
                 "additionalProperties": False,
             },
@@ -81,7 +82,7 @@ class ScriptConnector:
         token = _is_inside.set(True)
         try:
             done = await self._sandbox.run(params["code"], inner)
-        except ScriptFailed as error:
+        except (ScriptFailed, ScriptStopped) as error:
             raise inner.explained(error) from error
         finally:
             _is_inside.reset(token)
@@ -101,6 +102,7 @@ class _InnerCalls:
         self._toolbox = connector.toolbox
         self._outer = outer
         self._functions = connector.toolbox.functions(outer.tenant_id, outer.caller)
+        self._writes = 0
         self._last_error: CallFailed | None = None
 
     def knows(self, function: str) -> bool:
@@ -144,6 +146,7 @@ class _InnerCalls:
             caller=outer.caller,
             spare_key=_inner_key(self._base, number),
         )
+        self._writes += entry.writes
         response = await self._connector.calls.invoke(request, context)
         if response.error is not None:
             self._last_error = CallFailed(response)
@@ -154,17 +157,20 @@ class _InnerCalls:
     def _base(self) -> str:
         return self._outer.key or self._outer.spare_key or str(self._outer.event_id)
 
-    def explained(self, error: ScriptFailed) -> TwinRavenError:
-        """A script's failure with the call that it did not survive; a call that waits for approval lets it wait."""
+    def explained(self, error: ScriptFailed | ScriptStopped) -> TwinRavenError:
+        """A script's end with the call that it did not survive, and the key under which no write is repeated."""
         last = self._last_error
-        if last is None or f"{last.code}: {last.message}"[:_COMPARED] not in error.message:
-            return error
-        if last.code == ApprovalPending.code:
-            details = {**last.details, "idempotency_key": self._base, "fix": _GO_ON.format(self._base)}
-            return ApprovalPending(last.message, **details)
-        event_id = last.response.event_id
-        cause = {"code": last.code, "tool_id": last.details.get("tool_id"), "event_id": str(event_id)}
-        return ScriptFailed(error.message, **error.details, cause=cause)
+        if last is not None and f"{last.code}: {last.message}"[:_COMPARED] in error.message:
+            if last.code == ApprovalPending.code:
+                details = {**last.details, "idempotency_key": self._base, "fix": _GO_ON.format(self._base)}
+                return ApprovalPending(last.message, **details)
+            event_id = last.response.event_id
+            cause = {"code": last.code, "tool_id": last.details.get("tool_id"), "event_id": str(event_id)}
+            error.details["cause"] = cause
+        if self._writes and self._outer.key is None:
+            fixes = (error.details.get("fix"), _NOT_TWICE.format(self._base))
+            error.details |= {"idempotency_key": self._base, "fix": "; ".join(fix for fix in fixes if fix)}
+        return error
 
 
 def _inner_key(outer: str, number: int) -> str:
@@ -176,9 +182,9 @@ def _bound(function: str, names: tuple[str, ...], args: tuple[Any, ...], kwargs:
     """A call's arguments by their names, as Python binds them."""
     if len(args) > len(names):
         takes = f"at most {len(names)} positional arguments" if names else "keyword arguments, or one dict of them"
-        raise TypeError(f"{function}() takes {takes}")
+        raise InvalidInput(f"{function}() takes {takes}")
     given = dict(zip(names, args, strict=False))
     for name in given:
         if name in kwargs:
-            raise TypeError(f"{function}() got {name!r} twice")
+            raise InvalidInput(f"{function}() got {name!r} twice", field=name)
     return {**given, **kwargs}
