@@ -68,8 +68,7 @@ class House:
         """What a script that must succeed answers."""
         answer = await self.run(code)
         assert not answer.is_error, answer.content
-        assert answer.structured_content is not None
-        return answer.structured_content["result"]
+        return value_of(answer)["result"]
 
     async def events(self) -> list[MuninnEvent]:
         await asyncio.to_thread(self.raven.collector.flush)
@@ -87,7 +86,19 @@ async def open_house(folder: Path, mode: str, *, client: str = "auto", **section
 
 def code_of(answer: types.CallToolResult) -> str | None:
     """The stable code of an answer that is an error."""
-    return None if not answer.is_error else ((answer.meta or {}).get("twinraven/error") or {}).get("code")
+    return error_of(answer).get("code") if answer.is_error else None
+
+
+def error_of(answer: types.CallToolResult) -> dict[str, Any]:
+    """What an answer says of its error, for programs."""
+    meta: dict[str, Any] = answer.meta or {}
+    return meta.get("twinraven/error") or {}
+
+
+def value_of(answer: types.CallToolResult) -> dict[str, Any]:
+    """The structured content of an answer."""
+    assert answer.structured_content is not None
+    return answer.structured_content
 
 
 def text_of(answer: types.CallToolResult) -> str:

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.gateway_modes import House, code_of, open_house, text_of
+from tests.gateway_modes import House, code_of, open_house, text_of, value_of
 from tests.gateways import OLD, home_with, http_gateway, open_client, stdio_gateway
 from tests.homes import opened_home
 from tools.requirements import ROOT
@@ -122,7 +122,7 @@ async def test_a_write_that_waits_for_approval_lets_the_script_go_on_later(tmp_p
         assert still["twinraven/pending"]["approval_id"] == meta["twinraven/pending"]["approval_id"]
         await house.raven.approvals.grant("default", meta["twinraven/pending"]["approval_id"], by=LOCAL)
         granted = await house.run(code, key=key)
-        assert (granted.structured_content or {})["result"] == "eve"
+        assert value_of(granted)["result"] == "eve"
         assert house.shop.paid == ["mail ada", "eve"]
         again = await house.run(code, key=key)
         assert again.structured_content == granted.structured_content
@@ -197,15 +197,20 @@ async def test_scripts_run_behind_every_door_with_the_powers_of_their_caller(tmp
         way = streamable_http_client(f"{address}/mcp", http_client=keyed)
         async with keyed, open_client(way, mode="legacy") as stranger:
             found = await stranger.call("search_tools", query="")
-            assert (found.structured_content or {})["tools"] == []
+            assert value_of(found)["tools"] == []
             assert "NameError" in text_of(await stranger.call("run_code", code=code))
             by_name = "call_tool('old__echo', {'text': 'hi'})"
             assert "NOT_FOUND" in text_of(await stranger.call("run_code", code=by_name))
 
 
+def no_module(name: str) -> None:
+    """What is found of a module that is not installed."""
+    del name
+
+
 def test_without_the_sandbox_the_mode_is_refused_with_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the extra is missing, opening the gateway names the setting and what to install."""
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", no_module)
     with opened_home(tmp_path, gateway={"mode": "code"}) as raven, pytest.raises(InvalidSetting) as refused:
         Gateway(raven)
     assert refused.value.details["field"] == "gateway.mode"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway_modes import code_of, open_house, text_of
+from tests.gateway_modes import code_of, error_of, open_house, text_of, value_of
 from twinraven.catalog import RUN_CODE
 
 LIMITS = {
@@ -95,7 +95,7 @@ async def test_what_wants_everything_is_stopped_at_its_limit(tmp_path: Path, scr
     async with open_house(tmp_path, "code", code=LIMITS) as house:
         answer = await house.run(script)
         assert code_of(answer) == "SCRIPT_STOPPED", answer
-        assert (answer.meta or {})["twinraven/error"]["details"]["limit"] == GREEDY[script]
+        assert error_of(answer)["details"]["limit"] == GREEDY[script]
         (event,) = [event for event in await house.events() if event.tool_id == RUN_CODE]
         assert (event.raised, event.error_code) == (True, "SCRIPT_STOPPED")
         assert await house.result("get_order(order_id='W1')['total']") == 2
@@ -105,7 +105,7 @@ async def test_what_is_printed_is_kept_up_to_its_limit(tmp_path: Path) -> None:
     """The beginning of a flood of prints is kept, and how much more there was is said."""
     async with open_house(tmp_path, "code", code=LIMITS) as house:
         answer = await house.run("for i in range(1000): print('abcdefghi')")
-        printed = (answer.structured_content or {})["printed"]
+        printed = value_of(answer)["printed"]
         assert printed.startswith("abcdefghi\n")
         assert printed.endswith("[9900 bytes more were printed]")
 

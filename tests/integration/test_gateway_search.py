@@ -8,13 +8,23 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from tests.gateway_modes import House, code_of, open_house, text_of
+from tests.gateway_modes import House, code_of, open_house, text_of, value_of
 from tests.gateways import promote_tool, until
 from twinraven.flow import StepDefinition
 from twinraven.foundation.errors import InvalidSetting
 from twinraven.foundation.settings import load_settings
 
 MODES = ("auto", "legacy")
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("call_tool", {}),
+    ("call_tool", {"name": 3}),
+    ("call_tool", {"name": "pay", "args": {"to": "eve"}}),
+    ("call_tool", {"name": "pay", "arguments": ["eve"]}),
+    ("search_tools", {}),
+    ("search_tools", {"query": "x", "limit": 0}),
+    ("search_tools", {"query": "x", "limit": True}),
+    ("search_tools", {"query": "x", "page": 2}),
+]
 DENY = {"rules": [{"tool": "pay", "then": "deny", "reason": "no money today"}]}
 
 
@@ -38,7 +48,7 @@ async def test_a_client_sees_two_tools_and_finds_the_others_by_words(tmp_path: P
         assert await found(house, "weather") == []
         assert len(await found(house, "")) == 4
         answer = await house.seen.call("search_tools", query="mail")
-        (mail,) = (answer.structured_content or {})["tools"]
+        (mail,) = value_of(answer)["tools"]
         assert mail["description"] == "Sends a mail to somebody."
         assert mail["inputSchema"]["required"] == ["to"]
         assert await house.events() == []
@@ -84,10 +94,8 @@ async def test_what_cannot_be_called_is_said_to_the_model(tmp_path: Path) -> Non
         unknown = await called(house, "get_ordre")
         assert code_of(unknown) == "NOT_FOUND"
         assert "get_order" in text_of(unknown)
-        for wrong in ({}, {"name": 3}, {"name": "pay", "arguments": []}, {"name": "pay", "args": {}}):
-            assert code_of(await house.seen.call("call_tool", **wrong)) == "VALIDATION_FAILED"
-        for wrong in ({}, {"query": "x", "limit": 0}, {"query": "x", "limit": True}, {"query": "x", "page": 2}):
-            assert code_of(await house.seen.call("search_tools", **wrong)) == "VALIDATION_FAILED"
+        for name, wrong in WRONG:
+            assert code_of(await house.seen.call(name, None, **wrong)) == "VALIDATION_FAILED"
         assert house.shop.paid == []
 
 
