@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from twinraven.catalog import RUN_CODE
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import InvalidInput
 from twinraven.muninn import EventStore, LineError, MuninnEvent, Outcome, parse_call
@@ -109,14 +110,23 @@ async def load_traces(
     drafts: dict[str, _Draft] = {}
     waiting: list[tuple[_Draft, MuninnEvent, str | None]] = []
     last: dict[str, MuninnEvent] = {}
+    after_script: set[str] = set()
 
     def visit(events: list[MuninnEvent]) -> None:
         for event in events:
             if event.parent_event_id is not None or (wanted is not None and not wanted(event)):
                 continue
+            if event.tool_id == RUN_CODE:
+                # No step of a tool; what follows it may come of its answer, which no step gave.
+                after_script.add(event.session_id)
+                continue
             draft = drafts.setdefault(event.session_id, _Draft(event.session_id, event.task_id, False))
             draft.failed = event.outcome is Outcome.FAILURE
-            waiting.append((draft, event, _outside(event, last.get(event.session_id), idle_gap_s)))
+            outside = _outside(event, last.get(event.session_id), idle_gap_s)
+            if event.session_id in after_script:
+                after_script.discard(event.session_id)
+                outside = outside or ""
+            waiting.append((draft, event, outside))
             last[event.session_id] = event
 
     await store.scan(tenant_id, visit)
