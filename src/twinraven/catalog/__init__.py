@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from twinraven.catalog.effects import infer_effect
 from twinraven.catalog.functions import FunctionTool, FunctionTools, tool
 from twinraven.catalog.model import (
+    BATCH_READS,
     RUN_CODE,
     Catalog,
     Effect,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from twinraven.catalog.yaml_file import CatalogFile, read_file
 
 __all__ = [
+    "BATCH_READS",
     "RUN_CODE",
     "Applied",
     "Bindings",

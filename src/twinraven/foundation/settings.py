@@ -119,6 +119,9 @@ class GatewaySettings:
         Choice("tools", "search", "code"),
         "What clients are shown: every tool, a search and a call, or a search and a sandbox for scripts.",
     )
+    batch: bool = _setting(
+        True, Flag(), "Offer batch_reads, one call that makes several reads; not in code mode, where scripts do."
+    )
     start_s: float = _setting(
         15.0, Number(0, 600), "How long a client that asks for tools waits for servers that are just starting."
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from twinraven.app import TwinRaven
 from twinraven.gateway.announcements import Announcements
+from twinraven.gateway.batch import BatchConnector, BatchTool
 from twinraven.gateway.bulletins import Bulletins
 from twinraven.gateway.callers import Callers
 from twinraven.gateway.library import Library
@@ -50,6 +51,10 @@ class Gateway:
         toolbox = Toolbox(offers, cast("Mode", settings.gateway.mode))
         self._news = News(raven.learned, raven.upstream_tools, toolbox, announcements)
         self._scripts = self._add_scripts(toolbox) if toolbox.mode == "code" else None
+        if settings.gateway.batch and toolbox.mode != "code":
+            raven.catalog.add(BatchTool())
+            await_reads = settings.gateway.await_reads
+            raven.calls.add_connector(BatchConnector(raven.calls, offers, await_reads=await_reads))
         self.server = GatewayServer(
             raven.calls,
             toolbox,

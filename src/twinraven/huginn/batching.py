@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from twinraven.catalog import BATCH_READS
 from twinraven.huginn.knowledge import SessionKnowledge
 from twinraven.huginn.rehearsal import MadeCall
 from twinraven.huginn.traces import RecordedCall, SessionTrace
 
-BATCH_TOOL_ID = "batch_reads"
+BATCH_TOOL_ID = BATCH_READS
 MAX_BATCH = 20
 
 

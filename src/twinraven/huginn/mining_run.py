@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from twinraven.catalog import RUN_CODE
+from twinraven.catalog import BATCH_READS, RUN_CODE
 from twinraven.huginn.chains import CandidateChain, mine_chains
 from twinraven.huginn.mining import EventColumns, EventRow, MiningConfig
 from twinraven.huginn.selection import Prices
@@ -63,7 +63,7 @@ def _rows(
     after_script: str | None = None
     for batch in batches:
         for session, tool, outside, outcome, latency, timestamp, time_known, arrival in batch:
-            if tool == RUN_CODE:
+            if tool in (RUN_CODE, BATCH_READS):
                 # No step of a chain, and no chain goes on across it.
                 after_script = session
                 continue
