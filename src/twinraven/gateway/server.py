@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
@@ -29,7 +29,7 @@ from twinraven.gateway.callers import Caller, Callers
 from twinraven.gateway.keys import request_key, stated_key
 from twinraven.gateway.offers import Offers
 from twinraven.gateway.reading import Reading
-from twinraven.gateway.sessions import Place, Sessions
+from twinraven.gateway.sessions import Place, Sessions, Stay
 
 _CORRELATIONS: Final = ("twinraven/correlation_id", "correlation_id", "correlationId")
 _LONGEST: Final = 200
@@ -111,6 +111,12 @@ class GatewayServer:
         self.mcp.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
         self.mcp.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
         self.mcp.middleware.append(announcements.notice)
+        self.mcp.middleware.append(self._hear)
+
+    async def _hear(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """As the server's middleware: every request tells something about whose connection it came on."""
+        with self._sessions.hearing(self._callers.of(ctx), ctx.method):
+            return await call_next(ctx)
 
     async def _list_tools(self, context: Context, params: types.PaginatedRequestParams) -> Result:
         del params
@@ -140,10 +146,13 @@ class GatewayServer:
             return self._offers.find(caller.principal.tenant_id, caller.name, name)
 
     async def _invoke(self, context: Context, caller: Caller, entry: ToolEntry, arguments: Result) -> Result:
+        with self._sessions.staying(caller, context.meta or {}, arguments) as stay:
+            return await self._invoke_in(stay, context, caller, entry, arguments)
+
+    async def _invoke_in(
+        self, stay: Stay, context: Context, caller: Caller, entry: ToolEntry, arguments: Result
+    ) -> Result:
         tenant_id, meta = caller.principal.tenant_id, context.meta or {}
-        place = self._sessions.place(
-            tenant_id, process=caller.process, protocol=caller.protocol, meta=meta, key=caller.key
-        )
         request = SkillInvocationRequest(
             tool_name=entry.tool_id,
             payload=arguments,
@@ -152,7 +161,8 @@ class GatewayServer:
             correlation_id=_correlation(meta),
         )
         with keeping_answers() as exact:
-            response = await self._calls.invoke(request, self._call_context(context, caller, entry, place))
+            response = await self._calls.invoke(request, self._call_context(context, caller, entry, stay.place))
+        stay.output = response.output
         kept = None if response.event_id is None else exact.get(response.event_id)
         if response.error is None:
             return answers.success(response, kept, form=self._offers.form(tenant_id, entry))
@@ -164,6 +174,7 @@ class GatewayServer:
         return CallContext(
             session_id=place.session_id,
             outside_input=place.outside_input,
+            tags=place.tags,
             durable=entry.writes or self._await_reads,
             caller=caller.name,
             spare_key=_spare_key(context, caller, place),

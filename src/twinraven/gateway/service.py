@@ -49,7 +49,9 @@ class Gateway:
             raven.calls,
             offers,
             callers=callers,
-            sessions=Sessions(idle_gap_s=settings.muninn.session_idle_gap_s),
+            sessions=Sessions(
+                idle_gap_s=settings.muninn.session_idle_gap_s, guessed_gap_s=settings.gateway.guessed_gap_s
+            ),
             announcements=announcements,
             reading=Reading(
                 raven.upstreams,
