@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from twinraven.connectors.llm import LlmConnector
     from twinraven.connectors.llm_answers import find_json
     from twinraven.connectors.mcp import (
+        ACCEPT_SUGGESTIONS,
         SERVERS_FILE,
         Abilities,
         AuditJournal,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from twinraven.connectors.transport import HttpTransport
 
 __all__ = [
+    "ACCEPT_SUGGESTIONS",
     "SERVERS_FILE",
     "Abilities",
     "AddressGuard",
@@ -119,6 +121,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ACCEPT_SUGGESTIONS": "mcp",
     "SERVERS_FILE": "mcp",
     "Abilities": "mcp",
     "AddressGuard": "addresses",
