@@ -204,7 +204,7 @@ async def test_a_server_that_misbehaves_is_cut_off(sqlite_database: Database, to
 async def test_a_server_that_changes_its_tools_is_held_to_the_old_ones(
     sqlite_database: Database, tmp_path: Path
 ) -> None:
-    """After an upgrade, a remade tool is in quarantine, a reworded one as before, a new one there, a dropped one gone."""
+    """After an upgrade a remade tool is in quarantine, a reworded one as before, a new one there, a dropped one not."""
     schema = {"type": "object"}
     names = ("news", "stays", "turns", "goes")
     listed: list[dict[str, Any]] = [{"name": name, "description": name, "inputSchema": schema} for name in names]

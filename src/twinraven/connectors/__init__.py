@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         legal_name,
         load_servers,
         read_servers,
+        to_output,
         to_result,
         upstream_tool_id,
     )
@@ -116,6 +117,7 @@ __all__ = [
     "load_servers",
     "read_openapi",
     "read_servers",
+    "to_output",
     "to_result",
     "upstream_tool_id",
 ]
@@ -176,6 +178,7 @@ _HOMES = {
     "load_servers": "mcp",
     "read_openapi": "openapi",
     "read_servers": "mcp",
+    "to_output": "mcp",
     "to_result": "mcp",
     "upstream_tool_id": "mcp",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from twinraven.foundation.ids import new_id
 from twinraven.gateway.lanes import Trail
@@ -26,6 +27,11 @@ _CONVERSATION_HEADERS: Final = (
     "agent-session-id",
     "x-openwebui-chat-id",
 )
+_STATED: Final = {
+    "twinraven/session_id": "twinraven-session-id",
+    "twinraven/turn": "twinraven-turn",
+    "twinraven/user_input": "twinraven-user-input",
+}
 _PASSED_ON: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
 
@@ -40,6 +46,8 @@ class Caller:
     """The protocol's session, where the client's revision has one."""
     conversation: str | None = None
     """The conversation that a header names."""
+    stated: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What an adapter says of the call in headers, by its name in `_meta`."""
     trail: Trail = field(default_factory=Trail)
 
     @property
@@ -65,13 +73,23 @@ class Callers:
         scope: Mapping[str, Any] = request.scope
         protocol = request.headers.get(_SESSION_HEADER) or request.query_params.get("session_id")
         principal: Principal = scope.get(PRINCIPAL, self.local)
+        named: dict[str, Any] = {"conversation": _conversation(request.headers), "stated": _stated(request.headers)}
         if protocol is not None:
-            return Caller(principal, protocol=protocol, conversation=_conversation(request.headers))
-        return Caller(principal, conversation=_conversation(request.headers), trail=_trail(context, scope))
+            return Caller(principal, protocol=protocol, **named)
+        return Caller(principal, trail=_trail(context, scope), **named)
 
 
 def _conversation(headers: Mapping[str, str]) -> str | None:
     return next((value for name in _CONVERSATION_HEADERS if (value := headers.get(name))), None)
+
+
+def _stated(headers: Mapping[str, str]) -> dict[str, Any]:
+    """What adapters of libraries that cannot send `_meta` say in headers, percent-encoded."""
+    said = {
+        name: unquote(value) for name in _STATED if (value := headers.get(name.replace("/", "-").replace("_", "-")))
+    }
+    turn = said.pop("twinraven/turn", "")
+    return {**said, "twinraven/turn": int(turn)} if turn.isascii() and turn.isdigit() and len(turn) < 8 else said
 
 
 def _trail(context: ServerRequestContext[Any, Any], scope: Mapping[str, Any]) -> Trail:

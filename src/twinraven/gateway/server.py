@@ -165,7 +165,8 @@ class GatewayServer:
         stay.output = response.output
         kept = None if response.event_id is None else exact.get(response.event_id)
         if response.error is None:
-            return answers.success(response, kept, form=self._offers.form(tenant_id, entry))
+            result = answers.success(response, kept, form=self._offers.form(tenant_id, entry))
+            return answers.with_event(result, response.event_id) if stay.is_ours else result
         if response.error["code"] == ApprovalPending.code:
             return answers.pending(response.error, tool=entry.tool_id, event_id=str(response.event_id))
         return answers.failure(response.error, event_id=str(response.event_id), exact=kept)
@@ -173,19 +174,20 @@ class GatewayServer:
     def _call_context(self, context: Context, caller: Caller, entry: ToolEntry, place: Place) -> CallContext:
         return CallContext(
             session_id=place.session_id,
+            turn=place.turn,
             outside_input=place.outside_input,
             tags=place.tags,
             durable=entry.writes or self._await_reads,
             caller=caller.name,
-            spare_key=_spare_key(context, caller, place),
+            spare_key=_spare_key(context, caller),
         )
 
 
-def _spare_key(context: Context, caller: Caller, place: Place) -> str:
+def _spare_key(context: Context, caller: Caller) -> str:
     if caller.protocol is None or context.request_id is None:
         return new_id()
-    # Used once in a session, so a repeated one is the same request sent again.
-    return request_key(place.session_id, context.request_id)
+    # Used once in a protocol session, which need not be the session of the log: a repeated id is the same request.
+    return request_key(f"mcp-{caller.protocol}", context.request_id)
 
 
 def _correlation(meta: Mapping[str, Any]) -> str | None:

@@ -14,18 +14,24 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
 from twinraven.gateway.callers import Caller
-from twinraven.gateway.lanes import CallerKey, Lane, Lanes
+from twinraven.gateway.lanes import CallerKey, Lanes
+from twinraven.gateway.words import user_words
+
+T = TypeVar("T")
 
 GUESSED: Final = "session-guessed"
 """The tag of events whose session nobody named."""
 
 OWN_NAME: Final = "twinraven/session_id"
 """Names a session of the log as it is; adapters send it, so that all calls of a run are in one session."""
+
+TURN: Final = "twinraven/turn"
+"""The number of the model's turn in that session."""
 
 _CONVERSATIONS: Final = (
     "gen_ai.conversation.id",
@@ -47,6 +53,7 @@ _CONVERSATIONS: Final = (
 _TRACE: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}.*")
 _LONGEST: Final = 200
 _MOST_KNOWN: Final = 20_000
+_LAST_TURN: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +63,16 @@ class Place:
     session_id: str
     outside_input: str | None = None
     tags: tuple[str, ...] = ()
+    turn: int | None = None
 
 
 class Stay:
     """One call in its session, from its beginning until its answer is known."""
 
-    def __init__(self, place: Place, lane: Lane | None = None) -> None:
+    def __init__(self, place: Place, *, is_ours: bool = False) -> None:
         self.place = place
-        self.lane = lane
+        self.is_ours = is_ours
+        """Whether the client named a session of the log, as an adapter does; it is told the event's id."""
         self.output: object = None
         """What the call gave; whoever makes the call sets it."""
 
@@ -78,6 +87,7 @@ class Sessions:
         self._idle_gap_s = idle_gap_s
         self._clock = clock
         self._used_at: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._heard: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._lanes = Lanes(gap_s=guessed_gap_s, clock=clock)
 
     @contextmanager
@@ -92,12 +102,14 @@ class Sessions:
     @contextmanager
     def staying(self, caller: Caller, meta: Mapping[str, Any], arguments: Mapping[str, Any]) -> Generator[Stay]:
         """The session of a call, for as long as the call runs."""
-        named = _session_name(caller, meta)
+        tenant_id, told = caller.principal.tenant_id, {**caller.stated, **meta}
+        named = _session_name(caller, told)
         if named is not None:
-            yield Stay(self._named(caller.principal.tenant_id, named))
+            place = self._with_words(tenant_id, self._named(tenant_id, named), told)
+            yield Stay(place, is_ours=told.get(OWN_NAME) == named)
             return
         lane = self._lanes.enter(_key(caller), caller.trail, arguments)
-        stay = Stay(Place(lane.session_id, tags=(GUESSED,)), lane)
+        stay = Stay(self._with_words(tenant_id, Place(lane.session_id, tags=(GUESSED,)), told))
         try:
             yield stay
         finally:
@@ -106,10 +118,27 @@ class Sessions:
     def _named(self, tenant_id: str, session_id: str) -> Place:
         now = self._clock()
         gap = now - self._used_at.pop((tenant_id, session_id), now)
-        self._used_at[tenant_id, session_id] = now
-        while len(self._used_at) > _MOST_KNOWN:
-            self._used_at.popitem(last=False)
+        _keep(self._used_at, (tenant_id, session_id), now)
         return Place(session_id, f"a pause of {gap:.0f} s" if gap > self._idle_gap_s else None)
+
+    def _with_words(self, tenant_id: str, place: Place, told: Mapping[str, Any]) -> Place:
+        """The place with what the user said; words that a client repeats with every call of a turn count once."""
+        turn = told.get(TURN)
+        is_turn = isinstance(turn, int) and not isinstance(turn, bool) and 0 < turn <= _LAST_TURN
+        place = replace(place, turn=turn) if is_turn else place
+        words = user_words(told)
+        if words is None:
+            return place
+        key, digest = (tenant_id, place.session_id), hashlib.sha256(words.encode("utf-8", "replace")).digest()
+        is_repeated = self._heard.pop(key, None) == digest
+        _keep(self._heard, key, digest)
+        return place if is_repeated else replace(place, outside_input=words)
+
+
+def _keep(known: OrderedDict[tuple[str, str], T], key: tuple[str, str], value: T) -> None:
+    known[key] = value
+    while len(known) > _MOST_KNOWN:
+        known.popitem(last=False)
 
 
 def _key(caller: Caller) -> CallerKey:

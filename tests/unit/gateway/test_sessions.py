@@ -102,3 +102,26 @@ def test_what_cannot_be_a_name_is_passed_over(value: Any) -> None:
     sessions = Sessions(idle_gap_s=900)
     assert place(sessions, {"conversation_id": value}).session_id.startswith("guessed-")
     assert place(sessions, {"conversation_id": value, "threadId": "t"}).session_id == "conversation-t"
+
+
+def test_words_that_are_repeated_count_once() -> None:
+    """A client that sends the prompt with every call says it once; the same prompt elsewhere is said there."""
+    sessions = Sessions(idle_gap_s=900)
+    said = {"conversation_id": "c7", "user_input": "cancel it"}
+    assert [place(sessions, said).outside_input for _ in range(3)] == ["cancel it", None, None]
+    assert place(sessions, {**said, "conversation_id": "c8"}).outside_input == "cancel it"
+    assert place(sessions, {**said, "user_input": "no, wait"}).outside_input == "no, wait"
+
+
+def test_headers_stand_for_meta() -> None:
+    """What an adapter states in headers counts as if it stood in `_meta`, which goes before it."""
+    sessions = Sessions(idle_gap_s=900)
+    stated = {"twinraven/session_id": "ticket-1", "twinraven/user_input": "hi", "twinraven/turn": 2}
+    assert place(sessions, stated=stated) == Place("ticket-1", "hi", turn=2)
+    assert place(sessions, {"twinraven/session_id": "ticket-2"}, stated=stated).session_id == "ticket-2"
+
+
+@pytest.mark.parametrize("turn", [0, -1, True, "3", 10**9, None])
+def test_what_is_no_turn_is_none(turn: Any) -> None:
+    """A turn that cannot be one is passed over."""
+    assert place(Sessions(idle_gap_s=900), {"conversation_id": "c", "twinraven/turn": turn}).turn is None
