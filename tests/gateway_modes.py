@@ -76,10 +76,13 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(folder: Path, mode: str, *, client: str = "auto", **sections: Any) -> AsyncGenerator[House]:
+async def open_house(
+    folder: Path, mode: str, *, client: str = "auto", batch: bool = False, **sections: Any
+) -> AsyncGenerator[House]:
     """A house whose settings say this mode, and a client of either era."""
     shop = Shop()
-    with opened_home(folder, shop.tools(), gateway={"mode": mode}, **sections) as raven:
+    settings = {"mode": mode, "batch": batch}
+    with opened_home(folder, shop.tools(), gateway=settings, **sections) as raven:
         async with Gateway(raven).running() as server, open_client(server.mcp, mode=client) as seen:
             yield House(raven, shop, seen)
 

@@ -134,6 +134,14 @@ class GatewaySettings:
     refresh_s: float = _setting(
         300.0, Number(1), "How often an upstream server's tools are read again without being told to."
     )
+    quarantine: str = _setting(
+        "schema",
+        Choice("schema", "any"),
+        "Which changes of an upstream tool's definition take it away until somebody accepts them.",
+    )
+    guessed_gap_s: float = _setting(
+        60.0, Number(0), "Idle seconds after which a session that a client did not name is over."
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -39,6 +39,11 @@ def success(response: SkillInvocationResponse, exact: Result | None, *, form: Fo
     return made if form == "wrapped" else {"content": made["content"]}
 
 
+def with_event(result: Result, event_id: object) -> Result:
+    """The answer with the id of its event, for a client that records calls and need not record this one."""
+    return {**result, "_meta": {**cast("Result", result.get("_meta") or {}), EVENT: str(event_id)}}
+
+
 def failure(error: Result, *, event_id: str | None, exact: Result | None = None) -> Result:
     """The answer of a call that did not."""
     details = cast("Result", error.get("details") or {})

@@ -138,5 +138,6 @@ class BatchConnector:
         )
         response = await self._calls.invoke(request, context)
         if response.error is not None:
-            return {"tool": one.name, "error": {"code": response.error.code, "message": response.error.message}}
+            told = {name: response.error[name] for name in ("code", "message")}
+            return {"tool": one.name, "error": told}
         return {"tool": one.name, "output": response.output}

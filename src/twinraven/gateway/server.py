@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
@@ -28,7 +28,7 @@ from twinraven.gateway.answers import Result
 from twinraven.gateway.callers import Caller, Callers
 from twinraven.gateway.keys import argument_key, request_key, stated_key
 from twinraven.gateway.reading import Reading
-from twinraven.gateway.sessions import Place, Sessions
+from twinraven.gateway.sessions import Place, Sessions, Stay
 from twinraven.gateway.toolbox import CALL_TOOL, RUN_CODE_NAME, SEARCH_TOOLS, Toolbox, unwrapped
 
 _CORRELATIONS: Final = ("twinraven/correlation_id", "correlation_id", "correlationId")
@@ -112,6 +112,12 @@ class GatewayServer:
         self.mcp.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
         self.mcp.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
         self.mcp.middleware.append(announcements.notice)
+        self.mcp.middleware.append(self._hear)
+
+    async def _hear(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """As the server's middleware: every request tells something about whose connection it came on."""
+        with self._sessions.hearing(self._callers.of(ctx), ctx.method):
+            return await call_next(ctx)
 
     async def _list_tools(self, context: Context, params: types.PaginatedRequestParams) -> Result:
         del params
@@ -159,10 +165,13 @@ class GatewayServer:
             return self._offers.find(caller.principal.tenant_id, caller.name, name)
 
     async def _invoke(self, context: Context, caller: Caller, entry: ToolEntry, arguments: Result) -> Result:
+        with self._sessions.staying(caller, context.meta or {}, arguments) as stay:
+            return await self._invoke_in(stay, context, caller, entry, arguments)
+
+    async def _invoke_in(
+        self, stay: Stay, context: Context, caller: Caller, entry: ToolEntry, arguments: Result
+    ) -> Result:
         tenant_id, meta = caller.principal.tenant_id, context.meta or {}
-        place = self._sessions.place(
-            tenant_id, process=caller.process, protocol=caller.protocol, meta=meta, key=caller.key
-        )
         key = stated_key(meta)
         if entry.tool_id == RUN_CODE:
             # A model cannot write `_meta`, so a script's key may stand beside it; it is no part of what is run.
@@ -176,10 +185,12 @@ class GatewayServer:
             correlation_id=_correlation(meta),
         )
         with keeping_answers() as exact:
-            response = await self._calls.invoke(request, self._call_context(context, caller, entry, place))
+            response = await self._calls.invoke(request, self._call_context(context, caller, entry, stay.place))
+        stay.output = response.output
         kept = None if response.event_id is None else exact.get(response.event_id)
         if response.error is None:
-            return answers.success(response, kept, form=self._offers.form(tenant_id, entry))
+            result = answers.success(response, kept, form=self._offers.form(tenant_id, entry))
+            return answers.with_event(result, response.event_id) if stay.is_ours else result
         if response.error["code"] == ApprovalPending.code:
             return answers.pending(response.error, tool=entry.tool_id, event_id=str(response.event_id))
         return answers.failure(response.error, event_id=str(response.event_id), exact=kept)
@@ -187,18 +198,20 @@ class GatewayServer:
     def _call_context(self, context: Context, caller: Caller, entry: ToolEntry, place: Place) -> CallContext:
         return CallContext(
             session_id=place.session_id,
+            turn=place.turn,
             outside_input=place.outside_input,
+            tags=place.tags,
             durable=entry.writes or self._await_reads,
             caller=caller.name,
-            spare_key=_spare_key(context, caller, place),
+            spare_key=_spare_key(context, caller),
         )
 
 
-def _spare_key(context: Context, caller: Caller, place: Place) -> str:
+def _spare_key(context: Context, caller: Caller) -> str:
     if caller.protocol is None or context.request_id is None:
         return new_id()
-    # Used once in a session, so a repeated one is the same request sent again.
-    return request_key(place.session_id, context.request_id)
+    # Used once in a protocol session, which need not be the session of the log: a repeated id is the same request.
+    return request_key(f"mcp-{caller.protocol}", context.request_id)
 
 
 def _correlation(meta: Mapping[str, Any]) -> str | None:

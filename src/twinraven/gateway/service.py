@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
 from twinraven.app import TwinRaven
+from twinraven.connectors import ACCEPT_SUGGESTIONS
 from twinraven.gateway.announcements import Announcements
 from twinraven.gateway.batch import BatchConnector, BatchTool
 from twinraven.gateway.bulletins import Bulletins
@@ -30,6 +32,8 @@ from twinraven.tenancy import LOCAL
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+_logger = logging.getLogger("twinraven.gateway")
 
 _HANDSHAKE_S: Final = 5.0
 """How long a client's first question waits for servers to say what they offer; some clients give up after ten."""
@@ -59,7 +63,9 @@ class Gateway:
             raven.calls,
             toolbox,
             callers=callers,
-            sessions=Sessions(idle_gap_s=settings.muninn.session_idle_gap_s),
+            sessions=Sessions(
+                idle_gap_s=settings.muninn.session_idle_gap_s, guessed_gap_s=settings.gateway.guessed_gap_s
+            ),
             announcements=announcements,
             reading=Reading(
                 raven.upstreams,
@@ -91,13 +97,17 @@ class Gateway:
         upstreams.tenant_id = tenant_id
         upstreams.on_news = self._bulletins.note
         await self._news.start(tenant_id)
-        bulletins = asyncio.create_task(self._bulletins.pass_on(tenant_id), name="gateway bulletins")
+        beside = [
+            asyncio.create_task(self._bulletins.pass_on(tenant_id), name="gateway bulletins"),
+            asyncio.create_task(self._advise(tenant_id), name="gateway advice"),
+        ]
         try:
             async with upstreams:
                 yield self.server
         finally:
-            bulletins.cancel()
-            await asyncio.wait([bulletins])
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
             await self._news.stop()
             if self._scripts is not None:
                 await self._scripts.close()
@@ -133,6 +143,18 @@ class Gateway:
 
     async def _ready(self) -> None:
         await self._raven.upstreams.settle(self._raven.settings.gateway.start_s)
+
+    async def _advise(self, tenant_id: str) -> None:
+        """Say once what keeps calls from being learned from: tools that nobody classified count as writes."""
+        await self._ready()
+        tools = await self._raven.upstream_tools.listed(tenant_id)
+        unclassified = sum(tool.is_present and tool.classification is None for tool in tools)
+        if unclassified:
+            _logger.warning(
+                "%d tools of MCP servers are unclassified and count as writes, so nothing is learned from them: %s",
+                unclassified,
+                ACCEPT_SUGGESTIONS,
+            )
 
     async def _declarable(self) -> None:
         await self._raven.upstreams.heard(min(self._raven.settings.gateway.start_s, _HANDSHAKE_S))
