@@ -72,7 +72,8 @@ async def _definition_tokens(mode: str) -> int:
 
 async def _script(client: Client) -> None:
     answer = await client.call_tool("run_code", {"code": SCRIPT})
-    assert (answer.structured_content or {}).get("calls") == CALLS, answer
+    assert answer.structured_content is not None, answer
+    assert answer.structured_content["calls"] == CALLS
 
 
 async def _one_by_one(client: Client) -> None:
