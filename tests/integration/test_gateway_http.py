@@ -107,7 +107,7 @@ async def test_a_key_opens_one_tenant(shell: Shell, raven: TwinRaven) -> None:
             keyed,
             open_client(streamable_http_client(f"{address}/mcp", http_client=keyed), mode="legacy") as stranger,
         ):
-            assert await stranger.names() == set()
+            assert await stranger.names() == {"batch_reads"}
         async with httpx2.AsyncClient(timeout=20) as plain:
             wrong = await plain.post(f"{address}/mcp", json={}, headers={"Authorization": "Bearer nonsense"})
             assert (wrong.status_code, wrong.json()["error"]["code"]) == (401, "NOT_AUTHENTICATED")

@@ -21,6 +21,7 @@ from twinraven.huginn.chains import CandidateChain
 from twinraven.huginn.crossfit import essence
 from twinraven.huginn.learning import Learner, LearningConfig, LearningReport, Progress
 from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
+from twinraven.huginn.scripts import load_script_traces
 from twinraven.huginn.selection import Chosen, Worth, measure, worth
 from twinraven.huginn.splitting import best_split, split_sessions
 from twinraven.huginn.store import ChainStore
@@ -256,7 +257,9 @@ class Huginn:
         return max(chosen, key=lambda draft: draft.version)
 
     async def _evidence(self, tenant_id: str) -> _Evidence:
-        sessions = (await load_traces(self._events, tenant_id, idle_gap_s=self._idle_gap_s)).sessions
+        log = await load_traces(self._events, tenant_id, idle_gap_s=self._idle_gap_s)
+        scripts = await load_script_traces(self._events, tenant_id)
+        sessions = [*log.sessions, *scripts.sessions]
         study, judge = _split(sessions)
         facts = self._facts(tenant_id)
         learner = Learner(self._config, facts, now=self._now)
