@@ -40,13 +40,12 @@ def register(parser: CommandParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    import asyncio
-
+    from twinraven.foundation.event_loop import run_to_end
     from twinraven.huginn import Prices
 
     prices = Prices(turn=options.turn_cost, extra_call=options.turn_cost / 4)
     with Progress("") as progress:
-        log, outcome = asyncio.run(_backtest(options, prices, progress))
+        log, outcome = run_to_end(_backtest(options, prices, progress))
     if options.uses is not None:
         _write_uses(Path(options.uses), outcome)
     if options.output == "json":

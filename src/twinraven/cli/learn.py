@@ -29,10 +29,10 @@ def register(parser: CommandParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    import asyncio
+    from twinraven.foundation.event_loop import run_to_end
 
     with Progress("") as progress:
-        outcome = asyncio.run(_learn(options, progress))
+        outcome = run_to_end(_learn(options, progress))
     if options.output == "json":
         show_json(_body(outcome))
     else:

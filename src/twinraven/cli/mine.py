@@ -54,11 +54,11 @@ def register(parser: CommandParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    import asyncio
+    from twinraven.foundation.event_loop import run_to_end
 
     with Progress("") as progress:
         progress.say("mining the log")
-        chains = asyncio.run(_mine(options))
+        chains = run_to_end(_mine(options))
     show_chains(options.output, chains, empty="nothing repeats often enough; lower --min-support or record more")
 
 
