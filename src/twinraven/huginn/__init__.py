@@ -12,9 +12,10 @@ from twinraven.huginn.advice.record import AdviceRecord
 from twinraven.huginn.backtest import Backtest, SessionUses, backtest
 from twinraven.huginn.chains import CandidateChain, mine_chains
 from twinraven.huginn.drift import ChainSupport
+from twinraven.huginn.evidence import Evidence, SampleLimits, load_evidence
 from twinraven.huginn.learning import Draft, Learner, LearningConfig, LearningReport
 from twinraven.huginn.mining import MiningConfig
-from twinraven.huginn.mining_run import mine_log
+from twinraven.huginn.mining_run import LogWindow, MiningRun, mine_log
 from twinraven.huginn.pictures import draw_chain
 from twinraven.huginn.rehearsal import LearnedTool
 from twinraven.huginn.selection import Prices, Worth
@@ -39,16 +40,20 @@ __all__ = [
     "Criteria",
     "Draft",
     "EquivalenceScore",
+    "Evidence",
     "Huginn",
     "LearnedTool",
     "Learner",
     "LearningConfig",
     "LearningReport",
+    "LogWindow",
     "MiningConfig",
+    "MiningRun",
     "Prices",
     "Proposal",
     "RecordedCall",
     "Round",
+    "SampleLimits",
     "SessionTrace",
     "SessionUses",
     "SqlChainStore",
@@ -60,6 +65,7 @@ __all__ = [
     "backtest",
     "best_split",
     "draw_chain",
+    "load_evidence",
     "load_traces",
     "mine_chains",
     "mine_log",

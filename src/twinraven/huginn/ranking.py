@@ -15,12 +15,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinraven.huginn.mining import EventColumns, MiningConfig, Pattern, find_instances
+from twinraven.huginn.mining import EventColumns, InstanceFinder, Pattern
 from twinraven.huginn.mining.columns import Ints
 from twinraven.huginn.selection import Prices
 
 NEARLY_ALL = 0.8
 LEAST_LIFT = 2.0
+MOST_WEIGHED = 2_000
+"""Chains that are weighed against each other, those with the most calls first; more than anybody will read."""
+MOST_REMEMBERED = 1 << 24
+"""Positions of instances that are kept between two looks at a chain; 128 MB."""
 SCHEMA_TOKENS = 120
 """About what a learned tool adds to a model call, before it has been written."""
 
@@ -37,10 +41,10 @@ class RankedChain:
 
 
 def rank_chains(
-    columns: EventColumns, patterns: Sequence[Pattern], prices: Prices, config: MiningConfig
+    columns: EventColumns, patterns: Sequence[Pattern], prices: Prices, finder: InstanceFinder
 ) -> list[RankedChain]:
     """All chains, the most valuable first; what was set aside comes last and says why."""
-    lifts = {pattern.tools: _lift(columns, pattern) for pattern in patterns}
+    lifts = _lifts(columns, patterns)
     pieces = _pieces(patterns)
     eligible: list[Pattern] = []
     unused = -SCHEMA_TOKENS * len(columns) * prices.schema_token
@@ -55,7 +59,11 @@ def rank_chains(
             )
         else:
             eligible.append(pattern)
-    chosen = _cover(_Cover(columns, config), eligible, lifts, prices)
+    eligible.sort(key=lambda pattern: (-_most_turns(pattern), pattern.tools))
+    for pattern in eligible[MOST_WEIGHED:]:
+        why = f"not weighed: {MOST_WEIGHED:,} others could save more"
+        aside.append(RankedChain(pattern, unused, 0, lifts[pattern.tools], why))
+    chosen = _cover(_Cover(columns, finder), eligible[:MOST_WEIGHED], lifts, prices)
     return chosen + sorted(aside, key=lambda chain: (-chain.pattern.sessions, chain.pattern.tools))
 
 
@@ -70,21 +78,28 @@ def _pieces(patterns: Sequence[Pattern]) -> dict[tuple[str, ...], tuple[str, ...
     return pieces
 
 
-def _lift(columns: EventColumns, pattern: Pattern) -> float:
-    """How much more often the tools follow each other than they would by chance."""
-    ids = columns.tool_ids(pattern.tools)
+def _lifts(columns: EventColumns, patterns: Sequence[Pattern]) -> dict[tuple[str, ...], float]:
+    """How much more often the tools of each chain follow each other than they would by chance."""
     total = len(columns)
-    if ids is None or not total:
-        return 0.0
-    shares = np.bincount(columns.tools, minlength=len(columns.names))[ids] / total
-    return float(pattern.occurrences / (total * np.prod(shares)))
+    share = dict(
+        zip(columns.names, (np.bincount(columns.tools, minlength=len(columns.names)) / total).tolist(), strict=True)
+    )
+    return {
+        pattern.tools: pattern.occurrences / (total * math.prod(share[tool] for tool in pattern.tools))
+        for pattern in patterns
+    }
+
+
+def _most_turns(pattern: Pattern) -> int:
+    """The turns that a chain would save if no other chain took any of its calls."""
+    return (len(pattern.tools) - 1) * pattern.occurrences
 
 
 def _cover(
     cover: _Cover, patterns: Sequence[Pattern], lifts: dict[tuple[str, ...], float], prices: Prices
 ) -> list[RankedChain]:
     """Greedily by turns saved among calls not yet taken; a stale estimate is only an upper bound, so it is renewed."""
-    waiting = [(-(len(p.tools) - 1) * p.occurrences, p.tools, number) for number, p in enumerate(patterns)]
+    waiting = [(-_most_turns(pattern), pattern.tools, number) for number, pattern in enumerate(patterns)]
     heapq.heapify(waiting)
     chosen: list[RankedChain] = []
     while waiting:
@@ -109,22 +124,27 @@ def _value(pattern: Pattern, turns: int, calls: int, prices: Prices) -> float:
 class _Cover:
     """Which calls are taken by better chains already."""
 
-    def __init__(self, columns: EventColumns, config: MiningConfig) -> None:
+    def __init__(self, columns: EventColumns, finder: InstanceFinder) -> None:
         self.columns = columns
-        self._config = config
+        self._finder = finder
         self._taken = np.zeros(len(columns), np.bool_)
+        self._known: dict[tuple[str, ...], Ints] = {}
+        self._room = MOST_REMEMBERED
 
-    def free(self, tools: Sequence[str]) -> Ints:
-        """The instances of a chain whose calls are all still free, one a row."""
-        config = self._config
-        places = find_instances(
-            self.columns,
-            tools,
-            gapped=config.gapped,
-            respect_breaks=config.respect_breaks,
-            max_gap_ms=config.max_gap_ms,
-        )
-        return places[~self._taken[places].any(axis=1)]
+    def free(self, tools: tuple[str, ...]) -> Ints:
+        """The instances of a chain whose calls are all still free, one a row.
+
+        A call once taken stays taken, so what was free before is all that has to be looked at again.
+        """
+        known = self._known.pop(tools, None)
+        if known is not None:
+            self._room += known.size
+        places = self._finder.every(tools) if known is None else known
+        free = places[~self._taken[places].any(axis=1)]
+        if free.size <= self._room:
+            self._known[tools] = free
+            self._room -= free.size
+        return free
 
     def take(self, places: Ints) -> None:
         self._taken[places] = True
