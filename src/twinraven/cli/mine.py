@@ -42,6 +42,13 @@ CHAINS = (
 
 
 def register(parser: CommandParser) -> None:
+    parser.add_argument(
+        "files", nargs="*", metavar="PARQUET", help="mine what `export parquet` wrote, storing nothing; else the log"
+    )
+    parser.add_argument(
+        "--engine", choices=("local", "ray", "spark"), help="who counts the parts of the files (default: local)"
+    )
+    parser.add_argument("--workers", type=count, metavar="N", help="processes of the local engine (default: all cores)")
     parser.add_argument("--algorithm", choices=("contiguous", "prefixspan", "gsp"), help="default: mining.algorithm")
     parser.add_argument("--min-support", type=share, metavar="S", help="least share of sessions")
     parser.add_argument("--min-length", type=count, metavar="N", help="shortest chain")
@@ -64,7 +71,7 @@ def run(options: Namespace) -> None:
     notes: list[str] = []
     with Progress("") as progress:
         progress.say("mining the log")
-        chains = run_to_end(_mine(options, notes.append))
+        chains = _mine_files(options, notes.append) if options.files else run_to_end(_mine(options, notes.append))
     for note in notes:
         print(f"twinraven: note: {note}", file=sys.stderr)
     show_chains(options.output, chains, empty="nothing repeats often enough; lower --min-support or record more")
@@ -75,11 +82,51 @@ def show_chains(form: str, chains: list[CandidateChain], *, empty: str) -> None:
     show_rows(form, [chain.as_json() for chain in chains], CHAINS, empty=empty)
 
 
+def _mine_files(options: Namespace, note: Callable[[str], None]) -> list[CandidateChain]:
+    """Chains of exported files; the settings are those of the home, where there is one."""
+    from contextlib import closing
+    from pathlib import Path
+
+    from twinraven.foundation.clock import utc_now
+    from twinraven.huginn import mine_parquet, open_engine
+
+    if options.like is not None:
+        raise InvalidInput("--like repeats a run over a home's log; leave out the files", field="like")
+    run = mining_run(options, _run_by_settings(options))
+    with closing(open_engine(options.engine or "local", workers=options.workers)) as engine:
+        return mine_parquet([Path(file) for file in options.files], run, engine, now=utc_now(), note=note)
+
+
+def _run_by_settings(options: Namespace) -> MiningRun:
+    from dataclasses import replace
+
+    from twinraven.cli.home import locate_home, stated_home
+    from twinraven.foundation.clock import utc_now
+    from twinraven.foundation.errors import NotFound
+    from twinraven.foundation.settings import MiningSettings, MuninnSettings, load_settings
+    from twinraven.huginn import LogWindow, MiningRun
+
+    mining, gap = MiningSettings(), MuninnSettings().session_idle_gap_s
+    try:
+        settings = load_settings(locate_home(options).path)
+    except NotFound:
+        if stated_home(options) is not None:
+            raise
+    else:
+        mining, gap = settings.mining, settings.muninn.session_idle_gap_s
+    run = MiningRun.of_settings(mining, idle_gap_s=gap, now=utc_now())
+    # A window of the settings is about a log that goes on; a file holds what it holds.
+    return replace(run, window=LogWindow())
+
+
 async def _mine(options: Namespace, note: Callable[[str], None]) -> list[CandidateChain]:
     from twinraven.cli.home import opened
     from twinraven.foundation.clock import utc_now
     from twinraven.huginn import mine_log
 
+    for name in ("engine", "workers"):
+        if getattr(options, name) is not None:
+            raise InvalidInput(f"--{name} is for mining Parquet files; name some", field=name)
     with opened(options) as raven:
         chosen = await _repeated(raven, options) if options.like is not None else mining_run(options, raven.mining_run)
         chains = await mine_log(raven.events, options.tenant, chosen, now=utc_now(), note=note)

@@ -12,10 +12,12 @@ from twinraven.huginn.advice.record import AdviceRecord
 from twinraven.huginn.backtest import Backtest, SessionUses, backtest
 from twinraven.huginn.chains import CandidateChain, mine_chains
 from twinraven.huginn.drift import ChainSupport
+from twinraven.huginn.engines import Engine, EngineName, open_engine
 from twinraven.huginn.evidence import Evidence, SampleLimits, load_evidence
 from twinraven.huginn.learning import Draft, Learner, LearningConfig, LearningReport
 from twinraven.huginn.mining import MiningConfig
 from twinraven.huginn.mining_run import LogWindow, MiningRun, mine_log
+from twinraven.huginn.parquet_mining import mine_parquet
 from twinraven.huginn.pictures import draw_chain
 from twinraven.huginn.rehearsal import LearnedTool
 from twinraven.huginn.selection import Prices, Worth
@@ -39,6 +41,8 @@ __all__ = [
     "Counsel",
     "Criteria",
     "Draft",
+    "Engine",
+    "EngineName",
     "EquivalenceScore",
     "Evidence",
     "Huginn",
@@ -69,5 +73,7 @@ __all__ = [
     "load_traces",
     "mine_chains",
     "mine_log",
+    "mine_parquet",
+    "open_engine",
     "read_traces",
 ]

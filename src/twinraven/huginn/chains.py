@@ -174,26 +174,33 @@ class _Detail(NamedTuple):
     now: datetime
 
     def candidate(self, ranked: RankedChain) -> MinedChain:
-        pattern = ranked.pattern
-        instances = self.finder.first(pattern.tools, SAMPLES)
-        chain = CandidateChain(
-            chain_id=new_uuid(),
-            tools=pattern.tools,
-            support=pattern.support,
-            confidence=self.counts.confidence(pattern.tools),
-            avg_latency_ms=pattern.avg_latency_ms or 0,
-            failure_rate=pattern.failure_rate,
-            sample_event_ids=(),
-            discovered_at=self.now,
-            mining_config=dict(self.stored),
-            sessions=pattern.sessions,
-            occurrences=pattern.occurrences,
-            latency_known=pattern.avg_latency_ms is not None,
-            links=tuple(self.counts.links(pattern.tools)),
-            value=round(ranked.value, 6),
-            why=ranked.why,
-        )
+        instances = self.finder.first(ranked.pattern.tools, SAMPLES)
+        chain = candidate_of(ranked, self.counts, self.stored, self.now)
         return MinedChain(chain, tuple(self.prepared.rows[instances].ravel().tolist()))
+
+
+def candidate_of(
+    ranked: RankedChain, counts: TransitionCounts, stored: Mapping[str, Any], now: datetime
+) -> CandidateChain:
+    """A ranked chain as a candidate with a new id, without samples."""
+    pattern = ranked.pattern
+    return CandidateChain(
+        chain_id=new_uuid(),
+        tools=pattern.tools,
+        support=pattern.support,
+        confidence=counts.confidence(pattern.tools),
+        avg_latency_ms=pattern.avg_latency_ms or 0,
+        failure_rate=pattern.failure_rate,
+        sample_event_ids=(),
+        discovered_at=now,
+        mining_config=dict(stored),
+        sessions=pattern.sessions,
+        occurrences=pattern.occurrences,
+        latency_known=pattern.avg_latency_ms is not None,
+        links=tuple(counts.links(pattern.tools)),
+        value=round(ranked.value, 6),
+        why=ranked.why,
+    )
 
 
 def is_batch(tools: Sequence[str]) -> bool:

@@ -153,7 +153,7 @@ async def load_columns(
         return EventColumns.build(reader.rows(batches))
 
     columns = await store.read_columns(tenant_id, read, where=chosen.where)
-    loaded = LogColumns(_with_idle_breaks(columns, idle_gap_s), reader.arrivals, reader.session_ids, reader.turns)
+    loaded = LogColumns(with_idle_breaks(columns, idle_gap_s), reader.arrivals, reader.session_ids, reader.turns)
     return loaded if chosen.last_sessions is None else _latest(loaded, chosen.last_sessions)
 
 
@@ -242,7 +242,8 @@ def _latest(loaded: LogColumns, most: int) -> LogColumns:
     )
 
 
-def _with_idle_breaks(columns: EventColumns, idle_gap_s: float) -> EventColumns:
+def with_idle_breaks(columns: EventColumns, idle_gap_s: float) -> EventColumns:
+    """The columns with a break after every idle time longer than the gap."""
     if len(columns) < 2:
         return columns
     breaks = columns.breaks.copy()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,27 +44,62 @@ def rank_chains(
     columns: EventColumns, patterns: Sequence[Pattern], prices: Prices, finder: InstanceFinder
 ) -> list[RankedChain]:
     """All chains, the most valuable first; what was set aside comes last and says why."""
-    lifts = _lifts(columns, patterns)
+    counts: list[int] = np.bincount(columns.tools, minlength=len(columns.names)).tolist()
+    calls = dict(zip(columns.names, counts, strict=True))
+    eligible, aside, lifts = _set_aside(patterns, calls, prices)
+    chosen = _cover(_Cover(columns, finder), eligible, lifts, prices)
+    return chosen + sorted(aside, key=_by_sessions)
+
+
+def rank_counts(patterns: Sequence[Pattern], calls: Mapping[str, int], prices: Prices) -> list[RankedChain]:
+    """Rank by counts alone, where the log is in parts: each chain by what it would save if no other took its calls.
+
+    `calls` says how often each tool was called.
+    """
+    eligible, aside, lifts = _set_aside(patterns, calls, prices)
+    total = sum(calls.values())
+    chosen = [
+        RankedChain(
+            pattern,
+            _value(pattern, _most_turns(pattern), total, prices),
+            _most_turns(pattern),
+            lifts[pattern.tools],
+            "saves turns, by itself",
+        )
+        for pattern in eligible
+    ]
+    return sorted(chosen, key=_by_value) + sorted(aside, key=_by_sessions)
+
+
+def _set_aside(
+    patterns: Sequence[Pattern], calls: Mapping[str, int], prices: Prices
+) -> tuple[list[Pattern], list[RankedChain], dict[tuple[str, ...], float]]:
+    """The chains worth weighing, those with the most calls first; the others with a reason; and every chain's lift."""
+    total = sum(calls.values())
+    lifts = {pattern.tools: _lift(pattern, calls, total) for pattern in patterns}
     pieces = _pieces(patterns)
+    unused = -SCHEMA_TOKENS * total * prices.schema_token
     eligible: list[Pattern] = []
-    unused = -SCHEMA_TOKENS * len(columns) * prices.schema_token
-    aside: list[RankedChain] = []
+    why: list[tuple[Pattern, str]] = []
     for pattern in patterns:
         if pattern.tools in pieces:
-            longer = " → ".join(pieces[pattern.tools])
-            aside.append(RankedChain(pattern, unused, 0, lifts[pattern.tools], f"nearly always part of {longer}"))
+            why.append((pattern, f"nearly always part of {' → '.join(pieces[pattern.tools])}"))
         elif lifts[pattern.tools] < LEAST_LIFT:
-            aside.append(
-                RankedChain(pattern, unused, 0, lifts[pattern.tools], "its tools meet hardly more than by chance")
-            )
+            why.append((pattern, "its tools meet hardly more than by chance"))
         else:
             eligible.append(pattern)
     eligible.sort(key=lambda pattern: (-_most_turns(pattern), pattern.tools))
-    for pattern in eligible[MOST_WEIGHED:]:
-        why = f"not weighed: {MOST_WEIGHED:,} others could save more"
-        aside.append(RankedChain(pattern, unused, 0, lifts[pattern.tools], why))
-    chosen = _cover(_Cover(columns, finder), eligible[:MOST_WEIGHED], lifts, prices)
-    return chosen + sorted(aside, key=lambda chain: (-chain.pattern.sessions, chain.pattern.tools))
+    why += [(pattern, f"not weighed: {MOST_WEIGHED:,} others could save more") for pattern in eligible[MOST_WEIGHED:]]
+    aside = [RankedChain(pattern, unused, 0, lifts[pattern.tools], reason) for pattern, reason in why]
+    return eligible[:MOST_WEIGHED], aside, lifts
+
+
+def _by_value(chain: RankedChain) -> tuple[float, tuple[str, ...]]:
+    return -chain.value, chain.pattern.tools
+
+
+def _by_sessions(chain: RankedChain) -> tuple[int, tuple[str, ...]]:
+    return -chain.pattern.sessions, chain.pattern.tools
 
 
 def _pieces(patterns: Sequence[Pattern]) -> dict[tuple[str, ...], tuple[str, ...]]:
@@ -78,16 +113,9 @@ def _pieces(patterns: Sequence[Pattern]) -> dict[tuple[str, ...], tuple[str, ...
     return pieces
 
 
-def _lifts(columns: EventColumns, patterns: Sequence[Pattern]) -> dict[tuple[str, ...], float]:
-    """How much more often the tools of each chain follow each other than they would by chance."""
-    total = len(columns)
-    share = dict(
-        zip(columns.names, (np.bincount(columns.tools, minlength=len(columns.names)) / total).tolist(), strict=True)
-    )
-    return {
-        pattern.tools: pattern.occurrences / (total * math.prod(share[tool] for tool in pattern.tools))
-        for pattern in patterns
-    }
+def _lift(pattern: Pattern, calls: Mapping[str, int], total: int) -> float:
+    """How much more often the tools follow each other than they would by chance."""
+    return pattern.occurrences / (total * math.prod(calls[tool] / total for tool in pattern.tools))
 
 
 def _most_turns(pattern: Pattern) -> int:
@@ -113,7 +141,7 @@ def _cover(
         pattern = patterns[number]
         value = _value(pattern, gain, len(cover.columns), prices)
         chosen.append(RankedChain(pattern, value, gain, lifts[tools], "saves turns"))
-    return sorted(chosen, key=lambda chain: (-chain.value, chain.pattern.tools))
+    return sorted(chosen, key=_by_value)
 
 
 def _value(pattern: Pattern, turns: int, calls: int, prices: Prices) -> float:
