@@ -10,6 +10,7 @@ from twinraven.foundation.clock import from_micros
 from twinraven.storage import Transaction
 
 if TYPE_CHECKING:
+    from twinraven.app.rounds import LearningRounds
     from twinraven.huginn import ChainStore, Counsel, Huginn, LearningConfig, MiningRun, SampleLimits
     from twinraven.registry import Maintenance, Registry, RegistryChange, Verification
 
@@ -56,6 +57,17 @@ class Learning(Calling):
 
     @cached_property
     def huginn(self) -> Huginn:
+        return self._make_huginn()
+
+    @cached_property
+    def rounds(self) -> LearningRounds:
+        from twinraven.app.rounds import LearningRounds
+        from twinraven.huginn import RoundStore
+
+        # Each round runs on an event loop of its own, so it gets connections to a model of its own.
+        return LearningRounds(RoundStore(self.database), self._make_huginn)
+
+    def _make_huginn(self) -> Huginn:
         from twinraven.huginn import Huginn, ToolFacts
 
         return Huginn(

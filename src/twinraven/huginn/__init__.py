@@ -20,6 +20,14 @@ from twinraven.huginn.mining_run import LogWindow, MiningRun, mine_log
 from twinraven.huginn.parquet_mining import mine_parquet
 from twinraven.huginn.pictures import draw_chain
 from twinraven.huginn.rehearsal import LearnedTool
+from twinraven.huginn.rounds import (
+    SEEN_EVERY_S,
+    LearningRound,
+    RoundStore,
+    model_summary,
+    proposal_rows,
+    round_outcome,
+)
 from twinraven.huginn.selection import Prices, Worth
 from twinraven.huginn.service import Huginn, Proposal, Round, as_learned
 from twinraven.huginn.splitting import best_split
@@ -30,6 +38,7 @@ from twinraven.huginn.traces import RecordedCall, SessionTrace, TraceLog, load_t
 from twinraven.huginn.validation.model import Criteria, EquivalenceScore, ValidationResult
 
 __all__ = [
+    "SEEN_EVERY_S",
     "AdviceLimits",
     "AdviceRecord",
     "Advisor",
@@ -50,6 +59,7 @@ __all__ = [
     "Learner",
     "LearningConfig",
     "LearningReport",
+    "LearningRound",
     "LogWindow",
     "MiningConfig",
     "MiningRun",
@@ -57,6 +67,7 @@ __all__ = [
     "Proposal",
     "RecordedCall",
     "Round",
+    "RoundStore",
     "SampleLimits",
     "SessionTrace",
     "SessionUses",
@@ -74,6 +85,9 @@ __all__ = [
     "mine_chains",
     "mine_log",
     "mine_parquet",
+    "model_summary",
     "open_engine",
+    "proposal_rows",
     "read_traces",
+    "round_outcome",
 ]

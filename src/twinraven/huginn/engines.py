@@ -72,8 +72,14 @@ class SparkEngine:
     """Tasks of a Spark cluster: that of the session's configuration, or threads of this machine."""
 
     def __init__(self) -> None:
+        import os
+        import sys
+
         session = _library("pyspark.sql").SparkSession
-        self._spark = session.builder.appName("twinraven mine").getOrCreate()
+        # Else workers take the first python3 they find, which knows nothing of TwinRaven.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = session.builder.appName("twinraven mine").config("spark.ui.showConsoleProgress", "false")
+        self._spark = builder.getOrCreate()
 
     def map(self, work: Callable[[P], R], parts: Sequence[P]) -> list[R]:
         if not parts:
