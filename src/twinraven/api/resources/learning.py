@@ -32,7 +32,6 @@ ROUTES: Sequence[Route] = (
         body=form({}, optional={"with_model": FLAG}),
         errors=(Conflict,),
         admin=True,
-        takes_key=True,
         note="What it proves waits in the registry for a decision. Ask for the round until its state is not `running`.",
     ),
     Route(
