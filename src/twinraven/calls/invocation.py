@@ -145,6 +145,7 @@ class Invocation:
             caller=context.caller,
             durable=context.durable,
             grant=self.grant,
+            spare_key=context.spare_key,
         )
 
     def observation(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Status = Literal["ok", "info", "warning", "broken"]
 
-EXTRAS = {"postgres": "psycopg", "otel": "opentelemetry.sdk", "parquet": "pyarrow"}
+EXTRAS = {"postgres": "psycopg", "otel": "opentelemetry.sdk", "parquet": "pyarrow", "code": "pydantic_monty"}
 """Optional parts, and the module each stands on."""
 
 _LITTLE_SPACE, _NO_SPACE = 1 << 30, 64 << 20

@@ -18,18 +18,18 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from twinraven import __version__
 from twinraven.calls import CallContext, Calls, SkillInvocationRequest
-from twinraven.catalog import ToolEntry
-from twinraven.connectors import Abilities, ToolQuarantined, keeping_answers
+from twinraven.catalog import RUN_CODE, ToolEntry
+from twinraven.connectors import Abilities, ToolQuarantined, keeping_answers, to_result
 from twinraven.foundation.errors import ApprovalPending, InvalidInput, NotFound, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.gateway import answers
 from twinraven.gateway.announcements import Announcements
 from twinraven.gateway.answers import Result
 from twinraven.gateway.callers import Caller, Callers
-from twinraven.gateway.keys import request_key, stated_key
-from twinraven.gateway.offers import Offers
+from twinraven.gateway.keys import argument_key, request_key, stated_key
 from twinraven.gateway.reading import Reading
 from twinraven.gateway.sessions import Place, Sessions
+from twinraven.gateway.toolbox import CALL_TOOL, RUN_CODE_NAME, SEARCH_TOOLS, Toolbox, unwrapped
 
 _CORRELATIONS: Final = ("twinraven/correlation_id", "correlation_id", "correlationId")
 _LONGEST: Final = 200
@@ -81,7 +81,7 @@ class GatewayServer:
     def __init__(
         self,
         calls: Calls,
-        offers: Offers,
+        toolbox: Toolbox,
         *,
         callers: Callers,
         sessions: Sessions,
@@ -93,7 +93,8 @@ class GatewayServer:
         """`ready` returns when the first list of tools can be made."""
         self.declarable = reading.declarable
         self._calls = calls
-        self._offers = offers
+        self._toolbox = toolbox
+        self._offers = offers = toolbox.offers
         self._callers = callers
         self._sessions = sessions
         self._ready = ready
@@ -116,13 +117,12 @@ class GatewayServer:
         del params
         await self._ready()
         caller = self._callers.of(context)
-        return self._offers.to(caller.principal.tenant_id, caller.name).listing(context.protocol_version)
+        return self._toolbox.listing(caller.principal.tenant_id, caller.name, context.protocol_version)
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> Result:
         caller = self._callers.of(context)
         try:
-            entry = await self._find(caller, params.name)
-            result = await self._invoke(context, caller, entry, params.arguments or {})
+            result = await self._answer(context, caller, params.name, params.arguments or {})
         except (ToolQuarantined, InvalidInput) as error:
             result = answers.refusal(error)
         except NotFound as error:
@@ -130,6 +130,25 @@ class GatewayServer:
         except TwinRavenError as error:
             raise MCPError(INTERNAL_ERROR, f"{error.code}: {error.message}", {"code": error.code}) from error
         return answers.fitted(result, context.protocol_version)
+
+    async def _answer(self, context: Context, caller: Caller, name: str, arguments: Result) -> Result:
+        """A call of a tool, or of what stands for all tools in this mode."""
+        mode = self._toolbox.mode
+        if mode != "tools" and name == SEARCH_TOOLS:
+            await self._ready()
+            return to_result(self._toolbox.search(caller.principal.tenant_id, caller.name, arguments))
+        if mode == "search" and name == CALL_TOOL:
+            name, arguments = unwrapped(arguments)
+            try:
+                entry = await self._find(caller, name)
+            except NotFound as error:
+                # The client's own call was in order, so this is the model's to read and not the protocol's.
+                return answers.refusal(error)
+            return await self._invoke(context, caller, entry, arguments)
+        if mode == "code" and name == RUN_CODE_NAME:
+            await self._ready()
+            name = RUN_CODE
+        return await self._invoke(context, caller, await self._find(caller, name), arguments)
 
     async def _find(self, caller: Caller, name: str) -> ToolEntry:
         """The tool of this name; a client that knows it from before need not have asked for the list first."""
@@ -144,11 +163,16 @@ class GatewayServer:
         place = self._sessions.place(
             tenant_id, process=caller.process, protocol=caller.protocol, meta=meta, key=caller.key
         )
+        key = stated_key(meta)
+        if entry.tool_id == RUN_CODE:
+            # A model cannot write `_meta`, so a script's key may stand beside it; it is no part of what is run.
+            arguments = dict(arguments)
+            key = key or argument_key(arguments.pop("key", None))
         request = SkillInvocationRequest(
             tool_name=entry.tool_id,
             payload=arguments,
             tenant_id=tenant_id,
-            idempotency_key=stated_key(meta),
+            idempotency_key=key,
             correlation_id=_correlation(meta),
         )
         with keeping_answers() as exact:

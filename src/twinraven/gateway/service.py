@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from twinraven.app import TwinRaven
 from twinraven.gateway.announcements import Announcements
@@ -16,10 +16,13 @@ from twinraven.gateway.library import Library
 from twinraven.gateway.news import News
 from twinraven.gateway.offers import Offers
 from twinraven.gateway.reading import Reading
+from twinraven.gateway.sandbox import check_installed
+from twinraven.gateway.scripts import ScriptConnector, ScriptTool
 from twinraven.gateway.server import GatewayServer
 from twinraven.gateway.sessions import Sessions
 from twinraven.gateway.stdio import serve_stdio
 from twinraven.gateway.subscriptions import Subscriptions
+from twinraven.gateway.toolbox import Mode, Toolbox
 from twinraven.serving import Doorkeeper, ending_with, is_loopback
 from twinraven.storage import DEFAULT_TENANT
 from twinraven.tenancy import LOCAL
@@ -44,10 +47,12 @@ class Gateway:
         library = Library(raven.upstreams, raven.learned.may_use, ready=self._declarable)
         subscriptions = Subscriptions(raven.upstreams, library)
         self._bulletins = Bulletins(library, subscriptions, announcements)
-        self._news = News(raven.learned, raven.upstream_tools, offers, announcements)
+        toolbox = Toolbox(offers, cast("Mode", settings.gateway.mode))
+        self._news = News(raven.learned, raven.upstream_tools, toolbox, announcements)
+        self._scripts = self._add_scripts(toolbox) if toolbox.mode == "code" else None
         self.server = GatewayServer(
             raven.calls,
-            offers,
+            toolbox,
             callers=callers,
             sessions=Sessions(idle_gap_s=settings.muninn.session_idle_gap_s),
             announcements=announcements,
@@ -64,6 +69,16 @@ class Gateway:
             await_reads=settings.gateway.await_reads,
         )
 
+    def _add_scripts(self, toolbox: Toolbox) -> ScriptConnector:
+        """Put the sandbox for scripts on the call path, if it is installed."""
+        raven = self._raven
+        check_installed()
+        limits, await_reads = raven.settings.code, raven.settings.gateway.await_reads
+        raven.catalog.add(ScriptTool(limits))
+        connector = ScriptConnector(raven.calls, toolbox, limits, await_reads=await_reads)
+        raven.calls.add_connector(connector)
+        return connector
+
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[GatewayServer]:
         """Upstream servers alive and news passed on, as long as the block lasts."""
@@ -79,6 +94,8 @@ class Gateway:
             bulletins.cancel()
             await asyncio.wait([bulletins])
             await self._news.stop()
+            if self._scripts is not None:
+                await self._scripts.close()
 
     async def serve_stdio(self) -> None:
         """Serve the client that started this process, until it leaves or we are asked to end."""

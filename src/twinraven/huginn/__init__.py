@@ -9,7 +9,7 @@ from __future__ import annotations
 from twinraven.huginn.advice.counsel import Counsel
 from twinraven.huginn.advice.port import AdviceLimits, Advisor, Answer
 from twinraven.huginn.advice.record import AdviceRecord
-from twinraven.huginn.backtest import Backtest, SessionUses, backtest
+from twinraven.huginn.backtest import Backtest, RepeatedBacktest, SessionUses, backtest, repeat_backtest
 from twinraven.huginn.chains import CandidateChain, mine_chains
 from twinraven.huginn.drift import ChainSupport
 from twinraven.huginn.engines import Engine, EngineName, open_engine
@@ -66,6 +66,7 @@ __all__ = [
     "Prices",
     "Proposal",
     "RecordedCall",
+    "RepeatedBacktest",
     "Round",
     "RoundStore",
     "SampleLimits",
@@ -89,5 +90,6 @@ __all__ = [
     "open_engine",
     "proposal_rows",
     "read_traces",
+    "repeat_backtest",
     "round_outcome",
 ]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from twinraven.catalog import RUN_CODE
 from twinraven.foundation.clock import iso, parse_iso
 from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.chains import CandidateChain, mine_chains
@@ -202,20 +203,27 @@ class _ColumnReader:
     def rows(self, batches: Iterator[list[tuple[Any, ...]]]) -> Iterator[EventRow]:
         verdicts, arrivals = self._verdicts, self.arrivals
         current: str | None = None
+        after_script: str | None = None
         calls = highest = 0
         numbered = True
         for batch in batches:
             for session, tool, outside, outcome, latency, timestamp, time_known, arrival, turn in batch:
+                if tool == RUN_CODE:
+                    # No step of a chain, and no chain goes on across it.
+                    after_script = session
+                    continue
                 if session != current:
                     self._end(current, highest if numbered else calls)
                     current, calls, highest, numbered = session, 0, 0, True
+                is_cut = bool(outside) or session == after_script
+                after_script = None
                 calls += 1
                 numbered = numbered and bool(turn)
                 highest = max(highest, turn or 0)
                 arrivals.append(arrival)
                 known = bool(time_known)
                 failed = verdicts.get(session, outcome) == "failure"
-                yield (session, tool, bool(outside), failed, latency if known else None, timestamp, known)
+                yield (session, tool, is_cut, failed, latency if known else None, timestamp, known)
         self._end(current, highest if numbered else calls)
 
     def _end(self, session: str | None, turns: int) -> None:

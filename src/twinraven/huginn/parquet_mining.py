@@ -21,6 +21,7 @@ from uuid import UUID
 
 import numpy as np
 
+from twinraven.catalog import RUN_CODE
 from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.chains import SAMPLES, CandidateChain, candidate_of
 from twinraven.huginn.engines import Engine
@@ -174,7 +175,20 @@ def _columns(arrays: CallArrays, run: MiningRun) -> EventColumns:
         time_known=arrays.time_known,
         rows=np.arange(count, dtype=np.int64),
     )
-    return with_idle_breaks(plain, run.idle_gap_s)
+    return with_idle_breaks(_without_scripts(plain), run.idle_gap_s)
+
+
+def _without_scripts(columns: EventColumns) -> EventColumns:
+    """The columns without calls of the tool that runs scripts: no step of a chain, and no chain goes on across one."""
+    script = columns.tool_ids([RUN_CODE])
+    if script is None:
+        return columns
+    runs = columns.tools == script[0]
+    follows = np.concatenate((np.zeros(1, np.bool_), runs[:-1]))
+    kept = np.flatnonzero(~runs)
+    offsets = np.searchsorted(kept, columns.offsets)
+    cut = replace(columns, breaks=columns.breaks | follows)
+    return cut.at(kept, offsets[np.concatenate(([True], np.diff(offsets) > 0))])
 
 
 def _check_window(run: MiningRun) -> None:

@@ -167,6 +167,7 @@ def round_outcome(outcome: Round) -> dict[str, Any]:
         "proven": sum(draft.verdict.passed for draft in report.drafts),
         "proposals": proposal_rows(outcome),
         "because": None if outcome.proposals else report.because,
+        "advice": report.advice,
         "model": model_summary(outcome),
     }
 

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from typing import Any
 from uuid import UUID
 
+from twinraven.catalog import RUN_CODE
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import InvalidInput
 from twinraven.muninn import EventFilter, EventStore, LineError, Outcome, parse_call
@@ -46,6 +47,8 @@ class SessionTrace:
     failed: bool
     calls: tuple[RecordedCall, ...]
     turns_known: bool
+    principal: str | None = None
+    """Who the calls ran for, where the record says so."""
 
     @property
     def turns(self) -> int:
@@ -146,10 +149,15 @@ class _Reader:
         self._outputs: dict[str, Any] = {}
         self._last: RecordedCall | None = None
         self._cut: set[str] = set()
+        self._after_script: str | None = None
 
     def add(self, row: tuple[Any, ...]) -> None:
         """One row of `TRACE_COLUMNS`; the rows of a session follow each other in its order."""
         session_id, tool, text, hashed, body, turn, task, outside, raised, event_id, at, latency, timed, outcome = row
+        if tool == RUN_CODE:
+            # No step of a tool; what follows it may come of its answer, which no step gave.
+            self._after_script = session_id
+            return
         draft = self._drafts.get(session_id)
         if draft is None:
             draft = self._drafts[session_id] = _Draft(session_id, task, False)
@@ -169,7 +177,7 @@ class _Reader:
             key=key,
             output=None if body is None else self._output(hashed, body),
             turn=turn or 0,
-            outside_input=self._outside(outside, at if timed else None),
+            outside_input=self._outside(session_id, outside, at if timed else None),
             raised=bool(raised),
             event_id=UUID(event_id),
             start_us=at if timed else None,
@@ -189,8 +197,11 @@ class _Reader:
             self._outputs[hashed] = parse_json(bytes(body), field="output")
         return self._outputs[hashed]
 
-    def _outside(self, stated: str | None, start_us: int | None) -> str | None:
-        last = self._last
+    def _outside(self, session_id: str, stated: str | None, start_us: int | None) -> str | None:
+        last, after_script = self._last, session_id == self._after_script
+        self._after_script = None
+        if stated is None and after_script:
+            return ""
         if stated is not None or last is None or start_us is None or last.start_us is None:
             return stated
         idle_us = start_us - last.start_us - (last.latency_ms or 0) * 1_000
