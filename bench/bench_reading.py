@@ -79,14 +79,14 @@ def _home(lines: list[bytes]) -> Generator[Path]:
 
 
 def _main() -> None:
-    import resource
-
     home, what = Path(sys.argv[1]), sys.argv[2]
     if what == "read":
         _read(home)
     else:
         open_home(home).close()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    # Not ru_maxrss, which a child inherits from whoever started it.
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    print(1024 * int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))))
 
 
 if __name__ == "__main__":
