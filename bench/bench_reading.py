@@ -6,7 +6,6 @@ The same lines are parsed with `json.loads` for comparison, which reads them and
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Generator
