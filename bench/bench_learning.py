@@ -7,7 +7,6 @@ from; a ratio below 1 is what is left of them.
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import random
@@ -17,6 +16,7 @@ from typing import Any
 from bench.harness import Harness, Row, cpu_timed
 from bench.recorded import recorded_logs
 from twinraven.foundation.clock import utc_now
+from twinraven.foundation.event_loop import run_to_end
 from twinraven.huginn import Backtest, LearningConfig, ToolFacts, backtest, read_traces
 
 
@@ -40,7 +40,7 @@ def measure(harness: Harness) -> list[Row]:
 
 def _backtest(lines: list[bytes]) -> Backtest:
     log = read_traces(lines)
-    return asyncio.run(backtest(log.sessions, LearningConfig(), ToolFacts(), split="task", now=utc_now))
+    return run_to_end(backtest(log.sessions, LearningConfig(), ToolFacts(), split="task", now=utc_now))
 
 
 def _left(outcome: Backtest) -> float:

@@ -23,7 +23,7 @@ from twinraven.api.contract import Route
 from twinraven.app import TwinRaven
 from twinraven.catalog import tool
 from twinraven.foundation.clock import utc_now
-from twinraven.huginn import CandidateChain
+from twinraven.huginn import CandidateChain, RoundStore
 from twinraven.serving import Doorkeeper
 from twinraven.tenancy import LOCAL
 
@@ -128,6 +128,7 @@ async def seed(raven: TwinRaven, seeds: Seeds, *, name: str) -> Seeds:
     await _seed_learned(raven, seeds, f"{name}_learned", str(chain.chain_id))
     ids["learned-tools", "tool_id"] = f"{name}_learned"
     ids["learned-tools", "version"] = "1"
+    ids["learning", "round_id"] = await _seed_round(raven, seeds)
     user = made(await door.post("/v1/users", {"name": f"{name}-colleague"}))
     ids["users", "user_id"] = user["user_id"]
     ids["keys", "key_id"] = made(await door.post("/v1/keys", {"user_id": user["user_id"]}))["key_id"]
@@ -174,6 +175,14 @@ async def _seed_memory(ids: dict[tuple[str, str], str], door: Door, name: str) -
     recorded = made(await door.post("/v1/events", {"events": events}))
     ids["events", "event_id"] = recorded["event_ids"][0]
     ids["sessions", "session_id"] = session
+
+
+async def _seed_round(raven: TwinRaven, seeds: Seeds) -> str:
+    """A round of learning that is over, so that another can be started."""
+    store = RoundStore(raven.database)
+    begun = await store.start(seeds.tenant_id, by=seeds.user_id)
+    await store.finish(seeds.tenant_id, begun.round_id, "done", outcome={"proposals": []})
+    return str(begun.round_id)
 
 
 async def _seed_learned(raven: TwinRaven, seeds: Seeds, slug: str, chain_id: str) -> None:

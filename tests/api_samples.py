@@ -26,6 +26,7 @@ BODIES: Final[dict[str, Any]] = {
     "changeToolTemplate": {"shared": True},
     "recordEvents": {"events": [{"session_id": "s", "tool_id": "search", "input_params": {"query": "x"}}]},
     "stateVerdict": {"outcome": "failure"},
+    "startLearning": {"with_model": False},
     "grantApproval": {},
     "denyApproval": {"note": "no"},
     "promoteTool": {},

@@ -20,7 +20,7 @@ from twinraven.calls import Approvals, ApprovalWish, CallContext, Envelope, Skil
 from twinraven.flow import ErrorStrategy, RetryPolicy, SynthesizedTool
 from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import ApprovalPending, PolicyViolation
-from twinraven.huginn import CandidateChain, EquivalenceScore, ValidationResult
+from twinraven.huginn import CandidateChain, EquivalenceScore, LearningRound, ValidationResult
 from twinraven.muninn import EventFilter, RetentionNote, SqlEventStore
 from twinraven.storage import Database
 
@@ -90,6 +90,9 @@ async def learned(workshop: Workshop) -> AsyncIterator[Document]:
     chain = CandidateChain.from_json(CHAIN).as_json()
     yield "CandidateChain", chain
     yield "ChainLink", chain["links"][0]
+    yield "LearningRound", LearningRound(uuid4(), "running", utc_now(), "ada", None, "mining").as_json()
+    over = LearningRound(uuid4(), "done", utc_now(), "ada", utc_now(), "weighing", {"proposals": []}, None)
+    yield "LearningRound", over.as_json()
 
 
 CHAIN: dict[str, Any] = {

@@ -89,6 +89,8 @@ ASKED: dict[str, Callable[[Operations], Any]] = {
     "state_verdict": lambda o: o.state_verdict("s", "failure"),
     "chains": lambda o: o.chains(),
     "chain": lambda o: o.chain(UUID_TEXT),
+    "start_learning": lambda o: o.start_learning(with_model=False),
+    "learning_round": lambda o: o.learning_round(UUID_TEXT),
     "learned_tools": lambda o: o.learned_tools(),
     "learned_tool": lambda o: o.learned_tool("t"),
     "definition": lambda o: o.definition("t", 1),

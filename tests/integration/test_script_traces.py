@@ -61,6 +61,7 @@ async def test_a_script_is_no_step_and_nothing_is_chained_across_it(tmp_path: Pa
         (trace,) = (await load_traces(house.raven.events, "default", idle_gap_s=900)).sessions
         assert [call.tool_id for call in trace.calls] == ["list_orders", "get_order", "get_order"]
         assert [call.outside_input for call in trace.calls] == [None, "", None]
-        columns, arrivals = await load_columns(house.raven.events, "default", idle_gap_s=900)
-        assert (len(columns), len(arrivals)) == (3, 3)
+        loaded = await load_columns(house.raven.events, "default", idle_gap_s=900)
+        columns = loaded.columns
+        assert (len(columns), len(loaded.arrivals)) == (3, 3)
         assert [bool(cut) for cut in columns.breaks[1:]] == [True, False]

@@ -72,6 +72,7 @@ ENTITIES: Mapping[str, Entity] = {
         limits={"tools": {"minItems": 2}, "support": _SHARE, "confidence": _SHARE, "failure_rate": _SHARE},
     ),
     "ChainLink": Entity("huginn.mining", limits={"transition_probability": _SHARE}),
+    "LearningRound": Entity("huginn"),
     "ValidationResult": Entity("huginn"),
     "EquivalenceScore": Entity("huginn"),
     "SynthesizedTool": Entity(

@@ -10,7 +10,8 @@ from twinraven.foundation.clock import from_micros
 from twinraven.storage import Transaction
 
 if TYPE_CHECKING:
-    from twinraven.huginn import ChainStore, Counsel, Huginn
+    from twinraven.app.rounds import LearningRounds
+    from twinraven.huginn import ChainStore, Counsel, Huginn, LearningConfig, MiningRun, SampleLimits
     from twinraven.registry import Maintenance, Registry, RegistryChange, Verification
 
 
@@ -56,7 +57,44 @@ class Learning(Calling):
 
     @cached_property
     def huginn(self) -> Huginn:
-        from twinraven.huginn import Criteria, Huginn, LearningConfig, ToolFacts
+        return self._make_huginn()
+
+    @cached_property
+    def rounds(self) -> LearningRounds:
+        from twinraven.app.rounds import LearningRounds
+        from twinraven.huginn import RoundStore
+
+        # Each round runs on an event loop of its own, so it gets connections to a model of its own.
+        return LearningRounds(RoundStore(self.database), self._make_huginn)
+
+    def _make_huginn(self) -> Huginn:
+        from twinraven.huginn import Huginn, ToolFacts
+
+        return Huginn(
+            self.events,
+            self.chains,
+            self.registry,
+            lambda tenant_id: ToolFacts(self.catalog.entries(tenant_id)),
+            config=self.learning_config,
+            idle_gap_s=self.settings.muninn.session_idle_gap_s,
+            now=lambda: from_micros(self._micros()),
+            counsel=self._counsel,
+        )
+
+    @property
+    def mining_run(self) -> MiningRun:
+        """The run that the settings ask for, from now."""
+        from twinraven.huginn import MiningRun
+
+        gap = self.settings.muninn.session_idle_gap_s
+        return MiningRun.of_settings(self.settings.mining, idle_gap_s=gap, now=from_micros(self._micros()))
+
+    @property
+    def learning_config(self) -> LearningConfig:
+        """What a round of learning may look for and what it must reach, by the settings."""
+        from dataclasses import replace
+
+        from twinraven.huginn import Criteria, LearningConfig
 
         wanted = self.settings.validation
         criteria = Criteria(
@@ -65,16 +103,18 @@ class Learning(Calling):
             min_uses=wanted.min_uses,
             max_latency_ratio=wanted.max_latency_ratio,
         )
-        return Huginn(
-            self.events,
-            self.chains,
-            self.registry,
-            lambda tenant_id: ToolFacts(self.catalog.entries(tenant_id)),
-            config=LearningConfig(criteria=criteria),
-            idle_gap_s=self.settings.muninn.session_idle_gap_s,
-            now=lambda: from_micros(self._micros()),
-            counsel=self._counsel,
-        )
+        defaults = LearningConfig(criteria=criteria)
+        asked = self.mining_run.config
+        least = max(asked.min_sessions, defaults.mining.min_sessions)
+        return replace(defaults, mining=replace(asked, collapse_repeats=True, min_sessions=least))
+
+    @property
+    def sample_limits(self) -> SampleLimits:
+        """How much of the log a round of learning reads in full."""
+        from twinraven.huginn import SampleLimits
+
+        mining = self.settings.mining
+        return SampleLimits(sessions=mining.sample_sessions, calls=mining.max_session_calls)
 
     @property
     def _counsel(self) -> Counsel | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from twinraven.cli.output import Column, Progress, print_lines, show_json, show_
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
-    from twinraven.huginn import Backtest, Prices, RepeatedBacktest, ToolFacts, TraceLog
+    from twinraven.huginn import Backtest, LearningConfig, Prices, RepeatedBacktest, ToolFacts, TraceLog
 
 _TOOLS = (
     Column("tool_id", "TOOL", shrinks=True),
@@ -49,13 +50,12 @@ def register(parser: CommandParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    import asyncio
-
+    from twinraven.foundation.event_loop import run_to_end
     from twinraven.huginn import Prices
 
     prices = Prices(turn=options.turn_cost, extra_call=options.turn_cost / 4)
     with Progress("") as progress:
-        log, repeated = asyncio.run(_backtest(options, prices, progress))
+        log, repeated = run_to_end(_backtest(options, prices, progress))
     first = repeated.runs[0]
     if options.uses is not None:
         _write_uses(Path(options.uses), first)
@@ -69,31 +69,39 @@ def run(options: Namespace) -> None:
 
 async def _backtest(options: Namespace, prices: Prices, progress: Progress) -> tuple[TraceLog, RepeatedBacktest]:
     from twinraven.foundation.clock import utc_now
-    from twinraven.huginn import LearningConfig, best_split, repeat_backtest
+    from twinraven.huginn import best_split, repeat_backtest
 
-    log, facts = await _read(options)
+    log, facts, wanted = await _read(options)
     split = best_split(log.sessions) if options.split == "auto" else options.split
-    config = LearningConfig(prices=prices, max_tools=options.max_tools)
+    config = replace(wanted, prices=prices, max_tools=options.max_tools)
     outcome = await repeat_backtest(
         log.sessions, config, facts, split=split, repeats=options.repeat, now=utc_now, progress=progress.say
     )
     return log, outcome
 
 
-async def _read(options: Namespace) -> tuple[TraceLog, ToolFacts]:
-    """Traces and what is known of their tools: from a file nothing but the names, from a home its catalogue."""
-    from twinraven.huginn import ToolFacts, load_traces, read_traces
+async def _read(options: Namespace) -> tuple[TraceLog, ToolFacts, LearningConfig]:
+    """Traces, what is known of their tools, and what to look for.
+
+    A file brings nothing but names and is looked at with the defaults, a home has its catalogue and its settings.
+    """
+    from twinraven.huginn import LearningConfig, ToolFacts, load_traces, read_traces
     from twinraven.muninn import open_lines
 
     if options.file is not None:
         with open_lines(None if options.file == "-" else Path(options.file)) as lines:
-            return read_traces(lines), ToolFacts()
+            return read_traces(lines), ToolFacts(), LearningConfig()
     from twinraven.cli.home import opened
 
     with opened(options) as raven:
-        gap = raven.settings.muninn.session_idle_gap_s
-        log = await load_traces(raven.events, options.tenant, idle_gap_s=gap)
-        return log, ToolFacts(raven.catalog.entries(options.tenant))
+        log = await load_traces(
+            raven.events,
+            options.tenant,
+            idle_gap_s=raven.settings.muninn.session_idle_gap_s,
+            where=raven.mining_run.window.where,
+            most_calls=raven.sample_limits.calls,
+        )
+        return log, ToolFacts(raven.catalog.entries(options.tenant)), raven.learning_config
 
 
 def _write_uses(path: Path, outcome: Backtest) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twinraven.cli.output import Column, Progress, clean, print_lines, show_json, show_rows
 from twinraven.cli.parser import CommandParser
@@ -29,12 +29,13 @@ def register(parser: CommandParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    import asyncio
+    from twinraven.foundation.event_loop import run_to_end
+    from twinraven.huginn import round_outcome
 
     with Progress("") as progress:
-        outcome = asyncio.run(_learn(options, progress))
+        outcome = run_to_end(_learn(options, progress))
     if options.output == "json":
-        show_json(_body(outcome))
+        show_json(round_outcome(outcome))
     else:
         _show(outcome)
 
@@ -50,50 +51,10 @@ async def _learn(options: Namespace, progress: Progress) -> Round:
         )
 
 
-def _rows(outcome: Round) -> list[dict[str, Any]]:
-    return [
-        {
-            "tool_id": proposal.tool_id,
-            "version": proposal.version,
-            "novelty": proposal.novelty,
-            "note": proposal.note,
-            **proposal.chosen.alone.as_json(),
-        }
-        for proposal in outcome.proposals
-    ]
-
-
-def _body(outcome: Round) -> dict[str, Any]:
-    report = outcome.report
-    return {
-        "sessions": report.sessions,
-        "chains": len(report.chains),
-        "drafts": len(report.drafts),
-        "proven": sum(draft.verdict.passed for draft in report.drafts),
-        "proposals": _rows(outcome),
-        "because": None if outcome.proposals else report.because,
-        "advice": report.advice,
-        "model": _asking(outcome),
-    }
-
-
-def _asking(outcome: Round) -> dict[str, Any] | None:
-    """What a model was asked in the round; None where none could be."""
-    if outcome.model is None:
-        return None
-    advice = outcome.advice
-    return {
-        "name": outcome.model,
-        "asked": sum(record.prompt_hash is not None for record in advice),
-        "tokens": sum(record.input_tokens + record.output_tokens for record in advice),
-        "accepted": sum(len(record.accepted) for record in advice),
-        "refused": sum(len(record.refused) for record in advice),
-        "failures": [record.failure for record in advice if record.failure is not None],
-    }
-
-
 def _asking_lines(outcome: Round) -> list[str]:
-    asking = _asking(outcome)
+    from twinraven.huginn import model_summary
+
+    asking = model_summary(outcome)
     if asking is None:
         return []
     if not outcome.advice:
@@ -111,16 +72,16 @@ def _advice_lines(outcome: Round) -> list[str]:
 
 
 def _show(outcome: Round) -> None:
-    from twinraven.huginn import draw_chain
+    from twinraven.huginn import draw_chain, proposal_rows, round_outcome
 
-    body = _body(outcome)
+    body = round_outcome(outcome)
     print_lines(
         [f"{body['sessions']} sessions, {body['chains']} chains, {body['drafts']} wired, {body['proven']} proven", ""]
     )
     if not outcome.proposals:
         print_lines([f"nothing to learn, because {outcome.report.because}", *_advice_lines(outcome)])
         return
-    show_rows("table", _rows(outcome), _PROPOSALS)
+    show_rows("table", proposal_rows(outcome), _PROPOSALS)
     print_lines(["", *(f"  {draw_chain(proposal.picture)}" for proposal in outcome.proposals)])
     print_lines(f"  {proposal.tool_id}: {proposal.note}" for proposal in outcome.proposals if proposal.note)
     print_lines(_asking_lines(outcome))

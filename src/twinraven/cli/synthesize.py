@@ -31,12 +31,11 @@ def register(parser: CommandParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    import asyncio
-
     from twinraven.cli.home import opened
+    from twinraven.foundation.event_loop import run_to_end
 
     with opened(options) as raven:
-        draft = asyncio.run(
+        draft = run_to_end(
             raven.huginn.synthesize(
                 options.tenant, options.chain_id, with_writes=options.with_writes, with_model=not options.no_model
             )

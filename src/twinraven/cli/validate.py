@@ -25,11 +25,11 @@ def register(parser: CommandParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    import asyncio
+    from twinraven.foundation.event_loop import run_to_end
 
     with Progress("") as progress:
         progress.say("replaying history")
-        verdict = asyncio.run(_validate(options))
+        verdict = run_to_end(_validate(options))
     if options.output == "json":
         show_json(verdict.as_json())
     else:

@@ -166,15 +166,37 @@ class MiningSettings:
         Choice("contiguous", "prefixspan", "gsp"),
         "Chains without gaps, with gaps, or with gaps of bounded time.",
     )
-    min_support: float = _setting(0.01, Number(0, 1), "Least share of sessions in which a chain occurs.")
+    min_support: float = _setting(0.005, Number(0, 1), "Least share of sessions in which a chain occurs.")
+    min_sessions: int = _setting(
+        2, Whole(1), "Fewest sessions in which a chain occurs; learning needs 8 whatever stands here."
+    )
     min_confidence: float = _setting(0.0, Number(0, 1), "Least mean transition probability along a chain.")
     min_length: int = _setting(2, Whole(2, 100), "Fewest tools in a chain.")
-    max_length: int = _setting(6, Whole(2, 100), "Most tools in a chain.")
+    max_length: int = _setting(5, Whole(2, 50), "Most tools in a chain.")
     max_gap_ms: int | None = _setting(
-        None, Whole(0, optional=True), "Longest idle time between two tools of a chain (gsp); none: unbounded."
+        None,
+        Whole(0, optional=True),
+        "Longest idle time between two tools of a chain; for gsp, which needs it.",
     )
-    window_days: int | None = _setting(
-        None, Whole(1, optional=True), "Only sessions of the last so many days; none: all."
+    window_days: int | None = _setting(None, Whole(1, optional=True), "Only calls of the last so many days; none: all.")
+    last_sessions: int | None = _setting(
+        None, Whole(1, optional=True), "Only the so many sessions that began last; none: all."
+    )
+    sample_sessions: int = _setting(
+        20_000,
+        Whole(100),
+        "Most sessions that learning reads in full; of more, a uniform sample by hash of id.",
+    )
+    max_session_calls: int = _setting(
+        2_000, Whole(10), "Most calls of one session that learning reads in full, from its first on."
+    )
+    max_patterns: int = _setting(
+        100_000, Whole(100), "Most chains a run may hold; of more, only the more frequent are looked for."
+    )
+    max_work: int = _setting(
+        500_000_000,
+        Whole(100_000),
+        "Most ends of gapped chains a run may look at, likewise.",
     )
 
 

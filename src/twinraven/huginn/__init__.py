@@ -12,11 +12,22 @@ from twinraven.huginn.advice.record import AdviceRecord
 from twinraven.huginn.backtest import Backtest, RepeatedBacktest, SessionUses, backtest, repeat_backtest
 from twinraven.huginn.chains import CandidateChain, mine_chains
 from twinraven.huginn.drift import ChainSupport
+from twinraven.huginn.engines import Engine, EngineName, open_engine
+from twinraven.huginn.evidence import Evidence, SampleLimits, load_evidence
 from twinraven.huginn.learning import Draft, Learner, LearningConfig, LearningReport
 from twinraven.huginn.mining import MiningConfig
-from twinraven.huginn.mining_run import mine_log
+from twinraven.huginn.mining_run import LogWindow, MiningRun, mine_log
+from twinraven.huginn.parquet_mining import mine_parquet
 from twinraven.huginn.pictures import draw_chain
 from twinraven.huginn.rehearsal import LearnedTool
+from twinraven.huginn.rounds import (
+    SEEN_EVERY_S,
+    LearningRound,
+    RoundStore,
+    model_summary,
+    proposal_rows,
+    round_outcome,
+)
 from twinraven.huginn.selection import Prices, Worth
 from twinraven.huginn.service import Huginn, Proposal, Round, as_learned
 from twinraven.huginn.splitting import best_split
@@ -27,6 +38,7 @@ from twinraven.huginn.traces import RecordedCall, SessionTrace, TraceLog, load_t
 from twinraven.huginn.validation.model import Criteria, EquivalenceScore, ValidationResult
 
 __all__ = [
+    "SEEN_EVERY_S",
     "AdviceLimits",
     "AdviceRecord",
     "Advisor",
@@ -38,18 +50,26 @@ __all__ = [
     "Counsel",
     "Criteria",
     "Draft",
+    "Engine",
+    "EngineName",
     "EquivalenceScore",
+    "Evidence",
     "Huginn",
     "LearnedTool",
     "Learner",
     "LearningConfig",
     "LearningReport",
+    "LearningRound",
+    "LogWindow",
     "MiningConfig",
+    "MiningRun",
     "Prices",
     "Proposal",
     "RecordedCall",
     "RepeatedBacktest",
     "Round",
+    "RoundStore",
+    "SampleLimits",
     "SessionTrace",
     "SessionUses",
     "SqlChainStore",
@@ -61,9 +81,15 @@ __all__ = [
     "backtest",
     "best_split",
     "draw_chain",
+    "load_evidence",
     "load_traces",
     "mine_chains",
     "mine_log",
+    "mine_parquet",
+    "model_summary",
+    "open_engine",
+    "proposal_rows",
     "read_traces",
     "repeat_backtest",
+    "round_outcome",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -14,10 +14,10 @@ from twinraven.foundation.ids import new_uuid
 from twinraven.huginn.mining import (
     ChainLink,
     EventColumns,
+    InstanceFinder,
     MiningConfig,
     TransitionCounts,
-    find_instances,
-    mine,
+    mine_within_budget,
     prepare,
     transition_counts,
 )
@@ -26,6 +26,8 @@ from twinraven.huginn.selection import Prices
 from twinraven.huginn.traces import SessionTrace
 
 SAMPLES = 20
+MOST_CHAINS = 5_000
+"""Chains that a run gives at most, those set aside for a reason included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,27 +132,59 @@ def columns_of(sessions: Sequence[SessionTrace]) -> EventColumns:
 
 
 def mine_chains(
-    columns: EventColumns, config: MiningConfig, *, now: datetime, most: int | None = None, prices: Prices | None = None
+    columns: EventColumns,
+    config: MiningConfig,
+    *,
+    now: datetime,
+    most: int | None = None,
+    prices: Prices | None = None,
+    snapshot: Mapping[str, Any] | None = None,
+    note: Callable[[str], None] | None = None,
 ) -> list[MinedChain]:
-    """Frequent chains as candidates with new ids, the most valuable first; at most so many."""
+    """Frequent chains as candidates with new ids, the most valuable first; at most so many.
+
+    `snapshot` is what else decided the run (filters, window, prices) and is stored in each chain's `mining_config`.
+    `note` is told where the budget cut the run.
+    """
+    if not len(columns):
+        return []
     prepared = prepare(columns, config)
-    ranked = rank_chains(prepared, mine(columns, config), prices or Prices(), config)
+    mined = mine_within_budget(columns, config)
+    if mined.cut is not None and note is not None:
+        note(mined.cut)
     counts = transition_counts(prepared)
-    return [_candidate(chain, prepared, counts, config, now) for chain in ranked[:most]]
+    finder = InstanceFinder(prepared, config)
+    stored = {**config.as_dict(), **(snapshot or {})}
+    kept = MOST_CHAINS if most is None else min(most, MOST_CHAINS)
+    detail = _Detail(prepared, finder, counts, stored, now)
+    sure = [found for found in mined.patterns if counts.confidence(found.tools) >= config.min_confidence]
+    ranked = rank_chains(prepared, sure, prices or Prices(), finder)
+    if len(ranked) > kept == MOST_CHAINS and note is not None:
+        note(f"cut to the {MOST_CHAINS:,} most valuable of {len(ranked):,} chains")
+    return [detail.candidate(chain) for chain in ranked[:kept]]
 
 
-def _candidate(
-    ranked: RankedChain, prepared: EventColumns, counts: TransitionCounts, config: MiningConfig, now: datetime
-) -> MinedChain:
+class _Detail(NamedTuple):
+    """Where the figures of a candidate come from."""
+
+    prepared: EventColumns
+    finder: InstanceFinder
+    counts: TransitionCounts
+    stored: dict[str, Any]
+    now: datetime
+
+    def candidate(self, ranked: RankedChain) -> MinedChain:
+        instances = self.finder.first(ranked.pattern.tools, SAMPLES)
+        chain = candidate_of(ranked, self.counts, self.stored, self.now)
+        return MinedChain(chain, tuple(self.prepared.rows[instances].ravel().tolist()))
+
+
+def candidate_of(
+    ranked: RankedChain, counts: TransitionCounts, stored: Mapping[str, Any], now: datetime
+) -> CandidateChain:
+    """A ranked chain as a candidate with a new id, without samples."""
     pattern = ranked.pattern
-    instances = find_instances(
-        prepared,
-        pattern.tools,
-        gapped=config.gapped,
-        respect_breaks=config.respect_breaks,
-        max_gap_ms=config.max_gap_ms,
-    )
-    chain = CandidateChain(
+    return CandidateChain(
         chain_id=new_uuid(),
         tools=pattern.tools,
         support=pattern.support,
@@ -159,7 +193,7 @@ def _candidate(
         failure_rate=pattern.failure_rate,
         sample_event_ids=(),
         discovered_at=now,
-        mining_config=dict(config.as_dict()),
+        mining_config=dict(stored),
         sessions=pattern.sessions,
         occurrences=pattern.occurrences,
         latency_known=pattern.avg_latency_ms is not None,
@@ -167,7 +201,6 @@ def _candidate(
         value=round(ranked.value, 6),
         why=ranked.why,
     )
-    return MinedChain(chain, tuple(prepared.rows[instances[:SAMPLES]].ravel().tolist()))
 
 
 def is_batch(tools: Sequence[str]) -> bool:

@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 
 from twinraven.huginn.mining import EventColumns, MiningConfig, find_instances, prepare, transition_counts
-from twinraven.huginn.mining_run import load_columns
-from twinraven.muninn import EventFilter, EventStore
+from twinraven.huginn.mining_run import LogWindow, MiningRun, load_columns
+from twinraven.muninn import EventStore
 from twinraven.registry import Support
-
-_FILTERS = ("tag", "since", "until")
 
 
 class ChainSupport:
@@ -29,11 +27,10 @@ class ChainSupport:
 
     async def measure(self, tenant_id: str, chain: dict[str, Any], *, tool_id: str, since: datetime) -> Support:
         """Support and confidence of a chain in sessions since a time."""
-        snapshot: dict[str, Any] = chain["mining_config"]
-        config = MiningConfig.from_dict({name: value for name, value in snapshot.items() if name not in _FILTERS})
-        where = EventFilter(since=since, tag=snapshot.get("tag"))
-        columns, _ = await load_columns(self._events, tenant_id, idle_gap_s=self._idle_gap_s, where=where)
-        return _support(prepare(columns, config), tuple(chain["tools"]), tool_id, config)
+        run = MiningRun.from_dict(chain["mining_config"], idle_gap_s=self._idle_gap_s)
+        window = LogWindow(since=since, tag=run.window.tag)
+        loaded = await load_columns(self._events, tenant_id, idle_gap_s=run.idle_gap_s, window=window)
+        return _support(prepare(loaded.columns, run.config), tuple(chain["tools"]), tool_id, run.config)
 
 
 def _support(columns: EventColumns, tools: tuple[str, ...], tool_id: str, config: MiningConfig) -> Support:

@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from twinraven.huginn.mining import EventColumns, MiningConfig, Pattern, find_instances
+from twinraven.huginn.mining import EventColumns, InstanceFinder, Pattern
 from twinraven.huginn.mining.columns import Ints
 from twinraven.huginn.selection import Prices
 
 NEARLY_ALL = 0.8
 LEAST_LIFT = 2.0
+MOST_WEIGHED = 2_000
+"""Chains that are weighed against each other, those with the most calls first; more than anybody will read."""
+MOST_REMEMBERED = 1 << 24
+"""Positions of instances that are kept between two looks at a chain; 128 MB."""
 SCHEMA_TOKENS = 120
 """About what a learned tool adds to a model call, before it has been written."""
 
@@ -37,26 +41,65 @@ class RankedChain:
 
 
 def rank_chains(
-    columns: EventColumns, patterns: Sequence[Pattern], prices: Prices, config: MiningConfig
+    columns: EventColumns, patterns: Sequence[Pattern], prices: Prices, finder: InstanceFinder
 ) -> list[RankedChain]:
     """All chains, the most valuable first; what was set aside comes last and says why."""
-    lifts = {pattern.tools: _lift(columns, pattern) for pattern in patterns}
+    counts: list[int] = np.bincount(columns.tools, minlength=len(columns.names)).tolist()
+    calls = dict(zip(columns.names, counts, strict=True))
+    eligible, aside, lifts = _set_aside(patterns, calls, prices)
+    chosen = _cover(_Cover(columns, finder), eligible, lifts, prices)
+    return chosen + sorted(aside, key=_by_sessions)
+
+
+def rank_counts(patterns: Sequence[Pattern], calls: Mapping[str, int], prices: Prices) -> list[RankedChain]:
+    """Rank by counts alone, where the log is in parts: each chain by what it would save if no other took its calls.
+
+    `calls` says how often each tool was called.
+    """
+    eligible, aside, lifts = _set_aside(patterns, calls, prices)
+    total = sum(calls.values())
+    chosen = [
+        RankedChain(
+            pattern,
+            _value(pattern, _most_turns(pattern), total, prices),
+            _most_turns(pattern),
+            lifts[pattern.tools],
+            "saves turns, by itself",
+        )
+        for pattern in eligible
+    ]
+    return sorted(chosen, key=_by_value) + sorted(aside, key=_by_sessions)
+
+
+def _set_aside(
+    patterns: Sequence[Pattern], calls: Mapping[str, int], prices: Prices
+) -> tuple[list[Pattern], list[RankedChain], dict[tuple[str, ...], float]]:
+    """The chains worth weighing, those with the most calls first; the others with a reason; and every chain's lift."""
+    total = sum(calls.values())
+    lifts = {pattern.tools: _lift(pattern, calls, total) for pattern in patterns}
     pieces = _pieces(patterns)
+    unused = -SCHEMA_TOKENS * total * prices.schema_token
     eligible: list[Pattern] = []
-    unused = -SCHEMA_TOKENS * len(columns) * prices.schema_token
-    aside: list[RankedChain] = []
+    why: list[tuple[Pattern, str]] = []
     for pattern in patterns:
         if pattern.tools in pieces:
-            longer = " → ".join(pieces[pattern.tools])
-            aside.append(RankedChain(pattern, unused, 0, lifts[pattern.tools], f"nearly always part of {longer}"))
+            why.append((pattern, f"nearly always part of {' → '.join(pieces[pattern.tools])}"))
         elif lifts[pattern.tools] < LEAST_LIFT:
-            aside.append(
-                RankedChain(pattern, unused, 0, lifts[pattern.tools], "its tools meet hardly more than by chance")
-            )
+            why.append((pattern, "its tools meet hardly more than by chance"))
         else:
             eligible.append(pattern)
-    chosen = _cover(_Cover(columns, config), eligible, lifts, prices)
-    return chosen + sorted(aside, key=lambda chain: (-chain.pattern.sessions, chain.pattern.tools))
+    eligible.sort(key=lambda pattern: (-_most_turns(pattern), pattern.tools))
+    why += [(pattern, f"not weighed: {MOST_WEIGHED:,} others could save more") for pattern in eligible[MOST_WEIGHED:]]
+    aside = [RankedChain(pattern, unused, 0, lifts[pattern.tools], reason) for pattern, reason in why]
+    return eligible[:MOST_WEIGHED], aside, lifts
+
+
+def _by_value(chain: RankedChain) -> tuple[float, tuple[str, ...]]:
+    return -chain.value, chain.pattern.tools
+
+
+def _by_sessions(chain: RankedChain) -> tuple[int, tuple[str, ...]]:
+    return -chain.pattern.sessions, chain.pattern.tools
 
 
 def _pieces(patterns: Sequence[Pattern]) -> dict[tuple[str, ...], tuple[str, ...]]:
@@ -70,21 +113,21 @@ def _pieces(patterns: Sequence[Pattern]) -> dict[tuple[str, ...], tuple[str, ...
     return pieces
 
 
-def _lift(columns: EventColumns, pattern: Pattern) -> float:
+def _lift(pattern: Pattern, calls: Mapping[str, int], total: int) -> float:
     """How much more often the tools follow each other than they would by chance."""
-    ids = columns.tool_ids(pattern.tools)
-    total = len(columns)
-    if ids is None or not total:
-        return 0.0
-    shares = np.bincount(columns.tools, minlength=len(columns.names))[ids] / total
-    return float(pattern.occurrences / (total * np.prod(shares)))
+    return pattern.occurrences / (total * math.prod(calls[tool] / total for tool in pattern.tools))
+
+
+def _most_turns(pattern: Pattern) -> int:
+    """The turns that a chain would save if no other chain took any of its calls."""
+    return (len(pattern.tools) - 1) * pattern.occurrences
 
 
 def _cover(
     cover: _Cover, patterns: Sequence[Pattern], lifts: dict[tuple[str, ...], float], prices: Prices
 ) -> list[RankedChain]:
     """Greedily by turns saved among calls not yet taken; a stale estimate is only an upper bound, so it is renewed."""
-    waiting = [(-(len(p.tools) - 1) * p.occurrences, p.tools, number) for number, p in enumerate(patterns)]
+    waiting = [(-_most_turns(pattern), pattern.tools, number) for number, pattern in enumerate(patterns)]
     heapq.heapify(waiting)
     chosen: list[RankedChain] = []
     while waiting:
@@ -98,7 +141,7 @@ def _cover(
         pattern = patterns[number]
         value = _value(pattern, gain, len(cover.columns), prices)
         chosen.append(RankedChain(pattern, value, gain, lifts[tools], "saves turns"))
-    return sorted(chosen, key=lambda chain: (-chain.value, chain.pattern.tools))
+    return sorted(chosen, key=_by_value)
 
 
 def _value(pattern: Pattern, turns: int, calls: int, prices: Prices) -> float:
@@ -109,22 +152,27 @@ def _value(pattern: Pattern, turns: int, calls: int, prices: Prices) -> float:
 class _Cover:
     """Which calls are taken by better chains already."""
 
-    def __init__(self, columns: EventColumns, config: MiningConfig) -> None:
+    def __init__(self, columns: EventColumns, finder: InstanceFinder) -> None:
         self.columns = columns
-        self._config = config
+        self._finder = finder
         self._taken = np.zeros(len(columns), np.bool_)
+        self._known: dict[tuple[str, ...], Ints] = {}
+        self._room = MOST_REMEMBERED
 
-    def free(self, tools: Sequence[str]) -> Ints:
-        """The instances of a chain whose calls are all still free, one a row."""
-        config = self._config
-        places = find_instances(
-            self.columns,
-            tools,
-            gapped=config.gapped,
-            respect_breaks=config.respect_breaks,
-            max_gap_ms=config.max_gap_ms,
-        )
-        return places[~self._taken[places].any(axis=1)]
+    def free(self, tools: tuple[str, ...]) -> Ints:
+        """The instances of a chain whose calls are all still free, one a row.
+
+        A call once taken stays taken, so what was free before is all that has to be looked at again.
+        """
+        known = self._known.pop(tools, None)
+        if known is not None:
+            self._room += known.size
+        places = self._finder.every(tools) if known is None else known
+        free = places[~self._taken[places].any(axis=1)]
+        if free.size <= self._room:
+            self._known[tools] = free
+            self._room -= free.size
+        return free
 
     def take(self, places: Ints) -> None:
         self._taken[places] = True

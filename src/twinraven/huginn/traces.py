@@ -1,20 +1,22 @@
 """Sessions as Huginn reads them: plain recorded calls, from the log or straight from a file.
 
 Learning needs of a call only what it was given, what it answered, when the model asked for it, and whether anything
-came from outside before it. `key` names a call by tool and canonical arguments: calls are equal when their keys are.
+came from outside before it. `key` names a call by a digest of its tool and canonical arguments: calls are equal when
+their keys are. A digest is as short for a call that was given a file as for one that was given a number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any
 from uuid import UUID
 
 from twinraven.catalog import BATCH_READS, RUN_CODE
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import InvalidInput
-from twinraven.muninn import EventStore, LineError, MuninnEvent, Outcome, parse_call
+from twinraven.muninn import EventFilter, EventStore, LineError, Outcome, parse_call
 
 MAX_ERRORS = 1000
 
@@ -62,6 +64,8 @@ class TraceLog:
 
     sessions: list[SessionTrace]
     errors: list[LineError] = field(default_factory=list[LineError])
+    cut_sessions: int = 0
+    """Sessions of which only the first calls were read, because they are too long."""
 
     @property
     def calls(self) -> int:
@@ -69,8 +73,13 @@ class TraceLog:
 
 
 def call_key(tool_id: str, params: dict[str, Any]) -> str:
-    """Tool and canonical arguments, as one string."""
-    return f"{tool_id}\0{canonical_json(params).decode()}"
+    """A digest of tool and canonical arguments, equal exactly for equal calls."""
+    return _digest(tool_id, canonical_json(params))
+
+
+def _digest(tool_id: str, canonical: bytes) -> str:
+    # A cryptographic one: whoever writes sessions must not be able to make two different calls look equal.
+    return blake2b(f"{tool_id}\0".encode("utf-8", "surrogatepass") + canonical, digest_size=16).hexdigest()
 
 
 def read_traces(lines: Iterable[bytes]) -> TraceLog:
@@ -95,7 +104,7 @@ def read_traces(lines: Iterable[bytes]) -> TraceLog:
                 seq=call.timestamp,
                 tool_id=call.tool_id,
                 params=parse_json(call.params),
-                key=f"{call.tool_id}\0{call.params.decode()}",
+                key=_digest(call.tool_id, call.params),
                 output=None if call.output is None else parse_json(call.output),
                 turn=call.turn or 0,
                 outside_input=call.outside_input,
@@ -106,46 +115,119 @@ def read_traces(lines: Iterable[bytes]) -> TraceLog:
 
 
 async def load_traces(
-    store: EventStore, tenant_id: str, *, idle_gap_s: float, wanted: Callable[[MuninnEvent], bool] | None = None
+    store: EventStore,
+    tenant_id: str,
+    *,
+    idle_gap_s: float,
+    sessions: Sequence[str] | None = None,
+    where: EventFilter | None = None,
+    most_calls: int | None = None,
 ) -> TraceLog:
-    """Sessions from Muninn's log, with the outputs it kept; a long idle gap counts as outside input."""
-    drafts: dict[str, _Draft] = {}
-    waiting: list[tuple[_Draft, MuninnEvent, str | None]] = []
-    last: dict[str, MuninnEvent] = {}
-    after_script: set[str] = set()
-    batches: set[UUID] = set()
+    """Sessions from Muninn's log, with the outputs it kept; a long idle gap counts as outside input.
 
-    def visit(events: list[MuninnEvent]) -> None:
-        for event in events:
-            if event.tool_id == BATCH_READS:
-                # What an agent asks for in a batch are its own calls, made in one turn; the batch itself is none.
-                batches.add(event.event_id)
-                continue
-            is_inner = event.parent_event_id is not None and event.parent_event_id not in batches
-            if is_inner or (wanted is not None and not wanted(event)):
-                continue
-            if event.tool_id == RUN_CODE:
-                # No step of a tool; what follows it may come of its answer, which no step gave.
-                after_script.add(event.session_id)
-                continue
-            draft = drafts.setdefault(event.session_id, _Draft(event.session_id, event.task_id, False))
-            draft.failed = event.outcome is Outcome.FAILURE
-            outside = _outside(event, last.get(event.session_id), idle_gap_s)
-            if event.session_id in after_script:
-                after_script.discard(event.session_id)
-                outside = outside or ""
-            waiting.append((draft, event, outside))
-            last[event.session_id] = event
-
-    await store.scan(tenant_id, visit)
+    With `sessions`, only those. A session of more than `most_calls` calls ends there, and the log says how many do.
+    """
     verdicts = await store.verdicts(tenant_id)
-    outputs = await store.outputs(tenant_id, [event.output_hash for _, event, _ in waiting if event.output_hash])
-    for draft, event, outside in waiting:
-        draft.add(_recorded(draft, event, outside, outputs))
-    for session_id, outcome in verdicts.items():
-        if session_id in drafts:
-            drafts[session_id].failed = outcome is Outcome.FAILURE
-    return TraceLog([draft.finish() for draft in drafts.values()])
+
+    def read(batches: Iterator[list[tuple[Any, ...]]]) -> TraceLog:
+        reader = _Reader(idle_gap_s, most_calls)
+        for batch in batches:
+            for row in batch:
+                reader.add(row)
+        return reader.finish(verdicts)
+
+    # What an agent asks for in a batch are its own calls, made in one turn; the batch itself is none.
+    return await store.read_calls(tenant_id, read, sessions=sessions, where=where, through=BATCH_READS)
+
+
+class _Reader:
+    """Builds sessions from rows; equal tools, arguments and outputs are one object in all of them."""
+
+    def __init__(self, idle_gap_s: float, most_calls: int | None) -> None:
+        self._idle_gap_us = idle_gap_s * 1_000_000
+        self._most_calls = most_calls
+        self._drafts: dict[str, _Draft] = {}
+        self._tools: dict[str, str] = {}
+        self._inputs: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._outputs: dict[str, Any] = {}
+        self._last: RecordedCall | None = None
+        self._cut: set[str] = set()
+        self._after_script: str | None = None
+
+    def add(self, row: tuple[Any, ...]) -> None:
+        """One row of `TRACE_COLUMNS`; the rows of a session follow each other in its order."""
+        (
+            session_id,
+            tool,
+            text,
+            hashed,
+            body,
+            turn,
+            task,
+            outside,
+            raised,
+            event_id,
+            at,
+            latency,
+            timed,
+            outcome,
+            batch,
+        ) = row
+        if tool == BATCH_READS:
+            return
+        if tool == RUN_CODE:
+            # No step of a tool; what follows it may come of its answer, which no step gave.
+            self._after_script = session_id
+            return
+        draft = self._drafts.get(session_id)
+        if draft is None:
+            draft = self._drafts[session_id] = _Draft(session_id, task, False)
+            self._last = None
+        draft.failed = outcome == Outcome.FAILURE
+        if self._most_calls is not None and len(draft.calls) >= self._most_calls:
+            self._cut.add(session_id)
+            return
+        tool_id = self._tools.setdefault(tool, tool)
+        given = parse_json(text, field="input_params")
+        key = call_key(tool_id, given)
+        key, params = self._inputs.setdefault(key, (key, given))
+        call = RecordedCall(
+            seq=len(draft.calls),
+            tool_id=tool_id,
+            params=params,
+            key=key,
+            output=None if body is None else self._output(hashed, body),
+            turn=turn or 0,
+            outside_input=self._outside(session_id, outside, at if timed else None),
+            raised=bool(raised),
+            event_id=UUID(event_id),
+            start_us=at if timed else None,
+            latency_ms=latency if timed else None,
+            batch_id=None if batch is None else UUID(batch),
+        )
+        draft.add(call)
+        self._last = call
+
+    def finish(self, verdicts: Mapping[str, Outcome]) -> TraceLog:
+        for session_id, outcome in verdicts.items():
+            if session_id in self._drafts:
+                self._drafts[session_id].failed = outcome is Outcome.FAILURE
+        return TraceLog([draft.finish() for draft in self._drafts.values()], cut_sessions=len(self._cut))
+
+    def _output(self, hashed: str, body: bytes) -> Any:
+        if hashed not in self._outputs:
+            self._outputs[hashed] = parse_json(bytes(body), field="output")
+        return self._outputs[hashed]
+
+    def _outside(self, session_id: str, stated: str | None, start_us: int | None) -> str | None:
+        last, after_script = self._last, session_id == self._after_script
+        self._after_script = None
+        if stated is None and after_script:
+            return ""
+        if stated is not None or last is None or start_us is None or last.start_us is None:
+            return stated
+        idle_us = start_us - last.start_us - (last.latency_ms or 0) * 1_000
+        return "" if idle_us > self._idle_gap_us else None
 
 
 @dataclass(slots=True)
@@ -168,34 +250,8 @@ class _Draft:
 
 
 def _numbered(calls: list[RecordedCall]) -> Iterator[RecordedCall]:
-    from dataclasses import replace
-
     turn, batch = 0, None
     for call in calls:
         turn += call.batch_id is None or call.batch_id != batch
         batch = call.batch_id
         yield replace(call, turn=turn)
-
-
-def _recorded(draft: _Draft, event: MuninnEvent, outside: str | None, outputs: dict[str, Any]) -> RecordedCall:
-    return RecordedCall(
-        seq=len(draft.calls),
-        tool_id=event.tool_id,
-        params=event.input_params,
-        key=call_key(event.tool_id, event.input_params),
-        output=None if event.output_hash is None else outputs.get(event.output_hash),
-        turn=event.turn or 0,
-        outside_input=outside,
-        raised=event.raised,
-        event_id=event.event_id,
-        start_us=int(event.timestamp.timestamp() * 1_000_000) if event.time_known else None,
-        latency_ms=event.latency_ms if event.time_known else None,
-        batch_id=event.parent_event_id,
-    )
-
-
-def _outside(event: MuninnEvent, previous: MuninnEvent | None, idle_gap_s: float) -> str | None:
-    if event.outside_input is not None or previous is None or not (event.time_known and previous.time_known):
-        return event.outside_input
-    idle = (event.timestamp - previous.timestamp).total_seconds() - previous.latency_ms / 1000
-    return "" if idle > idle_gap_s else None

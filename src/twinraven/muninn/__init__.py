@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from twinraven.muninn.observed import observed
     from twinraven.muninn.otlp_export import export_otlp
     from twinraven.muninn.parquet import export_parquet
+    from twinraven.muninn.parquet_read import CallArrays, ParquetPart, plan_parts, read_part
     from twinraven.muninn.receipt import Receipt
     from twinraven.muninn.retention import Retention, RetentionNote, RetentionReport, RingSigner
     from twinraven.muninn.row import EncodingRules, Observation, Redact
@@ -43,6 +44,7 @@ __all__ = [
     "MAX_NAME",
     "MAX_TENANT",
     "RETRY",
+    "CallArrays",
     "Collector",
     "EncodingRules",
     "EventFilter",
@@ -53,6 +55,7 @@ __all__ = [
     "MuninnEvent",
     "Observation",
     "Outcome",
+    "ParquetPart",
     "Receipt",
     "Redact",
     "Retention",
@@ -78,6 +81,8 @@ __all__ = [
     "observed",
     "open_lines",
     "parse_call",
+    "plan_parts",
+    "read_part",
     "recordable_output",
     "recordable_params",
 ]
@@ -115,6 +120,7 @@ _HOMES = {
     "observed": ("observed",),
     "otlp_export": ("export_otlp",),
     "parquet": ("export_parquet",),
+    "parquet_read": ("CallArrays", "ParquetPart", "plan_parts", "read_part"),
     "receipt": ("Receipt",),
     "retention": ("Retention", "RetentionNote", "RetentionReport", "RingSigner"),
     "row": (

@@ -66,7 +66,7 @@ _OPTIONAL = frozenset(
 
 async def export_parquet(database: Database, tenant_id: str, out: IO[bytes], *, group_rows: int = GROUP_ROWS) -> int:
     """Write every event with its output; says how many."""
-    arrow, parquet = _library("pyarrow"), _library("pyarrow.parquet")
+    arrow, parquet = library("pyarrow"), library("pyarrow.parquet")
     schema = _schema(arrow)
     with parquet.ParquetWriter(out, schema, compression="zstd") as writer:
         group = _Group(arrow, schema, writer, group_rows)
@@ -123,7 +123,8 @@ def _schema(arrow: Any) -> Any:
     )
 
 
-def _library(name: str) -> Any:
+def library(name: str) -> Any:
+    """Import a part of pyarrow, or say how to install it."""
     try:
         return import_module(name)
     except ImportError as error:

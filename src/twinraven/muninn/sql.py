@@ -6,7 +6,7 @@ neighbours come from the view `muninn_events`, which derives them per row; scans
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -15,7 +15,7 @@ from twinraven.foundation.clock import from_micros, now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, NotFound
 from twinraven.muninn.columns import COLUMNS
 from twinraven.muninn.model import MuninnEvent, Outcome, Session, check_name
-from twinraven.muninn.store import MINING_COLUMNS, EventFilter, ReadColumns, ToolUse, Transition
+from twinraven.muninn.store import MINING_COLUMNS, TRACE_COLUMNS, EventFilter, ReadColumns, ToolUse, Transition
 from twinraven.storage import Database, Row, Transaction, chunks, settled_arrival
 
 T = TypeVar("T")
@@ -207,6 +207,42 @@ class SqlEventStore:
         )
         return await self._database.read(tenant_id, lambda tx: read(tx.stream(sql, batch=10_000, **params)))
 
+    async def read_calls(
+        self,
+        tenant_id: str,
+        read: ReadColumns[T],
+        *,
+        sessions: Sequence[str] | None = None,
+        where: EventFilter | None = None,
+        through: str | None = None,
+    ) -> T:
+        conditions, params = _conditions(tenant_id, where or EventFilter())
+        own = [f"e.{condition}" for condition in conditions]
+        if through is None:
+            own.append("e.parent_event_id IS NULL")
+        else:
+            params["through"] = through
+            asked = "SELECT event_id FROM muninn_event_log WHERE tenant_id = :tenant AND tool_id = :through"
+            own.append(f"(e.parent_event_id IS NULL OR e.parent_event_id IN ({asked}))")
+        names = ", ".join("b.body" if name == "body" else f"e.{name}" for name in TRACE_COLUMNS)
+        sql = (
+            f"SELECT {names} FROM muninn_event_log e LEFT JOIN blobs b "
+            "ON b.tenant_id = e.tenant_id AND b.hash = e.output_hash "
+            f"WHERE {' AND '.join(own)} {{some}} ORDER BY e.session_id, e.timestamp, e.arrival"
+        )
+
+        def batches(tx: Transaction) -> Iterator[list[tuple[Any, ...]]]:
+            if sessions is None:
+                yield from tx.stream(sql.format(some=""), batch=2_000, **params)
+                return
+            for part in chunks(sorted(set(sessions)), 500):
+                named = {f"s{_letters(number)}": value for number, value in enumerate(part)}
+                marks = ", ".join(f":{name}" for name in named)
+                some = f"AND e.session_id IN ({marks})"
+                yield from tx.stream(sql.format(some=some), batch=2_000, **params, **named)
+
+        return await self._database.read(tenant_id, lambda tx: read(batches(tx)))
+
     async def event_ids(self, tenant_id: str, arrivals: Sequence[int]) -> dict[int, UUID]:
         def work(tx: Transaction) -> dict[int, UUID]:
             found: dict[int, UUID] = {}
@@ -301,6 +337,7 @@ def _conditions(tenant_id: str, where: EventFilter) -> tuple[list[str], dict[str
     restrict("timestamp >= :since", "since", _time(where.since, "since"))
     restrict("timestamp < :until", "until", _time(where.until, "until"))
     restrict("arrival > :after", "after", where.after_arrival)
+    restrict("arrival <= :through", "through", where.through_arrival)
     return conditions, params
 
 

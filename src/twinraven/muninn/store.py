@@ -25,7 +25,26 @@ MINING_COLUMNS = (
     "timestamp",
     "time_known",
     "arrival",
+    "turn",
 )
+TRACE_COLUMNS = (
+    "session_id",
+    "tool_id",
+    "input_params",
+    "output_hash",
+    "body",
+    "turn",
+    "task_id",
+    "outside_input",
+    "raised",
+    "event_id",
+    "timestamp",
+    "latency_ms",
+    "time_known",
+    "outcome",
+    "parent_event_id",
+)
+"""What learning reads of a call; `body` is the stored output as JSON text, None where there is none."""
 ReadColumns = Callable[[Iterator[list[tuple[Any, ...]]]], T]
 
 
@@ -39,6 +58,8 @@ class EventFilter:
     since: datetime | None = None
     until: datetime | None = None
     after_arrival: int | None = None
+    through_arrival: int | None = None
+    """Only what was stored up to this arrival number."""
     beyond: tuple[int, int] | None = None
     """Only what comes behind this timestamp in microseconds and arrival number, in the order asked for."""
     limit: int = 100
@@ -122,6 +143,22 @@ class EventStore(Protocol):
 
     async def read_columns(self, tenant_id: str, read: ReadColumns[T], *, where: EventFilter | None = None) -> T:
         """Let `read` consume the agents' own calls as plain tuples (`MINING_COLUMNS`), session by session in order."""
+        ...
+
+    async def read_calls(
+        self,
+        tenant_id: str,
+        read: ReadColumns[T],
+        *,
+        sessions: Sequence[str] | None = None,
+        where: EventFilter | None = None,
+        through: str | None = None,
+    ) -> T:
+        """Let `read` consume the agents' own calls with their outputs (`TRACE_COLUMNS`), session by session in order.
+
+        With `sessions`, only those; each of them comes in one piece. With `through`, the calls made inside that tool
+        count as the agents' own, too.
+        """
         ...
 
     async def event_ids(self, tenant_id: str, arrivals: Sequence[int]) -> dict[int, UUID]:

@@ -126,6 +126,9 @@ class Client:
     chains = listed(Operations.chains)
     chain = finished(Operations.chain)
 
+    start_learning = finished(Operations.start_learning)
+    learning_round = finished(Operations.learning_round)
+
     learned_tools = listed(Operations.learned_tools)
     learned_tool = finished(Operations.learned_tool)
     definition = finished(Operations.definition)

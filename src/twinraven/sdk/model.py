@@ -195,6 +195,20 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
+class LearningRound:
+    """A round of learning in the background of the server; `outcome` says what came of it, `error` why it failed."""
+
+    round_id: UUID
+    state: str
+    started_at: datetime
+    started_by: str
+    progress: str
+    finished_at: datetime | None = None
+    outcome: JsonObject | None = None
+    error: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LearnedVersion:
     """One version of a learned tool, and what cleared it."""
 

@@ -31,6 +31,7 @@ from twinraven.sdk.model import (
     Event,
     JsonObject,
     LearnedTool,
+    LearningRound,
     Me,
     ObservedCall,
     Outcome,
@@ -208,6 +209,16 @@ class Operations(Administration, Templates, Catalogue):
     async def chain(self, chain_id: UUID | str) -> Chain:
         """One chain."""
         return read(Chain, await self._get("chains", str(chain_id)))
+
+    async def start_learning(self, *, with_model: bool = True) -> LearningRound:
+        """Begin a round of learning on the server; ask `learning_round` until its state is not `running`."""
+        # One round runs at a time, so a second request is refused without a key too.
+        ask = Ask("POST", path_of("learning"), body={"with_model": with_model})
+        return read(LearningRound, await self._exchange.json(ask))
+
+    async def learning_round(self, round_id: UUID | str) -> LearningRound:
+        """How far a round of learning is, and what came of it."""
+        return read(LearningRound, await self._get("learning", str(round_id)))
 
     def learned_tools(self) -> AsyncGenerator[LearnedTool]:
         """Every learned tool, its state and its use."""

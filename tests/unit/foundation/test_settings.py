@@ -136,7 +136,7 @@ def test_an_empty_file_or_section_sets_nothing(tmp_path: Path) -> None:
         ("mining: {min_support: .nan}", "expected: number from 0 to 1"),
         ("mining: {min_support: 1" + "0" * 400 + "}", "expected: number from 0 to 1"),
         ("mining: {algorithm: apriori}", "one of contiguous, prefixspan, gsp"),
-        ("mining: {min_length: 7}", r"mining\.min_length \(7\) is above mining\.max_length \(6\)"),
+        ("mining: {min_length: 7}", r"mining\.min_length \(7\) is above mining\.max_length \(5\)"),
         ("storage: {url: 5}", "expected: text"),
         ("storage: {url: ''}", "expected: text"),
         ("tools: {modules: mine}", "expected: list of texts"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from twinraven.huginn.mining.collapse import collapse_repeats
 from twinraven.huginn.mining.columns import EventColumns, EventRow
 from twinraven.huginn.mining.config import Algorithm, MiningConfig
+from twinraven.huginn.mining.finder import InstanceFinder
 from twinraven.huginn.mining.instances import find_instances
 from twinraven.huginn.mining.links import (
     ChainLink,
@@ -19,7 +20,7 @@ from twinraven.huginn.mining.links import (
     merge_transitions,
     transition_counts,
 )
-from twinraven.huginn.mining.miner import mine, prepare
+from twinraven.huginn.mining.miner import Mined, mine, mine_within_budget, prepare
 from twinraven.huginn.mining.partitions import (
     MinedTable,
     count_partition,
@@ -35,6 +36,8 @@ __all__ = [
     "ChainLink",
     "EventColumns",
     "EventRow",
+    "InstanceFinder",
+    "Mined",
     "MinedTable",
     "MiningConfig",
     "Pattern",
@@ -49,6 +52,7 @@ __all__ = [
     "merge_transitions",
     "mine",
     "mine_partitions",
+    "mine_within_budget",
     "prepare",
     "propose_chains",
     "transition_counts",

@@ -112,10 +112,14 @@ class EventColumns:
 
     def select_sessions(self, sessions: Ints) -> EventColumns:
         """The columns of these sessions alone, in the order given; `rows` still points into the caller's list."""
+        return self.at(*self.places_of(sessions))
+
+    def places_of(self, sessions: Ints) -> tuple[Ints, Ints]:
+        """The positions of the calls of these sessions, and the offsets that cut them into sessions again."""
         lengths = np.diff(self.offsets)[sessions]
         offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
         shift = np.repeat(self.offsets[:-1][sessions] - offsets[:-1], lengths)
-        return self.at(np.arange(len(shift), dtype=np.int64) + shift, offsets)
+        return np.arange(len(shift), dtype=np.int64) + shift, offsets
 
     def at(self, positions: Ints, offsets: Ints) -> EventColumns:
         """These positions as columns of their own, cut into sessions at `offsets`."""

@@ -24,7 +24,9 @@ LONGEST_CHAIN = 50
 class MiningConfig:
     """`contiguous` asks for calls that follow each other, `prefixspan` allows others between, `gsp` bounds the idle
     time between two steps by `max_gap_ms`. A chain is kept when it occurs in at least `min_support` of the sessions
-    and in at least `min_sessions` of them; with the default of 2, one session alone teaches nothing.
+    and in at least `min_sessions` of them; with the default of 2, one session alone teaches nothing. `min_confidence`
+    bounds the mean transition probability along a chain. `max_patterns` and `max_work` are the budget: how many chains
+    may be held, and how many ends of gapped chains looked at, so that no log can make a run endless.
     """
 
     algorithm: Algorithm = "contiguous"
@@ -35,7 +37,9 @@ class MiningConfig:
     max_gap_ms: int | None = None
     collapse_repeats: bool = False
     respect_breaks: bool = True
+    min_confidence: float = 0.0
     max_patterns: int = 100_000
+    max_work: int = 500_000_000
 
     def __post_init__(self) -> None:
         if self.algorithm not in get_args(Algorithm):
@@ -45,6 +49,8 @@ class MiningConfig:
         _check_whole("min_length", self.min_length, 2)
         _check_whole("max_length", self.max_length, 2, LONGEST_CHAIN)
         _check_whole("max_patterns", self.max_patterns, 1)
+        _check_whole("max_work", self.max_work, 1)
+        _check_share("min_confidence", self.min_confidence, none=True)
         _check_flag("collapse_repeats", self.collapse_repeats)
         _check_flag("respect_breaks", self.respect_breaks)
         if self.min_length > self.max_length:
@@ -91,9 +97,11 @@ def fewest_sessions(min_support: float, sessions: int) -> int:
     return count
 
 
-def _check_share(field: str, value: object) -> None:
+def _check_share(field: str, value: object, *, none: bool = False) -> None:
+    if none and value == 0 and not isinstance(value, bool):
+        return
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise _invalid(field, value, "give a share of sessions above 0 and at most 1")
+        raise _invalid(field, value, f"give a share {'of at least' if none else 'above'} 0 and at most 1")
 
 
 def _check_whole(field: str, value: object, least: int, most: int | None = None) -> None:

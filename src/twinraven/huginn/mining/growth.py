@@ -99,6 +99,7 @@ class Growth:
         if self._session is None and not projection.one_end:
             self._session = stretches.stretch_at_place()
         self._found: list[Tally] = []
+        self._work = 0
 
     def run(self) -> list[Tally]:
         tree = self._search.wanted
@@ -112,7 +113,10 @@ class Growth:
     def _grow(self, chain: tuple[int, ...], ends: Ends, trail: _Trail, tree: Tree | None) -> None:
         search = self._search
         choice = Choice(search.minimum, None if tree is None else tuple(self._number[tool] for tool in sorted(tree)))
+        self._work += len(ends.at)
         for longer in self._projection.extensions(ends, choice):
+            self._work += len(longer.at)
+            search.check_work(self._work)
             sessions = self._count_sessions(longer.at)
             if sessions < search.minimum:
                 continue

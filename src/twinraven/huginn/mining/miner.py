@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from twinraven.huginn.mining.collapse import collapse_repeats
 from twinraven.huginn.mining.columns import EventColumns
 from twinraven.huginn.mining.config import MiningConfig
@@ -9,7 +11,7 @@ from twinraven.huginn.mining.contiguous import mine_contiguous
 from twinraven.huginn.mining.idle_gap import mine_idle_gap, require_times
 from twinraven.huginn.mining.patterns import Pattern, in_order
 from twinraven.huginn.mining.prefix_span import mine_prefix_span
-from twinraven.huginn.mining.search import Search, as_patterns, search_all
+from twinraven.huginn.mining.search import OverBudget, Search, as_patterns, raised, search_all
 
 
 def mine(columns: EventColumns, config: MiningConfig) -> list[Pattern]:
@@ -18,6 +20,38 @@ def mine(columns: EventColumns, config: MiningConfig) -> list[Pattern]:
         require_times([columns])
     prepared = prepare(columns, config)
     return in_order(run_search(prepared, config, search_all(prepared, config)))
+
+
+class Mined(NamedTuple):
+    """What a run within its budget found: every chain in at least `minimum` sessions."""
+
+    patterns: list[Pattern]
+    minimum: int
+    cut: str | None
+    """Why the threshold was raised to `minimum`; None where it was not."""
+
+
+def mine_within_budget(columns: EventColumns, config: MiningConfig) -> Mined:
+    """Like `mine`, but a log that holds more than the budget allows is mined with a higher threshold.
+
+    The threshold doubles until the chains above it fit, so the result is exactly that of the threshold it ends with. A
+    log made to defeat pruning costs a few times the budget and no more.
+    """
+    if config.algorithm == "gsp":
+        require_times([columns])
+    prepared = prepare(columns, config)
+    search = search_all(prepared, config)
+    asked, cut = search.minimum, None
+    while True:
+        try:
+            return Mined(in_order(run_search(prepared, config, search)), search.minimum, cut)
+        except OverBudget as error:
+            limit, unit = error.details["limit"], "chains" if error.details["field"] == "max_patterns" else "looks"
+            search = raised(search, search.minimum * 2)
+            cut = (
+                f"cut to the chains in at least {search.minimum} sessions: those in at least {asked} "
+                f"take more than {limit:,} {unit}"
+            )
 
 
 def prepare(columns: EventColumns, config: MiningConfig) -> EventColumns:

@@ -7,13 +7,17 @@ The second is how partitions are mined: the chains come from elsewhere and must 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.mining.columns import EventColumns
 from twinraven.huginn.mining.config import MiningConfig, fewest_sessions
 from twinraven.huginn.mining.patterns import Pattern
+
+
+class OverBudget(InvalidInput):
+    """More chains, or more work, than the configuration allows."""
 
 
 class Tree(dict[int, "Tree"]):
@@ -42,17 +46,28 @@ class Search:
     min_length: int
     max_length: int
     limit: int
+    most_work: int
     respect_breaks: bool
     wanted: Tree | None = None
 
     def check(self, found: int) -> None:
         """Refuse to go on once more chains were found than anyone asked to hold."""
         if self.wanted is None and found > self.limit:
-            raise InvalidInput(
+            raise OverBudget(
                 f"more than {self.limit} chains occur in at least {self.minimum} sessions: "
                 "raise min_support or min_sessions, lower max_length, or raise max_patterns",
                 field="max_patterns",
                 limit=self.limit,
+            )
+
+    def check_work(self, work: int) -> None:
+        """Refuse to go on once more ends of chains were looked at than the budget allows."""
+        if self.wanted is None and work > self.most_work:
+            raise OverBudget(
+                f"to find the chains in at least {self.minimum} sessions takes more than {self.most_work} looks: "
+                "raise min_support or min_sessions, lower max_length, or raise max_work",
+                field="max_work",
+                limit=self.most_work,
             )
 
 
@@ -60,6 +75,11 @@ def search_all(columns: EventColumns, config: MiningConfig) -> Search:
     """Every chain that reaches the thresholds of the configuration in these columns."""
     least = max(fewest_sessions(config.min_support, columns.sessions), config.min_sessions)
     return _search(config, least, None)
+
+
+def raised(search: Search, minimum: int) -> Search:
+    """The same search with a higher threshold."""
+    return replace(search, minimum=minimum)
 
 
 def search_share(columns: EventColumns, config: MiningConfig) -> Search:
@@ -103,6 +123,7 @@ def _search(config: MiningConfig, minimum: int, wanted: Tree | None) -> Search:
         min_length=config.min_length,
         max_length=config.max_length,
         limit=config.max_patterns,
+        most_work=config.max_work,
         respect_breaks=config.respect_breaks,
         wanted=wanted,
     )
