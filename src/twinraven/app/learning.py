@@ -76,7 +76,7 @@ class Learning(Calling):
             self.registry,
             lambda tenant_id: ToolFacts(self.catalog.entries(tenant_id)),
             config=self.learning_config,
-            idle_gap_s=self.settings.muninn.session_idle_gap_s,
+            run=lambda: self.mining_run,
             now=lambda: from_micros(self._micros()),
             counsel=self._counsel,
         )
@@ -103,7 +103,9 @@ class Learning(Calling):
             min_uses=wanted.min_uses,
             max_latency_ratio=wanted.max_latency_ratio,
         )
-        defaults = LearningConfig(criteria=criteria)
+        defaults = LearningConfig(
+            criteria=criteria, max_tools=self.settings.learning.max_tools, sample=self.sample_limits
+        )
         asked = self.mining_run.config
         least = max(asked.min_sessions, defaults.mining.min_sessions)
         return replace(defaults, mining=replace(asked, collapse_repeats=True, min_sessions=least))

@@ -216,6 +216,8 @@ class ValidationSettings:
 class LearningSettings:
     """Without `model`, learning asks nobody."""
 
+    max_tools: int = _setting(30, Whole(1, 1_000), "Most tools that a round proposes, the most valuable first.")
+
     model: str | None = _setting(
         None, Text(optional=True), "Model that may word drafts and propose sources for what stayed open; none: off."
     )

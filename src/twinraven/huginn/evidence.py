@@ -8,7 +8,7 @@ run, whatever else is in the log.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -64,10 +64,12 @@ async def load_evidence(
     now: datetime,
     limits: SampleLimits | None = None,
     note: Note | None = None,
+    calling: Iterable[str] = (),
 ) -> Evidence:
     """Mine a tenant's log on columns, then load the sessions in which what was found could be used.
 
     Chains of different tools are those of the run, with repeats collapsed; tools repeated in a row are mined besides.
+    Sessions that call one of the tools in `calling` are relevant, too.
     """
     limits = limits or SampleLimits()
     learning = {**(run.learning or {}), "sample_sessions": limits.sessions, "most_calls": limits.calls}
@@ -77,7 +79,7 @@ async def load_evidence(
     for config in (run.config, repeated_pairs(run.config)):
         found = await mine_loaded(store, tenant_id, replace(run, config=config), loaded, now=now, note=note)
         chains += [chain for chain in found if is_batch(chain.tools) != config.collapse_repeats]
-    relevant = sessions_calling(loaded.columns, {chain.tools[0] for chain in chains})
+    relevant = sessions_calling(loaded.columns, {*calling, *(chain.tools[0] for chain in chains)})
     sample = lowest_hashes(loaded, relevant, limits.sessions)
     if note is not None and len(sample) < len(relevant):
         note(f"read {len(sample):,} of {len(relevant):,} sessions in full, chosen by the hash of their ids")

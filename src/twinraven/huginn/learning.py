@@ -17,6 +17,7 @@ from twinraven.flow import compile_flow
 from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.chains import CandidateChain, columns_of, is_batch, mine_chains
 from twinraven.huginn.crossfit import CrossFitted, Folds, essence
+from twinraven.huginn.evidence import SampleLimits
 from twinraven.huginn.instances import Instance, find_repeats, instances_of
 from twinraven.huginn.mining import MiningConfig
 from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
@@ -47,6 +48,7 @@ class LearningConfig:
     criteria: Criteria = field(default_factory=Criteria)
     prices: Prices = field(default_factory=Prices)
     max_tools: int = 10
+    sample: SampleLimits = field(default_factory=SampleLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,15 @@ class LearningReport:
         return f"the first: {next(iter(self.refused.values()), '')}"
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a round looks at as a whole, where only some of its sessions are read in full."""
+
+    sessions: int
+    chains: list[CandidateChain]
+    turns: int
+
+
 class Learner:
     """One round over one set of sessions."""
 
@@ -112,14 +123,16 @@ class Learner:
         self._now = now
         self.index = TraceIndex()
 
-    async def learn(self, sessions: Sequence[SessionTrace], *, progress: Progress | None = None) -> LearningReport:
-        """Mine, cross-fit each chain, validate on the sessions it was not inferred from, choose by worth."""
+    async def learn(
+        self, sessions: Sequence[SessionTrace], *, progress: Progress | None = None, window: Window | None = None
+    ) -> LearningReport:
+        """Mine (unless the window has its chains), cross-fit, validate on the sessions not inferred from, choose."""
         say = progress or _silent
-        report = LearningReport(len(sessions))
+        report = LearningReport(len(sessions) if window is None else window.sessions)
         if not sessions:
             return report
-        say(f"mining {len(sessions)} sessions")
-        report.chains = self.mine(sessions)
+        say(f"mining {report.sessions} sessions")
+        report.chains = self.mine(sessions) if window is None else window.chains
         say(f"wiring {len(report.chains)} chains")
         votes = Votes(sessions)
         drafts = self._cross_fit_all(report, sessions, votes)
@@ -132,7 +145,9 @@ class Learner:
             report.drafts.append(Draft(chain, fitted.tool, verdict, fitted.judges))
         passed = [draft.tool for draft in report.drafts if draft.verdict.passed]
         say(f"weighing {len(passed)} proven tools")
-        report.chosen = await select(passed, sessions, rehearsal, self._config.prices, most=self._config.max_tools)
+        turns = sum(session.turns for session in sessions) if window is None else window.turns
+        prices, most = self._config.prices, self._config.max_tools
+        report.chosen = await select(passed, sessions, rehearsal, prices, most=most, turns=turns)
         return report
 
     def mine(self, sessions: Sequence[SessionTrace]) -> list[CandidateChain]:

@@ -113,9 +113,9 @@ async def select(
     prices: Prices,
     *,
     most: int,
+    turns: int,
 ) -> list[Chosen]:
     """Greedily, the tool that adds most to the others and to the built-in batch, until none adds anything."""
-    turns = sum(session.turns for session in sessions)
     alone = {
         draft: worth((await measure([draft], sessions, rehearsal)).tools[draft], draft, turns, prices)
         for draft in drafts

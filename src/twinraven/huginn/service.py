@@ -19,14 +19,16 @@ from twinraven.huginn.advice.counsel import Counsel, CounselRound, Trial
 from twinraven.huginn.advice.record import AdviceRecord, repeats
 from twinraven.huginn.chains import CandidateChain
 from twinraven.huginn.crossfit import essence
-from twinraven.huginn.learning import Learner, LearningConfig, LearningReport, Progress
+from twinraven.huginn.evidence import load_evidence
+from twinraven.huginn.learning import Learner, LearningConfig, LearningReport, Progress, Window
+from twinraven.huginn.mining_run import MiningRun
 from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
 from twinraven.huginn.scripts import load_script_traces
 from twinraven.huginn.selection import Chosen, Worth, measure, worth
 from twinraven.huginn.splitting import best_split, split_sessions
 from twinraven.huginn.store import ChainStore
 from twinraven.huginn.tool_facts import ToolFacts
-from twinraven.huginn.traces import SessionTrace, load_traces
+from twinraven.huginn.traces import SessionTrace
 from twinraven.huginn.validation.judge import validate
 from twinraven.huginn.validation.model import ValidationResult
 from twinraven.huginn.voting import Votes
@@ -74,6 +76,7 @@ class _Evidence:
     learner: Learner
     facts: ToolFacts
     config: LearningConfig
+    window: Window
     _rehearsal: Rehearsal | None = None
 
     @property
@@ -89,7 +92,7 @@ class _Evidence:
     async def worth(self, tool: LearnedTool) -> Worth:
         """What the tool alone would have saved."""
         savings = (await measure([tool], self.sessions, self.rehearsal)).tools[tool]
-        return worth(savings, tool, sum(session.turns for session in self.sessions), self.config.prices)
+        return worth(savings, tool, self.window.turns, self.config.prices)
 
 
 class Huginn:
@@ -103,7 +106,7 @@ class Huginn:
         facts: Callable[[str], ToolFacts],
         *,
         config: LearningConfig,
-        idle_gap_s: float,
+        run: Callable[[], MiningRun],
         now: Callable[[], datetime],
         counsel: Counsel | None = None,
     ) -> None:
@@ -112,7 +115,7 @@ class Huginn:
         self._registry = registry
         self._facts = facts
         self._config = config
-        self._idle_gap_s = idle_gap_s
+        self._run = run
         self._now = now
         self._counsel = counsel
 
@@ -121,7 +124,7 @@ class Huginn:
     ) -> Draft:
         """A stored chain as a numbered draft, or an error that says why it cannot be one."""
         chain = await self._chains.chain(tenant_id, chain_id)
-        record = await self._evidence(tenant_id)
+        record = await self._evidence(tenant_id, calling=chain.tools[:1])
         fitted = record.learner.cross_fit(chain, record.sessions, with_writes=with_writes)
         if isinstance(fitted, str):
             raise InvalidInput(f"{' → '.join(chain.tools)} cannot become a tool: {fitted}", field="chain_id")
@@ -137,12 +140,12 @@ class Huginn:
     ) -> tuple[Draft, ValidationResult]:
         """Replay a draft on the sessions it was not inferred from."""
         draft = await self._draft(tenant_id, tool_id, version)
-        record = await self._evidence(tenant_id)
+        record = await self._evidence(tenant_id, calling=[draft.definition.steps[0].tool_id])
         return draft, await self._judge(record, draft.definition)
 
     async def register(self, tenant_id: str, draft: Draft, verdict: ValidationResult, *, by: str) -> None:
         """Take a draft that passed into the registry, with what it would have saved."""
-        record = await self._evidence(tenant_id)
+        record = await self._evidence(tenant_id, calling=[draft.definition.steps[0].tool_id])
         earned = (await record.worth(as_learned(draft.definition))).as_json()
         await self._registry.register(tenant_id, draft.definition, verdict.as_json(), by=by, savings=earned)
 
@@ -150,8 +153,8 @@ class Huginn:
         self, tenant_id: str, *, by: str, progress: Progress | None = None, with_model: bool = True
     ) -> Round:
         """The whole round; what is new and proven waits in the registry for a decision."""
-        record = await self._evidence(tenant_id)
-        report = await record.learner.learn(record.sessions, progress=progress)
+        record = await self._evidence(tenant_id, note=progress)
+        report = await record.learner.learn(record.sessions, progress=progress, window=record.window)
         counsel = self._counsel.begin() if self._counsel is not None and with_model else None
         outcome = Round(report, model=None if counsel is None else counsel.model)
         for chosen in report.chosen:
@@ -256,14 +259,21 @@ class Huginn:
             raise NotFound(f"no draft {wanted!r}; make one with `twinraven synthesize CHAIN`", tool_id=tool_id)
         return max(chosen, key=lambda draft: draft.version)
 
-    async def _evidence(self, tenant_id: str) -> _Evidence:
-        log = await load_traces(self._events, tenant_id, idle_gap_s=self._idle_gap_s)
+    async def _evidence(
+        self, tenant_id: str, *, note: Progress | None = None, calling: Sequence[str] = ()
+    ) -> _Evidence:
+        run = replace(self._run(), config=self._config.mining)
+        loaded = await load_evidence(
+            self._events, tenant_id, run, now=self._now(), limits=self._config.sample, note=note, calling=calling
+        )
         scripts = await load_script_traces(self._events, tenant_id)
-        sessions = [*log.sessions, *scripts.sessions]
+        sessions = [*loaded.log.sessions, *scripts.sessions]
         study, judge = _split(sessions)
         facts = self._facts(tenant_id)
         learner = Learner(self._config, facts, now=self._now)
-        return _Evidence(tenant_id, sessions, study, judge, learner, facts, self._config)
+        chains = [*loaded.chains, *(learner.mine(scripts.sessions) if scripts.sessions else ())]
+        window = Window(loaded.sessions + len(scripts.sessions), chains, loaded.turns)
+        return _Evidence(tenant_id, sessions, study, judge, learner, facts, self._config, window)
 
 
 def _split(sessions: list[SessionTrace]) -> tuple[list[SessionTrace], list[SessionTrace]]:

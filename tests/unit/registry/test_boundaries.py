@@ -12,7 +12,7 @@ from tests.registry_kit import TENANT, House
 from tests.unit.huginn.billing_world import billing_scripts, lines_of
 from twinraven.catalog import Effect, ToolEntry
 from twinraven.foundation.clock import utc_now
-from twinraven.huginn import Huginn, LearningConfig, SqlChainStore, ToolFacts
+from twinraven.huginn import Huginn, LearningConfig, MiningRun, SqlChainStore, ToolFacts
 from twinraven.muninn import Importer, SqlEventStore
 from twinraven.registry import Registry, RegistryChange, StoredChains
 from twinraven.storage import Transaction
@@ -75,6 +75,6 @@ def _huginn(house: House) -> Huginn:
         registry,
         lambda _: ToolFacts(list(entries.values())),
         config=LearningConfig(),
-        idle_gap_s=900,
+        run=lambda: MiningRun(LearningConfig().mining, idle_gap_s=900),
         now=utc_now,
     )
