@@ -23,7 +23,7 @@ from twinraven.huginn.splitting import best_split
 from twinraven.huginn.sql import SqlChainStore
 from twinraven.huginn.store import ChainStore
 from twinraven.huginn.tool_facts import ToolFacts
-from twinraven.huginn.traces import RecordedCall, SessionTrace, TraceLog, load_traces, read_traces
+from twinraven.huginn.traces import RecordedCall, SessionTrace, TraceLog, load_traces, read_trace_files, read_traces
 from twinraven.huginn.validation.model import Criteria, EquivalenceScore, ValidationResult
 
 __all__ = [
@@ -63,5 +63,6 @@ __all__ = [
     "load_traces",
     "mine_chains",
     "mine_log",
+    "read_trace_files",
     "read_traces",
 ]

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
         recordable_output,
         recordable_params,
     )
-    from twinraven.muninn.exchange import Importer, ImportReport, LineError, export_json, open_lines
+    from twinraven.muninn.exchange import Importer, ImportReport, export_json, open_lines
+    from twinraven.muninn.formats import LineError, TraceReader
     from twinraven.muninn.formats.calls import parse_call
     from twinraven.muninn.model import MAX_NAME, MAX_TENANT, MuninnEvent, Outcome, Session, check_name, check_turn
     from twinraven.muninn.observed import observed
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from twinraven.muninn.sql import SqlEventStore
     from twinraven.muninn.store import EventFilter, EventStore, ToolUse, Transition
     from twinraven.muninn.tagging import CACHED, FALLBACK, RETRY
+    from twinraven.muninn.trace_files import TraceFile, find_traces
 
 __all__ = [
     "CACHED",
@@ -63,6 +65,8 @@ __all__ = [
     "SessionObserver",
     "SqlEventStore",
     "ToolUse",
+    "TraceFile",
+    "TraceReader",
     "Transition",
     "check_name",
     "check_tags",
@@ -74,6 +78,7 @@ __all__ = [
     "export_json",
     "export_otlp",
     "export_parquet",
+    "find_traces",
     "has_odd_float",
     "observed",
     "open_lines",
@@ -98,10 +103,10 @@ _HOMES = {
     "exchange": (
         "ImportReport",
         "Importer",
-        "LineError",
         "export_json",
         "open_lines",
     ),
+    "formats": ("LineError", "TraceReader"),
     "formats.calls": ("parse_call",),
     "model": (
         "MAX_NAME",
@@ -134,6 +139,7 @@ _HOMES = {
         "FALLBACK",
         "RETRY",
     ),
+    "trace_files": ("TraceFile", "find_traces"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
