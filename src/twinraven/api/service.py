@@ -20,6 +20,7 @@ from twinraven.api.resources import (
     secrets,
     server,
     services,
+    telemetry,
     templates,
 )
 from twinraven.app import TwinRaven
@@ -32,6 +33,7 @@ _RESOURCES: Sequence[Route] = (
     *services.ROUTES,
     *templates.ROUTES,
     *memory.ROUTES,
+    *telemetry.ROUTES,
     *chains.ROUTES,
     *learned.ROUTES,
     *secrets.ROUTES,

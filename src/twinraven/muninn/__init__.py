@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from twinraven.muninn.exchange import Importer, ImportReport, export_json, open_lines
     from twinraven.muninn.formats import LineError, TraceReader
     from twinraven.muninn.formats.calls import parse_call
+    from twinraven.muninn.formats.otlp_protobuf import decode_request, encode_response
     from twinraven.muninn.model import MAX_NAME, MAX_TENANT, MuninnEvent, Outcome, Session, check_name, check_turn
     from twinraven.muninn.observed import observed
     from twinraven.muninn.otlp_export import export_otlp
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from twinraven.muninn.receipt import Receipt
     from twinraven.muninn.retention import Retention, RetentionNote, RetentionReport, RingSigner
     from twinraven.muninn.row import EncodingRules, Observation, Redact
+    from twinraven.muninn.span_receiver import Reception, SpanReceiver
     from twinraven.muninn.sql import SqlEventStore
     from twinraven.muninn.store import EventFilter, EventStore, ToolUse, Transition
     from twinraven.muninn.tagging import CACHED, FALLBACK, RETRY
@@ -56,6 +58,7 @@ __all__ = [
     "Observation",
     "Outcome",
     "Receipt",
+    "Reception",
     "Redact",
     "Retention",
     "RetentionNote",
@@ -63,6 +66,7 @@ __all__ = [
     "RingSigner",
     "Session",
     "SessionObserver",
+    "SpanReceiver",
     "SqlEventStore",
     "ToolUse",
     "TraceFile",
@@ -73,8 +77,10 @@ __all__ = [
     "check_turn",
     "clean_text",
     "current_observer",
+    "decode_request",
     "encode_output",
     "encode_params",
+    "encode_response",
     "export_json",
     "export_otlp",
     "export_parquet",
@@ -108,6 +114,7 @@ _HOMES = {
     ),
     "formats": ("LineError", "TraceReader"),
     "formats.calls": ("parse_call",),
+    "formats.otlp_protobuf": ("decode_request", "encode_response"),
     "model": (
         "MAX_NAME",
         "MAX_TENANT",
@@ -127,6 +134,7 @@ _HOMES = {
         "Observation",
         "Redact",
     ),
+    "span_receiver": ("Reception", "SpanReceiver"),
     "sql": ("SqlEventStore",),
     "store": (
         "EventFilter",

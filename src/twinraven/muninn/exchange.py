@@ -162,7 +162,7 @@ class Importer:
 
     async def _store(self, tenant_id: str, batch: list[Encoded], base: int, *, keeps_ids: bool) -> int:
         def write(tx: Transaction) -> int:
-            return _write_new(tx, tenant_id, batch, base, keeps_ids=keeps_ids)
+            return write_new(tx, tenant_id, batch, base, keeps_ids=keeps_ids)
 
         for _ in range(_RACES):
             try:
@@ -213,7 +213,7 @@ def _readable() -> Generator[None]:
         raise InvalidInput(f"the file cannot be read on: {error}", field="file") from error
 
 
-def _write_new(tx: Transaction, tenant_id: str, batch: list[Encoded], base: int, *, keeps_ids: bool) -> int:
+def write_new(tx: Transaction, tenant_id: str, batch: list[Encoded], base: int = 0, *, keeps_ids: bool) -> int:
     """Insert the rows whose source is not in the log yet; says how many."""
     known = tx.present("muninn_event_log", "source_key", [row[_SOURCE_KEY] for row, _ in batch], tenant_id=tenant_id)
     fresh: dict[str, Encoded] = {}

@@ -116,7 +116,7 @@ async def test_broken_lines_are_reported_by_number(importer: Importer, store: Sq
 async def test_complaints_are_counted_beyond_those_that_are_kept(
     importer: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The count is of all complaints, and complaints that differ in details alone are one reason with its first line."""
+    """The count is of all complaints, and those that differ in details alone are one reason with its first line."""
     monkeypatch.setattr(exchange, "MAX_ERRORS", 10)
     bad = [line(seq=-number) for number in range(1, 31)]
     report = await importer.import_calls(TENANT, [line(seq=0), *bad, b"{broken\n"])

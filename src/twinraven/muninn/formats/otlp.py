@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
@@ -67,9 +67,9 @@ class OtlpParser:
 
     def take(self, document: Members, number: int, size: int) -> Iterator[Heard]:
         """The same for a document that is parsed already."""
-        for span in _spans(document):
+        for span in spans_in(document):
             try:
-                held = self._read(members_of(span, "the span"), number)
+                held = self.read(members_of(span, "the span"), number)
             except TwinRavenError as error:
                 yield LineError(number, f"span {_shown_id(span)}: {error.message}")
             else:
@@ -80,7 +80,16 @@ class OtlpParser:
     def finish(self) -> Iterator[Heard]:
         yield from self._log.finish()
 
-    def _read(self, span: Members, number: int) -> ToolSpan | ModelSpan | None:
+    def has_met(self, key: SpanKey) -> bool:
+        """Whether a span was joined with others before."""
+        return self._log.has_met(key)
+
+    def join(self, spans: Iterable[ToolSpan | ModelSpan]) -> Iterator[Heard]:
+        """The calls of spans that were read and belong together."""
+        yield from self._log.join(spans)
+
+    def read(self, span: Members, number: int) -> ToolSpan | ModelSpan | None:
+        """One span; None where it is neither a call nor a model's turn."""
         raw = _listed(span.get("attributes"))
 
         def get(name: str) -> Any:
@@ -90,16 +99,21 @@ class OtlpParser:
         name = str(span.get("name") or "")
         kind = kind_of(get, name)
         session = session_of(get)
+        parent = _hex(span.get("parentSpanId"), _SPAN_ID)
         if kind == "other":
             self.seen.count(label_of(get))
+            trace, own = _hex(span.get("traceId"), _TRACE_ID), _hex(span.get("spanId"), _SPAN_ID)
             if session is not None:
-                self._log.state_session(str(span.get("traceId") or "").lower(), session)
+                self._log.state_session(trace, session)
+            if parent:
+                self._log.state_parent((trace, own), (trace, parent))
             return None
         key = (_id(span, "traceId", _TRACE_ID), _id(span, "spanId", _SPAN_ID))
-        parent = _hex(span.get("parentSpanId"), _SPAN_ID)
         around = (key[0], parent) if parent else None
         if session is not None:
             self._log.state_session(key[0], session)
+        if around is not None:
+            self._log.state_parent(key, around)
         if kind == "tool":
             call, facts = _tool(span, key, session, get)
             return ToolSpan(key, around, call, session, number, facts.call_id, facts.is_complete)
@@ -111,7 +125,8 @@ class OtlpParser:
         return ModelSpan(key, around, session, began, ended, number, spoken_of(asked), spoken_of(answered))
 
 
-def _spans(document: Members) -> Iterator[Any]:
+def spans_in(document: Members) -> Iterator[Any]:
+    """The spans of a document, whatever they are."""
     listed = document.get("resourceSpans", document.get("resource_spans"))
     if listed is None:
         if not recognises(document):
@@ -123,6 +138,11 @@ def _spans(document: Members) -> Iterator[Any]:
         scopes = members.get("scopeSpans", members.get("scope_spans", members.get("instrumentationLibrarySpans")))
         for scope in items_of(scopes, "scopeSpans"):
             yield from items_of(members_of(scope, "an item of scopeSpans").get("spans"), "spans")
+
+
+def trace_of(span: Members) -> str:
+    """The trace a span belongs to, empty where it states none."""
+    return _hex(span.get("traceId"), _TRACE_ID)
 
 
 def _printed(span: Members) -> Members:

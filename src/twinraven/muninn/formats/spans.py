@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -27,6 +27,7 @@ HELD_BYTES = 64 << 20
 _REMEMBERED = 200_000
 _SESSIONS = 20_000
 _ASKED = 2_000
+_DEEPEST = 100
 
 SpanKey = tuple[str, str]
 """Trace and span."""
@@ -71,15 +72,16 @@ class Context:
 
 
 class Contexts:
-    """The conversations that were met lately."""
+    """The conversations that were met lately; `turn_of` says how far one had come that was not."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, turn_of: Callable[[str], int] | None = None) -> None:
         self._known: OrderedDict[str, Context] = OrderedDict()
+        self._turn_of = turn_of
 
     def of(self, session: str) -> Context:
         found = self._known.get(session)
         if found is None:
-            found = self._known[session] = Context()
+            found = self._known[session] = Context(0 if self._turn_of is None else self._turn_of(session))
             if len(self._known) > _SESSIONS:
                 self._known.popitem(last=False)
         else:
@@ -98,6 +100,7 @@ class SpanLog:
         self._window: list[ToolSpan | ModelSpan] = []
         self._bytes = 0
         self._events: OrderedDict[SpanKey, UUID | None] = OrderedDict()
+        self._parents: OrderedDict[SpanKey, SpanKey] = OrderedDict()
         self._sessions: OrderedDict[str, str] = OrderedDict()
         self._with_tools: OrderedDict[str, None] = OrderedDict()
         self._growth = Growth()
@@ -106,6 +109,20 @@ class SpanLog:
         """Note the conversation that a trace belongs to, as one of its spans states it."""
         if trace not in self._sessions:
             _remember(self._sessions, trace, session)
+
+    def state_parent(self, key: SpanKey, parent: SpanKey) -> None:
+        """Note what is around a span that is neither a call nor a model's turn, such as an agent inside a tool."""
+        _remember(self._parents, key, parent)
+
+    def has_met(self, key: SpanKey) -> bool:
+        """Whether a span was held before."""
+        return key in self._events
+
+    def join(self, spans: Iterable[ToolSpan | ModelSpan]) -> Iterator[Heard]:
+        """The calls of spans that belong together, and of whatever else is held."""
+        for span in spans:
+            yield from self.hold(span)
+        yield from self.finish()
 
     def hold(self, span: ToolSpan | ModelSpan) -> Iterator[Heard]:
         """Take a span in; gives the calls that have to go for it."""
@@ -146,7 +163,7 @@ class SpanLog:
         session = self._session(span)
         call = span.call._replace(session_id=session)
         if call.parent_event_id is None and span.parent is not None:
-            call = call._replace(parent_event_id=self._events.get(span.parent))
+            call = call._replace(parent_event_id=self._around(span.parent))
         context = self._contexts.of(session)
         if call.turn is None and context.turn and call.parent_event_id is None:
             call = call._replace(turn=context.turn)
@@ -159,6 +176,17 @@ class SpanLog:
             yield call.observed_for(self._tenant_id)
         except TwinRavenError as error:
             yield LineError(span.line, f"{call.identity}: {error.message}")
+
+    def _around(self, key: SpanKey | None) -> UUID | None:
+        """The call around a span: its parent, or what is around that, as far as it is known."""
+        for _ in range(_DEEPEST):
+            if key is None:
+                return None
+            found = self._events.get(key)
+            if found is not None:
+                return found
+            key = self._parents.get(key)
+        return None
 
     def _take_turn(self, span: ModelSpan) -> Iterator[Heard]:
         if span.parent is not None and span.parent in self._events and self._events[span.parent] is None:
