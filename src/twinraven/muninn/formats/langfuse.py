@@ -8,13 +8,14 @@ the trace's `sessionId`, else the trace.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final, cast
 
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats.records import Record, first_record, micros_of, text_of
-from twinraven.muninn.formats.span_facts import arguments_of, messages_in_value, unwrapped_output
-from twinraven.muninn.formats.spans import ModelSpan, SpanLog, ToolSpan, derived_id, spoken_of
+from twinraven.muninn.formats.span_facts import arguments_of, request_and_response, unwrapped_output
+from twinraven.muninn.formats.spans import ModelSpan, SpanLog, ToolSpan, derived_id
 from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen, members_of
 
 _TYPES: Final = frozenset(
@@ -83,8 +84,8 @@ class LangfuseParser:
         parent = text_of(record, "parentObservationId", "parent_observation_id")
         key, outer = (trace, own), (trace, parent) if parent else None
         if kind == "GENERATION":
-            asked, answered = messages_in_value(record.get("input")), messages_in_value(record.get("output"))
-            return ModelSpan(key, outer, session, began, ended or began, number, spoken_of(asked), spoken_of(answered))
+            messages = partial(request_and_response, record.get("input"), record.get("output"))
+            return ModelSpan(key, outer, session, began, ended or began, number, messages)
         output, call_id, raised = unwrapped_output(record.get("output"))
         raised = raised or record.get("level") == "ERROR"
         if output is None and raised:

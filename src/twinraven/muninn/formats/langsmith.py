@@ -7,12 +7,13 @@ the project, so a call's session is the thread in the run's metadata, else the t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, cast
 
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats.records import Record, first_record, micros_of, records_in, text_of
-from twinraven.muninn.formats.span_facts import arguments_of, messages_in_value, unwrapped_output
-from twinraven.muninn.formats.spans import ModelSpan, SpanLog, ToolSpan, derived_id, spoken_of
+from twinraven.muninn.formats.span_facts import arguments_of, request_and_response, unwrapped_output
+from twinraven.muninn.formats.spans import ModelSpan, SpanLog, ToolSpan, derived_id
 from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen, items_of, members_of
 
 _MODELS = ("llm", "chat_model")
@@ -71,8 +72,8 @@ class LangSmithParser:
         parent = text_of(record, "parent_run_id")
         key, outer = (trace, own), (trace, parent) if parent else None
         if kind in _MODELS:
-            asked, answered = messages_in_value(record.get("inputs")), messages_in_value(record.get("outputs"))
-            return ModelSpan(key, outer, thread, began, ended or began, number, spoken_of(asked), spoken_of(answered))
+            messages = partial(request_and_response, record.get("inputs"), record.get("outputs"))
+            return ModelSpan(key, outer, thread, began, ended or began, number, messages)
         output, call_id, raised = unwrapped_output(record.get("outputs"))
         failed = record.get("error")
         if output is None and failed:

@@ -7,13 +7,14 @@ session is `mlflow.trace.session` in the trace's metadata, else the trace.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, cast
 
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats.records import Record, first_record, records_in, text_of
-from twinraven.muninn.formats.span_facts import arguments_of, messages_in_value, unwrapped_output
-from twinraven.muninn.formats.spans import ModelSpan, SpanLog, ToolSpan, derived_id, spoken_of
+from twinraven.muninn.formats.span_facts import arguments_of, request_and_response, unwrapped_output
+from twinraven.muninn.formats.spans import ModelSpan, SpanLog, ToolSpan, derived_id
 from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen, items_of, members_of
 
 _MODELS = ("CHAT_MODEL", "LLM")
@@ -74,8 +75,8 @@ class MlflowParser:
         key, outer = (trace, own), (trace, parent) if parent else None
         given, came = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs")
         if kind in _MODELS:
-            asked, answered = spoken_of(messages_in_value(given)), spoken_of(messages_in_value(came))
-            return ModelSpan(key, outer, session, began, ended or began, number, asked, answered)
+            messages = partial(request_and_response, given, came)
+            return ModelSpan(key, outer, session, began, ended or began, number, messages)
         output, call_id, raised = unwrapped_output(came)
         status = span.get("status")
         code = cast("Record", status).get("code") if isinstance(status, dict) else span.get("status_code")

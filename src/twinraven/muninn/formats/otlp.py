@@ -15,7 +15,8 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, cast
+from functools import partial
+from typing import Any, cast
 from uuid import UUID
 
 from twinraven.foundation.clock import parse_iso, to_micros
@@ -30,7 +31,6 @@ from twinraven.muninn.formats.spans import (
     SpanLog,
     ToolSpan,
     derived_id,
-    spoken_of,
 )
 from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen, items_of, members_of, parse_object
 from twinraven.muninn.model import check_turn
@@ -90,12 +90,8 @@ class OtlpParser:
 
     def read(self, span: Members, number: int) -> ToolSpan | ModelSpan | None:
         """One span; None where it is neither a call nor a model's turn."""
-        raw = _listed(span.get("attributes"))
-
-        def get(name: str) -> Any:
-            found = raw.get(name)
-            return None if found is None else _value(found)
-
+        attributes = _attributes(span.get("attributes"))
+        get = attributes.get
         name = str(span.get("name") or "")
         kind = kind_of(get, name)
         session = session_of(get)
@@ -118,11 +114,9 @@ class OtlpParser:
             call, facts = _tool(span, key, session, get)
             return ToolSpan(key, around, call, session, number, facts.call_id, facts.is_complete)
         self.seen.count(label_of(get))
-        asked, answered = messages_of(raw, get)
-        if not asked:
-            asked, answered = _messages_in_events(span)
+        messages = partial(_messages, attributes, span.get("events"))
         began, ended = (nanos // 1000 for nanos in _span_of(span))
-        return ModelSpan(key, around, session, began, ended, number, spoken_of(asked), spoken_of(answered))
+        return ModelSpan(key, around, session, began, ended, number, messages)
 
 
 def spans_in(document: Members) -> Iterator[Any]:
@@ -198,17 +192,23 @@ def _tool(span: Members, key: SpanKey, session: str | None, get: Get) -> tuple[F
     return call, facts
 
 
-def _messages_in_events(span: Members) -> tuple[list[Any], list[Any]]:
+def _messages(attributes: Members, events: Any) -> tuple[list[Any], list[Any]]:
+    asked, answered = messages_of(attributes)
+    return (asked, answered) if asked else _messages_in_events(events)
+
+
+def _messages_in_events(events: Any) -> tuple[list[Any], list[Any]]:
     """Messages that an instrumentation keeps as events of the span."""
     asked: list[Any] = []
     answered: list[Any] = []
-    for event in items_of(span.get("events"), "events"):
-        members = members_of(event, "an event")
-        raw = _listed(members.get("attributes"))
-        plain = {name: _value(value) for name, value in raw.items()}
+    for event in cast("list[Any]", events) if isinstance(events, list) else ():
+        if not isinstance(event, dict):
+            continue
+        members = cast("Members", event)
+        plain = _attributes(members.get("attributes"))
         name = str(members.get("name") or "")
         if name == "gen_ai.client.inference.operation.details":
-            return messages_of(plain, plain.get)
+            return messages_of(plain)
         if name == "gen_ai.choice":
             found = plain.get("message", plain)
             answered += [{"role": "assistant", **found}] if isinstance(found, dict) else []
@@ -281,27 +281,21 @@ def _uuid(get: Get, name: str) -> UUID | None:
         raise InvalidInput(f"{name} must be a UUID, not {found!r}", field=name) from None
 
 
-class _Plain(NamedTuple):
-    """A value that is not tagged with its type, as the console exporter prints it."""
-
-    value: Any
-
-
-def _listed(listed: Any) -> Members:
-    """Attributes by name, their values still tagged: most are never asked for."""
+def _attributes(listed: Any) -> Members:
+    """Attributes by name; nearly all are texts, so these are taken without a further look."""
     if isinstance(listed, dict):
-        return {name: _Plain(value) for name, value in cast("Members", listed).items()}
-    try:
-        return {pair["key"]: pair.get("value") for pair in cast("list[Any]", listed or ())}
-    except (TypeError, KeyError, AttributeError):
-        pairs = [members_of(pair, "an attribute") for pair in items_of(listed, "attributes")]
-        return {str(pair.get("key")): pair.get("value") for pair in pairs}
+        return cast("Members", listed)
+    found: Members = {}
+    for item in items_of(listed, "attributes"):
+        pair = members_of(item, "an attribute")
+        tagged = pair.get("value")
+        text = cast("Members", tagged).get("stringValue") if isinstance(tagged, dict) else None
+        found[str(pair.get("key"))] = _value(tagged) if text is None else text
+    return found
 
 
 def _value(tagged: Any) -> Any:
     """One of OTLP's tagged values as plain JSON."""
-    if type(tagged) is _Plain:
-        return tagged.value
     if tagged is None or tagged == {}:
         return None
     ((kind, value), *_) = members_of(tagged, "an attribute's value").items()
@@ -310,8 +304,7 @@ def _value(tagged: Any) -> Any:
     if kind == "arrayValue":
         return [_value(item) for item in items_of(members_of(value, "arrayValue").get("values"), "values")]
     if kind == "kvlistValue":
-        inner = _listed(members_of(value, "kvlistValue").get("values"))
-        return {name: _value(each) for name, each in inner.items()}
+        return _attributes(members_of(value, "kvlistValue").get("values") or [])
     return value
 
 

@@ -98,8 +98,10 @@ class ToolFacts(NamedTuple):
 def kind_of(get: Get, name: str) -> Kind:
     """Whether a span is a tool call, a model's turn, or something else."""
     operation = get(genai.OPERATION)
+    if operation == genai.EXECUTE_TOOL:
+        return "tool"
     stated = next((str(found).strip('"').lower() for found in map(get, _KINDS) if found is not None), None)
-    if operation == genai.EXECUTE_TOOL or stated == "tool" or get("ai.toolCall.name") is not None:
+    if stated == "tool" or get("ai.toolCall.name") is not None:
         return "tool"
     if operation in _MODEL_OPERATIONS or stated in _MODELS:
         return "model"
@@ -189,11 +191,12 @@ def unwrapped_output(given: Any) -> tuple[Any, str | None, bool]:
     return members, None, False
 
 
-def messages_of(attributes: Mapping[str, Any], get: Get) -> tuple[list[Any], list[Any]]:
+def messages_of(attributes: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
     """The messages that went into a model and those that came out of it."""
+    get = attributes.get
     for asked, answered in _FLAT:
         if f"{asked}0.role" in attributes or f"{asked}0.message.role" in attributes:
-            return _nested(attributes, asked, get), _nested(attributes, answered, get)
+            return _nested(attributes, asked), _nested(attributes, answered)
     for asked, answered in _ASKED:
         found = messages_in_value(get(asked))
         if found:
@@ -228,10 +231,15 @@ def messages_in_value(value: Any) -> list[Any]:
     return messages_in(members) or messages_in_response(members)
 
 
-def _nested(attributes: Mapping[str, Any], prefix: str, get: Get) -> list[Any]:
+def request_and_response(asked: Any, answered: Any) -> tuple[list[Any], list[Any]]:
+    """The messages of a model's input and output."""
+    return messages_in_value(asked), messages_in_value(answered)
+
+
+def _nested(attributes: Mapping[str, Any], prefix: str) -> list[Any]:
     """Messages whose leaves are attributes of their own, such as `gen_ai.prompt.0.tool_calls.0.name`."""
     root: dict[str, Any] = {}
-    for key in attributes:
+    for key, value in attributes.items():
         if not key.startswith(prefix):
             continue
         place = root
@@ -243,7 +251,7 @@ def _nested(attributes: Mapping[str, Any], prefix: str, get: Get) -> list[Any]:
                     break
                 place = cast("dict[str, Any]", below)
         else:
-            place[leaf] = get(key)
+            place[leaf] = value
     return [_listed(message) for _, message in sorted(root.items(), key=_number)]
 
 
@@ -263,7 +271,11 @@ def _number(pair: tuple[str, Any]) -> int:
 
 
 def _first(get: Get, names: tuple[str, ...]) -> Any:
-    return next((found for found in map(get, names) if found is not None), None)
+    for name in names:
+        found = get(name)
+        if found is not None:
+            return found
+    return None
 
 
 def _text(value: Any) -> str | None:

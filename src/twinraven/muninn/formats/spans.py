@@ -17,10 +17,13 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from twinraven.foundation.errors import TwinRavenError
+from twinraven.muninn.collector import clean_text
 from twinraven.muninn.formats.conversation import Asked, Facts, Said
 from twinraven.muninn.formats.growth import Chain, Growth, Spoken
 from twinraven.muninn.formats.messages import moves_of
 from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError
+from twinraven.muninn.model import check_name
+from twinraven.muninn.row import Observation
 
 WINDOW = 5_000
 HELD_BYTES = 64 << 20
@@ -54,8 +57,21 @@ class ModelSpan(NamedTuple):
     began: int
     ended: int
     line: int
-    asked: list[Spoken]
-    answered: list[Spoken]
+    messages: Callable[[], tuple[list[Any], list[Any]]]
+    """Gives them; a span waits in the window with the text they are made of, which is less for the collector."""
+
+
+class _Held(NamedTuple):
+    """A call that waits in the window, already in the bytes that will be stored."""
+
+    key: SpanKey
+    parent: SpanKey | None
+    session: str | None
+    line: int
+    seen: Observation
+    call_id: str | None
+    incomplete: ForeignCall | None
+    """The call itself, where its arguments may have to be taken from the model's request."""
 
 
 @dataclass(slots=True)
@@ -64,7 +80,7 @@ class Context:
 
     turn: int = 0
     heard: int = 0
-    """How many words of the user are known."""
+    """How many messages of the conversation were looked at; each request repeats those before it."""
     said: list[str] = field(default_factory=list[str])
     """Those since the last call."""
     requests: OrderedDict[str, dict[str, Any]] = field(default_factory=OrderedDict[str, "dict[str, Any]"])
@@ -97,7 +113,7 @@ class SpanLog:
         self._prefix = prefix
         self._size = window
         self._contexts = contexts or Contexts()
-        self._window: list[ToolSpan | ModelSpan] = []
+        self._window: list[_Held | ModelSpan] = []
         self._bytes = 0
         self._events: OrderedDict[SpanKey, UUID | None] = OrderedDict()
         self._parents: OrderedDict[SpanKey, SpanKey] = OrderedDict()
@@ -126,16 +142,26 @@ class SpanLog:
 
     def hold(self, span: ToolSpan | ModelSpan) -> Iterator[Heard]:
         """Take a span in; gives the calls that have to go for it."""
-        self._window.append(span)
         if isinstance(span, ToolSpan):
-            _remember(self._events, span.key, span.call.event_id)
-            _remember(self._with_tools, span.key[0], None)
-            if span.session is not None:
-                _remember(self._with_tools, span.session, None)
+            yield from self._hold_call(span)
         else:
+            self._window.append(span)
             _remember(self._events, span.key, None)
         if len(self._window) >= 2 * self._size:
             yield from self._release(self._size)
+
+    def _hold_call(self, span: ToolSpan) -> Iterator[Heard]:
+        try:
+            seen = span.call.observed_for(self._tenant_id)
+        except TwinRavenError as error:
+            yield LineError(span.line, f"{span.call.identity}: {error.message}")
+            return
+        incomplete = None if span.is_complete else span.call
+        self._window.append(_Held(span.key, span.parent, span.session, span.line, seen, span.call_id, incomplete))
+        _remember(self._events, span.key, span.call.event_id)
+        _remember(self._with_tools, span.key[0], None)
+        if span.session is not None:
+            _remember(self._with_tools, span.session, None)
 
     def weigh(self, size: int) -> Iterator[Heard]:
         """Note how much was read; gives the calls that have to go for it."""
@@ -154,28 +180,34 @@ class SpanLog:
         self._window.sort(key=_began)
         ready, self._window = self._window[:count], self._window[count:]
         for span in ready:
-            if isinstance(span, ToolSpan):
+            if isinstance(span, _Held):
                 yield from self._call(span)
             else:
                 yield from self._take_turn(span)
 
-    def _call(self, span: ToolSpan) -> Iterator[Heard]:
-        session = self._session(span)
-        call = span.call._replace(session_id=session)
-        if call.parent_event_id is None and span.parent is not None:
-            call = call._replace(parent_event_id=self._around(span.parent))
+    def _call(self, span: _Held) -> Iterator[Heard]:
+        session, seen = self._session(span), span.seen
         context = self._contexts.of(session)
-        if call.turn is None and context.turn and call.parent_event_id is None:
-            call = call._replace(turn=context.turn)
-        if call.outside_input is None and context.said and call.parent_event_id is None:
-            call = call._replace(outside_input="\n".join(context.said))
-            context.said.clear()
-        if not span.is_complete and span.call_id in context.requests:
-            call = call._replace(params=context.requests[span.call_id])
         try:
-            yield call.observed_for(self._tenant_id)
+            if span.incomplete is not None and span.call_id in context.requests:
+                params = context.requests[span.call_id]
+                seen = span.incomplete._replace(params=params).observed_for(self._tenant_id)
+            changes: dict[str, Any] = {}
+            if seen.session_id != session:
+                changes["session_id"] = check_name(session, field="session_id")
+            parent = seen.parent_event_id or self._around(span.parent)
+            if parent is not None:
+                changes["parent_event_id"] = parent
+            else:
+                if seen.turn is None and context.turn:
+                    changes["turn"] = context.turn
+                if seen.outside_input is None and context.said:
+                    changes["outside_input"] = clean_text("\n".join(context.said))
+                    context.said.clear()
         except TwinRavenError as error:
-            yield LineError(span.line, f"{call.identity}: {error.message}")
+            yield LineError(span.line, f"{seen.source_key}: {error.message}")
+            return
+        yield seen._replace(**changes) if changes else seen
 
     def _around(self, key: SpanKey | None) -> UUID | None:
         """The call around a span: its parent, or what is around that, as far as it is known."""
@@ -194,16 +226,18 @@ class SpanLog:
         session = self._session(span)
         context = self._contexts.of(session)
         context.turn += 1
-        words = [move.text for each in span.asked for move in each.moves if isinstance(move, Said)]
-        context.said += words[context.heard :]
-        context.heard = max(context.heard, len(words))
-        for each in (*span.asked, *span.answered):
+        asked, answered = span.messages()
+        # A shorter request is that of another agent, whose words are not the user's.
+        for each in (*spoken_of(asked[context.heard :]), *spoken_of(answered)):
             for move in each.moves:
-                if isinstance(move, Asked) and move.id is not None:
+                if isinstance(move, Said):
+                    context.said.append(move.text)
+                elif isinstance(move, Asked) and move.id is not None:
                     _remember(context.requests, move.id, move.params, _ASKED)
+        context.heard = max(context.heard, len(asked))
         if session in self._with_tools or span.key[0] in self._with_tools:
             return
-        spoken = [*span.asked, *(each._replace(at=span.ended) for each in span.answered)]
+        spoken = [*spoken_of(asked), *(each._replace(at=span.ended) for each in spoken_of(answered))]
         # An answer that is met here first came before this turn began.
         timed = [each if each.at is not None else each._replace(at=span.began) for each in spoken]
         named = session if span.session is not None else ""
@@ -214,7 +248,7 @@ class SpanLog:
         if chain.session_id not in self._with_tools:
             yield from chain.heard(self._tenant_id)
 
-    def _session(self, span: ToolSpan | ModelSpan) -> str:
+    def _session(self, span: _Held | ModelSpan) -> str:
         return span.session or self._sessions.get(span.key[0]) or span.key[0]
 
 
@@ -235,8 +269,8 @@ def spoken_of(messages: list[Any]) -> list[Spoken]:
     return found
 
 
-def _began(span: ToolSpan | ModelSpan) -> int:
-    return span.call.timestamp if isinstance(span, ToolSpan) else span.began
+def _began(span: _Held | ModelSpan) -> int:
+    return span.seen.timestamp if isinstance(span, _Held) else span.began
 
 
 def _remember(known: OrderedDict[Any, Any], key: Any, value: Any, most: int = _REMEMBERED) -> None:
