@@ -111,7 +111,7 @@ def _guess(documents: Iterator[Line]) -> tuple[str, Iterator[Line]]:
     head = list(islice(documents, _LOOKED_AT))
     found = next(filter(None, (_format_of(text) for _, text in head)), None)
     if found is None:
-        raise InvalidInput(_unknown(head), field="file", fix="say what it is with --format")
+        raise InvalidInput(_unknown(head), field="file")
     return found, chain(head, documents)
 
 
@@ -127,7 +127,10 @@ def _unknown(head: list[Line]) -> str:
         seen = f"the first line is not JSON, it begins with {shown!r}"
     else:
         shown: Any = next(iter(cast("list[Any]", value)), None) if isinstance(value, list) else value
-        named = ", ".join(list(cast("dict[str, Any]", shown))[:12]) if isinstance(shown, dict) else type(shown).__name__
+        names = (
+            [name for name in cast("dict[str, Any]", shown) if name.isprintable()] if isinstance(shown, dict) else []
+        )
+        named = ", ".join(name[:40] for name in names[:12]) or type(shown).__name__
         seen = f"the first line has: {named}"
     return f"no known format of traces was recognised; {seen}. Known are: {known_formats()}"
 

@@ -26,7 +26,14 @@ _IDS: Final = ("session_id", "conversation_id", "thread_id", "sessionId", "conve
 _LISTS: Final = ("messages", "traj", "contents", "conversations", "conversation", "history", "input", "query", "items")
 _REQUESTS: Final = ("request", "request_body", "requestBody", "body", "kwargs", "params")
 _RESPONSES: Final = ("response", "output", "response_body", "responseBody", "completion")
-_ROLLOUT: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted", "message"})
+_ROLLOUT: Final = (
+    "session_meta",
+    "response_item",
+    "event_msg",
+    "turn_context",
+    "compacted",
+    "message",
+)
 _NOT_SAID: Final = ("<environment_context>", "<user_instructions>", "<permissions instructions>", "# AGENTS.md")
 """How the texts begin that Codex puts into the user's mouth."""
 

@@ -38,7 +38,10 @@ from twinraven.muninn.formats.trace import (
 )
 from twinraven.muninn.model import check_name
 
-_ANSWERED_BY_PEOPLE = frozenset({"AskUserQuestion", "ExitPlanMode"})
+_ANSWERED_BY_PEOPLE = (
+    "AskUserQuestion",
+    "ExitPlanMode",
+)
 """Tools whose result is what a person decided."""
 
 _REMEMBERED = 50_000

@@ -18,8 +18,17 @@ from twinraven.muninn.formats.span_facts import arguments_of, request_and_respon
 from twinraven.muninn.formats.spans import ModelSpan, SpanLog, ToolSpan, derived_id
 from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen, members_of
 
-_TYPES: Final = frozenset(
-    {"SPAN", "GENERATION", "EVENT", "TOOL", "AGENT", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"}
+_TYPES: Final = (
+    "SPAN",
+    "GENERATION",
+    "EVENT",
+    "TOOL",
+    "AGENT",
+    "CHAIN",
+    "RETRIEVER",
+    "EVALUATOR",
+    "EMBEDDING",
+    "GUARDRAIL",
 )
 
 

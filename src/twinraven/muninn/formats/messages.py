@@ -56,20 +56,24 @@ _ITEM_CALLS: Final = {
     "shell_call": (None, "action"),
     "apply_patch_call": (None, "operation"),
 }
-_ITEM_SILENT: Final = frozenset(
-    {
-        "reasoning",
-        "web_search_call",
-        "file_search_call",
-        "image_generation_call",
-        "code_interpreter_call",
-        "mcp_list_tools",
-        "item_reference",
-        "compaction",
-    }
+_ITEM_SILENT: Final = (
+    "reasoning",
+    "web_search_call",
+    "file_search_call",
+    "image_generation_call",
+    "code_interpreter_call",
+    "mcp_list_tools",
+    "item_reference",
+    "compaction",
 )
-_BLOCK_SILENT: Final = frozenset(
-    {"thinking", "redacted_thinking", "reasoning", "reasoning_content", "step-start", "signature", "non_standard"}
+_BLOCK_SILENT: Final = (
+    "thinking",
+    "redacted_thinking",
+    "reasoning",
+    "reasoning_content",
+    "step-start",
+    "signature",
+    "non_standard",
 )
 
 
@@ -135,7 +139,7 @@ def _unwrapped(message: Message) -> Message:
     if "lc" in message and isinstance(message.get("kwargs"), dict):
         named = items_of(message.get("id"), "id")
         return {"type": _LANGCHAIN.get(str(named[-1]) if named else "", "system"), **message["kwargs"]}
-    if isinstance(message.get("data"), dict) and message.get("type") in _ROLES:
+    if isinstance(message.get("data"), dict) and str(message.get("type")) in _ROLES:
         return {"type": message["type"], **message["data"]}
     return message
 

@@ -18,8 +18,22 @@ from twinraven.muninn.formats.messages import plain_output
 from twinraven.muninn.formats.records import Record, first_record, micros_of, records_in, text_of
 from twinraven.muninn.formats.trace import Heard, LineError, Seen, decode_arguments
 
-_KINDS: Final = frozenset({"ActionEvent", "ObservationEvent", "MessageEvent", "SystemPromptEvent", "AgentErrorEvent"})
-_TALK: Final = frozenset({"message", "system", "recall", "change_agent_state", "null", "finish", "think"})
+_KINDS: Final = (
+    "ActionEvent",
+    "ObservationEvent",
+    "MessageEvent",
+    "SystemPromptEvent",
+    "AgentErrorEvent",
+)
+_TALK: Final = (
+    "message",
+    "system",
+    "recall",
+    "change_agent_state",
+    "null",
+    "finish",
+    "think",
+)
 _OWN_FIELDS: Final = ("thought", "hidden", "confirmation_state", "is_confirmed", "blocking", "security_risk")
 _LISTS: Final = ("events", "history", "trajectory")
 
@@ -73,7 +87,8 @@ class OpenHandsParser:
         called = cast("Record", metadata) if isinstance(metadata, dict) else {}
         action = record.get("action")
         if isinstance(action, str):
-            args = cast("Record", record.get("args") or {})
+            stated = record.get("args")
+            args = cast("Record", stated) if isinstance(stated, dict) else {}
             if record.get("source") == "user" and action == "message":
                 yield Said(str(args.get("content", "")))
             elif record.get("source") == "agent" and action not in _TALK:

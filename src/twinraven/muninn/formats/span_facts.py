@@ -31,8 +31,16 @@ _KINDS: Final = (
     "mlflow.spanType",
     "langsmith.span.kind",
 )
-_MODELS: Final = frozenset({"llm", "generation", "chat_model"})
-_MODEL_OPERATIONS: Final = frozenset({"chat", "generate_content", "text_completion"})
+_MODELS: Final = (
+    "llm",
+    "generation",
+    "chat_model",
+)
+_MODEL_OPERATIONS: Final = (
+    "chat",
+    "generate_content",
+    "text_completion",
+)
 _SESSIONS: Final = (
     genai.CONVERSATION,
     "session.id",
@@ -80,7 +88,10 @@ _PRINTED: Final = re.compile(
     r"content=(?P<content>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\") .*?tool_call_id='(?P<id>[^']*)'"
 )
 _LONGEST_LITERAL: Final = 200_000
-_WRAPPED: Final = frozenset({"input_str", "inputs"})
+_WRAPPED: Final = (
+    "input_str",
+    "inputs",
+)
 
 
 class ToolFacts(NamedTuple):
@@ -151,7 +162,7 @@ def _unwrapped_input(given: Any) -> Any:
     if not isinstance(given, dict):
         return given
     members = cast("dict[str, Any]", given)
-    if "input_str" in members and members.keys() & _WRAPPED:
+    if "input_str" in members and any(name in members for name in _WRAPPED):
         inner = members.get("inputs")
         return cast("Any", inner) if isinstance(inner, dict) else _literal(members["input_str"])
     if set(members) == {"input"} and isinstance(members["input"], str):
