@@ -127,10 +127,9 @@ def _unknown(head: list[Line]) -> str:
         seen = f"the first line is not JSON, it begins with {shown!r}"
     else:
         shown: Any = next(iter(cast("list[Any]", value)), None) if isinstance(value, list) else value
-        names = (
-            [name for name in cast("dict[str, Any]", shown) if name.isprintable()] if isinstance(shown, dict) else []
-        )
-        named = ", ".join(name[:40] for name in names[:12]) or type(shown).__name__
+        kind = cast("type[object]", type(shown)).__name__
+        names = [name[:40] for name in cast("dict[str, Any]", shown) if name.isprintable()] if kind == "dict" else []
+        named = ", ".join(names[:12]) or kind
         seen = f"the first line has: {named}"
     return f"no known format of traces was recognised; {seen}. Known are: {known_formats()}"
 
