@@ -46,8 +46,6 @@ class Answered(NamedTuple):
     tool: str | None
     output: Any
     raised: bool = False
-    by_person: bool = False
-    """Whether a person decided what the answer is."""
 
 
 class Unclear(NamedTuple):
@@ -151,8 +149,6 @@ class Conversation:
         pending = found[0]
         pending.answer, pending.ended, pending.is_settled = move, at, True
         self._waiting = [each for each in self._waiting if each is not pending]
-        if move.by_person:
-            self._said.append(move.output if isinstance(move.output, str) else f"[answer to {pending.asked.tool}]")
 
     def _give_up(self) -> None:
         """What was not answered by now will not be."""
