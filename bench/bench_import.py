@@ -1,6 +1,6 @@
 """What importing recorded calls costs: processor time beside `json.loads` over the same lines.
 
-The file is generated, with lines of about the length of real ones; the import is durable and starts with an empty
+The files are generated, with lines of about the length of real ones; the import is durable and starts with an empty
 database in each repeat.
 """
 
@@ -17,11 +17,13 @@ from bench.samples import fresh_sqlite
 from twinraven.muninn import Importer
 
 SESSIONS = 1_500
+SPAN_SESSIONS = 600
+SPAN_CALLS = 6
 TOOLS = ("find_user_by_email", "get_user_details", "get_order_details", "get_product_details", "return_items")
 
 
 def measure(harness: Harness) -> list[Row]:
-    lines = generated_lines(SESSIONS)
+    lines, spans = generated_lines(SESSIONS), generated_spans(SPAN_SESSIONS)
     return [
         harness.compare(
             "calls format, durable",
@@ -29,16 +31,23 @@ def measure(harness: Harness) -> list[Row]:
             theirs=cpu_timed(lambda: [json.loads(line) for line in lines]),
             against="json.loads over the same lines",
             aim=8.0,
-        )
+        ),
+        harness.compare(
+            "OTLP spans of tools and models, durable",
+            ours=lambda: _import(spans, calls=SPAN_SESSIONS * SPAN_CALLS),
+            theirs=cpu_timed(lambda: [json.loads(line) for line in spans]),
+            against="json.loads over the same lines",
+            aim=8.0,
+        ),
     ]
 
 
-def _import(lines: list[bytes]) -> float:
+def _import(lines: list[bytes], *, calls: int | None = None) -> float:
     with fresh_sqlite() as (database, _):
         begun = time.process_time()
-        report = asyncio.run(Importer(database).import_calls("default", lines))
+        report = asyncio.run(Importer(database).import_trace("default", lines))
         spent = time.process_time() - begun
-    assert (report.events, report.errors) == (len(lines), [])
+    assert (report.events, report.errors) == (calls or len(lines), [])
     return spent
 
 
@@ -70,6 +79,47 @@ def _session(chance: random.Random, number: int) -> list[bytes]:
         + b"\n"
         for seq in range(chance.randint(4, 10))
     ]
+
+
+def generated_spans(sessions: int, *, seed: int = 11) -> list[bytes]:
+    """Traces of an agent, one a line: a model span with the whole conversation before each tool span."""
+    chance = random.Random(seed)
+    return [_trace(chance, number) for number in range(sessions)]
+
+
+def _trace(chance: random.Random, number: int) -> bytes:
+    trace, said = f"{chance.getrandbits(128):032x}", "I would like to return the tea kettle from my last order."
+    messages: list[dict[str, Any]] = [{"role": "user", "parts": [{"type": "text", "content": said}]}]
+    spans: list[dict[str, Any]] = []
+    for place in range(SPAN_CALLS):
+        began = 1_760_000_000_000_000_000 + (number * SPAN_CALLS + place) * 10**9
+        tool, call_id, output = chance.choice(TOOLS), f"call_{_code(chance)}", json.dumps(_output(chance))
+        arguments = {"order_id": _code(chance), "reason": "ordered by mistake"}
+        asked = {"type": "tool_call", "id": call_id, "name": tool, "arguments": arguments}
+        answer = {"role": "assistant", "parts": [asked]}
+        talk = {"gen_ai.input.messages": json.dumps(messages), "gen_ai.output.messages": json.dumps([answer])}
+        spans.append(_span(chance, trace, began, {"gen_ai.operation.name": "chat", **talk}))
+        call = {"gen_ai.tool.name": tool, "gen_ai.tool.call.id": call_id, "gen_ai.tool.call.result": output}
+        given = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.arguments": json.dumps(arguments)}
+        spans.append(_span(chance, trace, began + 10**8, {**given, **call}))
+        response = {"type": "tool_call_response", "id": call_id, "response": output}
+        messages += [answer, {"role": "tool", "parts": [response]}]
+    return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode() + b"\n"
+
+
+def _span(chance: random.Random, trace: str, began: int, attributes: dict[str, str]) -> dict[str, Any]:
+    stated = {"gen_ai.conversation.id": trace, "gen_ai.request.model": "some-model", **attributes}
+    return {
+        "traceId": trace,
+        "spanId": f"{chance.getrandbits(64):016x}",
+        "parentSpanId": "00000000000000aa",
+        "name": attributes["gen_ai.operation.name"],
+        "kind": 1,
+        "startTimeUnixNano": str(began),
+        "endTimeUnixNano": str(began + 9 * 10**7),
+        "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in stated.items()],
+        "status": {},
+    }
 
 
 def _output(chance: random.Random) -> dict[str, Any]:

@@ -25,6 +25,7 @@ BODIES: Final[dict[str, Any]] = {
     "changeServiceTemplate": {"shared": True},
     "changeToolTemplate": {"shared": True},
     "recordEvents": {"events": [{"session_id": "s", "tool_id": "search", "input_params": {"query": "x"}}]},
+    "receiveSpans": {"resourceSpans": []},
     "stateVerdict": {"outcome": "failure"},
     "startLearning": {"with_model": False},
     "grantApproval": {},

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from twinraven.foundation.errors import TwinRavenError
 from twinraven.muninn import LineError, Observation
-from twinraven.muninn.formats import open_trace
+from twinraven.muninn.formats import TraceReader
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -18,17 +17,7 @@ def read(lines: Iterable[bytes], format: str = "auto") -> tuple[list[Observation
     """All calls and all complaints, in order."""
     calls: list[Observation] = []
     errors: list[LineError] = []
-    fed, parser = open_trace(lines, format, "t")
-    number = 0
-    for number, line in enumerate(fed, start=1):
-        if line.isspace():
-            continue
-        try:
-            for heard in parser.feed(line, number):
-                (errors if isinstance(heard, LineError) else calls).append(heard)  # pyright: ignore[reportArgumentType]
-        except TwinRavenError as error:
-            errors.append(LineError(number, error.message))
-    for heard in parser.finish():
+    for heard in TraceReader(lines, "t", format=format):
         (errors if isinstance(heard, LineError) else calls).append(heard)  # pyright: ignore[reportArgumentType]
     return calls, errors
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.traces import GOLDEN
 from tests.unit.huginn.billing_world import INVOICE, LOAD, LOOKUP, billing_scripts, lines_of
 
 TOOLS = """
@@ -152,12 +153,25 @@ def test_a_backtest_for_people_says_what_it_assumes(twinraven: Run) -> None:
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"", "nothing to learn, because there are no sessions"), (b"{broken\n" * 3, "nothing to learn")],
+    [
+        (b"", "the file is empty"),
+        (b"{broken\n" * 3, "no known format"),
+        (b'{"messages": []}', "no call was understood"),
+    ],
 )
-def test_a_file_without_sessions_is_not_an_error(twinraven: Run, project: Path, content: bytes, said: str) -> None:
-    """An empty or broken file gives an honest answer, not a traceback."""
+def test_a_file_without_calls_is_an_error(twinraven: Run, project: Path, content: bytes, said: str) -> None:
+    """A file that is empty, broken or without calls is bad input, and what was seen is told."""
     (project / "odd.jsonl").write_bytes(content)
-    assert said in twinraven("backtest", "odd.jsonl").stdout.decode()
+    assert said in twinraven("backtest", "odd.jsonl", code=2).stderr.decode()
+
+
+def test_a_backtest_reads_what_can_be_imported(twinraven: Run, project: Path) -> None:
+    """Chat messages and spans are backtested as they are, several files at once."""
+    for name in ("tau-bench.json", "openinference-langchain.json"):
+        (project / name).write_bytes((GOLDEN / name).read_bytes())
+    done = twinraven("backtest", "tau-bench.json", "openinference-langchain.json", "--output", "json")
+    body = json.loads(done.stdout)
+    assert body["sessions_learned"] + body["sessions_tested"] == 4
 
 
 @pytest.mark.parametrize(

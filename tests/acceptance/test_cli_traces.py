@@ -16,7 +16,14 @@ import pytest
 from tests.acceptance.cli import Shell, home_in
 from tests.traces import GOLDEN
 
-SAMPLES = {"openai.jsonl": (3, 8, 5), "otlp.jsonl": (2, 4, 2), "claude-code.jsonl": (2, 8, 2)}
+SAMPLES = {
+    "openai.jsonl": (3, 8, 5),
+    "otlp.jsonl": (2, 4, 2),
+    "claude-code.jsonl": (2, 8, 2),
+    "anthropic.jsonl": (2, 5, 0),
+    "langfuse.jsonl": (1, 3, 0),
+    "langsmith.jsonl": (1, 2, 0),
+}
 
 
 @pytest.fixture
@@ -45,10 +52,64 @@ def test_documents_and_compressed_files_are_read_too(shell: Shell) -> None:
 
 def test_the_wrong_format_names_every_line(shell: Shell) -> None:
     """A trace read as something else understands nothing, says so and fails."""
-    ended = shell.run("import", str(GOLDEN / "claude-code.jsonl"), "--format", "openai", "--output", "json")
-    assert ended.code == 1
+    ended = shell.run("import", str(GOLDEN / "claude-code.jsonl"), "--format", "calls", "--output", "json")
+    assert ended.code == 2
     assert ended.json["events"] == 0
-    assert len(ended.json["errors"]) == 29
+    assert ended.json["not_understood"] == len(ended.json["errors"]) == 29
+
+
+@pytest.mark.parametrize("command", ["import", "backtest"])
+def test_a_file_without_calls_is_an_error_that_says_what_was_seen(shell: Shell, command: str) -> None:
+    """Nothing understood is never a success: the message says what the file holds, or which formats there are."""
+    spans = {
+        "name": "POST",
+        "traceId": "0" * 31 + "1",
+        "spanId": "0" * 15 + "1",
+        "startTimeUnixNano": "1760000000000000",
+    }
+    document = {"resourceSpans": [{"scopeSpans": [{"spans": [spans]}]}]}
+    (shell.folder / "spans.json").write_text(json.dumps(document))
+    ended = shell.run(command, "spans.json")
+    assert ended.code == 2
+    assert "1 spans were read" in ended.err
+    assert "none is a tool call" in ended.err
+    for name, text in (("table.csv", "a,b\n1,2\n"), ("other.json", '{"hello": 1}'), ("empty", "")):
+        (shell.folder / name).write_text(text)
+        ended = shell.run(command, name)
+        assert ended.code == 2
+        assert "empty" in ended.err or "openai" in ended.err
+
+
+def test_folders_and_several_files_are_read_at_once(shell: Shell) -> None:
+    """All traces of a folder are imported, whatever they are called, and files that hold none are named."""
+    folder = shell.folder / "traces" / "deep"
+    folder.mkdir(parents=True)
+    for number, name in enumerate(("anthropic.jsonl", "langfuse.jsonl", "tau-bench.json")):
+        (folder / f"file-{number}").write_bytes((GOLDEN / name).read_bytes())
+    (folder / "README.md").write_text("# nothing")
+    ended = shell.succeed("import", "traces", str(GOLDEN / "mlflow.json"), "--output", "json")
+    assert (ended.json["events"], len(ended.json["files"])) == (14, 4)
+    assert [Path(each["file"]).name for each in ended.json["left_out"]] == ["README.md"]
+    again = shell.succeed("import", "traces", "--output", "json")
+    assert (again.json["events"], again.json["duplicates"]) == (0, 12)
+
+
+def test_events_of_one_file_each_are_one_trace(shell: Shell) -> None:
+    """The numbered files that OpenHands keeps of a run are read as one run, in the order of their numbers."""
+    folder = shell.folder / "run" / "events"
+    folder.mkdir(parents=True)
+    for number, event in enumerate(json.loads((GOLDEN / "openhands.json").read_bytes())):
+        (folder / f"{number}.json").write_text(json.dumps(event, indent=2))
+    report = shell.json("import", "run")
+    assert (report["format"], report["sessions"], report["events"]) == ("openhands", 1, 3)
+
+
+def test_the_log_reads_its_own_export(shell: Shell) -> None:
+    """What `export json` wrote is recognised; in the same log it adds nothing."""
+    shell.succeed("import", str(GOLDEN / "anthropic.jsonl"))
+    shell.succeed("export", "json", "events.jsonl")
+    report = shell.json("import", "events.jsonl")
+    assert (report["format"], report["events"], report["duplicates"]) == ("events", 0, 5)
 
 
 def test_spans_leave_and_come_back(shell: Shell) -> None:

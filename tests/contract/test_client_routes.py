@@ -126,6 +126,7 @@ ASKED: dict[str, Callable[[Operations], Any]] = {
 }
 
 NOT_ASKED = {
+    "receiveSpans": "for exporters of OpenTelemetry",
     "alive": "for the orchestrator's probes, which speak HTTP themselves",
     "ready": "the same",
     "measure": "Prometheus text, for whatever scrapes it",

@@ -46,6 +46,15 @@ class Parameter:
     required: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class RawBody:
+    """A body that the handler decodes itself: bytes, of which media type, and whether they are packed."""
+
+    text: bytes
+    media: str
+    is_gzip: bool
+
+
 # Made for every request and seen by one handler: not frozen, because that would take three times as long.
 @dataclass(slots=True)
 class Request:
@@ -98,6 +107,8 @@ class Route:
     status: int = 200
     query: tuple[Parameter, ...] = ()
     body: JsonSchema | None = None
+    raw: tuple[str, ...] = ()
+    """The media types of a body that is not checked here, and reaches the handler as bytes."""
     errors: tuple[type[TwinRavenError], ...] = ()
     """What can go wrong besides what can go wrong everywhere."""
     parameters: Mapping[str, JsonSchema] = field(default_factory=dict[str, JsonSchema])

@@ -50,6 +50,7 @@ _CORRELATION: Final = {
         "schema": {"type": "string"},
     }
 }
+_RAW: Final[dict[str, Any]] = {"application/json": {"type": "object"}}
 _TENANTS_KEY: Final = "sent twice with the same key, by whichever users of the tenant, it happens once"
 _HEADERS: Final = {
     "X-Correlation-Id": ("an id of yours for this request", "^[A-Za-z0-9._:/+=-]{1,128}$"),
@@ -98,6 +99,9 @@ def _operation(route: Route) -> dict[str, Any]:
         found["description"] = " ".join([route.note, "For administrators." if route.admin else ""]).strip()
     if route.body is not None:
         found["requestBody"] = {"required": True, "content": {"application/json": {"schema": route.body}}}
+    if route.raw:
+        content = {media: {"schema": _RAW.get(media, {})} for media in route.raw}
+        found["requestBody"] = {"required": True, "content": content}
     if route.is_open:
         found["security"] = []
     return found
@@ -155,7 +159,7 @@ def _failures(route: Route) -> dict[str, Any]:
         kinds.append(NotAuthenticated)
     if route.admin:
         kinds.append(PolicyViolation)
-    if route.body is not None:
+    if route.body is not None or route.raw:
         kinds += [MediaRefused]
     if route.method != "GET":
         kinds += [TooLarge]

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import orjson
 
-from twinraven.api.contract import NAME_SCHEMA, Parameter, Route
+from twinraven.api.contract import NAME_SCHEMA, Parameter, RawBody, Route
 from twinraven.api.pages import decode_cursor
 from twinraven.api.problems import MatchRequired, MediaRefused, TooLarge
 from twinraven.foundation.canonical import parse_json
@@ -114,7 +114,9 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
 
 
 def parse_body(bound: BoundRoute, text: bytes, headers: Mapping[bytes, bytes]) -> Any:
-    """The body as JSON that fits its schema."""
+    """The body as JSON that fits its schema, or as bytes where the route takes them."""
+    if bound.route.raw:
+        return _raw(bound.route, text, headers)
     if bound.body is None:
         if text:
             raise InvalidInput(f"{bound.route.method} {bound.route.path} takes no body", field="body")
@@ -135,6 +137,16 @@ def parse_body(bound: BoundRoute, text: bytes, headers: Mapping[bytes, bytes]) -
         _refuse_long_list(body, name, most)
     bound.body.check(body, field="body")
     return body
+
+
+def _raw(route: Route, text: bytes, headers: Mapping[bytes, bytes]) -> RawBody:
+    media = _shown(headers.get(b"content-type", b"").split(b";", 1)[0].strip().lower())
+    if media not in route.raw:
+        raise MediaRefused(f"the body must be {' or '.join(route.raw)}; say which with Content-Type", media=media)
+    packed = headers.get(b"content-encoding", b"identity").strip().lower()
+    if packed not in (b"gzip", b"identity"):
+        raise MediaRefused("Content-Encoding must be gzip, or left out", encoding=_shown(packed))
+    return RawBody(text, media, is_gzip=packed == b"gzip")
 
 
 def _longest(schema: Mapping[str, Any]) -> list[tuple[str, int]]:

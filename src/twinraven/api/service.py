@@ -21,6 +21,7 @@ from twinraven.api.resources import (
     secrets,
     server,
     services,
+    telemetry,
     templates,
 )
 from twinraven.app import TwinRaven
@@ -33,6 +34,7 @@ _RESOURCES: Sequence[Route] = (
     *services.ROUTES,
     *templates.ROUTES,
     *memory.ROUTES,
+    *telemetry.ROUTES,
     *chains.ROUTES,
     *learning.ROUTES,
     *learned.ROUTES,

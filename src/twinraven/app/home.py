@@ -45,7 +45,7 @@ class TwinRaven(Learning):
 
     def close(self) -> None:
         """Write what is queued and let go of everything; connections to services end with the loop that opened them."""
-        for part in ("rounds", "collector", "learned", "redactor", "database"):
+        for part in ("rounds", "spans", "collector", "learned", "redactor", "database"):
             if part in self.__dict__:
                 getattr(self, part).close()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from twinraven.app.ground import Ground
 
 if TYPE_CHECKING:
-    from twinraven.muninn import Collector, EncodingRules, EventStore, Importer, Retention
+    from twinraven.muninn import Collector, EncodingRules, EventStore, Importer, Retention, SpanReceiver
 
 
 class Memory(Ground):
@@ -39,6 +39,13 @@ class Memory(Ground):
 
         clean = self.redactor
         return Importer(self.database, rules=self._rules, redact=clean.redact, redact_names=clean.redact_known)
+
+    @cached_property
+    def spans(self) -> SpanReceiver:
+        from twinraven.muninn import SpanReceiver
+
+        clean = self.redactor
+        return SpanReceiver(self.database, rules=self._rules, redact=clean.redact, redact_names=clean.redact_known)
 
     @cached_property
     def retention(self) -> Retention:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import amount, count
-from twinraven.cli.output import Column, Progress, print_lines, show_json, show_rows
+from twinraven.cli.output import Column, Progress, clean, print_lines, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ _SPLITS = ("auto", "task", "session", "time")
 
 def register(parser: CommandParser) -> None:
     parser.add_argument(
-        "file", nargs="?", metavar="FILE", help="traces as JSON Lines, plain or gzip; without it, the log"
+        "file",
+        nargs="*",
+        metavar="FILE",
+        help="traces in any format that `import` reads, or folders of them; without it, the log",
     )
     parser.add_argument(
         "--split", choices=_SPLITS, default="auto", help="what must differ between learning and testing"
@@ -85,12 +88,10 @@ async def _read(options: Namespace) -> tuple[TraceLog, ToolFacts, LearningConfig
 
     A file brings nothing but names and is looked at with the defaults, a home has its catalogue and its settings.
     """
-    from twinraven.huginn import LearningConfig, ToolFacts, load_traces, read_traces
-    from twinraven.muninn import open_lines
+    from twinraven.huginn import LearningConfig, ToolFacts, load_traces
 
-    if options.file is not None:
-        with open_lines(None if options.file == "-" else Path(options.file)) as lines:
-            return read_traces(lines), ToolFacts(), LearningConfig()
+    if options.file:
+        return _read_files(options.file), ToolFacts(), LearningConfig()
     from twinraven.cli.home import opened
 
     with opened(options) as raven:
@@ -104,6 +105,19 @@ async def _read(options: Namespace) -> tuple[TraceLog, ToolFacts, LearningConfig
         return log, ToolFacts(raven.catalog.entries(options.tenant)), raven.learning_config
 
 
+def _read_files(names: list[str]) -> TraceLog:
+    """Traces from files; InvalidInput where no call can be read from any of them."""
+    from twinraven.foundation.errors import InvalidInput
+    from twinraven.huginn import read_trace_files
+    from twinraven.muninn import find_traces
+
+    log = read_trace_files(find_traces(names))
+    if not log.sessions:
+        first = f"; the first complaint: line {log.errors[0].line}: {log.errors[0].reason}" if log.errors else ""
+        raise InvalidInput(f"no call was understood: {'; '.join(log.seen)}{first}", field="file")
+    return log
+
+
 def _write_uses(path: Path, outcome: Backtest) -> None:
     from twinraven.cli.output import encode_json
 
@@ -115,8 +129,13 @@ def _show(outcome: Backtest, log: TraceLog, prices: Prices) -> None:
     from twinraven.huginn import draw_chain
 
     body = outcome.as_json()
-    if log.errors:
-        print(f"twinraven: warning: {len(log.errors)} lines were not understood", file=sys.stderr)
+    if log.not_understood:
+        first = log.errors[0]
+        print(
+            f"twinraven: warning: {log.not_understood:,} lines or parts were not understood; "
+            f"the first: line {first.line}: {clean(first.reason)}",
+            file=sys.stderr,
+        )
     if not body["tools"]:
         print_lines([f"nothing to learn, because {outcome.learning.because}"])
         return

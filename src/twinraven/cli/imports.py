@@ -4,22 +4,50 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from twinraven.cli.exits import DONE, FAILED
+from twinraven.cli.exits import BAD_INPUT, DONE, report
 from twinraven.cli.output import Progress, clean, show_fields, show_json
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
-    from twinraven.muninn import ImportReport
+    from twinraven.app import TwinRaven
+    from twinraven.foundation.errors import InvalidInput
+    from twinraven.muninn import ImportReport, TraceFile
 
-_FORMATS = ("auto", "calls", "openai", "otlp", "claude-code")
-_SHOWN_ERRORS = 20
+# Spelled out, because the formats take long to load; a test sees that they are those of muninn.
+_FORMATS = (
+    "auto",
+    "calls",
+    "openai",
+    "anthropic",
+    "responses",
+    "gemini",
+    "langchain",
+    "pydantic-ai",
+    "otlp",
+    "langfuse",
+    "langsmith",
+    "mlflow",
+    "claude-code",
+    "openhands",
+    "swe-agent",
+    "events",
+)
+_SHOWN_REASONS = 20
+
+Read = list[tuple[str, "ImportReport"]]
+Refused = list[tuple[str, "InvalidInput"]]
 
 
 def register(parser: CommandParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="JSON or JSON Lines, plain or gzip; - reads standard input")
+    parser.add_argument(
+        "file",
+        nargs="+",
+        metavar="FILE",
+        help="JSON or JSON Lines, plain or gzip, or a folder of such files; - reads standard input",
+    )
     parser.add_argument("--format", choices=_FORMATS, default="auto", help="what the lines are (default: found out)")
     parser.takes_output("table", "json")
     parser.runs(run, example="twinraven import tau_retail.jsonl.gz --format calls --output json")
@@ -29,27 +57,85 @@ def run(options: Namespace) -> int:
     import asyncio
 
     from twinraven.cli.home import opened
-    from twinraven.muninn import open_lines
+    from twinraven.muninn import find_traces
 
-    file = None if options.file == "-" else Path(options.file)
-    with opened(options) as raven, open_lines(file) as lines, Progress("lines") as progress:
-        importing = raven.importer.import_trace(options.tenant, lines, format=options.format, progress=progress)
-        report = asyncio.run(importing)
+    files = find_traces(options.file)
+    with opened(options) as raven, Progress("lines") as progress:
+        read, refused = asyncio.run(_import_all(raven, options, files, progress))
+    if not read:
+        return report(refused[0][1], as_json=options.output == "json")
     if options.output == "json":
-        show_json(report.as_json())
+        show_json(_as_json(read, refused))
     else:
-        counts = {"sessions": report.sessions, "events": report.events, "duplicates": report.duplicates}
-        show_fields("table", {**counts, "not understood": len(report.errors)})
-    _warn(report, verbose=options.output == "table")
-    return FAILED if report.errors and not report.events + report.duplicates else DONE
+        show_fields("table", _counts(read))
+    for name, each in read:
+        _warn(name if len(files) > 1 else "", each, verbose=options.output == "table")
+    for name, error in refused:
+        print(f"twinraven: warning: {clean(name)} was left out: {clean(error.message[:300])}", file=sys.stderr)
+    if any(each.is_understood for _, each in read):
+        return DONE
+    print(f"twinraven: error: no call was understood: {'; '.join(_seen(read))}", file=sys.stderr)
+    return BAD_INPUT
 
 
-def _warn(report: ImportReport, *, verbose: bool) -> None:
-    errors = report.errors
-    if not errors:
+async def _import_all(
+    raven: TwinRaven, options: Namespace, files: list[TraceFile], progress: Progress
+) -> tuple[Read, Refused]:
+    """Import each file; one that cannot be read is an error if it was named alone, else it is left out."""
+    from twinraven.foundation.errors import InvalidInput
+
+    read: Read = []
+    refused: Refused = []
+    for file in files:
+        try:
+            with file.opened() as lines:
+                found = await raven.importer.import_trace(
+                    options.tenant, lines, format=options.format, progress=progress
+                )
+        except InvalidInput as error:
+            if file.is_named:
+                raise
+            refused.append((file.name, error))
+        else:
+            read.append((file.name, found))
+    return read, refused
+
+
+def _counts(read: Read) -> dict[str, Any]:
+    reports = [each for _, each in read]
+    formats = list(dict.fromkeys(each.format for each in reports))
+    return {
+        "format": ", ".join(formats),
+        "sessions": sum(each.sessions for each in reports),
+        "events": sum(each.events for each in reports),
+        "duplicates": sum(each.duplicates for each in reports),
+        "not understood": sum(each.not_understood for each in reports),
+    }
+
+
+def _as_json(read: Read, refused: Refused) -> dict[str, Any]:
+    """The report of an only file as it is; of several, the sums and each file's own."""
+    if len(read) == 1 and not refused:
+        return read[0][1].as_json()
+    counts = {name.replace(" ", "_"): value for name, value in _counts(read).items()}
+    files = [{"file": name, **each.as_json()} for name, each in read]
+    left_out = [{"file": name, "reason": error.message} for name, error in refused]
+    return {**counts, "files": files, "left_out": left_out}
+
+
+def _seen(read: Read) -> Iterable[str]:
+    for name, each in read:
+        yield f"{clean(name)} was read as {each.format}, {clean(each.seen)}"
+
+
+def _warn(name: str, each: ImportReport, *, verbose: bool) -> None:
+    if not each.not_understood:
         return
-    print(f"twinraven: warning: {len(errors)} lines were not understood", file=sys.stderr)
-    for error in errors[:_SHOWN_ERRORS] if verbose else ():
-        print(f"  line {error.line}: {clean(error.reason)}", file=sys.stderr)
-    if verbose and len(errors) > _SHOWN_ERRORS:
-        print(f"  and {len(errors) - _SHOWN_ERRORS} more; --output json lists them", file=sys.stderr)
+    where = f" in {clean(name)}" if name else ""
+    print(f"twinraven: warning: {each.not_understood:,} lines or parts{where} were not understood", file=sys.stderr)
+    reasons = list(each.reasons.values())
+    for reason in reasons[:_SHOWN_REASONS] if verbose else ():
+        times = f" ({reason.count:,} times)" if reason.count > 1 else ""
+        print(f"  line {reason.first_line}: {clean(reason.example)}{times}", file=sys.stderr)
+    if verbose and len(reasons) > _SHOWN_REASONS:
+        print(f"  and {len(reasons) - _SHOWN_REASONS} more reasons; --output json lists them", file=sys.stderr)

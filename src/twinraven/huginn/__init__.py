@@ -34,7 +34,7 @@ from twinraven.huginn.splitting import best_split
 from twinraven.huginn.sql import SqlChainStore
 from twinraven.huginn.store import ChainStore
 from twinraven.huginn.tool_facts import ToolFacts
-from twinraven.huginn.traces import RecordedCall, SessionTrace, TraceLog, load_traces, read_traces
+from twinraven.huginn.traces import RecordedCall, SessionTrace, TraceLog, load_traces, read_trace_files, read_traces
 from twinraven.huginn.validation.model import Criteria, EquivalenceScore, ValidationResult
 
 __all__ = [
@@ -89,6 +89,7 @@ __all__ = [
     "model_summary",
     "open_engine",
     "proposal_rows",
+    "read_trace_files",
     "read_traces",
     "repeat_backtest",
     "round_outcome",

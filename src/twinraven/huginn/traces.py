@@ -16,7 +16,7 @@ from uuid import UUID
 from twinraven.catalog import BATCH_READS, RUN_CODE
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import InvalidInput
-from twinraven.muninn import EventFilter, EventStore, LineError, Outcome, parse_call
+from twinraven.muninn import EventFilter, EventStore, LineError, Observation, Outcome, TraceFile, TraceReader
 
 MAX_ERRORS = 1000
 
@@ -64,8 +64,18 @@ class TraceLog:
 
     sessions: list[SessionTrace]
     errors: list[LineError] = field(default_factory=list[LineError])
+    """The first complaints."""
+    not_understood: int = 0
+    """How many complaints there were."""
+    seen: list[str] = field(default_factory=list[str])
+    """What each file holds, in words."""
     cut_sessions: int = 0
     """Sessions of which only the first calls were read, because they are too long."""
+
+    def complain(self, error: LineError) -> None:
+        self.not_understood += 1
+        if len(self.errors) < MAX_ERRORS:
+            self.errors.append(error)
 
     @property
     def calls(self) -> int:
@@ -83,35 +93,66 @@ def _digest(tool_id: str, canonical: bytes) -> str:
 
 
 def read_traces(lines: Iterable[bytes]) -> TraceLog:
-    """Sessions from lines of the `calls` format; a line given twice counts once."""
-    drafts: dict[str, _Draft] = {}
-    errors: list[LineError] = []
-    seen: set[str] = set()
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    """Sessions from a file of any format that can be imported; a call given twice counts once."""
+    reading = _Reading()
+    reading.read(lines)
+    return reading.finish()
+
+
+def read_trace_files(files: Iterable[TraceFile]) -> TraceLog:
+    """Sessions from several files; one that nobody named and that holds no traces is a complaint."""
+    reading = _Reading()
+    for file in files:
         try:
-            call = parse_call(line, "")
+            with file.opened() as lines:
+                reading.read(lines)
         except InvalidInput as error:
-            errors.append(LineError(number, error.message))
-            continue
-        if call.source_key is None or call.source_key in seen:
-            continue
-        seen.add(call.source_key)
-        draft = drafts.setdefault(call.session_id, _Draft(call.session_id, call.task_id, call.outcome == "failure"))
-        draft.add(
-            RecordedCall(
-                seq=call.timestamp,
-                tool_id=call.tool_id,
-                params=parse_json(call.params),
-                key=_digest(call.tool_id, call.params),
-                output=None if call.output is None else parse_json(call.output),
-                turn=call.turn or 0,
-                outside_input=call.outside_input,
-                raised=call.raised,
-            )
+            if file.is_named:
+                raise
+            reading.log.complain(LineError(0, f"{file.name}: {error.message}"))
+    return reading.finish()
+
+
+class _Reading:
+    """Collects the sessions of files as they are read."""
+
+    def __init__(self) -> None:
+        self.log = TraceLog([])
+        self._drafts: dict[str, _Draft] = {}
+        self._keys: set[str] = set()
+
+    def read(self, lines: Iterable[bytes]) -> None:
+        reader = TraceReader(lines, "")
+        for heard in reader:
+            if isinstance(heard, LineError):
+                self.log.complain(heard)
+            elif heard.source_key not in self._keys and heard.parent_event_id is None:
+                self._keys.add(heard.source_key or "")
+                _take(self._drafts, heard)
+        self.log.seen.append(f"read as {reader.format}, {reader.seen}")
+
+    def finish(self) -> TraceLog:
+        self.log.sessions = [draft.finish() for draft in self._drafts.values()]
+        return self.log
+
+
+def _take(drafts: dict[str, _Draft], call: Observation) -> None:
+    """Add a call to its session."""
+    draft = drafts.setdefault(call.session_id, _Draft(call.session_id, call.task_id, call.outcome == "failure"))
+    draft.add(
+        RecordedCall(
+            seq=call.timestamp,
+            tool_id=call.tool_id,
+            params=parse_json(call.params),
+            key=_digest(call.tool_id, call.params),
+            output=None if call.output is None else parse_json(call.output),
+            turn=call.turn or 0,
+            outside_input=call.outside_input,
+            raised=call.raised,
+            start_us=call.timestamp if call.time_known else None,
+            latency_ms=call.latency_ms if call.time_known else None,
         )
-    return TraceLog([draft.finish() for draft in drafts.values()], errors[:MAX_ERRORS])
+    )
 
 
 async def load_traces(

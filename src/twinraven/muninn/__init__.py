@@ -24,8 +24,10 @@ if TYPE_CHECKING:
         recordable_output,
         recordable_params,
     )
-    from twinraven.muninn.exchange import Importer, ImportReport, LineError, export_json, open_lines
+    from twinraven.muninn.exchange import Importer, ImportReport, export_json, open_lines
+    from twinraven.muninn.formats import LineError, TraceReader
     from twinraven.muninn.formats.calls import parse_call
+    from twinraven.muninn.formats.otlp_protobuf import decode_request, encode_response
     from twinraven.muninn.model import MAX_NAME, MAX_TENANT, MuninnEvent, Outcome, Session, check_name, check_turn
     from twinraven.muninn.observed import observed
     from twinraven.muninn.otlp_export import export_otlp
@@ -34,9 +36,11 @@ if TYPE_CHECKING:
     from twinraven.muninn.receipt import Receipt
     from twinraven.muninn.retention import Retention, RetentionNote, RetentionReport, RingSigner
     from twinraven.muninn.row import EncodingRules, Observation, Redact
+    from twinraven.muninn.span_receiver import Reception, SpanReceiver
     from twinraven.muninn.sql import SqlEventStore
     from twinraven.muninn.store import EventFilter, EventStore, ToolUse, Transition
     from twinraven.muninn.tagging import CACHED, FALLBACK, RETRY
+    from twinraven.muninn.trace_files import TraceFile, find_traces
 
 __all__ = [
     "CACHED",
@@ -57,6 +61,7 @@ __all__ = [
     "Outcome",
     "ParquetPart",
     "Receipt",
+    "Reception",
     "Redact",
     "Retention",
     "RetentionNote",
@@ -64,19 +69,25 @@ __all__ = [
     "RingSigner",
     "Session",
     "SessionObserver",
+    "SpanReceiver",
     "SqlEventStore",
     "ToolUse",
+    "TraceFile",
+    "TraceReader",
     "Transition",
     "check_name",
     "check_tags",
     "check_turn",
     "clean_text",
     "current_observer",
+    "decode_request",
     "encode_output",
     "encode_params",
+    "encode_response",
     "export_json",
     "export_otlp",
     "export_parquet",
+    "find_traces",
     "has_odd_float",
     "observed",
     "open_lines",
@@ -103,11 +114,12 @@ _HOMES = {
     "exchange": (
         "ImportReport",
         "Importer",
-        "LineError",
         "export_json",
         "open_lines",
     ),
+    "formats": ("LineError", "TraceReader"),
     "formats.calls": ("parse_call",),
+    "formats.otlp_protobuf": ("decode_request", "encode_response"),
     "model": (
         "MAX_NAME",
         "MAX_TENANT",
@@ -128,6 +140,7 @@ _HOMES = {
         "Observation",
         "Redact",
     ),
+    "span_receiver": ("Reception", "SpanReceiver"),
     "sql": ("SqlEventStore",),
     "store": (
         "EventFilter",
@@ -140,6 +153,7 @@ _HOMES = {
         "FALLBACK",
         "RETRY",
     ),
+    "trace_files": ("TraceFile", "find_traces"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
+import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
@@ -25,10 +26,10 @@ import orjson
 
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.clock import now_micros
-from twinraven.foundation.errors import Conflict, InvalidInput, TwinRavenError
+from twinraven.foundation.errors import Conflict, InvalidInput
 from twinraven.muninn.batch import Encoded, write_rows
 from twinraven.muninn.columns import COLUMNS, Row
-from twinraven.muninn.formats import Heard, LineError, TraceParser, open_trace
+from twinraven.muninn.formats import AUTO, LineError, TraceReader
 from twinraven.muninn.formats.calls import SEQUENCE_LIMIT
 from twinraven.muninn.model import MAX_TENANT, MuninnEvent, check_name
 from twinraven.muninn.row import EncodingRules, Redact, RowEncoder, keep_everything
@@ -37,6 +38,11 @@ from twinraven.storage import Database, Transaction
 
 BATCH = 2000
 MAX_ERRORS = 1000
+MAX_REASONS = 100
+MOST_UNPACKED = 16 << 30
+"""Bytes that a compressed file may have when it is unpacked."""
+_LONGEST_REASON = 200
+_DETAIL = re.compile(r"'[^']*'|\"[^\"]*\"|[0-9]+|[0-9a-f]{16,}")
 TIME_BASE = SEQUENCE_LIMIT
 _RACES = 5
 _EVENT, _SESSION, _TIMESTAMP, _SOURCE_KEY, _TIME_KNOWN = (
@@ -48,19 +54,60 @@ Progress = Callable[[int], None]
 
 
 @dataclass(slots=True)
+class Reason:
+    """Complaints that differ in details alone."""
+
+    example: str
+    first_line: int
+    count: int = 1
+
+
+@dataclass(slots=True)
 class ImportReport:
     """What an import did; counts are of this run."""
 
     sessions: int = 0
     events: int = 0
     duplicates: int = 0
+    format: str = AUTO
+    """What the lines were taken for."""
     errors: list[LineError] = field(default_factory=list[LineError])
+    """The first complaints, in full."""
+    not_understood: int = 0
+    """How many complaints there were."""
+    reasons: dict[str, Reason] = field(default_factory=dict[str, "Reason"])
+    """The complaints by what they are about."""
+    seen: str = ""
+    """What the trace holds, in words, for a trace without calls."""
+
+    @property
+    def is_understood(self) -> bool:
+        """Whether any call was read, new or not."""
+        return self.events + self.duplicates > 0
+
+    def complain(self, error: LineError) -> None:
+        """Count a complaint."""
+        self.not_understood += 1
+        if len(self.errors) < MAX_ERRORS:
+            self.errors.append(error)
+        kind = _DETAIL.sub("…", error.reason)[:_LONGEST_REASON]
+        found = self.reasons.get(kind)
+        if found is not None:
+            found.count += 1
+        elif len(self.reasons) < MAX_REASONS:
+            self.reasons[kind] = Reason(error.reason, error.line)
 
     def as_json(self) -> dict[str, Any]:
         return {
+            "format": self.format,
             "sessions": self.sessions,
             "events": self.events,
             "duplicates": self.duplicates,
+            "not_understood": self.not_understood,
+            "reasons": [
+                {"reason": each.example, "count": each.count, "first_line": each.first_line}
+                for each in self.reasons.values()
+            ],
             "errors": [{"line": error.line, "reason": error.reason} for error in self.errors],
         }
 
@@ -88,7 +135,12 @@ class Importer:
         return await self.import_trace(tenant_id, lines, format="calls", progress=progress)
 
     async def import_trace(
-        self, tenant_id: str, lines: Iterable[bytes], *, format: str, progress: Progress | None = None
+        self,
+        tenant_id: str,
+        lines: Iterable[bytes] | IO[bytes],
+        *,
+        format: str = AUTO,
+        progress: Progress | None = None,
     ) -> ImportReport:
         """Import any of `FORMATS`, or whatever `auto` takes the lines for."""
         check_name(tenant_id, field="tenant_id", limit=MAX_TENANT)
@@ -110,7 +162,7 @@ class Importer:
 
     async def _store(self, tenant_id: str, batch: list[Encoded], base: int, *, keeps_ids: bool) -> int:
         def write(tx: Transaction) -> int:
-            return _write_new(tx, tenant_id, batch, base, keeps_ids=keeps_ids)
+            return write_new(tx, tenant_id, batch, base, keeps_ids=keeps_ids)
 
         for _ in range(_RACES):
             try:
@@ -124,50 +176,44 @@ class Importer:
 class _Reader:
     """Turns lines into rows, a batch at a time; where the trace has no times, with the place in the session for one."""
 
-    def __init__(self, lines: Iterable[bytes], format: str, tenant_id: str, encoder: RowEncoder) -> None:
+    def __init__(self, lines: Iterable[bytes] | IO[bytes], format: str, tenant_id: str, encoder: RowEncoder) -> None:
         self._encoder = encoder
         self._tenant_id = tenant_id
-        self.report = ImportReport()
-        self.line = 0
-        kept, parser = open_trace(_guarded(lines), format, tenant_id)
-        self.keeps_ids = parser.keeps_ids
-        self._rows = self._read_rows(kept, parser)
+        with _readable():
+            self._reader = TraceReader(lines, tenant_id, format=format)
+        self.report = ImportReport(format=self._reader.format)
+        self.keeps_ids = self._reader.keeps_ids
+        self._rows = self._read_rows()
+
+    @property
+    def line(self) -> int:
+        return self._reader.line
 
     def read(self) -> list[Encoded]:
         """The next rows, none at the end."""
-        return list(islice(self._rows, BATCH))
+        with _readable():
+            rows = list(islice(self._rows, BATCH))
+        if not rows:
+            self.report.seen = str(self._reader.seen)
+        return rows
 
-    def _read_rows(self, lines: Iterable[bytes], parser: TraceParser) -> Iterator[Encoded]:
-        for line in lines:
-            self.line += 1
-            if not line.isspace():
-                yield from self._encoded(partial(parser.feed, line, self.line))
-        yield from self._encoded(parser.finish)
-
-    def _encoded(self, hear: Callable[[], Iterable[Heard]]) -> Iterator[Encoded]:
-        try:
-            for heard in hear():
-                if isinstance(heard, LineError):
-                    self._complain(heard)
-                else:
-                    yield self._encoder.encode(heard)
-        except TwinRavenError as error:
-            self._complain(LineError(self.line, error.message))
-
-    def _complain(self, error: LineError) -> None:
-        if len(self.report.errors) < MAX_ERRORS:
-            reason = self._encoder.clean(self._tenant_id, error.reason)
-            self.report.errors.append(LineError(error.line, reason))
+    def _read_rows(self) -> Iterator[Encoded]:
+        for heard in self._reader:
+            if isinstance(heard, LineError):
+                self.report.complain(LineError(heard.line, self._encoder.clean(self._tenant_id, heard.reason)))
+            else:
+                yield self._encoder.encode(heard)
 
 
-def _guarded(lines: Iterable[bytes]) -> Iterator[bytes]:
+@contextmanager
+def _readable() -> Generator[None]:
     try:
-        yield from lines
+        yield
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidInput(f"the file cannot be read on: {error}", field="file") from error
 
 
-def _write_new(tx: Transaction, tenant_id: str, batch: list[Encoded], base: int, *, keeps_ids: bool) -> int:
+def write_new(tx: Transaction, tenant_id: str, batch: list[Encoded], base: int = 0, *, keeps_ids: bool) -> int:
     """Insert the rows whose source is not in the log yet; says how many."""
     known = tx.present("muninn_event_log", "source_key", [row[_SOURCE_KEY] for row, _ in batch], tenant_id=tenant_id)
     fresh: dict[str, Encoded] = {}
@@ -230,9 +276,26 @@ def _unpacked(raw: io.BufferedReader) -> IO[bytes]:
     # Looking without taking: a pipe cannot be rewound.
     if raw.peek(2)[:2] != b"\x1f\x8b":
         return raw
-    packed = gzip.GzipFile(fileobj=raw)
+    packed = _BoundedGzip(fileobj=raw)
     packed.myfileobj = cast("Any", raw)  # closed with the archive
     return io.BufferedReader(packed, 1 << 20)  # pyright: ignore[reportArgumentType]
+
+
+class _BoundedGzip(gzip.GzipFile):
+    """Refuses an archive that unpacks to more than anybody has recorded."""
+
+    _unpacked_bytes = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        found = super().read(size)
+        self._unpacked_bytes += len(found)
+        if self._unpacked_bytes > MOST_UNPACKED:
+            raise InvalidInput(
+                f"the file unpacks to more than {MOST_UNPACKED >> 30} GB",
+                field="file",
+                fix="split it and import the parts",
+            )
+        return found
 
 
 async def export_json(store: EventStore, tenant_id: str, out: IO[bytes]) -> int:

@@ -62,7 +62,15 @@ async def test_a_line_becomes_an_event(importer: Importer, store: SqlEventStore)
         line(seq=3, params=None, task_id="t-1"),
     ]
     report = await importer.import_calls(TENANT, lines)
-    assert report.as_json() == {"sessions": 1, "events": 4, "duplicates": 0, "errors": []}
+    assert report.as_json() == {
+        "format": "calls",
+        "sessions": 1,
+        "events": 4,
+        "duplicates": 0,
+        "not_understood": 0,
+        "reasons": [],
+        "errors": [],
+    }
     first, failed, silent, bare = await events_of(store)
     assert (first.input_params, first.output_summary, first.outside_input) == ({"n": 0}, '{"n":0}', "hello")
     assert (first.turn, first.task_id, first.outcome, first.time_known) == (0, "7", Outcome.SUCCESS, False)
@@ -103,6 +111,25 @@ async def test_broken_lines_are_reported_by_number(importer: Importer, store: Sq
     for error, (_, reason) in zip(report.errors, BROKEN, strict=True):
         assert reason in error.reason
     assert (report.events, len(await events_of(store))) == (2, 2)
+
+
+async def test_complaints_are_counted_beyond_those_that_are_kept(
+    importer: Importer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The count is of all complaints, and those that differ in details alone are one reason with its first line."""
+    monkeypatch.setattr(exchange, "MAX_ERRORS", 10)
+    bad = [line(seq=-number) for number in range(1, 31)]
+    report = await importer.import_calls(TENANT, [line(seq=0), *bad, b"{broken\n"])
+    assert (report.not_understood, len(report.errors)) == (31, 10)
+    assert [(reason.count, reason.first_line) for reason in report.reasons.values()] == [(30, 2), (1, 32)]
+
+
+async def test_a_trace_without_calls_says_what_it_holds(importer: Importer) -> None:
+    """What was read instead of calls is told in words."""
+    chat = json.dumps({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]})
+    report = await importer.import_trace(TENANT, [chat.encode()])
+    assert (report.format, report.is_understood) == ("openai", False)
+    assert report.seen == "1 conversations were read (1 with messages), none asks for a tool call"
 
 
 async def test_importing_twice_adds_nothing(importer: Importer, store: SqlEventStore) -> None:

@@ -75,6 +75,6 @@ def _huginn(house: House) -> Huginn:
         registry,
         lambda _: ToolFacts(list(entries.values())),
         config=LearningConfig(),
-        run=lambda: MiningRun(LearningConfig().mining, idle_gap_s=900),
+        run=lambda: MiningRun(config=LearningConfig().mining, idle_gap_s=900),
         now=utc_now,
     )

@@ -1,7 +1,8 @@
-"""Formats of foreign traces, one file each, and how to tell them apart.
+"""Formats of foreign traces, one file each, and how to tell them apart by their content.
 
-A format is read by a `TraceParser`, which is fed lines and says which calls it understood. To add one, write its file
-and add a line to `FORMATS`.
+A format is read by a `TraceParser`, which is fed lines and says which calls it understood. To add one, write its file,
+with a function `recognises` that looks at one JSON value, and add a line to `FORMATS`. The order is that of asking: the
+formats that are told by a mark of their own come before those that are told by their general shape.
 """
 
 from __future__ import annotations
@@ -9,22 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from itertools import chain, islice
-from typing import Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple, cast
 
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
-from twinraven.muninn.formats.trace import LONGEST_DOCUMENT, ForeignCall, Heard, LineError, TraceParser, whole_documents
+from twinraven.muninn.formats.lines import Line, numbered, whole_documents
+from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen, TraceParser
 
 __all__ = [
     "AUTO",
     "FORMATS",
-    "LONGEST_DOCUMENT",
     "ForeignCall",
     "Format",
     "Heard",
     "LineError",
+    "Seen",
     "TraceParser",
-    "open_trace",
+    "TraceReader",
+    "known_formats",
 ]
 
 AUTO = "auto"
@@ -36,38 +39,99 @@ class Format(NamedTuple):
 
     module: str
     parser: str
-    has_documents: bool
-    """Whether a file may also be one JSON document over many lines."""
+    title: str
+    """What people know it as."""
 
 
 FORMATS = {
-    "calls": Format("calls", "CallsParser", has_documents=False),
-    "openai": Format("openai_chat", "OpenAIChatParser", has_documents=True),
-    "otlp": Format("otlp", "OtlpParser", has_documents=True),
-    "claude-code": Format("claude_code", "ClaudeCodeParser", has_documents=False),
+    "otlp": Format("otlp", "OtlpParser", "OpenTelemetry spans (GenAI, OpenInference, Traceloop)"),
+    "langfuse": Format("langfuse", "LangfuseParser", "Langfuse exports"),
+    "langsmith": Format("langsmith", "LangSmithParser", "LangSmith runs"),
+    "mlflow": Format("mlflow", "MlflowParser", "MLflow traces"),
+    "events": Format("own_events", "OwnEventsParser", "exports of TwinRaven's log"),
+    "calls": Format("calls", "CallsParser", "one call a line"),
+    "openhands": Format("openhands", "OpenHandsParser", "OpenHands events"),
+    "swe-agent": Format("swe_agent", "SweAgentParser", "SWE-agent trajectories"),
+    "claude-code": Format("claude_code", "ClaudeCodeParser", "Claude Code transcripts and stream-json"),
+    "openai": Format("chat", "ChatParser", "OpenAI chat messages"),
+    "anthropic": Format("chat", "ChatParser", "Anthropic messages"),
+    "responses": Format("chat", "ChatParser", "OpenAI Responses items and Codex rollouts"),
+    "gemini": Format("chat", "ChatParser", "Gemini contents"),
+    "langchain": Format("chat", "ChatParser", "LangChain messages"),
+    "pydantic-ai": Format("chat", "ChatParser", "pydantic-ai messages"),
 }
 
 
-def open_trace(lines: Iterable[bytes], name: str, tenant_id: str) -> tuple[Iterator[bytes], TraceParser]:
-    """The lines to feed and the parser for them; `auto` finds the format out."""
-    rest = iter(lines)
-    if name == AUTO:
-        name, rest = _guess(rest)
-    if name not in FORMATS:
-        known = ", ".join((*FORMATS, AUTO))
-        raise InvalidInput(f"there is no format {name!r}; choose from {known}", field="format")
-    chosen = FORMATS[name]
-    module = import_module(f"twinraven.muninn.formats.{chosen.module}")
-    parser = cast("Callable[[str], TraceParser]", getattr(module, chosen.parser))
-    return whole_documents(rest) if chosen.has_documents else rest, parser(tenant_id)
+class TraceReader:
+    """Reads one file of traces, whatever its format, as calls and complaints."""
+
+    def __init__(self, lines: Iterable[bytes] | IO[bytes], tenant_id: str, *, format: str = AUTO) -> None:
+        documents = whole_documents(numbered(lines))
+        self.format = format
+        if format == AUTO:
+            self.format, documents = _guess(documents)
+        if self.format not in FORMATS:
+            known = ", ".join((*FORMATS, AUTO))
+            raise InvalidInput(f"there is no format {format!r}; choose from {known}", field="format")
+        chosen = FORMATS[self.format]
+        make = cast("Callable[[str], TraceParser]", getattr(_module(chosen), chosen.parser))
+        self._parser = make(tenant_id)
+        self._documents = documents
+        self.line = 0
+        """The line that was read last."""
+
+    @property
+    def keeps_ids(self) -> bool:
+        return self._parser.keeps_ids
+
+    @property
+    def seen(self) -> Seen:
+        return self._parser.seen
+
+    def __iter__(self) -> Iterator[Heard]:
+        for number, text in self._documents:
+            self.line = number
+            yield from self._heard(self._parser.feed, text, number)
+        yield from self._heard(self._parser.finish)
+
+    def _heard(self, hear: Callable[..., Iterable[Heard]], *line: Any) -> Iterator[Heard]:
+        try:
+            yield from hear(*line)
+        except TwinRavenError as error:
+            yield LineError(self.line, error.message)
 
 
-def _guess(lines: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
-    """The format of the first line that shows one; a file without any is left to `calls`, which names every line."""
-    documents = whole_documents(lines)
+def known_formats() -> str:
+    """What can be read, for people."""
+    return "; ".join(f"{name} ({each.title})" for name, each in FORMATS.items())
+
+
+def _guess(documents: Iterator[Line]) -> tuple[str, Iterator[Line]]:
+    """The format of the first line that shows one; a file without any is nobody's."""
     head = list(islice(documents, _LOOKED_AT))
-    found = next(filter(None, map(_format_of, head)), "calls")
+    found = next(filter(None, (_format_of(text) for _, text in head)), None)
+    if found is None:
+        raise InvalidInput(_unknown(head), field="file")
     return found, chain(head, documents)
+
+
+def _unknown(head: list[Line]) -> str:
+    if not head:
+        return "the file is empty: there is no line in it"
+    first = head[0][1]
+    try:
+        value = parse_json(first)
+    except TwinRavenError:
+        # No more than that is shown: it may be anything, also a secret.
+        shown = first.lstrip()[:1].decode("utf-8", "replace")
+        seen = f"the first line is not JSON, it begins with {shown!r}"
+    else:
+        shown: Any = next(iter(cast("list[Any]", value)), None) if isinstance(value, list) else value
+        kind = cast("type[object]", type(shown)).__name__
+        names = [name[:40] for name in cast("dict[str, Any]", shown) if name.isprintable()] if kind == "dict" else []
+        named = ", ".join(names[:12]) or kind
+        seen = f"the first line has: {named}"
+    return f"no known format of traces was recognised; {seen}. Known are: {known_formats()}"
 
 
 def _format_of(line: bytes) -> str | None:
@@ -75,15 +139,17 @@ def _format_of(line: bytes) -> str | None:
         found = parse_json(line)
     except TwinRavenError:
         return None
-    if isinstance(found, list):
-        return "openai" if found else None
-    if not isinstance(found, dict):
-        return None
-    members = cast("dict[str, Any]", found)
-    if "resourceSpans" in members:
-        return "otlp"
-    if isinstance(members.get("messages"), list):
-        return "openai"
-    if "session_id" in members and "tool" in members:
-        return "calls"
-    return "claude-code" if "type" in members and ("sessionId" in members or "message" in members) else None
+    return next((name for name, each in _distinct() if _module(each).recognises(found)), None)
+
+
+def _distinct() -> Iterator[tuple[str, Format]]:
+    """One name of each module, in the order of asking."""
+    met: set[str] = set()
+    for name, each in FORMATS.items():
+        if each.module not in met:
+            met.add(each.module)
+            yield name, each
+
+
+def _module(format: Format) -> Any:
+    return import_module(f"twinraven.muninn.formats.{format.module}")

@@ -12,8 +12,9 @@ from typing import Any, cast
 
 import orjson
 
+from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput
-from twinraven.muninn.formats.trace import ForeignCall, Heard, parse_object
+from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen
 from twinraven.muninn.row import Observation
 
 SEQUENCE_LIMIT = 1_000_000_000
@@ -22,17 +23,34 @@ SEQUENCE_LIMIT = 1_000_000_000
 _OUTCOMES = ("success", "failure", "partial")
 
 
+def recognises(value: Any) -> bool:
+    """Whether this is a call of the plain form, or a list of them."""
+    if isinstance(value, list):
+        return any(map(recognises, cast("list[Any]", value)[:1]))
+    return isinstance(value, dict) and "session_id" in value and "tool" in value
+
+
 class CallsParser:
-    """Each line is a call that needs no other."""
+    """Each line is a call that needs no other; a file may also be one array of them."""
 
     keeps_ids = False
 
     def __init__(self, tenant_id: str) -> None:
         self._tenant_id = tenant_id
+        self.seen = Seen("lines", "is a call")
 
     def feed(self, line: bytes, number: int) -> Iterable[Heard]:
-        del number
-        return (parse_call(line, self._tenant_id),)
+        found = parse_json(line, field="the line")
+        if not isinstance(found, list):
+            return (_call(found, self._tenant_id),)
+        return self._each(cast("list[Any]", found), number)
+
+    def _each(self, items: list[Any], number: int) -> Iterable[Heard]:
+        for place, item in enumerate(items):
+            try:
+                yield _call(item, self._tenant_id)
+            except InvalidInput as error:
+                yield LineError(number, f"[{place}]: {error.message}")
 
     def finish(self) -> Iterable[Heard]:
         return ()
@@ -40,7 +58,13 @@ class CallsParser:
 
 def parse_call(line: bytes, tenant_id: str) -> Observation:
     """One line; its timestamp is only its place in the session."""
-    call = parse_object(line)
+    return _call(parse_json(line, field="the line"), tenant_id)
+
+
+def _call(found: Any, tenant_id: str) -> Observation:
+    if not isinstance(found, dict):
+        raise InvalidInput("the line is not a JSON object", field="line")
+    call = cast("dict[str, Any]", found)
     session_id = _need(call, "session_id")
     seq = _whole(call, "seq")
     return ForeignCall(

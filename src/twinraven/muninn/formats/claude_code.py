@@ -1,4 +1,4 @@
-"""`claude-code`: the transcripts Claude Code keeps of its sessions, one JSON object a line.
+"""`claude-code`: the transcripts Claude Code keeps of its sessions, and its stream-json, one JSON object a line.
 
 Lines of type `assistant` hold what the model said, lines of type `user` what it got back: tool results, matched by
 `tool_use_id`, and what the person said. One answer of the model is written over several lines, a block each, that share
@@ -7,6 +7,9 @@ Lines of type `assistant` hold what the model said, lines of type `user` what it
 A subagent is an agent of its own: its lines (`isSidechain`) form a session of their own, so that calls of two agents
 that work at once are not taken for one sequence. Lines that are neither (summaries, snapshots, progress) are passed
 over, and so is what the program put into a person's mouth (`isMeta`, summaries after compaction).
+
+What `--output-format stream-json` prints has `session_id` for `sessionId`, `parent_tool_use_id` for a subagent, and no
+times: calls then have times by sequence.
 
 An id of a call is never used twice, so it is the call's identity also where a resumed session repeats its past under a
 new session id. A call without a result was given up if the model went on; the last one may still be under way and is
@@ -22,19 +25,23 @@ from typing import Any, cast
 
 from twinraven.foundation.clock import parse_iso, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
+from twinraven.muninn.formats.messages import plain_output
 from twinraven.muninn.formats.trace import (
     ForeignCall,
     Heard,
     LineError,
+    Seen,
     decode_arguments,
-    decode_text,
     items_of,
     members_of,
     parse_object,
 )
 from twinraven.muninn.model import check_name
 
-_ANSWERED_BY_PEOPLE = frozenset({"AskUserQuestion", "ExitPlanMode"})
+_ANSWERED_BY_PEOPLE = (
+    "AskUserQuestion",
+    "ExitPlanMode",
+)
 """Tools whose result is what a person decided."""
 
 _REMEMBERED = 50_000
@@ -50,6 +57,7 @@ class _Asked:
     turn: int
     line: int
     began: int
+    is_timed: bool
     outside_input: str | None
     ended: int | None = None
     output: Any = None
@@ -66,6 +74,7 @@ class _Agent:
     message_id: str | None = None
     said: list[str] = field(default_factory=list[str])
     asked: list[_Asked] = field(default_factory=list[_Asked])
+    count: int = 0
 
     def begin_turn(self, message_id: str | None) -> None:
         """A new answer of the model: what had no result by now will get none."""
@@ -75,7 +84,7 @@ class _Agent:
             for asked in self.asked:
                 asked.is_settled = True
 
-    def ask(self, block: Block, began: int, line: int) -> None:
+    def ask(self, block: Block, began: int | None, line: int) -> None:
         call_id, tool = block.get("id"), block.get("name")
         if not isinstance(call_id, str) or not isinstance(tool, str):
             raise InvalidInput("a tool_use block must have an id and a name", field="tool_use")
@@ -84,15 +93,18 @@ class _Agent:
             return
         heard = "\n".join(self.said) if self.said else None
         self.said.clear()
-        self.asked.append(_Asked(call_id, tool, decode_arguments(block.get("input")), self.turn, line, began, heard))
+        params = decode_arguments(block.get("input"))
+        place = self.count if began is None else began
+        self.asked.append(_Asked(call_id, tool, params, self.turn, line, place, began is not None, heard))
+        self.count += 1
 
-    def answer(self, block: Block, ended: int) -> None:
+    def answer(self, block: Block, ended: int | None) -> None:
         call_id = block.get("tool_use_id")
         asked = next((asked for asked in self.asked if asked.id == call_id and not asked.is_settled), None)
         if asked is None:
             raise InvalidInput(f"tool_result {call_id!r} answers no call that waits for one", field="tool_use_id")
         asked.ended = ended
-        asked.output = _output(block.get("content"))
+        asked.output = plain_output(block.get("content"))
         asked.raised = block.get("is_error") is True
         asked.is_settled = True
         if asked.tool in _ANSWERED_BY_PEOPLE:
@@ -104,7 +116,7 @@ class _Agent:
             yield self.asked.pop(0)
 
     def call(self, asked: _Asked) -> ForeignCall:
-        took = None if asked.ended is None else asked.ended - asked.began
+        took = None if asked.ended is None or not asked.is_timed else asked.ended - asked.began
         return ForeignCall(
             identity=f"claude-code:{asked.id}",
             session_id=self.session_id,
@@ -120,12 +132,27 @@ class _Agent:
         )
 
 
+def recognises(value: Any) -> bool:
+    """Whether this is a line of a transcript or of stream-json."""
+    if not isinstance(value, dict):
+        return False
+    line = cast("dict[str, Any]", value)
+    if not isinstance(line.get("type"), str):
+        return False
+    return "sessionId" in line or isinstance(line.get("message"), dict) or _is_streamed(line)
+
+
+def _is_streamed(line: dict[str, Any]) -> bool:
+    return "session_id" in line and line["type"] in ("system", "assistant", "user", "result", "stream_event")
+
+
 class ClaudeCodeParser:
     """Follows the agents of one file, or of several files read as one."""
 
     keeps_ids = False
 
     def __init__(self, tenant_id: str) -> None:
+        self.seen = Seen("lines", "has a tool call that was answered")
         self._tenant_id = tenant_id
         self._agents: dict[str, _Agent] = {}
         self._session_id: str | None = None
@@ -134,6 +161,7 @@ class ClaudeCodeParser:
     def feed(self, line: bytes, number: int) -> Iterator[Heard]:
         entry = parse_object(line)
         kind = entry.get("type")
+        self.seen.count(f"of type {kind}")
         if kind not in ("assistant", "user", "attachment"):
             return
         agent = self._agent(entry)
@@ -160,7 +188,7 @@ class ClaudeCodeParser:
                 yield LineError(asked.line, f"{asked.id}: {error.message}")
 
     def _agent(self, entry: dict[str, Any]) -> _Agent:
-        stated = entry.get("sessionId")
+        stated = entry.get("sessionId", entry.get("session_id"))
         if isinstance(stated, str) and stated:
             self._session_id = stated
         if self._session_id is None:
@@ -168,6 +196,8 @@ class ClaudeCodeParser:
         name = self._session_id
         if entry.get("isSidechain") is True:
             name = f"{name}/{entry.get('agentId') or self._root(entry)}"
+        elif isinstance(entry.get("parent_tool_use_id"), str):
+            name = f"{name}/{entry['parent_tool_use_id']}"
         return self._agents.setdefault(name, _Agent(name))
 
     def _root(self, entry: dict[str, Any]) -> str:
@@ -211,22 +241,14 @@ def _queued(entry: dict[str, Any]) -> Any:
     return attachment.get("prompt") if is_said else None
 
 
-def _output(content: Any) -> Any:
-    """What the model saw; pictures are named, not kept."""
-    if not isinstance(content, list):
-        return decode_text(content) if isinstance(content, str) else content
-    blocks = [members_of(block, "a block of the result") for block in cast("list[Any]", content)]
-    if all(block.get("type") == "text" for block in blocks):
-        return decode_text("\n".join(map(_text, blocks)))
-    return [{"type": "image"} if block.get("type") == "image" else block for block in blocks]
-
-
 def _text(block: Block) -> str:
     return str(block.get("text", f"[{block.get('type')}]"))
 
 
-def _time(entry: dict[str, Any]) -> int:
+def _time(entry: dict[str, Any]) -> int | None:
     stated = entry.get("timestamp")
+    if stated is None and "session_id" in entry and "sessionId" not in entry:
+        return None
     if not isinstance(stated, str):
         raise InvalidInput("timestamp is missing", field="timestamp")
     return to_micros(parse_iso(stated))

@@ -1,184 +1,260 @@
-"""`otlp`: spans of tool calls in OTLP's JSON encoding, as collectors write them to files.
+"""`otlp`: spans in OTLP's JSON encoding, as collectors write them to files and exporters send them.
 
-A line is a `TracesData` object; a file may also be one such object over many lines. Of all spans only those with the
-operation `execute_tool` are calls. A call's session is its conversation, else its trace; when it began and how long it
-took are known; a status of error means that it raised. A call whose parent span is a call itself is an inner call.
+A line is a `TracesData` object; a file may also be one such object over many lines. Spans of tool calls are calls;
+spans of models give turns, what the user said, and the calls themselves where no span tells of them (see `spans`).
+Which instrumentation made them shows in their attributes (see `span_facts`). A call's session is its conversation, else
+its trace; when it began and how long it took are known; a status of error means that it raised.
 
-Spans are written when they end, so an inner call comes before the call around it, often in an earlier line. Spans are
-therefore held in a window, in which parents are found and order is restored, before they become events. The id of an
-event follows from the ids of trace and span, so a span that is exported twice is one event.
+The id of an event follows from the ids of trace and span, so a span that is exported twice is one event. What
+OpenTelemetry's console exporter prints (`context.trace_id`, plain attributes) is understood as well.
 """
 
 from __future__ import annotations
 
-import hashlib
+import base64
+import binascii
 import re
-from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
-from twinraven.foundation.canonical import parse_json
+from twinraven.foundation.clock import parse_iso, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats import genai
-from twinraven.muninn.formats.trace import (
-    ForeignCall,
-    Heard,
-    LineError,
-    decode_arguments,
-    decode_text,
-    items_of,
-    members_of,
-    parse_object,
+from twinraven.muninn.formats.span_facts import Get, ToolFacts, kind_of, label_of, messages_of, session_of, tool_facts
+from twinraven.muninn.formats.spans import (
+    WINDOW,
+    Contexts,
+    ModelSpan,
+    SpanKey,
+    SpanLog,
+    ToolSpan,
+    derived_id,
 )
+from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen, items_of, members_of, parse_object
 from twinraven.muninn.model import check_turn
 
-WINDOW = 5_000
-HELD_BYTES = 64 << 20
-_REMEMBERED = 200_000
 _TRACE_ID, _SPAN_ID = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{16}")
-_ERROR = (2, "STATUS_CODE_ERROR")
+_ERROR = (2, "STATUS_CODE_ERROR", "ERROR")
 _LATEST = 2**53
 
-SpanKey = tuple[str, str]
-"""Trace and span."""
+Members = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    call: ForeignCall
-    parent: SpanKey | None
-    line: int
+def recognises(value: Any) -> bool:
+    """Whether this holds spans, of OTLP or of the console exporter."""
+    if not isinstance(value, dict):
+        return False
+    members = cast("Members", value)
+    if "resourceSpans" in members or "resource_spans" in members:
+        return True
+    context = members.get("context")
+    return isinstance(context, dict) and "trace_id" in context and "span_id" in context
 
 
 class OtlpParser:
-    """Holds spans until their parents had a chance to turn up."""
+    """Reads spans one by one and leaves what they have to do with each other to a span log."""
 
     keeps_ids = True
 
-    def __init__(self, tenant_id: str, *, window: int = WINDOW) -> None:
-        self._tenant_id = tenant_id
-        self._size = window
-        self._window: list[_Span] = []
-        self._bytes = 0
-        self._events: OrderedDict[SpanKey, UUID] = OrderedDict()
+    def __init__(self, tenant_id: str, *, window: int = WINDOW, contexts: Contexts | None = None) -> None:
+        self._log = SpanLog(tenant_id, "otlp", window=window, contexts=contexts)
+        self.seen = Seen("spans", "is a tool call, or a model's turn with tool calls in its messages")
 
     def feed(self, line: bytes, number: int) -> Iterator[Heard]:
-        for span in _spans(parse_object(line)):
+        yield from self.take(parse_object(line), number, len(line))
+
+    def take(self, document: Members, number: int, size: int) -> Iterator[Heard]:
+        """The same for a document that is parsed already."""
+        for span in spans_in(document):
             try:
-                self._hold(members_of(span, "the span"), number)
+                held = self.read(members_of(span, "the span"), number)
             except TwinRavenError as error:
                 yield LineError(number, f"span {_shown_id(span)}: {error.message}")
-            if len(self._window) >= 2 * self._size:
-                yield from self._release(self._size)
-        self._bytes += len(line)
-        if self._bytes > HELD_BYTES:
-            yield from self._release(len(self._window) // 2)
-            self._bytes //= 2
+            else:
+                if held is not None:
+                    yield from self._log.hold(held)
+        yield from self._log.weigh(size)
 
     def finish(self) -> Iterator[Heard]:
-        yield from self._release(len(self._window))
+        yield from self._log.finish()
 
-    def _hold(self, span: dict[str, Any], number: int) -> None:
+    def has_met(self, key: SpanKey) -> bool:
+        """Whether a span was joined with others before."""
+        return self._log.has_met(key)
+
+    def join(self, spans: Iterable[ToolSpan | ModelSpan]) -> Iterator[Heard]:
+        """The calls of spans that were read and belong together."""
+        yield from self._log.join(spans)
+
+    def read(self, span: Members, number: int) -> ToolSpan | ModelSpan | None:
+        """One span; None where it is neither a call nor a model's turn."""
         attributes = _attributes(span.get("attributes"))
-        if attributes.get(genai.OPERATION) != genai.EXECUTE_TOOL:
-            return
+        get = attributes.get
+        name = str(span.get("name") or "")
+        kind = kind_of(get, name)
+        session = session_of(get)
+        parent = _hex(span.get("parentSpanId"), _SPAN_ID)
+        if kind == "other":
+            self.seen.count(label_of(get))
+            trace, own = _hex(span.get("traceId"), _TRACE_ID), _hex(span.get("spanId"), _SPAN_ID)
+            if session is not None:
+                self._log.state_session(trace, session)
+            if parent:
+                self._log.state_parent((trace, own), (trace, parent))
+            return None
         key = (_id(span, "traceId", _TRACE_ID), _id(span, "spanId", _SPAN_ID))
-        call = _call(span, key, attributes)
-        parent = str(span.get("parentSpanId") or "").lower()
-        self._window.append(_Span(call, (key[0], parent) if parent else None, number))
-        assert call.event_id is not None
-        self._events[key] = call.event_id
-        if len(self._events) > _REMEMBERED:
-            self._events.popitem(last=False)
-
-    def _release(self, count: int) -> Iterator[Heard]:
-        """The calls that began first, with their parents."""
-        self._window.sort(key=lambda span: span.call.timestamp)
-        ready, self._window = self._window[:count], self._window[count:]
-        for span in ready:
-            call = span.call
-            if call.parent_event_id is None and span.parent is not None:
-                call = call._replace(parent_event_id=self._events.get(span.parent))
-            try:
-                yield call.observed_for(self._tenant_id)
-            except TwinRavenError as error:
-                yield LineError(span.line, f"{call.identity}: {error.message}")
+        around = (key[0], parent) if parent else None
+        if session is not None:
+            self._log.state_session(key[0], session)
+        if around is not None:
+            self._log.state_parent(key, around)
+        if kind == "tool":
+            call, facts = _tool(span, key, session, get)
+            return ToolSpan(key, around, call, session, number, facts.call_id, facts.is_complete)
+        self.seen.count(label_of(get))
+        messages = partial(_messages, attributes, span.get("events"))
+        began, ended = (nanos // 1000 for nanos in _span_of(span))
+        return ModelSpan(key, around, session, began, ended, number, messages)
 
 
-def _spans(document: dict[str, Any]) -> Iterator[Any]:
-    if "resourceSpans" not in document:
-        raise InvalidInput("resourceSpans is missing: the line holds no spans", field="resourceSpans")
-    for resource in items_of(document["resourceSpans"], "resourceSpans"):
+def spans_in(document: Members) -> Iterator[Any]:
+    """The spans of a document, whatever they are."""
+    listed = document.get("resourceSpans", document.get("resource_spans"))
+    if listed is None:
+        if not recognises(document):
+            raise InvalidInput("resourceSpans is missing: the line holds no spans", field="resourceSpans")
+        yield _printed(document)
+        return
+    for resource in items_of(listed, "resourceSpans"):
         members = members_of(resource, "an item of resourceSpans")
-        scopes = members.get("scopeSpans", members.get("instrumentationLibrarySpans"))
+        scopes = members.get("scopeSpans", members.get("scope_spans", members.get("instrumentationLibrarySpans")))
         for scope in items_of(scopes, "scopeSpans"):
             yield from items_of(members_of(scope, "an item of scopeSpans").get("spans"), "spans")
 
 
-def _call(span: dict[str, Any], key: SpanKey, attributes: dict[str, Any]) -> ForeignCall:
+def trace_of(span: Members) -> str:
+    """The trace a span belongs to, empty where it states none."""
+    return _hex(span.get("traceId"), _TRACE_ID)
+
+
+def _printed(span: Members) -> Members:
+    """A span of the console exporter as OTLP has it."""
+    context, status = members_of(span.get("context"), "context"), span.get("status")
+    code = cast("Members", status) if isinstance(status, dict) else {}
+    return {
+        "traceId": str(context.get("trace_id")).removeprefix("0x"),
+        "spanId": str(context.get("span_id")).removeprefix("0x"),
+        "parentSpanId": str(span.get("parent_id") or "").removeprefix("0x"),
+        "name": span.get("name"),
+        "startTimeUnixNano": _iso_nanos(span.get("start_time")),
+        "endTimeUnixNano": _iso_nanos(span.get("end_time")),
+        "attributes": span.get("attributes") or {},
+        "status": {"code": code.get("status_code"), "message": code.get("description")},
+    }
+
+
+def _iso_nanos(stated: Any) -> int | None:
+    return to_micros(parse_iso(stated)) * 1000 if isinstance(stated, str) else None
+
+
+def _tool(span: Members, key: SpanKey, session: str | None, get: Get) -> tuple[ForeignCall, ToolFacts]:
+    began, ended = _times(span)
+    facts = tool_facts(get, str(span.get("name") or ""))
+    is_known = ended is not None and ended >= began and get(genai.TIME_KNOWN) is not False
+    status = members_of(span.get("status") or {}, "status")
+    raised = facts.raised or status.get("code") in _ERROR
+    output = facts.output
+    if output is None and raised and status.get("message"):
+        output = {"error": str(status["message"])}
+    turn = get(genai.TURN)
+    call = ForeignCall(
+        identity=f"otlp:{key[0]}:{key[1]}",
+        session_id=session or key[0],
+        tool_id=facts.tool,
+        params=facts.params,
+        timestamp=began // 1000,
+        time_known=is_known,
+        output=output,
+        latency_ms=0 if ended is None or not is_known else (ended - began + 500_000) // 1_000_000,
+        raised=raised,
+        error_code=_text(get, genai.ERROR_TYPE),
+        outcome=_text(get, genai.OUTCOME),
+        turn=None if turn is None else check_turn(turn),
+        task_id=_text(get, genai.TASK_ID),
+        outside_input=_text(get, genai.OUTSIDE_INPUT),
+        tags=tuple(map(str, items_of(get(genai.TAGS), genai.TAGS))),
+        correlation_id=_text(get, genai.CORRELATION_ID),
+        event_id=_uuid(get, genai.EVENT_ID) or derived_id("otlp", key),
+        parent_event_id=_uuid(get, genai.PARENT_EVENT_ID),
+    )
+    return call, facts
+
+
+def _messages(attributes: Members, events: Any) -> tuple[list[Any], list[Any]]:
+    asked, answered = messages_of(attributes)
+    return (asked, answered) if asked else _messages_in_events(events)
+
+
+def _messages_in_events(events: Any) -> tuple[list[Any], list[Any]]:
+    """Messages that an instrumentation keeps as events of the span."""
+    asked: list[Any] = []
+    answered: list[Any] = []
+    for event in cast("list[Any]", events) if isinstance(events, list) else ():
+        if not isinstance(event, dict):
+            continue
+        members = cast("Members", event)
+        plain = _attributes(members.get("attributes"))
+        name = str(members.get("name") or "")
+        if name == "gen_ai.client.inference.operation.details":
+            return messages_of(plain)
+        if name == "gen_ai.choice":
+            found = plain.get("message", plain)
+            answered += [{"role": "assistant", **found}] if isinstance(found, dict) else []
+        elif name.startswith("gen_ai.") and name.endswith(".message"):
+            asked.append({"role": name.split(".")[1], **plain})
+    return asked, answered
+
+
+def _span_of(span: Members) -> tuple[int, int]:
+    began, ended = _times(span)
+    return began, began if ended is None else ended
+
+
+def _times(span: Members) -> tuple[int, int | None]:
     began, ended = _nanos(span, "startTimeUnixNano"), _nanos(span, "endTimeUnixNano")
     if began is None:
         raise InvalidInput("startTimeUnixNano is missing", field="startTimeUnixNano")
-    is_known = ended is not None and ended >= began and attributes.get(genai.TIME_KNOWN) is not False
-    status = members_of(span.get("status") or {}, "status")
-    raised = status.get("code") in _ERROR
-    turn = attributes.get(genai.TURN)
-    return ForeignCall(
-        identity=f"otlp:{key[0]}:{key[1]}",
-        session_id=str(attributes.get(genai.CONVERSATION) or key[0]),
-        tool_id=_tool(span, attributes),
-        params=decode_arguments(attributes.get(genai.ARGUMENTS)),
-        timestamp=began // 1000,
-        time_known=is_known,
-        output=_output(attributes, status, raised=raised),
-        latency_ms=0 if ended is None or not is_known else (ended - began + 500_000) // 1_000_000,
-        raised=raised,
-        error_code=_text(attributes, genai.ERROR_TYPE),
-        outcome=_text(attributes, genai.OUTCOME),
-        turn=None if turn is None else check_turn(turn),
-        task_id=_text(attributes, genai.TASK_ID),
-        outside_input=_text(attributes, genai.OUTSIDE_INPUT),
-        tags=tuple(map(str, items_of(attributes.get(genai.TAGS), genai.TAGS))),
-        correlation_id=_text(attributes, genai.CORRELATION_ID),
-        event_id=_uuid(attributes, genai.EVENT_ID) or _derived_id(key),
-        parent_event_id=_uuid(attributes, genai.PARENT_EVENT_ID),
-    )
+    return began, ended
 
 
-def _tool(span: dict[str, Any], attributes: dict[str, Any]) -> str:
-    """The name is only recommended as an attribute, but the span's own name ends with it."""
-    stated = attributes.get(genai.TOOL_NAME)
-    return str(stated or str(span.get("name") or "").removeprefix(genai.EXECUTE_TOOL).strip())
-
-
-def _output(attributes: dict[str, Any], status: dict[str, Any], *, raised: bool) -> Any:
-    result = attributes.get(genai.RESULT)
-    if isinstance(result, str):
-        is_json = attributes.get(genai.RESULT_ENCODING) == "json"
-        return parse_json(result, field=genai.RESULT) if is_json else decode_text(result)
-    if result is None and raised and status.get("message"):
-        return {"error": str(status["message"])}
-    return result
-
-
-def _derived_id(key: SpanKey) -> UUID:
-    return UUID(bytes=hashlib.sha256("\0".join(("twinraven.otlp", *key)).encode()).digest()[:16], version=4)
-
-
-def _id(span: dict[str, Any], name: str, form: re.Pattern[str]) -> str:
-    found = str(span.get(name) or "").lower()
-    if not form.fullmatch(found):
+def _id(span: Members, name: str, form: re.Pattern[str]) -> str:
+    found = _hex(span.get(name), form)
+    if not found:
         raise InvalidInput(f"{name} must be {16 if form is _SPAN_ID else 32} hexadecimal digits", field=name)
     return found
 
 
+def _hex(stated: Any, form: re.Pattern[str]) -> str:
+    """An id in hexadecimal digits, or in base64 as protobuf's own JSON has it."""
+    found = str(stated or "").lower()
+    if form.fullmatch(found):
+        return found
+    if isinstance(stated, str) and len(stated) in (12, 24):
+        try:
+            found = base64.b64decode(stated, validate=True).hex()
+        except (binascii.Error, ValueError):
+            return ""
+        return found if form.fullmatch(found) else ""
+    return ""
+
+
 def _shown_id(span: Any) -> str:
-    return repr(cast("dict[str, Any]", span).get("spanId")) if isinstance(span, dict) else repr(span)[:40]
+    return repr(cast("Members", span).get("spanId")) if isinstance(span, dict) else repr(span)[:40]
 
 
-def _nanos(span: dict[str, Any], name: str) -> int | None:
+def _nanos(span: Members, name: str) -> int | None:
     """64-bit numbers are texts in OTLP's JSON, and accepted as numbers; zero is how protobuf says nothing."""
     found = span.get(name)
     if found in (None, 0, "0", ""):
@@ -190,13 +266,13 @@ def _nanos(span: dict[str, Any], name: str) -> int | None:
     return found
 
 
-def _text(attributes: dict[str, Any], name: str) -> str | None:
-    found = attributes.get(name)
+def _text(get: Get, name: str) -> str | None:
+    found = get(name)
     return None if found is None else str(found)
 
 
-def _uuid(attributes: dict[str, Any], name: str) -> UUID | None:
-    found = attributes.get(name)
+def _uuid(get: Get, name: str) -> UUID | None:
+    found = get(name)
     if found is None:
         return None
     try:
@@ -205,9 +281,17 @@ def _uuid(attributes: dict[str, Any], name: str) -> UUID | None:
         raise InvalidInput(f"{name} must be a UUID, not {found!r}", field=name) from None
 
 
-def _attributes(listed: Any) -> dict[str, Any]:
-    pairs = [members_of(pair, "an attribute") for pair in items_of(listed, "attributes")]
-    return {str(pair.get("key")): _value(pair.get("value")) for pair in pairs}
+def _attributes(listed: Any) -> Members:
+    """Attributes by name; nearly all are texts, so these are taken without a further look."""
+    if isinstance(listed, dict):
+        return cast("Members", listed)
+    found: Members = {}
+    for item in items_of(listed, "attributes"):
+        pair = members_of(item, "an attribute")
+        tagged = pair.get("value")
+        text = cast("Members", tagged).get("stringValue") if isinstance(tagged, dict) else None
+        found[str(pair.get("key"))] = _value(tagged) if text is None else text
+    return found
 
 
 def _value(tagged: Any) -> Any:
@@ -220,7 +304,7 @@ def _value(tagged: Any) -> Any:
     if kind == "arrayValue":
         return [_value(item) for item in items_of(members_of(value, "arrayValue").get("values"), "values")]
     if kind == "kvlistValue":
-        return _attributes(members_of(value, "kvlistValue").get("values"))
+        return _attributes(members_of(value, "kvlistValue").get("values") or [])
     return value
 
 

@@ -9,8 +9,9 @@ A call's identity is made of where it was found and what it says, so that readin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn, Protocol, cast
 from uuid import UUID
 
@@ -23,7 +24,6 @@ from twinraven.muninn.collector import check_tags, clean_text, encode_output, en
 from twinraven.muninn.model import Outcome, check_latency, check_name
 from twinraven.muninn.row import Observation
 
-LONGEST_DOCUMENT = 64 << 20
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 _LAYERS = 3
 """How often a text inside a text is unwrapped."""
@@ -40,11 +40,34 @@ class LineError:
 Heard = Observation | LineError
 
 
+@dataclass(slots=True)
+class Seen:
+    """Counts what a parser read, so that a trace without calls can say what it holds instead."""
+
+    what: str
+    """What the trace is made of, such as spans."""
+    wanted: str
+    """What none of them was, such as a tool call."""
+    kinds: Counter[str] = field(default_factory=Counter[str])
+
+    def count(self, kind: str) -> None:
+        self.kinds[kind] += 1
+
+    def __str__(self) -> str:
+        total = sum(self.kinds.values())
+        if not total:
+            return f"no {self.what} were found"
+        shown = ", ".join(f"{count:,} {kind}" for kind, count in self.kinds.most_common(8))
+        return f"{total:,} {self.what} were read ({shown}), none {self.wanted}"
+
+
 class TraceParser(Protocol):
     """Turns the lines of one file into calls."""
 
     keeps_ids: bool
     """Whether the trace names its calls itself, so that one may be in the log already under its id."""
+    seen: Seen
+    """What was read so far."""
 
     def feed(self, line: bytes, number: int) -> Iterable[Heard]:
         """The calls that are complete with this line."""
@@ -168,35 +191,3 @@ def _parsed(text: str) -> Any:
         return parse_json(text)
     except TwinRavenError:
         return text
-
-
-def whole_documents(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """JSON Lines as they are; a file that is one document over many lines as one line.
-
-    Which of the two it is shows on the first line. Where that is broken and the whole is no document either, the file
-    is a list of lines after all, and the broken ones will be reported by number.
-    """
-    rest = iter(lines)
-    held: list[bytes] = []
-    size, has_begun = 0, False
-    for line in rest:
-        held.append(line)
-        size += len(line)
-        if size > LONGEST_DOCUMENT or (not has_begun and not line.isspace() and _is_json(line)):
-            break
-        has_begun = has_begun or not line.isspace()
-    else:
-        whole = b"".join(held)
-        if len(held) > 1 and _is_json(whole):
-            yield whole
-            return
-    yield from held
-    yield from rest
-
-
-def _is_json(text: bytes) -> bool:
-    try:
-        parse_json(text)
-    except TwinRavenError:
-        return False
-    return True

@@ -1,0 +1,279 @@
+"""Turns spans of tool calls and model turns into calls: finds parents, numbers turns, adds what the user said.
+
+Spans are written when they end, so an inner call comes before the call around it. They are held in a window, in which
+parents are found and order is restored, before they become events. In that order each model span is a turn of its
+conversation, and brings what the user said and which calls the model asked for; a tool span belongs to the last turn
+before it. Where a conversation has no tool spans at all, the messages of its model spans hold the calls and the
+answers: they are read like a log of growing requests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from twinraven.foundation.errors import TwinRavenError
+from twinraven.muninn.collector import clean_text
+from twinraven.muninn.formats.conversation import Asked, Facts, Said
+from twinraven.muninn.formats.growth import Chain, Growth, Spoken
+from twinraven.muninn.formats.messages import moves_of
+from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError
+from twinraven.muninn.model import check_name
+from twinraven.muninn.row import Observation
+
+WINDOW = 5_000
+HELD_BYTES = 64 << 20
+_REMEMBERED = 200_000
+_SESSIONS = 20_000
+_ASKED = 2_000
+_DEEPEST = 100
+
+SpanKey = tuple[str, str]
+"""Trace and span."""
+
+
+class ToolSpan(NamedTuple):
+    """A call, with where it stands; its session is the stated one or none."""
+
+    key: SpanKey
+    parent: SpanKey | None
+    call: ForeignCall
+    session: str | None
+    line: int
+    call_id: str | None = None
+    is_complete: bool = True
+
+
+class ModelSpan(NamedTuple):
+    """A turn of a model, with the messages that went in and came out."""
+
+    key: SpanKey
+    parent: SpanKey | None
+    session: str | None
+    began: int
+    ended: int
+    line: int
+    messages: Callable[[], tuple[list[Any], list[Any]]]
+    """Gives them; a span waits in the window with the text they are made of, which is less for the collector."""
+
+
+class _Held(NamedTuple):
+    """A call that waits in the window, already in the bytes that will be stored."""
+
+    key: SpanKey
+    parent: SpanKey | None
+    session: str | None
+    line: int
+    seen: Observation
+    call_id: str | None
+    incomplete: ForeignCall | None
+    """The call itself, where its arguments may have to be taken from the model's request."""
+
+
+@dataclass(slots=True)
+class Context:
+    """What is known of a conversation by the spans that were read."""
+
+    turn: int = 0
+    heard: int = 0
+    """How many messages of the conversation were looked at; each request repeats those before it."""
+    said: list[str] = field(default_factory=list[str])
+    """Those since the last call."""
+    requests: OrderedDict[str, dict[str, Any]] = field(default_factory=OrderedDict[str, "dict[str, Any]"])
+    """The arguments of the calls that the model asked for, by the id of the call."""
+
+
+class Contexts:
+    """The conversations that were met lately; `turn_of` says how far one had come that was not."""
+
+    def __init__(self, *, turn_of: Callable[[str], int] | None = None) -> None:
+        self._known: OrderedDict[str, Context] = OrderedDict()
+        self._turn_of = turn_of
+
+    def of(self, session: str) -> Context:
+        found = self._known.get(session)
+        if found is None:
+            found = self._known[session] = Context(0 if self._turn_of is None else self._turn_of(session))
+            if len(self._known) > _SESSIONS:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(session)
+        return found
+
+
+class SpanLog:
+    """Holds spans until their parents had a chance to turn up."""
+
+    def __init__(self, tenant_id: str, prefix: str, *, window: int = WINDOW, contexts: Contexts | None = None) -> None:
+        self._tenant_id = tenant_id
+        self._prefix = prefix
+        self._size = window
+        self._contexts = contexts or Contexts()
+        self._window: list[_Held | ModelSpan] = []
+        self._bytes = 0
+        self._events: OrderedDict[SpanKey, UUID | None] = OrderedDict()
+        self._parents: OrderedDict[SpanKey, SpanKey] = OrderedDict()
+        self._sessions: OrderedDict[str, str] = OrderedDict()
+        self._with_tools: OrderedDict[str, None] = OrderedDict()
+        self._growth = Growth()
+
+    def state_session(self, trace: str, session: str) -> None:
+        """Note the conversation that a trace belongs to, as one of its spans states it."""
+        if trace not in self._sessions:
+            _remember(self._sessions, trace, session)
+
+    def state_parent(self, key: SpanKey, parent: SpanKey) -> None:
+        """Note what is around a span that is neither a call nor a model's turn, such as an agent inside a tool."""
+        _remember(self._parents, key, parent)
+
+    def has_met(self, key: SpanKey) -> bool:
+        """Whether a span was held before."""
+        return key in self._events
+
+    def join(self, spans: Iterable[ToolSpan | ModelSpan]) -> Iterator[Heard]:
+        """The calls of spans that belong together, and of whatever else is held."""
+        for span in spans:
+            yield from self.hold(span)
+        yield from self.finish()
+
+    def hold(self, span: ToolSpan | ModelSpan) -> Iterator[Heard]:
+        """Take a span in; gives the calls that have to go for it."""
+        if isinstance(span, ToolSpan):
+            yield from self._hold_call(span)
+        else:
+            self._window.append(span)
+            _remember(self._events, span.key, None)
+        if len(self._window) >= 2 * self._size:
+            yield from self._release(self._size)
+
+    def _hold_call(self, span: ToolSpan) -> Iterator[Heard]:
+        try:
+            seen = span.call.observed_for(self._tenant_id)
+        except TwinRavenError as error:
+            yield LineError(span.line, f"{span.call.identity}: {error.message}")
+            return
+        incomplete = None if span.is_complete else span.call
+        self._window.append(_Held(span.key, span.parent, span.session, span.line, seen, span.call_id, incomplete))
+        _remember(self._events, span.key, span.call.event_id)
+        _remember(self._with_tools, span.key[0], None)
+        if span.session is not None:
+            _remember(self._with_tools, span.session, None)
+
+    def weigh(self, size: int) -> Iterator[Heard]:
+        """Note how much was read; gives the calls that have to go for it."""
+        self._bytes += size
+        if self._bytes > HELD_BYTES:
+            yield from self._release(len(self._window) // 2)
+            self._bytes //= 2
+
+    def finish(self) -> Iterator[Heard]:
+        yield from self._release(len(self._window))
+        for chain in self._growth.finish():
+            yield from self._told(chain)
+
+    def _release(self, count: int) -> Iterator[Heard]:
+        """The spans that began first, in order."""
+        self._window.sort(key=_began)
+        ready, self._window = self._window[:count], self._window[count:]
+        for span in ready:
+            if isinstance(span, _Held):
+                yield from self._call(span)
+            else:
+                yield from self._take_turn(span)
+
+    def _call(self, span: _Held) -> Iterator[Heard]:
+        session, seen = self._session(span), span.seen
+        context = self._contexts.of(session)
+        try:
+            if span.incomplete is not None and span.call_id in context.requests:
+                params = context.requests[span.call_id]
+                seen = span.incomplete._replace(params=params).observed_for(self._tenant_id)
+            changes: dict[str, Any] = {}
+            if seen.session_id != session:
+                changes["session_id"] = check_name(session, field="session_id")
+            parent = seen.parent_event_id or self._around(span.parent)
+            if parent is not None:
+                changes["parent_event_id"] = parent
+            else:
+                if seen.turn is None and context.turn:
+                    changes["turn"] = context.turn
+                if seen.outside_input is None and context.said:
+                    changes["outside_input"] = clean_text("\n".join(context.said))
+                    context.said.clear()
+        except TwinRavenError as error:
+            yield LineError(span.line, f"{seen.source_key}: {error.message}")
+            return
+        yield seen._replace(**changes) if changes else seen
+
+    def _around(self, key: SpanKey | None) -> UUID | None:
+        """The call around a span: its parent, or what is around that, as far as it is known."""
+        for _ in range(_DEEPEST):
+            if key is None:
+                return None
+            found = self._events.get(key)
+            if found is not None:
+                return found
+            key = self._parents.get(key)
+        return None
+
+    def _take_turn(self, span: ModelSpan) -> Iterator[Heard]:
+        if span.parent is not None and span.parent in self._events and self._events[span.parent] is None:
+            return  # A model span inside another is the same turn, seen by a second instrumentation.
+        session = self._session(span)
+        context = self._contexts.of(session)
+        context.turn += 1
+        asked, answered = span.messages()
+        # A shorter request is that of another agent, whose words are not the user's.
+        for each in (*spoken_of(asked[context.heard :]), *spoken_of(answered)):
+            for move in each.moves:
+                if isinstance(move, Said):
+                    context.said.append(move.text)
+                elif isinstance(move, Asked) and move.id is not None:
+                    _remember(context.requests, move.id, move.params, _ASKED)
+        context.heard = max(context.heard, len(asked))
+        if session in self._with_tools or span.key[0] in self._with_tools:
+            return
+        spoken = [*spoken_of(asked), *(each._replace(at=span.ended) for each in spoken_of(answered))]
+        # An answer that is met here first came before this turn began.
+        timed = [each if each.at is not None else each._replace(at=span.began) for each in spoken]
+        named = session if span.session is not None else ""
+        for ready in self._growth.add(Chain(session, self._prefix, Facts(), span.line, timed, session, named)):
+            yield from self._told(ready)
+
+    def _told(self, chain: Chain) -> Iterator[Heard]:
+        if chain.session_id not in self._with_tools:
+            yield from chain.heard(self._tenant_id)
+
+    def _session(self, span: _Held | ModelSpan) -> str:
+        return span.session or self._sessions.get(span.key[0]) or span.key[0]
+
+
+def derived_id(format: str, key: SpanKey) -> UUID:
+    """The id of a span's event: it follows from the span, so that a span that is read twice is one event."""
+    return UUID(bytes=hashlib.sha256("\0".join((f"twinraven.{format}", *key)).encode()).digest()[:16], version=4)
+
+
+def spoken_of(messages: list[Any]) -> list[Spoken]:
+    """The messages of a model span as moves; what cannot be understood is passed over."""
+    found: list[Spoken] = []
+    for place, message in enumerate(messages):
+        if isinstance(message, dict):
+            try:
+                found.append(Spoken(moves_of(message), None, 200, place))  # pyright: ignore[reportUnknownArgumentType]
+            except TwinRavenError:
+                continue
+    return found
+
+
+def _began(span: _Held | ModelSpan) -> int:
+    return span.seen.timestamp if isinstance(span, _Held) else span.began
+
+
+def _remember(known: OrderedDict[Any, Any], key: Any, value: Any, most: int = _REMEMBERED) -> None:
+    known[key] = value
+    if len(known) > most:
+        known.popitem(last=False)
