@@ -26,13 +26,22 @@ if TYPE_CHECKING:
     )
     from twinraven.muninn.exchange import Importer, ImportReport, LineError, export_json, open_lines
     from twinraven.muninn.formats.calls import parse_call
-    from twinraven.muninn.model import MAX_NAME, MAX_TENANT, MuninnEvent, Outcome, Session, check_name, check_turn
+    from twinraven.muninn.model import (
+        MAX_NAME,
+        MAX_TENANT,
+        MuninnEvent,
+        Observation,
+        Outcome,
+        Session,
+        check_name,
+        check_turn,
+    )
     from twinraven.muninn.observed import observed
     from twinraven.muninn.otlp_export import export_otlp
     from twinraven.muninn.parquet import export_parquet
     from twinraven.muninn.receipt import Receipt
     from twinraven.muninn.retention import Retention, RetentionNote, RetentionReport, RingSigner
-    from twinraven.muninn.row import EncodingRules, Observation, Redact
+    from twinraven.muninn.row import EncodingRules, Redact
     from twinraven.muninn.sql import SqlEventStore
     from twinraven.muninn.store import EventFilter, EventStore, ToolUse, Transition
     from twinraven.muninn.tagging import CACHED, FALLBACK, RETRY
@@ -107,6 +116,7 @@ _HOMES = {
         "MAX_NAME",
         "MAX_TENANT",
         "MuninnEvent",
+        "Observation",
         "Outcome",
         "Session",
         "check_name",
@@ -119,7 +129,6 @@ _HOMES = {
     "retention": ("Retention", "RetentionNote", "RetentionReport", "RingSigner"),
     "row": (
         "EncodingRules",
-        "Observation",
         "Redact",
     ),
     "sql": ("SqlEventStore",),

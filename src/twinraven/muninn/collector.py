@@ -24,9 +24,9 @@ from twinraven.foundation.canonical import canonical_json, to_json_value
 from twinraven.foundation.clock import now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_uuid
-from twinraven.muninn.model import MAX_TENANT, Outcome, check_latency, check_name, check_turn
+from twinraven.muninn.model import MAX_TENANT, Observation, Outcome, check_latency, check_name, check_turn
 from twinraven.muninn.receipt import Receipt
-from twinraven.muninn.row import EncodingRules, Observation, Redact, RowEncoder, keep_everything
+from twinraven.muninn.row import EncodingRules, Redact, RowEncoder, keep_everything
 from twinraven.muninn.writer import QUEUE_SIZE, EventWriter
 from twinraven.storage import DEFAULT_TENANT, Database
 
@@ -149,25 +149,23 @@ class SessionObserver:
         latency = latency_ms if type(latency_ms) is int and 0 <= latency_ms < 1_000_000 else check_latency(latency_ms)
         return collector.submit(
             Observation(
-                self.tenant_id,
-                new_uuid() if event_id is None else _checked_id(event_id, "event_id"),
-                self.session_id,
-                check_name(tool_id, field="tool_id"),
-                encode_params(params),
-                None if output is None else encode_output(output),
-                collector.now() - latency * 1000 if timestamp is None else _micros(timestamp),
-                latency,
-                outcome if type(outcome) is Outcome else _checked_outcome(outcome),
-                check_tags(tags) if tags else (),
-                None if parent_event_id is None else _checked_id(parent_event_id, "parent_event_id"),
-                raised,
-                None if error_code is None else clean_text(error_code),
-                None if turn is None else check_turn(turn),
-                self.task_id,
-                None if outside_input is None else clean_text(outside_input),
-                None,
-                True,
-                None if correlation_id is None else clean_text(correlation_id),
+                tenant_id=self.tenant_id,
+                event_id=new_uuid() if event_id is None else _checked_id(event_id, "event_id"),
+                session_id=self.session_id,
+                tool_id=check_name(tool_id, field="tool_id"),
+                params=encode_params(params),
+                output=None if output is None else encode_output(output),
+                timestamp=collector.now() - latency * 1000 if timestamp is None else _micros(timestamp),
+                latency_ms=latency,
+                outcome=outcome if type(outcome) is Outcome else _checked_outcome(outcome),
+                tags=check_tags(tags) if tags else (),
+                parent_event_id=None if parent_event_id is None else _checked_id(parent_event_id, "parent_event_id"),
+                raised=raised,
+                error_code=None if error_code is None else clean_text(error_code),
+                turn=None if turn is None else check_turn(turn),
+                task_id=self.task_id,
+                outside_input=None if outside_input is None else clean_text(outside_input),
+                correlation_id=None if correlation_id is None else clean_text(correlation_id),
             )
         )
 

@@ -14,7 +14,7 @@ import orjson
 
 from twinraven.foundation.errors import InvalidInput
 from twinraven.muninn.formats.trace import ForeignCall, Heard, parse_object
-from twinraven.muninn.row import Observation
+from twinraven.muninn.model import Observation
 
 SEQUENCE_LIMIT = 1_000_000_000
 """Places in a session; as microseconds they must not reach the next time base."""

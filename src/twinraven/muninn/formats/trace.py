@@ -20,8 +20,7 @@ from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_uuid
 from twinraven.muninn.collector import check_tags, clean_text, encode_output, encode_params
-from twinraven.muninn.model import Outcome, check_latency, check_name
-from twinraven.muninn.row import Observation
+from twinraven.muninn.model import Observation, Outcome, check_latency, check_name
 
 LONGEST_DOCUMENT = 64 << 20
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
