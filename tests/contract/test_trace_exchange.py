@@ -22,6 +22,7 @@ from twinraven.muninn import (
     export_otlp,
     export_parquet,
 )
+from twinraven.muninn.model import EVENT_FIELDS
 from twinraven.storage import Database
 
 SAMPLES = ["openai.jsonl", "otlp.jsonl", "claude-code.jsonl"]
@@ -186,5 +187,5 @@ async def test_an_empty_log_is_an_empty_file(database: Database) -> None:
     out, spans = io.BytesIO(), io.BytesIO()
     assert await export_parquet(database, "t", out) == 0
     assert await export_otlp(database, "t", spans) == 0
-    assert len(PARQUET.read_table(io.BytesIO(out.getvalue())).column_names) == 25
+    assert len(PARQUET.read_table(io.BytesIO(out.getvalue())).column_names) == len(EVENT_FIELDS) + 1
     assert spans.getvalue() == b""

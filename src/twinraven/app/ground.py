@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from twinraven.foundation.actors import SYSTEM
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.settings import Settings
 from twinraven.storage import Database, Transaction, open_database
@@ -108,8 +109,7 @@ class Ground:
                 event_type=change.event_type,
                 subject_type=change.subject_type,
                 subject_id=change.subject_id,
-                actor_type="system" if change.by is None else "human",
-                actor_id=None if change.by is None else change.by.user_id,
+                actor=SYSTEM if change.by is None else change.by.actor,
                 data=change.data,
             ),
         )

@@ -143,6 +143,7 @@ class Invocation:
             correlation_id=self.correlation_id,
             task_id=request.task_id,
             caller=context.caller,
+            actor=context.actor,
             durable=context.durable,
             grant=self.grant,
         )
@@ -174,6 +175,8 @@ class Invocation:
             task_id=request.task_id,
             outside_input=None if said is None else clean_text(said),
             correlation_id=clean_text(self.correlation_id),
+            actor_type=None if context.actor is None else context.actor.type,
+            actor_id=None if context.actor is None else context.actor.id,
         )
 
     @property

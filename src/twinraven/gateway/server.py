@@ -166,6 +166,7 @@ class GatewayServer:
             outside_input=place.outside_input,
             durable=entry.writes or self._await_reads,
             caller=caller.name,
+            actor=caller.principal.actor,
             spare_key=_spare_key(context, caller, place),
         )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from twinraven.foundation.actors import Actor
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import InvalidInput
 from twinraven.muninn import EventStore, LineError, MuninnEvent, Outcome, parse_call
@@ -44,6 +45,8 @@ class SessionTrace:
     failed: bool
     calls: tuple[RecordedCall, ...]
     turns_known: bool
+    principal: str | None = None
+    """On whose behalf the session's first call ran, such as `agent:planner`; None where the record does not say."""
 
     @property
     def turns(self) -> int:
@@ -85,6 +88,7 @@ def read_traces(lines: Iterable[bytes]) -> TraceLog:
             continue
         seen.add(call.source_key)
         draft = drafts.setdefault(call.session_id, _Draft(call.session_id, call.task_id, call.outcome == "failure"))
+        draft.note_actor(call.timestamp, call.actor)
         draft.add(
             RecordedCall(
                 seq=call.timestamp,
@@ -114,6 +118,7 @@ async def load_traces(
                 continue
             draft = drafts.setdefault(event.session_id, _Draft(event.session_id, event.task_id, False))
             draft.failed = event.outcome is Outcome.FAILURE
+            draft.note_actor(0, event.actor)
             waiting.append((draft, event, _outside(event, last.get(event.session_id), idle_gap_s)))
             last[event.session_id] = event
 
@@ -134,6 +139,13 @@ class _Draft:
     task_id: str | None
     failed: bool
     calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
+    first: int | None = None
+    principal: str | None = None
+
+    def note_actor(self, place: int, actor: Actor | None) -> None:
+        """Keep the actor of the call with the lowest place; of several with one place, the first that came."""
+        if self.first is None or place < self.first:
+            self.first, self.principal = place, None if actor is None else str(actor)
 
     def add(self, call: RecordedCall) -> None:
         self.calls.append(call)
@@ -144,7 +156,7 @@ class _Draft:
         known = bool(ordered) and all(call.turn > 0 for call in ordered)
         if not known:
             ordered = list(_numbered(ordered))
-        return SessionTrace(self.session_id, self.task_id, self.failed, tuple(ordered), known)
+        return SessionTrace(self.session_id, self.task_id, self.failed, tuple(ordered), known, self.principal)
 
 
 def _numbered(calls: list[RecordedCall]) -> Iterator[RecordedCall]:

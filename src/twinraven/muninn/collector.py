@@ -20,6 +20,7 @@ from uuid import UUID
 
 import orjson
 
+from twinraven.foundation.actors import Actor
 from twinraven.foundation.canonical import canonical_json, to_json_value
 from twinraven.foundation.clock import now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
@@ -138,12 +139,13 @@ class SessionObserver:
         parent_event_id: UUID | None = None,
         event_id: UUID | None = None,
         correlation_id: str | None = None,
+        actor: Actor | None = None,
         raised: bool = False,
         error_code: str | None = None,
     ) -> Receipt:
         """Record one call; await the receipt for durability.
 
-        `timestamp` is when the call began; by default it is now less the latency.
+        `timestamp` is when the call began; by default it is now less the latency. `actor` is on whose behalf it ran.
         """
         collector = self._collector
         latency = latency_ms if type(latency_ms) is int and 0 <= latency_ms < 1_000_000 else check_latency(latency_ms)
@@ -166,6 +168,8 @@ class SessionObserver:
                 task_id=self.task_id,
                 outside_input=None if outside_input is None else clean_text(outside_input),
                 correlation_id=None if correlation_id is None else clean_text(correlation_id),
+                actor_type=None if actor is None else actor.type,
+                actor_id=None if actor is None or actor.id is None else check_name(actor.id, field="actor"),
             )
         )
 

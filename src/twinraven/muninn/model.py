@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from twinraven.foundation.actors import Actor, ActorType
 from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import InvalidInput
 
@@ -79,6 +80,14 @@ class MuninnEvent:
     source_key: str | None = None
     time_known: bool = True
     correlation_id: str | None = None
+    actor_type: ActorType | None = None
+    """What kind of actor the call was made for, and by which id it is known; None where nobody knows."""
+    actor_id: str | None = None
+
+    @property
+    def actor(self) -> Actor | None:
+        """On whose behalf the call ran."""
+        return None if self.actor_type is None else Actor(self.actor_type, self.actor_id)
 
     def as_json(self) -> dict[str, Any]:
         """The event as JSON, every field by its name."""
@@ -139,6 +148,13 @@ class Observation(NamedTuple):
     source_key: str | None = None
     time_known: bool = True
     correlation_id: str | None = None
+    actor_type: ActorType | None = None
+    actor_id: str | None = None
+
+    @property
+    def actor(self) -> Actor | None:
+        """On whose behalf the call ran."""
+        return None if self.actor_type is None else Actor(self.actor_type, self.actor_id)
 
 
 @dataclass(frozen=True, slots=True)

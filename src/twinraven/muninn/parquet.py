@@ -24,6 +24,7 @@ _TYPES = {
     "UUID": "string",
     "str": "string",
     "Outcome": "string",
+    "ActorType": "string",
     "int": "int64",
     "bool": "bool_",
     "datetime": "timestamp",

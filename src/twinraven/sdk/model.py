@@ -155,6 +155,9 @@ class Event:
     source_key: str | None = None
     time_known: bool = True
     correlation_id: str | None = None
+    actor_type: str | None = None
+    """On whose behalf: `person`, `agent`, `system` or `node`; None where nobody knows."""
+    actor_id: str | None = None
     output_stored: bool = False
     """Whether the output is kept and was asked for; lists leave it out."""
     output: Any = None

@@ -42,4 +42,5 @@ def test_the_sdk_reads_every_field() -> None:
 def test_only_texts_that_the_platform_makes_or_checks_are_stored_as_they_are() -> None:
     """A new text is redacted unless somebody says otherwise."""
     kept = {each.name for each in EVENT_FIELDS if each.redaction == "none"}
+    assert "actor_id" not in kept
     assert kept == {"tenant_id", "tool_id", "input_hash", "output_hash", "output_summary"}

@@ -24,9 +24,11 @@ from twinraven.connectors.mcp import sql
 from twinraven.connectors.mcp.errors import ToolQuarantined
 from twinraven.connectors.mcp.model import Classification, Definition, PinnedTool, ToolChanges, definition_hash
 from twinraven.connectors.mcp.observation import differences, is_same, name_tools, sort_out
+from twinraven.foundation.actors import Actor
 from twinraven.foundation.clock import from_micros, now_micros
 from twinraven.foundation.errors import InvalidInput, NotFound, TwinRavenError
 from twinraven.storage import Database, Transaction, forget_after_fork
+from twinraven.tenancy import actor_of
 
 CONNECTOR: Final = "mcp"
 _ANYTHING: Final = {"type": "object"}
@@ -138,7 +140,8 @@ class UpstreamTools:
                 said = Classification(effect, sensitivity or kept, by, from_micros(self._micros()))
                 sql.classify(tx, tenant_id, tool_id, said)
                 data = {"effect": effect.value, "sensitivity": said.sensitivity.value}
-                self._witness(tx, _decision(tenant_id, "tool.classified", tool_id, by=by, data=data))
+                actor = actor_of(tx, tenant_id, by)
+                self._witness(tx, _decision(tenant_id, "tool.classified", tool_id, actor, data=data))
             return [_present(sql.pinned_tool(tx, tenant_id, tool_id), tool_id) for tool_id in wanted]
 
         return await self._change(tenant_id, work)
@@ -151,7 +154,8 @@ class UpstreamTools:
             if tool.changed is not None:
                 sql.pin(tx, tenant_id, tool.server, tool.changed, tool_id=tool_id, by=by, at=self._micros())
                 hashes = {"before": definition_hash(tool.definition), "after": definition_hash(tool.changed)}
-                self._witness(tx, _decision(tenant_id, "tool.definition_accepted", tool_id, by=by, data=hashes))
+                actor = actor_of(tx, tenant_id, by)
+                self._witness(tx, _decision(tenant_id, "tool.definition_accepted", tool_id, actor, data=hashes))
             return _present(sql.pinned_tool(tx, tenant_id, tool_id), tool_id)
 
         return await self._change(tenant_id, work)
@@ -289,8 +293,8 @@ def _note(tx: Transaction, tenant_id: str, tool: PinnedTool, now: Definition | N
     sql.note_seen(tx, tenant_id, tool, changed=changed, present=now is not None, at=at)
 
 
-def _decision(tenant_id: str, event_type: str, tool_id: str, *, by: str, data: dict[str, str]) -> AuditEntry:
-    return AuditEntry(tenant_id, event_type, "upstream_tool", tool_id, actor_type="human", actor_id=by, data=data)
+def _decision(tenant_id: str, event_type: str, tool_id: str, actor: Actor, *, data: dict[str, str]) -> AuditEntry:
+    return AuditEntry(tenant_id, event_type, "upstream_tool", tool_id, actor, data=data)
 
 
 def _is_free(tenant_id: str, tool_id: str) -> bool:

@@ -34,6 +34,8 @@ _RENAMED = {
     "parent_event_id": PARENT_EVENT_ID,
     "task_id": TASK_ID,
     "correlation_id": CORRELATION_ID,
+    "actor_type": "twinraven.actor.type",
+    "actor_id": "twinraven.actor.id",
 }
 
 

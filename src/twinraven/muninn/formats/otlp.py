@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from uuid import UUID
 
+from twinraven.foundation.actors import ACTOR_TYPES, SYSTEM, Actor, parse_actor
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats import genai
@@ -144,6 +145,7 @@ def _call(span: dict[str, Any], key: SpanKey, attributes: dict[str, Any]) -> For
         correlation_id=_text(attributes, genai.CORRELATION_ID),
         event_id=_uuid(attributes, genai.EVENT_ID) or _derived_id(key),
         parent_event_id=_uuid(attributes, genai.PARENT_EVENT_ID),
+        actor=_actor(attributes),
     )
 
 
@@ -193,6 +195,16 @@ def _nanos(span: dict[str, Any], name: str) -> int | None:
 def _text(attributes: dict[str, Any], name: str) -> str | None:
     found = attributes.get(name)
     return None if found is None else str(found)
+
+
+def _actor(attributes: dict[str, Any]) -> Actor | None:
+    kind, name = (_text(attributes, genai.attribute_of(field)) for field in ("actor_type", "actor_id"))
+    if kind is None or (kind, name) == ("system", None):
+        return None if kind is None else SYSTEM
+    if kind not in ACTOR_TYPES:
+        known = ", ".join(ACTOR_TYPES)
+        raise InvalidInput(f"{genai.attribute_of('actor_type')} must be one of {known}, not {kind!r}", field="actor")
+    return parse_actor(f"{kind}:{name or ''}", field=genai.attribute_of("actor_id"))
 
 
 def _uuid(attributes: dict[str, Any], name: str) -> UUID | None:

@@ -16,6 +16,7 @@ from uuid import UUID
 
 import xxhash
 
+from twinraven.foundation.actors import Actor
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_uuid
@@ -79,6 +80,8 @@ class ForeignCall(NamedTuple):
     correlation_id: str | None = None
     event_id: UUID | None = None
     parent_event_id: UUID | None = None
+    actor: Actor | None = None
+    """On whose behalf the call ran, where the trace says so; whoever imports it is not meant."""
 
     def observed_for(self, tenant_id: str) -> Observation:
         """The call as the log takes it in, or InvalidInput."""
@@ -108,6 +111,8 @@ class ForeignCall(NamedTuple):
             source_key=f"{self.identity}:{content}",
             time_known=self.time_known,
             correlation_id=_cleaned(self.correlation_id),
+            actor_type=None if self.actor is None else self.actor.type,
+            actor_id=None if self.actor is None else self.actor.id,
         )
 
 

@@ -26,6 +26,7 @@ STEPS = (
     "m0008_catalog",
     "m0009_approvals",
     "m0010_approved_definitions",
+    "m0011_actors",
 )
 """In order; the number in the name is the version."""
 
