@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from twinraven.app import TwinRaven
-from twinraven.foundation.actors import Actor, agent
+from twinraven.foundation.actors import Actor, agent, parse_actor
 from twinraven.foundation.errors import Conflict, InvalidInput
 from twinraven.sdk import AsyncClient, Client, ObservedCall, ToolInfo
 from twinraven.storage import DEFAULT_TENANT
@@ -144,7 +144,7 @@ class HomeDoor:
             "outside_input": call.outside_input,
             "tags": call.tags,
             "event_id": call.event_id,
-            "actor": self._actor,
+            "actor": self._actor if call.actor is None else parse_actor(call.actor, field="actor"),
         }
         if call.error is None:
             await observer.record(call.tool_id, call.params, output=call.output, **facts)
