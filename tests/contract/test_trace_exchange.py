@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.traces import GOLDEN
+from twinraven.foundation.actors import SYSTEM, agent, person
 from twinraven.muninn import (
     Collector,
     Importer,
@@ -60,9 +61,11 @@ async def recorded(database: Database) -> AsyncGenerator[Database]:
             turn=3,
             outside_input="please\nhurry",
             correlation_id="corr-1",
+            actor=agent("planner"),
         )
-        session.record("text", {}, output='["looks like JSON"]', timestamp=START + timedelta(seconds=1))
-        session.record("nothing", {}, timestamp=START + timedelta(seconds=2))
+        later = START + timedelta(seconds=1)
+        session.record("text", {}, output='["looks like JSON"]', timestamp=later, actor=person("urn:a:b"))
+        session.record("nothing", {}, timestamp=START + timedelta(seconds=2), actor=SYSTEM)
         session.record_failure("fail", {}, error="it broke", timestamp=START + timedelta(seconds=3), latency_ms=9)
         await inner
     collector.flush()
@@ -128,6 +131,7 @@ async def test_spans_read_back_are_the_same_events(recorded: Database) -> None:
     report = await Importer(recorded).import_trace("u", spans.splitlines(keepends=True), format="otlp")
     assert (report.events, report.errors) == (5, [])
     before, after = await events_of(recorded, "t"), await events_of(recorded, "u")
+    assert {event.actor for event in after} == {agent("planner"), person("urn:a:b"), SYSTEM, None}
     assert [comparable(event) for event in after] == [comparable(event) for event in before]
     store = SqlEventStore(recorded)
     hashes = [event.output_hash for event in before if event.output_hash]
