@@ -46,7 +46,7 @@ async def events_of(database: Database, tenant_id: str) -> list[MuninnEvent]:
 async def recorded(database: Database) -> AsyncGenerator[Database]:
     """A store with events that use every field."""
     collector = Collector(database)
-    with collector.observe("visit", tenant_id="t", task_id="task-1") as session:
+    with collector.observe("visit", tenant_id="t", task_id="task-1", actor=person("ada")) as session:
         outer = uuid4()
         inner = session.record("look", {"n": 1}, output="17", parent_event_id=outer, latency_ms=3, timestamp=START)
         session.record(
@@ -131,7 +131,7 @@ async def test_spans_read_back_are_the_same_events(recorded: Database) -> None:
     report = await Importer(recorded).import_trace("u", spans.splitlines(keepends=True), format="otlp")
     assert (report.events, report.errors) == (5, [])
     before, after = await events_of(recorded, "t"), await events_of(recorded, "u")
-    assert {event.actor for event in after} == {agent("planner"), person("urn:a:b"), SYSTEM, None}
+    assert {event.actor for event in after} == {agent("planner"), person("urn:a:b"), SYSTEM, person("ada")}
     assert [comparable(event) for event in after] == [comparable(event) for event in before]
     store = SqlEventStore(recorded)
     hashes = [event.output_hash for event in before if event.output_hash]

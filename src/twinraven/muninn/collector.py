@@ -57,14 +57,23 @@ class Collector:
         self._micros = micros
 
     def observe(
-        self, session_id: str, *, tenant_id: str = DEFAULT_TENANT, task_id: str | None = None
+        self,
+        session_id: str,
+        *,
+        tenant_id: str = DEFAULT_TENANT,
+        task_id: str | None = None,
+        actor: Actor | None = None,
     ) -> SessionObserver:
-        """An observer for one session; as a context manager it also catches `@observed` functions."""
+        """An observer for one session; as a context manager it also catches `@observed` functions.
+
+        `actor` is on whose behalf its calls run, unless a call says otherwise.
+        """
         return SessionObserver(
             self,
             check_name(session_id, field="session_id"),
             check_name(tenant_id, field="tenant_id", limit=MAX_TENANT),
             None if task_id is None else check_name(task_id, field="task_id"),
+            actor,
         )
 
     def submit(self, seen: Observation) -> Receipt:
@@ -101,13 +110,16 @@ class Collector:
 class SessionObserver:
     """Records the calls of one session."""
 
-    __slots__ = ("_collector", "session_id", "task_id", "tenant_id")
+    __slots__ = ("_collector", "actor", "session_id", "task_id", "tenant_id")
 
-    def __init__(self, collector: Collector, session_id: str, tenant_id: str, task_id: str | None) -> None:
+    def __init__(
+        self, collector: Collector, session_id: str, tenant_id: str, task_id: str | None, actor: Actor | None
+    ) -> None:
         self._collector = collector
         self.session_id = session_id
         self.tenant_id = tenant_id
         self.task_id = task_id
+        self.actor = actor
 
     def __enter__(self) -> SessionObserver:
         # One observer may be entered by several tasks at once; what it covers is each task's own affair.
@@ -147,7 +159,7 @@ class SessionObserver:
 
         `timestamp` is when the call began; by default it is now less the latency. `actor` is on whose behalf it ran.
         """
-        collector = self._collector
+        collector, actor = self._collector, actor or self.actor
         latency = latency_ms if type(latency_ms) is int and 0 <= latency_ms < 1_000_000 else check_latency(latency_ms)
         return collector.submit(
             Observation(
