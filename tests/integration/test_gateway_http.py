@@ -50,7 +50,7 @@ async def test_an_old_and_a_new_client_both_see_a_promotion(shell: Shell, raven:
 
 
 async def test_sessions_are_told_apart_by_what_each_revision_offers(shell: Shell, raven: TwinRaven) -> None:
-    """A protocol session is a session, so is a conversation a client names; calls without either share their key's."""
+    """A protocol session is a session, so is a conversation that a client names; else a session is guessed."""
     with http_gateway(shell) as address:
         async with (
             open_client(f"{address}/mcp", mode="legacy") as one,
@@ -66,7 +66,11 @@ async def test_sessions_are_told_apart_by_what_each_revision_offers(shell: Shell
     sizes: dict[str, list[int]] = {}
     for session in await raven.events.sessions("default", limit=20):
         sizes.setdefault(session.session_id.partition("-")[0], []).append(session.event_count)
-    assert {kind: sorted(counts) for kind, counts in sizes.items()} == {"mcp": [1, 2], "conversation": [2], "key": [1]}
+    assert {kind: sorted(counts) for kind, counts in sizes.items()} == {
+        "mcp": [1, 2],
+        "conversation": [2],
+        "guessed": [1],
+    }
 
 
 async def test_a_repeated_request_is_told_from_one_with_another_id(shell: Shell) -> None:
@@ -103,7 +107,7 @@ async def test_a_key_opens_one_tenant(shell: Shell, raven: TwinRaven) -> None:
             keyed,
             open_client(streamable_http_client(f"{address}/mcp", http_client=keyed), mode="legacy") as stranger,
         ):
-            assert await stranger.names() == set()
+            assert await stranger.names() == {"batch_reads"}
         async with httpx2.AsyncClient(timeout=20) as plain:
             wrong = await plain.post(f"{address}/mcp", json={}, headers={"Authorization": "Bearer nonsense"})
             assert (wrong.status_code, wrong.json()["error"]["code"]) == (401, "NOT_AUTHENTICATED")

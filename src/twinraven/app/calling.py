@@ -53,7 +53,13 @@ class Calling(Memory):
         """Tools of the MCP servers behind this home, as they were accepted."""
         from twinraven.connectors import UpstreamTools
 
-        return UpstreamTools(self.database, audit=self.audit, is_taken=self._is_not_upstream, micros=self._micros)
+        return UpstreamTools(
+            self.database,
+            audit=self.audit,
+            is_taken=self._is_not_upstream,
+            quarantines_words=self.settings.gateway.quarantine == "any",
+            micros=self._micros,
+        )
 
     @cached_property
     def upstreams(self) -> UpstreamPool:

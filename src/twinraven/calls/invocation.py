@@ -146,6 +146,7 @@ class Invocation:
             actor=context.actor,
             durable=context.durable,
             grant=self.grant,
+            spare_key=context.spare_key,
         )
 
     def observation(

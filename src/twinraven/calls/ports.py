@@ -31,6 +31,8 @@ class CallFrame:
     durable: bool = True
     grant: Grant | None = None
     """What somebody approved; inner calls go on under it."""
+    spare_key: str | None = None
+    """What stands for this request where it has no key; the keys of inner writes can be made of it."""
 
 
 class Connector(Protocol):

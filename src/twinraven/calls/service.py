@@ -33,6 +33,7 @@ from twinraven.catalog import Catalog, Sensitivity, ToolEntry
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.correlation import current_correlation
 from twinraven.foundation.errors import (
+    ApprovalPending,
     EffectUnknown,
     InvalidInput,
     InvalidOutput,
@@ -268,8 +269,9 @@ class Calls:
         if call.claim is not None and isinstance(error, CallFailed):
             # A tool that called another may have done its own work first, whatever the other one says of itself.
             error.retryable = False
-        # What could not be reached was not sent, whether or not it comes back by itself.
-        is_unsent = error.retryable or isinstance(error, ToolUnavailable)
+        # What could not be reached was not sent, whether or not it comes back by itself; a script whose call waits for
+        # approval goes on under its key.
+        is_unsent = error.retryable or isinstance(error, (ToolUnavailable, ApprovalPending))
         state: FailedState = "released" if is_unsent else "unknown" if error.code == EffectUnknown.code else "failed"
         settled = None if call.claim is None else self._settle_failure(call, call.claim, state, shown)
         await self._conclude(call, seen, settled)

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.catalog.effects import infer_effect
 from twinraven.catalog.functions import FunctionTool, FunctionTools, tool
-from twinraven.catalog.model import Catalog, Effect, IdempotentBy, Sensitivity, ToolAnswer, ToolEntry, ToolSource
+from twinraven.catalog.model import (
+    BATCH_READS,
+    RUN_CODE,
+    Catalog,
+    Effect,
+    IdempotentBy,
+    Sensitivity,
+    ToolAnswer,
+    ToolEntry,
+    ToolSource,
+)
 
 if TYPE_CHECKING:
     from twinraven.catalog.applying import Applied, CatalogFiles
@@ -54,6 +64,8 @@ if TYPE_CHECKING:
     from twinraven.catalog.yaml_file import CatalogFile, read_file
 
 __all__ = [
+    "BATCH_READS",
+    "RUN_CODE",
     "Applied",
     "Bindings",
     "Catalog",

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from twinraven.foundation.canonical import canonical_json, content_hash
 from twinraven.foundation.errors import InvalidDefinition, NotFound
 
 MAX_TOOL_ID = 256
+
+BATCH_READS: Final = "batch_reads"
+"""The built-in tool that makes several reads at once; its calls are the agent's own, asked for in one turn."""
+
+RUN_CODE: Final = "twinraven.run_code"
+"""The tool that runs an agent's script; its event is the parent of the calls that the script made."""
 
 
 class Effect(StrEnum):

@@ -12,7 +12,7 @@ from twinraven.cli.output import Column, Progress, print_lines, show_json, show_
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
-    from twinraven.huginn import Backtest, Prices, ToolFacts, TraceLog
+    from twinraven.huginn import Backtest, Prices, RepeatedBacktest, ToolFacts, TraceLog
 
 _TOOLS = (
     Column("tool_id", "TOOL", shrinks=True),
@@ -33,7 +33,16 @@ def register(parser: CommandParser) -> None:
         "--split", choices=_SPLITS, default="auto", help="what must differ between learning and testing"
     )
     parser.add_argument("--max-tools", type=count, default=10, metavar="N", help="at most so many tools (default: 10)")
-    parser.add_argument("--uses", metavar="FILE", help="write every use of every tested session, one session a line")
+    parser.add_argument(
+        "--repeat",
+        type=count,
+        default=1,
+        metavar="N",
+        help="repeat on N splits and report mean and spread (default: 1)",
+    )
+    parser.add_argument(
+        "--uses", metavar="FILE", help="write every use of every tested session of the first split, one session a line"
+    )
     parser.add_argument("--turn-cost", type=amount, default=0.01, metavar="$", help="one model turn (default: 0.01)")
     parser.takes_output("table", "json")
     parser.runs(run, example="twinraven backtest mytraces.jsonl.gz --split task")
@@ -46,23 +55,28 @@ def run(options: Namespace) -> None:
 
     prices = Prices(turn=options.turn_cost, extra_call=options.turn_cost / 4)
     with Progress("") as progress:
-        log, outcome = asyncio.run(_backtest(options, prices, progress))
+        log, repeated = asyncio.run(_backtest(options, prices, progress))
+    first = repeated.runs[0]
     if options.uses is not None:
-        _write_uses(Path(options.uses), outcome)
+        _write_uses(Path(options.uses), first)
     if options.output == "json":
-        show_json(outcome.as_json())
-    else:
-        _show(outcome, log, prices)
+        show_json(first.as_json() if options.repeat == 1 else repeated.as_json())
+        return
+    _show(first, log, prices)
+    if options.repeat > 1:
+        print_lines(_spreads(repeated))
 
 
-async def _backtest(options: Namespace, prices: Prices, progress: Progress) -> tuple[TraceLog, Backtest]:
+async def _backtest(options: Namespace, prices: Prices, progress: Progress) -> tuple[TraceLog, RepeatedBacktest]:
     from twinraven.foundation.clock import utc_now
-    from twinraven.huginn import LearningConfig, backtest, best_split
+    from twinraven.huginn import LearningConfig, best_split, repeat_backtest
 
     log, facts = await _read(options)
     split = best_split(log.sessions) if options.split == "auto" else options.split
     config = LearningConfig(prices=prices, max_tools=options.max_tools)
-    outcome = await backtest(log.sessions, config, facts, split=split, now=utc_now, progress=progress.say)
+    outcome = await repeat_backtest(
+        log.sessions, config, facts, split=split, repeats=options.repeat, now=utc_now, progress=progress.say
+    )
     return log, outcome
 
 
@@ -104,16 +118,40 @@ def _show(outcome: Backtest, log: TraceLog, prices: Prices) -> None:
     print_lines(_summary(body, prices, turns_known=outcome.turns_known))
 
 
+def _spreads(repeated: RepeatedBacktest) -> list[str]:
+    body = repeated.as_json()
+    rows = {
+        "turns saved": "saved_share",
+        "  by learned tools": "saved_share_by_learned_tools",
+        "extra calls": "extra_share",
+    }
+    return [
+        "",
+        f"Over {body['repeats']} splits (mean, spread, least to most):",
+        *(
+            f"{label:<20}{body[name]['mean']:>7.1%} ± {body[name]['spread']:.1%}"
+            f"   {body[name]['min']:.1%} to {body[name]['max']:.1%}"
+            for label, name in rows.items()
+        ),
+    ]
+
+
 def _summary(body: dict[str, Any], prices: Prices, *, turns_known: bool) -> list[str]:
     turns, saved = body["assistant_turns"], body["assistant_turns_saved"]
+    learned, batched = body["assistant_turns_saved_by_learned_tools"], body["assistant_turns_saved_by_batch"]
     calls, extra = body["calls"], body["extra_calls"]
     money = saved * prices.turn - extra * prices.extra_call
     lines = [
         f"assistant turns  {turns:>8,}   saved {saved:,} ({saved / max(1, turns):.1%})",
+        f"  by learned tools         saved {learned:,} ({learned / max(1, turns):.1%})",
+        f"  by the built-in batch    saved {batched:,} ({batched / max(1, turns):.1%})",
         f"tool calls       {calls:>8,}   extra {extra:,} ({extra / max(1, calls):.1%})",
         f"money            {money:>8,.2f}   at ${prices.turn:g} a turn and ${prices.extra_call:g} an extra call",
         "",
-        "Assumes that the agent takes a tool wherever it fits. Effects of tools that nobody declared are inferred from",
-        "their names; what is not clearly a read counts as a write, and nothing learned here writes.",
+        f"A ceiling: it assumes that the agent takes a tool wherever it fits. {body['plain_share']:.0%} of the saved",
+        "turns came straight on; the others followed a message from outside. Agents of one public data set that were",
+        f"given such tools took them so often that {body['middle']:.1%} would remain.",
+        "Effects of tools that nobody declared are inferred from their names; what is not clearly a read counts as a",
+        "write, and nothing learned here writes.",
     ]
     return lines if turns_known else [*lines, "The traces do not number the model's turns: each call counts as one."]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Status = Literal["ok", "info", "warning", "broken"]
 
-EXTRAS = {"postgres": "psycopg", "otel": "opentelemetry.sdk", "parquet": "pyarrow"}
+EXTRAS = {"postgres": "psycopg", "otel": "opentelemetry.sdk", "parquet": "pyarrow", "code": "pydantic_monty"}
 """Optional parts, and the module each stands on."""
 
 _LITTLE_SPACE, _NO_SPACE = 1 << 30, 64 << 20
@@ -51,7 +51,7 @@ def examine(options: Namespace, *, fast: bool) -> Iterator[Finding]:
         yield Finding("home" if error.code == "NOT_FOUND" else "settings", "broken", error.message, _fix(error))
         return
     yield Finding("settings", "ok", str(settings.file or "no file, all defaults"))
-    yield from _database(settings, fast=fast)
+    yield from _database(settings, tenant_id=options.tenant, fast=fast)
     yield from _tools(settings)
 
 
@@ -88,13 +88,14 @@ def _space(home: Path) -> Finding:
     return Finding("disk space", status, f"{free / (1 << 30):,.1f} GiB free", None if status == "ok" else "make room")
 
 
-def _database(settings: Settings, *, fast: bool) -> Iterator[Finding]:
+def _database(settings: Settings, *, tenant_id: str, fast: bool) -> Iterator[Finding]:
     from twinraven.app import TwinRaven
 
     with TwinRaven(settings) as raven:
         try:
             yield from _schema(raven)
             yield from (_sqlite(raven, fast=fast) if raven.database.dialect == "sqlite" else _postgres(raven))
+            yield from _upstream_tools(raven, tenant_id)
         except TwinRavenError as error:
             yield Finding("database", "broken", error.message, _fix(error))
         except ImportError as error:
@@ -148,6 +149,28 @@ def _postgres(raven: TwinRaven) -> Iterator[Finding]:
 
     check_login(raven.database)
     yield Finding("role", "ok", "bound by row-level security")
+
+
+def _upstream_tools(raven: TwinRaven, tenant_id: str) -> Iterator[Finding]:
+    """Tools of MCP servers that wait for their owner: unclassified ones, and those that describe themselves anew."""
+    from twinraven.storage import pending_migrations
+
+    if pending_migrations(raven.database):
+        return
+    import asyncio
+
+    from twinraven.connectors import ACCEPT_SUGGESTIONS
+
+    tools = [tool for tool in asyncio.run(raven.upstream_tools.listed(tenant_id)) if tool.is_present]
+    unclassified = sum(tool.classification is None for tool in tools)
+    if unclassified:
+        detail = f"{unclassified} of {len(tools)} tools of MCP servers count as writes; nothing is learned from them"
+        yield Finding("classification", "warning", detail, ACCEPT_SUGGESTIONS)
+    quarantined = sum(tool.is_quarantined for tool in tools)
+    reworded = sum(tool.changed is not None for tool in tools) - quarantined
+    if quarantined or reworded:
+        detail = f"{quarantined} tools in quarantine, {reworded} with new words that nobody accepted"
+        yield Finding("definitions", "warning", detail, "twinraven tools accept")
 
 
 def _tools(settings: Settings) -> Iterator[Finding]:

@@ -72,6 +72,7 @@ def _body(outcome: Round) -> dict[str, Any]:
         "proven": sum(draft.verdict.passed for draft in report.drafts),
         "proposals": _rows(outcome),
         "because": None if outcome.proposals else report.because,
+        "advice": report.advice,
         "model": _asking(outcome),
     }
 
@@ -104,6 +105,11 @@ def _asking_lines(outcome: Round) -> list[str]:
     return ["", clean(words), *(clean(f"  {failure}") for failure in asking["failures"])]
 
 
+def _advice_lines(outcome: Round) -> list[str]:
+    advice = outcome.report.advice
+    return [] if advice is None else ["", clean(advice)]
+
+
 def _show(outcome: Round) -> None:
     from twinraven.huginn import draw_chain
 
@@ -112,12 +118,13 @@ def _show(outcome: Round) -> None:
         [f"{body['sessions']} sessions, {body['chains']} chains, {body['drafts']} wired, {body['proven']} proven", ""]
     )
     if not outcome.proposals:
-        print_lines([f"nothing to learn, because {outcome.report.because}"])
+        print_lines([f"nothing to learn, because {outcome.report.because}", *_advice_lines(outcome)])
         return
     show_rows("table", _rows(outcome), _PROPOSALS)
     print_lines(["", *(f"  {draw_chain(proposal.picture)}" for proposal in outcome.proposals)])
     print_lines(f"  {proposal.tool_id}: {proposal.note}" for proposal in outcome.proposals if proposal.note)
     print_lines(_asking_lines(outcome))
+    print_lines(_advice_lines(outcome))
     waiting = [proposal.tool_id for proposal in outcome.proposals if proposal.novelty == "awaiting"]
     if waiting:
         print_lines(["", "awaiting a decision:", *(f"  twinraven approve {tool_id}" for tool_id in waiting)])

@@ -15,6 +15,9 @@ from twinraven.cli.times import short_span, short_time
 if TYPE_CHECKING:
     from twinraven.muninn import MuninnEvent, Session
 
+_GUESSED = "session-guessed"
+"""The tag of events whose session the gateway had to guess."""
+
 _OUTCOMES = ("success", "failure", "partial")
 
 _SUMMARY = (
@@ -111,7 +114,8 @@ def state_verdict(options: Namespace) -> None:
 def _show_timeline(session: Session) -> None:
     known = all(event.time_known for event in session.events)
     span = session.ended_at - session.started_at
-    summary = {
+    is_guessed = any(_GUESSED in event.tags for event in session.events)
+    summary: dict[str, Any] = {
         "session": session.session_id,
         "outcome": session.outcome.value,
         "events": session.event_count,
@@ -119,6 +123,8 @@ def _show_timeline(session: Session) -> None:
         "started": short_time(session.started_at) if known else "not known",
         "lasted": short_span(span.total_seconds()) if known else "not known",
     }
+    if is_guessed:
+        summary["told apart by"] = "a guess: the client named no session"
     show_fields("table", summary, tinted=True)
     print(flush=True)
     rows = [_step(number, event, session.started_at) for number, event in enumerate(session.events, start=1)]

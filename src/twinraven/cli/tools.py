@@ -5,11 +5,10 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from twinraven.cli import defined_tools
+from twinraven.cli import classify, defined_tools
 from twinraven.cli.output import Column, clean, encode_json, print_lines, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.people import user_name
-from twinraven.foundation.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from twinraven.connectors import PinnedTool, UpstreamTools
@@ -24,27 +23,23 @@ _COLUMNS = (
     Column("description", "DESCRIPTION", shrinks=True),
 )
 
-_SUGGESTED = (
-    Column("tool_id", "TOOL"),
-    Column("effect", "PROBABLY"),
-    Column("because", "BECAUSE", shrinks=True),
-)
-_CLASSIFIED = (
-    Column("tool_id", "TOOL"),
-    Column("effect", "EFFECT"),
-    Column("sensitivity", "SENSITIVITY"),
-    Column("classified_by", "SAID BY"),
-)
+_NONE = "no tools; name Python modules under tools.modules in twinraven.yaml, or MCP servers under mcpServers"
 
-_NONE = "no tools; name the modules that declare them under tools.modules in twinraven.yaml"
+
+_ACCEPTED = (
+    Column("tool_id", "TOOL"),
+    Column("definition_hash", "DEFINITION", shrinks=True),
+    Column("effect", "EFFECT"),
+)
+_NOTHING_WAITS = "nothing waits to be accepted"
 
 
 def register(parser: CommandParser) -> None:
     parser.show_example("twinraven tools list")
     _register_list(parser.command("list", "every tool of the catalogue"))
     _register_show(parser.command("show", "one tool with its schemas"))
-    _register_classify(parser.command("classify", "say what an upstream server's tools do to the world"))
-    _register_accept(parser.command("accept", "look at tools that describe themselves anew, and let them back in"))
+    classify.register(parser.command("classify", "say what an upstream server's tools do to the world"))
+    _register_accept(parser.command("accept", "look at tools that describe themselves anew, and accept that"))
     defined_tools.register(parser)
 
 
@@ -59,23 +54,13 @@ def _register_show(parser: CommandParser) -> None:
     parser.runs(show_tool, example="twinraven tools show get_order")
 
 
-def _register_classify(parser: CommandParser) -> None:
-    parser.add_argument("tool", metavar="TOOL", nargs="?", help="the tool's id; names may hold * and ?")
-    parser.add_argument("effect", choices=("read", "write"), nargs="?", help="whether it only reads")
-    parser.add_argument("--sensitivity", choices=("low", "medium", "high"), help="how much harm its data could do")
-    parser.add_argument("--suggest", action="store_true", help="show what unclassified tools probably do")
-    parser.add_argument("--by", metavar="NAME", help="who says so (default: your user name)")
-    parser.takes_output("table", "json", "csv")
-    parser.runs(
-        classify_tools, example="twinraven tools classify --suggest\ntwinraven tools classify git__git_log read"
-    )
-
-
 def _register_accept(parser: CommandParser) -> None:
-    parser.add_argument("tool", metavar="TOOL", nargs="?", help="the tool's id; without it, show what waits")
+    parser.add_argument(
+        "tool", metavar="TOOL", nargs="?", help="the tool's id, may hold * and ?; without it, show what waits"
+    )
     parser.add_argument("--by", metavar="NAME", help="who says so (default: your user name)")
     parser.takes_output("table", "json")
-    parser.runs(accept_tool, example="twinraven tools accept\ntwinraven tools accept git__git_log")
+    parser.runs(accept_tools, example="twinraven tools accept\ntwinraven tools accept 'git__*'")
 
 
 def list_tools(options: Namespace) -> None:
@@ -116,49 +101,32 @@ def show_tool(options: Namespace) -> None:
             print_lines(["", name, *encode_json(schema, indent=True).decode().splitlines()])
 
 
-def classify_tools(options: Namespace) -> None:
+def accept_tools(options: Namespace) -> None:
     import asyncio
 
-    from twinraven.catalog import Effect, Sensitivity
     from twinraven.cli.home import opened
 
-    if options.suggest == (options.effect is not None):
-        raise InvalidInput("give TOOL and read or write, or --suggest", field="arguments")
-    sensitivity = None if options.sensitivity is None else Sensitivity(options.sensitivity)
-
-    async def work(tools: UpstreamTools) -> list[dict[str, Any]]:
-        if options.suggest:
-            return [
-                {"tool_id": found.tool_id, "effect": found.effect.value, "because": found.because}
-                for found in await tools.suggestions(options.tenant)
-            ]
-        wanted = _matching([tool.tool_id for tool in await tools.listed(options.tenant)], options.tool)
+    async def accept(tools: UpstreamTools) -> list[PinnedTool]:
+        listed = await tools.listed(options.tenant)
+        wanted = classify.matching([tool.tool_id for tool in listed], options.tool)
+        changed = {tool.tool_id for tool in listed if tool.changed is not None}
         by = options.by or user_name()
-        done = await tools.classify(options.tenant, wanted, Effect(options.effect), sensitivity=sensitivity, by=by)
-        return [tool.as_json() for tool in done]
-
-    with opened(options) as raven:
-        rows = asyncio.run(work(raven.upstream_tools))
-    show_rows(options.output, rows, _SUGGESTED if options.suggest else _CLASSIFIED, empty="nothing to classify")
-
-
-def accept_tool(options: Namespace) -> None:
-    import asyncio
-
-    from twinraven.cli.home import opened
+        return await tools.accept(options.tenant, [tool_id for tool_id in wanted if tool_id in changed], by=by)
 
     with opened(options) as raven:
         if options.tool is not None:
-            by = options.by or user_name()
-            done = asyncio.run(raven.upstream_tools.accept(options.tenant, options.tool, by=by))
-            show_fields(options.output, done.as_json())
+            done = asyncio.run(accept(raven.upstream_tools))
+            if [tool.tool_id for tool in done] == [options.tool]:
+                show_fields(options.output, done[0].as_json())
+                return
+            show_rows(options.output, [tool.as_json() for tool in done], _ACCEPTED, empty=_NOTHING_WAITS)
             return
         listed = asyncio.run(raven.upstream_tools.listed(options.tenant))
     waiting = [tool for tool in listed if tool.changed is not None]
     if options.output == "json":
         show_json([{**tool.as_json(), "before": tool.definition, "after": tool.changed} for tool in waiting])
         return
-    print_lines([line for tool in waiting for line in _comparison(tool)] or ["nothing waits to be accepted"])
+    print_lines([line for tool in waiting for line in _comparison(tool)] or [_NOTHING_WAITS])
 
 
 def _comparison(tool: PinnedTool) -> list[str]:
@@ -167,13 +135,5 @@ def _comparison(tool: PinnedTool) -> list[str]:
 
     before, after = (encode_json(words, indent=True).decode().splitlines() for words in (tool.definition, tool.changed))
     changes = unified_diff(before, after, "accepted", "now", lineterm="")
-    return [tool.tool_id, *(f"  {clean(line)}" for line in changes), ""]
-
-
-def _matching(known: list[str], pattern: str) -> list[str]:
-    from fnmatch import fnmatchcase
-
-    found = [tool_id for tool_id in known if fnmatchcase(tool_id, pattern)]
-    if not found:
-        raise NotFound(f"no upstream tool {pattern!r}", fix="twinraven tools list")
-    return found
+    state = "in quarantine" if tool.is_quarantined else "offered with the accepted words"
+    return [f"{tool.tool_id} ({state})", *(f"  {clean(line)}" for line in changes), ""]

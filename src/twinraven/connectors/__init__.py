@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from twinraven.connectors.llm import LlmConnector
     from twinraven.connectors.llm_answers import find_json
     from twinraven.connectors.mcp import (
+        ACCEPT_SUGGESTIONS,
         SERVERS_FILE,
         Abilities,
         AuditJournal,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         legal_name,
         load_servers,
         read_servers,
+        to_output,
         to_result,
         upstream_tool_id,
     )
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from twinraven.connectors.transport import HttpTransport
 
 __all__ = [
+    "ACCEPT_SUGGESTIONS",
     "SERVERS_FILE",
     "Abilities",
     "AddressGuard",
@@ -114,11 +117,13 @@ __all__ = [
     "load_servers",
     "read_openapi",
     "read_servers",
+    "to_output",
     "to_result",
     "upstream_tool_id",
 ]
 
 _HOMES = {
+    "ACCEPT_SUGGESTIONS": "mcp",
     "SERVERS_FILE": "mcp",
     "Abilities": "mcp",
     "AddressGuard": "addresses",
@@ -173,6 +178,7 @@ _HOMES = {
     "load_servers": "mcp",
     "read_openapi": "openapi",
     "read_servers": "mcp",
+    "to_output": "mcp",
     "to_result": "mcp",
     "upstream_tool_id": "mcp",
 }

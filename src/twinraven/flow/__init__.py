@@ -11,7 +11,8 @@ from twinraven.flow.definition import ErrorStrategy, RetryPolicy, StepDefinition
 from twinraven.flow.executor import FlowExecutor
 from twinraven.flow.graph import StepGraph
 from twinraven.flow.lifecycle import ALLOWED_TRANSITIONS, ToolStatus, check_transition
-from twinraven.flow.mapping import literal
+from twinraven.flow.mapping import is_operator, literal
+from twinraven.flow.operators import VALUE_READERS
 from twinraven.flow.plan import FlowPlan, PlannedStep, compile_flow
 from twinraven.flow.results import FlowFailed, FlowResult, StepResult, StepRun
 from twinraven.flow.run import StepInvoker
@@ -21,6 +22,7 @@ from twinraven.flow.validation import ToolLookup, validate_definition
 __all__ = [
     "ALLOWED_TRANSITIONS",
     "CONNECTOR",
+    "VALUE_READERS",
     "DefinitionShelf",
     "DefinitionSource",
     "ErrorStrategy",
@@ -42,6 +44,7 @@ __all__ = [
     "check_transition",
     "compile_flow",
     "entry_of",
+    "is_operator",
     "literal",
     "validate_definition",
 ]

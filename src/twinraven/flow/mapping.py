@@ -8,6 +8,14 @@
     {"$string": v}, {"$integer": v}                         a cast
     {"$affix": {"of": v, "before": "#", "after": ""}}       text around a value
     {"$part": {"of": v, "separator": "-", "index": 0}}      one piece of a text
+    {"$read": {"of": v, "as": "json", "at": "$.items[0]"}}  a value out of text, by a reader (docs/text.md)
+    {"$at": {"of": v, "path": "$.a[0]"}}                    a path into a mapped value
+    {"$join": [v, "/", w]}                                  texts joined
+    {"$map": {"over": v, "to": {"id": "$.item.id"}}}        each element of a list, changed
+    {"$where": {"of": v, "at": "$.tag", "equals": w}}       the elements that match; with "first": true, the first
+
+In a `to`, `$.item` is the element, and what reads or goes through lists looks only into that element, so that the work
+is never more than the data. A path in `at` and `path` begins at the value: `$` alone is all of it.
 
 Like references, all of it is total: a change that does not fit its value gives null, and the tool's own schema says
 whether null will do. An input that is just `$.parameters.x` is left out when the caller left x out.
@@ -21,10 +29,20 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from twinraven.flow.fields import Fields, invalid, refuse_excess
+from twinraven.flow.operators import (
+    VALUE_READERS,
+    as_text,
+    join_texts,
+    map_items,
+    matching_items,
+    read_value,
+    value_at,
+)
 from twinraven.foundation.canonical import JsonObject, canonical_json
 from twinraven.foundation.errors import InvalidExpression
 from twinraven.foundation.predicates import Predicate, parse_predicate
 from twinraven.foundation.references import Reference, parse_reference
+from twinraven.foundation.text_readers import READERS
 
 MAX_LITERAL_BYTES: Final = 64 * 1024
 
@@ -65,6 +83,12 @@ def literal(value: Any) -> Any:
     if isinstance(value, str):
         return f"${value}" if _NEEDS_ESCAPE.match(value) else value
     return {"$literal": cast("Any", value)} if isinstance(value, (dict, list)) else value
+
+
+def is_operator(value: Any) -> bool:
+    """Whether this object is an operator applied to values, not a literal."""
+    members = cast("JsonObject", value) if isinstance(value, dict) else {}
+    return len(members) == 1 and next(iter(members)) in _OPERATORS.keys() - {"$literal"}
 
 
 def compile_inputs(mapping: JsonObject, where: str) -> MappedInputs:
@@ -117,6 +141,7 @@ class _Compiler:
     def __init__(self, where: str) -> None:
         self.references: list[Reference] = []
         self._where = where
+        self._is_in_map = False
 
     def compile(self, value: Any) -> Source:
         if isinstance(value, str):
@@ -147,7 +172,7 @@ class _Compiler:
     def string(self, value: Any, where: str) -> Source:
         del where
         source = self.compile(value)
-        return lambda scope: _as_text(source(scope))
+        return lambda scope: as_text(source(scope))
 
     def integer(self, value: Any, where: str) -> Source:
         del where
@@ -161,7 +186,7 @@ class _Compiler:
         fields.finish()
 
         def resolve(scope: Scope) -> str | None:
-            text = _as_text(source(scope))
+            text = as_text(source(scope))
             return None if text is None else f"{before}{text}{after}"
 
         return resolve
@@ -181,6 +206,67 @@ class _Compiler:
 
         return resolve
 
+    def read(self, value: Any, where: str) -> Source:
+        fields = Fields(value, where)
+        source = self._looked_into(fields.take("of"), f"{where}.of")
+        kind, path = fields.text("as"), _path(fields.text("at", "$"), f"{where}.at")
+        fields.finish()
+        if kind not in READERS:
+            raise invalid(f"{where}.as", f"{kind[:40]!r} is not a reader; use one of {', '.join(READERS)}")
+        reader, takes_values = READERS[kind], kind in VALUE_READERS
+        return lambda scope: read_value(source(scope), reader, path, takes_values=takes_values)
+
+    def at(self, value: Any, where: str) -> Source:
+        fields = Fields(value, where)
+        source, path = self.compile(fields.take("of")), _path(fields.text("path"), f"{where}.path")
+        fields.finish()
+        return lambda scope: value_at(source(scope), path)
+
+    def join(self, value: Any, where: str) -> Source:
+        if not isinstance(value, list) or not value:
+            raise invalid(where, "must be a list of the values to join")
+        sources = [self.compile(part) for part in cast("list[Any]", value)]
+        return lambda scope: join_texts(source(scope) for source in sources)
+
+    def map(self, value: Any, where: str) -> Source:
+        fields = Fields(value, where)
+        source = self._looked_into(fields.take("over"), f"{where}.over")
+        change = self._each(fields.take("to", "$.item"))
+        fields.finish()
+        return lambda scope: map_items(source(scope), lambda item: change({**scope, "item": item}))
+
+    def where(self, value: Any, where: str) -> Source:
+        fields = Fields(value, where)
+        source = self._looked_into(fields.take("of"), f"{where}.of")
+        path, wanted = _path(fields.text("at", "$"), f"{where}.at"), self.compile(fields.take("equals"))
+        takes_first = fields.take("first", False)
+        fields.finish()
+        if not isinstance(takes_first, bool):
+            raise invalid(f"{where}.first", "must be true or false")
+
+        def resolve(scope: Scope) -> Any:
+            found = matching_items(source(scope), path, wanted(scope))
+            return next(iter(found or ()), None) if takes_first else found
+
+        return resolve
+
+    def _looked_into(self, value: Any, where: str) -> Source:
+        """What an operator reads or goes through; inside a `$map` only what belongs to the element."""
+        known = len(self.references)
+        source = self.compile(value)
+        if self._is_in_map and any(other.segments[0] != "item" for other in self.references[known:]):
+            raise invalid(where, "inside a $map it must come from $.item; put the rest into internal_wiring")
+        return source
+
+    def _each(self, value: Any) -> Source:
+        """The change of each element, for which `$.item` is that element and no need of the whole."""
+        known, before = len(self.references), self._is_in_map
+        self._is_in_map = True
+        source = self.compile(value)
+        self._is_in_map = before
+        self.references[known:] = [other for other in self.references[known:] if other.segments[0] != "item"]
+        return source
+
 
 _OPERATORS: dict[str, Callable[[_Compiler, Any, str], Source]] = {
     "$literal": _Compiler.literal,
@@ -188,13 +274,19 @@ _OPERATORS: dict[str, Callable[[_Compiler, Any, str], Source]] = {
     "$integer": _Compiler.integer,
     "$affix": _Compiler.affix,
     "$part": _Compiler.part,
+    "$read": _Compiler.read,
+    "$at": _Compiler.at,
+    "$join": _Compiler.join,
+    "$map": _Compiler.map,
+    "$where": _Compiler.where,
 }
 
 
-def _as_text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return canonical_json(value).decode()
+def _path(text: str, where: str) -> Reference | None:
+    """A path that begins at a value; `$` alone is the value itself."""
+    if not text.startswith("$"):
+        raise invalid(where, f"{text[:40]!r} is not a path; it must begin with $, like $.items[0].id")
+    return None if text == "$" else compile_reference(text, where)
 
 
 def _as_integer(value: Any) -> int | None:

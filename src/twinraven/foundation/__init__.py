@@ -1,5 +1,5 @@
 """What every context stands on and what itself stands on nothing: ids, time, JSON and its hashes, schemas, references,
-predicates, settings, errors.
+predicates, readers of text, settings, errors.
 
 All of it is synchronous and needs no server. The names below are resolved on first use, so that importing this package
 costs nothing; importing one of its modules by name is just as good.
@@ -70,9 +70,11 @@ if TYPE_CHECKING:
         load_settings,
         settings_as_rows,
     )
+    from twinraven.foundation.text_readers import READERS, read_text, readings
 
 __all__ = [
     "MAX_DEPTH",
+    "READERS",
     "Actor",
     "AppendOnly",
     "CallInProgress",
@@ -129,6 +131,8 @@ __all__ = [
     "parse_predicate",
     "parse_reference",
     "parse_template",
+    "read_text",
+    "readings",
     "resolve_template",
     "settings_as_rows",
     "to_json_value",
@@ -137,7 +141,17 @@ __all__ = [
 ]
 
 # Asked in this order; what stands first is cheapest and most used.
-_MODULES = ("errors", "clock", "ids", "canonical", "references", "predicates", "json_schema", "settings")
+_MODULES = (
+    "errors",
+    "clock",
+    "ids",
+    "canonical",
+    "references",
+    "predicates",
+    "json_schema",
+    "text_readers",
+    "settings",
+)
 
 
 def __getattr__(name: str) -> Any:

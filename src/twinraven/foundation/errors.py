@@ -23,6 +23,8 @@ sent again.
     │   ├── ToolUnavailable     TOOL_UNAVAILABLE        it could not be reached
     │   ├── ToolTimeout         TOOL_TIMEOUT            it did not answer in time
     │   ├── InvalidOutput       OUTPUT_INVALID          it answered something its own schema forbids
+    │   ├── ScriptFailed        SCRIPT_FAILED           a script raised, does not parse or returned what is no JSON
+    │   ├── ScriptStopped       SCRIPT_STOPPED          a script went beyond one of its limits and was ended
     │   └── EffectUnknown       EFFECT_UNKNOWN          it may or may not have happened: a person must look
     └── StorageError            STORAGE_FAILED          the store failed for a reason that is none of these
         ├── StorageUnavailable  STORAGE_UNAVAILABLE     cannot be reached right now
@@ -143,6 +145,14 @@ class ToolTimeout(ToolError):
 class InvalidOutput(ToolError):
     code = "OUTPUT_INVALID"
     acts = "operator"
+
+
+class ScriptFailed(ToolError):
+    code = "SCRIPT_FAILED"
+
+
+class ScriptStopped(ToolError):
+    code = "SCRIPT_STOPPED"
 
 
 class EffectUnknown(ToolError):

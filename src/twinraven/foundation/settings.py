@@ -114,6 +114,14 @@ class ServingSettings:
 class GatewaySettings:
     """The servers themselves are in `Settings.servers`, apart, since they may hold credentials."""
 
+    mode: str = _setting(
+        "tools",
+        Choice("tools", "search", "code"),
+        "What clients are shown: every tool, a search and a call, or a search and a sandbox for scripts.",
+    )
+    batch: bool = _setting(
+        True, Flag(), "Offer batch_reads, one call that makes several reads; not in code mode, where scripts do."
+    )
     start_s: float = _setting(
         15.0, Number(0, 600), "How long a client that asks for tools waits for servers that are just starting."
     )
@@ -126,6 +134,29 @@ class GatewaySettings:
     refresh_s: float = _setting(
         300.0, Number(1), "How often an upstream server's tools are read again without being told to."
     )
+    quarantine: str = _setting(
+        "schema",
+        Choice("schema", "any"),
+        "Which changes of an upstream tool's definition take it away until somebody accepts them.",
+    )
+    guessed_gap_s: float = _setting(
+        60.0, Number(0), "Idle seconds after which a session that a client did not name is over."
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CodeSettings:
+    """What one script of `gateway.mode: code` may use; whatever goes beyond is stopped."""
+
+    max_seconds: float = _setting(60.0, Number(0.1, 3_600), "Longest time a script may take, its calls included.")
+    max_cpu_seconds: float = _setting(5.0, Number(0.05, 600), "Longest time it may compute between its calls, in all.")
+    max_calls: int = _setting(200, Whole(1, 100_000), "Most tool calls and searches of a script.")
+    max_memory_bytes: int = _setting(67_108_864, Whole(1_048_576, 4_294_967_296), "Most memory that it may fill.")
+    max_depth: int = _setting(200, Whole(10, 1_000), "Deepest recursion of its functions.")
+    max_code_chars: int = _setting(65_536, Whole(1, 1_048_576), "Longest script, in characters.")
+    max_output_bytes: int = _setting(262_144, Whole(64, 16_777_216), "Longest result, as JSON.")
+    max_print_bytes: int = _setting(16_384, Whole(0, 16_777_216), "How much of what it prints is kept.")
+    max_scripts: int = _setting(4, Whole(1, 256), "Scripts that run at once, each in a process of its own; more wait.")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -152,8 +183,8 @@ class ValidationSettings:
     similarity: str = _setting(
         "exact_match", Choice("exact_match", "cosine_tfidf"), "How a replayed output is compared with the recorded one."
     )
-    threshold: float = _setting(0.95, Number(0, 1), "Least mean similarity with which a tool passes.")
-    min_uses: int = _setting(30, Whole(1), "Held-out uses below which the evidence is called too little.")
+    threshold: float = _setting(0.85, Number(0, 1), "Least mean similarity with which a tool passes.")
+    min_uses: int = _setting(12, Whole(1), "Sessions with a use below which the evidence is called too little.")
     max_latency_ratio: float = _setting(
         1.0, Number(0), "Most a tool may take, relative to the calls it replaces, and pass."
     )
@@ -210,6 +241,7 @@ class Settings:
     policy: PolicySettings = field(default_factory=PolicySettings)
     serving: ServingSettings = field(default_factory=ServingSettings)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    code: CodeSettings = field(default_factory=CodeSettings)
     mining: MiningSettings = field(default_factory=MiningSettings)
     validation: ValidationSettings = field(default_factory=ValidationSettings)
     learning: LearningSettings = field(default_factory=LearningSettings)
@@ -245,6 +277,7 @@ _SECTIONS: dict[str, type[Any]] = {
     "policy": PolicySettings,
     "serving": ServingSettings,
     "gateway": GatewaySettings,
+    "code": CodeSettings,
     "mining": MiningSettings,
     "validation": ValidationSettings,
     "learning": LearningSettings,

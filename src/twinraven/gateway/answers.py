@@ -39,6 +39,11 @@ def success(response: SkillInvocationResponse, exact: Result | None, *, form: Fo
     return made if form == "wrapped" else {"content": made["content"]}
 
 
+def with_event(result: Result, event_id: object) -> Result:
+    """The answer with the id of its event, for a client that records calls and need not record this one."""
+    return {**result, "_meta": {**cast("Result", result.get("_meta") or {}), EVENT: str(event_id)}}
+
+
 def failure(error: Result, *, event_id: str | None, exact: Result | None = None) -> Result:
     """The answer of a call that did not."""
     details = cast("Result", error.get("details") or {})
@@ -60,18 +65,26 @@ def refusal(error: TwinRavenError) -> Result:
 def pending(error: Result, *, tool: str, event_id: str) -> Result:
     """The answer of a call that somebody must approve first."""
     details = cast("Result", error["details"])
-    text = (
-        f"PENDING: {tool} was not run yet, because it needs approval ({error['message']}). Nothing was changed. "
-        f"Call {tool} again with the same arguments to ask whether it was approved; it runs at most once."
-    )
+    inside, key = details.get("tool_id", tool), details["idempotency_key"]
+    if inside == tool:
+        text = (
+            f"PENDING: {tool} was not run yet, because it needs approval ({error['message']}). Nothing was changed. "
+            f"Call {tool} again with the same arguments to ask whether it was approved; it runs at most once."
+        )
+    else:
+        text = (
+            f"PENDING: the script ended at its call of {inside}, which needs approval ({error['message']}). Calls "
+            f"before it were made. When it was approved, run the same code with key {key!r}: it goes on from "
+            "there, and no write is repeated."
+        )
     about = {
         "status": "pending",
-        "tool": tool,
+        "tool": inside,
         "reason": error["message"],
         "approval_id": details["approval_id"],
         "expires_at": details["expires_at"],
     }
-    meta = {PENDING: about, KEY: details["idempotency_key"], EVENT: event_id}
+    meta = {PENDING: about, KEY: key, EVENT: event_id}
     return {"content": [{"type": "text", "text": text}], "isError": True, "_meta": meta}
 
 

@@ -26,12 +26,13 @@ def stated_key(meta: Mapping[str, Any]) -> str | None:
         value = meta.get(name)
         if value is None:
             continue
-        field = f"_meta.{name}"
-        try:
-            return check_name(value, field=field)
-        except InvalidInput as error:
-            raise InvalidInput(f"{error.message}; nothing was sent", field=field, fix=_FIX) from error
+        return _usable(value, f"_meta.{name}")
     return None
+
+
+def argument_key(value: Any) -> str | None:
+    """The key that a script is run under again, if the call states one; null is none."""
+    return None if value is None else _usable(value, "key")
 
 
 def request_key(session_id: str, request_id: str | int) -> str:
@@ -40,3 +41,10 @@ def request_key(session_id: str, request_id: str | int) -> str:
     if len(text) > _LONGEST_ID:
         text = hashlib.sha256(text.encode()).hexdigest()
     return f"{session_id}:{text}"
+
+
+def _usable(value: Any, field: str) -> str:
+    try:
+        return check_name(value, field=field)
+    except InvalidInput as error:
+        raise InvalidInput(f"{error.message}; nothing was sent", field=field, fix=_FIX) from error

@@ -10,17 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
 
 from mcp.server.subscriptions import ToolsListChanged
 
 from twinraven.connectors import UpstreamTools
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.gateway.announcements import Announcements
-from twinraven.gateway.offers import Offers
+from twinraven.gateway.toolbox import Toolbox
 from twinraven.registry import LearnedTools
 
-_EVERYBODY: Final = None
 _logger = logging.getLogger("twinraven.gateway")
 
 
@@ -28,11 +26,11 @@ class News:
     """Stands between the registry's watcher, which has a thread of its own, and the clients, who have a loop."""
 
     def __init__(
-        self, learned: LearnedTools, tools: UpstreamTools, offers: Offers, announcements: Announcements
+        self, learned: LearnedTools, tools: UpstreamTools, toolbox: Toolbox, announcements: Announcements
     ) -> None:
         self._learned = learned
         self._tools = tools
-        self._offers = offers
+        self._toolbox = toolbox
         self._announcements = announcements
         self._shown: dict[str, list[object]] = {}
         self._arrived: asyncio.Queue[str] = asyncio.Queue()
@@ -71,7 +69,7 @@ class News:
                 _logger.warning("clients could not be told of other tools: %s", error)
 
     def _has_changed(self, tenant_id: str) -> bool:
-        shown: list[object] = list(self._offers.to(tenant_id, _EVERYBODY).newer)
+        shown: list[object] = list(self._toolbox.shown(tenant_id))
         before = self._shown.get(tenant_id)
         self._shown[tenant_id] = shown
         return before != shown

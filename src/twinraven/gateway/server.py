@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
@@ -18,18 +18,18 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from twinraven import __version__
 from twinraven.calls import CallContext, Calls, SkillInvocationRequest
-from twinraven.catalog import ToolEntry
-from twinraven.connectors import Abilities, ToolQuarantined, keeping_answers
+from twinraven.catalog import RUN_CODE, ToolEntry
+from twinraven.connectors import Abilities, ToolQuarantined, keeping_answers, to_result
 from twinraven.foundation.errors import ApprovalPending, InvalidInput, NotFound, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.gateway import answers
 from twinraven.gateway.announcements import Announcements
 from twinraven.gateway.answers import Result
 from twinraven.gateway.callers import Caller, Callers
-from twinraven.gateway.keys import request_key, stated_key
-from twinraven.gateway.offers import Offers
+from twinraven.gateway.keys import argument_key, request_key, stated_key
 from twinraven.gateway.reading import Reading
-from twinraven.gateway.sessions import Place, Sessions
+from twinraven.gateway.sessions import Place, Sessions, Stay
+from twinraven.gateway.toolbox import CALL_TOOL, RUN_CODE_NAME, SEARCH_TOOLS, Toolbox, unwrapped
 
 _CORRELATIONS: Final = ("twinraven/correlation_id", "correlation_id", "correlationId")
 _LONGEST: Final = 200
@@ -81,7 +81,7 @@ class GatewayServer:
     def __init__(
         self,
         calls: Calls,
-        offers: Offers,
+        toolbox: Toolbox,
         *,
         callers: Callers,
         sessions: Sessions,
@@ -93,7 +93,8 @@ class GatewayServer:
         """`ready` returns when the first list of tools can be made."""
         self.declarable = reading.declarable
         self._calls = calls
-        self._offers = offers
+        self._toolbox = toolbox
+        self._offers = offers = toolbox.offers
         self._callers = callers
         self._sessions = sessions
         self._ready = ready
@@ -111,18 +112,23 @@ class GatewayServer:
         self.mcp.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
         self.mcp.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
         self.mcp.middleware.append(announcements.notice)
+        self.mcp.middleware.append(self._hear)
+
+    async def _hear(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """As the server's middleware: every request tells something about whose connection it came on."""
+        with self._sessions.hearing(self._callers.of(ctx), ctx.method):
+            return await call_next(ctx)
 
     async def _list_tools(self, context: Context, params: types.PaginatedRequestParams) -> Result:
         del params
         await self._ready()
         caller = self._callers.of(context)
-        return self._offers.to(caller.principal.tenant_id, caller.name).listing(context.protocol_version)
+        return self._toolbox.listing(caller.principal.tenant_id, caller.name, context.protocol_version)
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> Result:
         caller = self._callers.of(context)
         try:
-            entry = await self._find(caller, params.name)
-            result = await self._invoke(context, caller, entry, params.arguments or {})
+            result = await self._answer(context, caller, params.name, params.arguments or {})
         except (ToolQuarantined, InvalidInput) as error:
             result = answers.refusal(error)
         except NotFound as error:
@@ -130,6 +136,25 @@ class GatewayServer:
         except TwinRavenError as error:
             raise MCPError(INTERNAL_ERROR, f"{error.code}: {error.message}", {"code": error.code}) from error
         return answers.fitted(result, context.protocol_version)
+
+    async def _answer(self, context: Context, caller: Caller, name: str, arguments: Result) -> Result:
+        """A call of a tool, or of what stands for all tools in this mode."""
+        mode = self._toolbox.mode
+        if mode != "tools" and name == SEARCH_TOOLS:
+            await self._ready()
+            return to_result(self._toolbox.search(caller.principal.tenant_id, caller.name, arguments))
+        if mode == "search" and name == CALL_TOOL:
+            name, arguments = unwrapped(arguments)
+            try:
+                entry = await self._find(caller, name)
+            except NotFound as error:
+                # The client's own call was in order, so this is the model's to read and not the protocol's.
+                return answers.refusal(error)
+            return await self._invoke(context, caller, entry, arguments)
+        if mode == "code" and name == RUN_CODE_NAME:
+            await self._ready()
+            name = RUN_CODE
+        return await self._invoke(context, caller, await self._find(caller, name), arguments)
 
     async def _find(self, caller: Caller, name: str) -> ToolEntry:
         """The tool of this name; a client that knows it from before need not have asked for the list first."""
@@ -140,22 +165,32 @@ class GatewayServer:
             return self._offers.find(caller.principal.tenant_id, caller.name, name)
 
     async def _invoke(self, context: Context, caller: Caller, entry: ToolEntry, arguments: Result) -> Result:
+        with self._sessions.staying(caller, context.meta or {}, arguments) as stay:
+            return await self._invoke_in(stay, context, caller, entry, arguments)
+
+    async def _invoke_in(
+        self, stay: Stay, context: Context, caller: Caller, entry: ToolEntry, arguments: Result
+    ) -> Result:
         tenant_id, meta = caller.principal.tenant_id, context.meta or {}
-        place = self._sessions.place(
-            tenant_id, process=caller.process, protocol=caller.protocol, meta=meta, key=caller.key
-        )
+        key = stated_key(meta)
+        if entry.tool_id == RUN_CODE:
+            # A model cannot write `_meta`, so a script's key may stand beside it; it is no part of what is run.
+            arguments = dict(arguments)
+            key = key or argument_key(arguments.pop("key", None))
         request = SkillInvocationRequest(
             tool_name=entry.tool_id,
             payload=arguments,
             tenant_id=tenant_id,
-            idempotency_key=stated_key(meta),
+            idempotency_key=key,
             correlation_id=_correlation(meta),
         )
         with keeping_answers() as exact:
-            response = await self._calls.invoke(request, self._call_context(context, caller, entry, place))
+            response = await self._calls.invoke(request, self._call_context(context, caller, entry, stay.place))
+        stay.output = response.output
         kept = None if response.event_id is None else exact.get(response.event_id)
         if response.error is None:
-            return answers.success(response, kept, form=self._offers.form(tenant_id, entry))
+            result = answers.success(response, kept, form=self._offers.form(tenant_id, entry))
+            return answers.with_event(result, response.event_id) if stay.is_ours else result
         if response.error["code"] == ApprovalPending.code:
             return answers.pending(response.error, tool=entry.tool_id, event_id=str(response.event_id))
         return answers.failure(response.error, event_id=str(response.event_id), exact=kept)
@@ -163,19 +198,21 @@ class GatewayServer:
     def _call_context(self, context: Context, caller: Caller, entry: ToolEntry, place: Place) -> CallContext:
         return CallContext(
             session_id=place.session_id,
+            turn=place.turn,
             outside_input=place.outside_input,
+            tags=place.tags,
             durable=entry.writes or self._await_reads,
             caller=caller.name,
             actor=caller.principal.actor,
-            spare_key=_spare_key(context, caller, place),
+            spare_key=_spare_key(context, caller),
         )
 
 
-def _spare_key(context: Context, caller: Caller, place: Place) -> str:
+def _spare_key(context: Context, caller: Caller) -> str:
     if caller.protocol is None or context.request_id is None:
         return new_id()
-    # Used once in a session, so a repeated one is the same request sent again.
-    return request_key(place.session_id, context.request_id)
+    # Used once in a protocol session, which need not be the session of the log: a repeated id is the same request.
+    return request_key(f"mcp-{caller.protocol}", context.request_id)
 
 
 def _correlation(meta: Mapping[str, Any]) -> str | None:

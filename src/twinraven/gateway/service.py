@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from twinraven.app import TwinRaven
+from twinraven.connectors import ACCEPT_SUGGESTIONS
 from twinraven.gateway.announcements import Announcements
+from twinraven.gateway.batch import BatchConnector, BatchTool
 from twinraven.gateway.bulletins import Bulletins
 from twinraven.gateway.callers import Callers
 from twinraven.gateway.library import Library
 from twinraven.gateway.news import News
 from twinraven.gateway.offers import Offers
 from twinraven.gateway.reading import Reading
+from twinraven.gateway.sandbox import check_installed
+from twinraven.gateway.scripts import ScriptConnector, ScriptTool
 from twinraven.gateway.server import GatewayServer
 from twinraven.gateway.sessions import Sessions
 from twinraven.gateway.stdio import serve_stdio
 from twinraven.gateway.subscriptions import Subscriptions
+from twinraven.gateway.toolbox import Mode, Toolbox
 from twinraven.serving import Doorkeeper, ending_with, is_loopback
 from twinraven.storage import DEFAULT_TENANT
 from twinraven.tenancy import LOCAL
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+_logger = logging.getLogger("twinraven.gateway")
 
 _HANDSHAKE_S: Final = 5.0
 """How long a client's first question waits for servers to say what they offer; some clients give up after ten."""
@@ -44,12 +52,20 @@ class Gateway:
         library = Library(raven.upstreams, raven.learned.may_use, ready=self._declarable)
         subscriptions = Subscriptions(raven.upstreams, library)
         self._bulletins = Bulletins(library, subscriptions, announcements)
-        self._news = News(raven.learned, raven.upstream_tools, offers, announcements)
+        toolbox = Toolbox(offers, cast("Mode", settings.gateway.mode))
+        self._news = News(raven.learned, raven.upstream_tools, toolbox, announcements)
+        self._scripts = self._add_scripts(toolbox) if toolbox.mode == "code" else None
+        if settings.gateway.batch and toolbox.mode != "code":
+            raven.catalog.add(BatchTool())
+            await_reads = settings.gateway.await_reads
+            raven.calls.add_connector(BatchConnector(raven.calls, offers, await_reads=await_reads))
         self.server = GatewayServer(
             raven.calls,
-            offers,
+            toolbox,
             callers=callers,
-            sessions=Sessions(idle_gap_s=settings.muninn.session_idle_gap_s),
+            sessions=Sessions(
+                idle_gap_s=settings.muninn.session_idle_gap_s, guessed_gap_s=settings.gateway.guessed_gap_s
+            ),
             announcements=announcements,
             reading=Reading(
                 raven.upstreams,
@@ -64,6 +80,16 @@ class Gateway:
             await_reads=settings.gateway.await_reads,
         )
 
+    def _add_scripts(self, toolbox: Toolbox) -> ScriptConnector:
+        """Put the sandbox for scripts on the call path, if it is installed."""
+        raven = self._raven
+        check_installed()
+        limits, await_reads = raven.settings.code, raven.settings.gateway.await_reads
+        raven.catalog.add(ScriptTool(limits))
+        connector = ScriptConnector(raven.calls, toolbox, limits, await_reads=await_reads)
+        raven.calls.add_connector(connector)
+        return connector
+
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[GatewayServer]:
         """Upstream servers alive and news passed on, as long as the block lasts."""
@@ -71,14 +97,20 @@ class Gateway:
         upstreams.tenant_id = tenant_id
         upstreams.on_news = self._bulletins.note
         await self._news.start(tenant_id)
-        bulletins = asyncio.create_task(self._bulletins.pass_on(tenant_id), name="gateway bulletins")
+        beside = [
+            asyncio.create_task(self._bulletins.pass_on(tenant_id), name="gateway bulletins"),
+            asyncio.create_task(self._advise(tenant_id), name="gateway advice"),
+        ]
         try:
             async with upstreams:
                 yield self.server
         finally:
-            bulletins.cancel()
-            await asyncio.wait([bulletins])
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
             await self._news.stop()
+            if self._scripts is not None:
+                await self._scripts.close()
 
     async def serve_stdio(self) -> None:
         """Serve the client that started this process, until it leaves or we are asked to end."""
@@ -111,6 +143,18 @@ class Gateway:
 
     async def _ready(self) -> None:
         await self._raven.upstreams.settle(self._raven.settings.gateway.start_s)
+
+    async def _advise(self, tenant_id: str) -> None:
+        """Say once what keeps calls from being learned from: tools that nobody classified count as writes."""
+        await self._ready()
+        tools = await self._raven.upstream_tools.listed(tenant_id)
+        unclassified = sum(tool.is_present and tool.classification is None for tool in tools)
+        if unclassified:
+            _logger.warning(
+                "%d tools of MCP servers are unclassified and count as writes, so nothing is learned from them: %s",
+                unclassified,
+                ACCEPT_SUGGESTIONS,
+            )
 
     async def _declarable(self) -> None:
         await self._raven.upstreams.heard(min(self._raven.settings.gateway.start_s, _HANDSHAKE_S))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from twinraven.huginn.advice.counsel import Counsel
 from twinraven.huginn.advice.port import AdviceLimits, Advisor, Answer
 from twinraven.huginn.advice.record import AdviceRecord
-from twinraven.huginn.backtest import Backtest, SessionUses, backtest
+from twinraven.huginn.backtest import Backtest, RepeatedBacktest, SessionUses, backtest, repeat_backtest
 from twinraven.huginn.chains import CandidateChain, mine_chains
 from twinraven.huginn.drift import ChainSupport
 from twinraven.huginn.learning import Draft, Learner, LearningConfig, LearningReport
@@ -48,6 +48,7 @@ __all__ = [
     "Prices",
     "Proposal",
     "RecordedCall",
+    "RepeatedBacktest",
     "Round",
     "SessionTrace",
     "SessionUses",
@@ -64,4 +65,5 @@ __all__ = [
     "mine_chains",
     "mine_log",
     "read_traces",
+    "repeat_backtest",
 ]

@@ -14,7 +14,7 @@ from itertools import pairwise
 from twinraven.huginn.traces import RecordedCall, SessionTrace
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Instance:
     """One occurrence of a chain; `runs` holds, for each step, the positions of its calls."""
 
@@ -71,8 +71,9 @@ def find_instances(sessions: Iterable[SessionTrace], tools: Sequence[str]) -> li
     return found
 
 
-def find_repeats(sessions: Iterable[SessionTrace], tool: str) -> list[Instance]:
-    """Every straight run of one tool that has at least two different calls."""
+def find_repeats(sessions: Iterable[SessionTrace], tools: Sequence[str]) -> list[Instance]:
+    """Every straight run of a chain's one tool that has at least two different calls."""
+    tool = tools[0]
     found: list[Instance] = []
     for session in sessions:
         for runs in straight_runs(session):
@@ -81,6 +82,23 @@ def find_repeats(sessions: Iterable[SessionTrace], tool: str) -> list[Instance]:
                 if calls[0].tool_id == tool and len({call.key for call in calls}) > 1:
                     found.append(Instance(session, (run,)))
     return found
+
+
+def find_pairs(sessions: Iterable[SessionTrace], tool: str) -> list[Instance]:
+    """Every straight run of one tool as a first call and those that came after its answer."""
+    found: list[Instance] = []
+    for session in sessions:
+        for runs in straight_runs(session):
+            for run in runs:
+                pair = (run[:1], run[1:])
+                if session.calls[run[0]].tool_id == tool and pair[1] and _in_turn(session, pair):
+                    found.append(Instance(session, pair))
+    return found
+
+
+def instances_of(sessions: Iterable[SessionTrace], tools: Sequence[str]) -> list[Instance]:
+    """The instances of a chain, be it of different tools or of one tool that takes from its own answer."""
+    return find_pairs(sessions, tools[0]) if len(set(tools)) == 1 else find_instances(sessions, tools)
 
 
 def _in_turn(session: SessionTrace, runs: Sequence[tuple[int, ...]]) -> bool:

@@ -1,7 +1,7 @@
 """What an agent could know at a point of a session: all that was said, given or answered before.
 
 A parameter of a learned tool is honest only if the caller could have filled it in when the chain starts. Knowledge is
-literal: the value stood in the user's words, in an earlier output or in an earlier input.
+literal: the value stood in the user's words, in an earlier output (also inside a text there) or in an earlier input.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from twinraven.huginn.traces import SessionTrace
 
 _WORD = re.compile(r"\w+")
 _SHORT = 3
+_LONG = 24
+"""Longer values are texts that may hold others."""
 _NEVER = 1 << 60
 
 
@@ -22,20 +24,39 @@ class SessionKnowledge:
     def __init__(self, session: SessionTrace) -> None:
         self._texts: list[tuple[int, str]] = []
         self._since: dict[str, int] = {}
+        self._given: dict[str, int] = {}
+        self._told: dict[str, int] = {}
         self._answers: dict[str, int] = {}
+        self._hears_nobody = not any(call.outside_input for call in session.calls)
         for position, call in enumerate(session.calls):
             if call.outside_input:
                 self._texts.append((position, call.outside_input))
             for value in _leaves(call.params):
                 self._since.setdefault(value, position + 1)
-            if isinstance(call.output, str):
-                self._texts.append((position + 1, call.output))
+                self._given.setdefault(value, position)
             for value in _leaves(call.output):
                 self._since.setdefault(value, position + 1)
+                self._told.setdefault(value, position + 1)
+                if len(value) > _LONG:
+                    self._texts.append((position + 1, value))
 
-    def knows(self, value: Any, before: int) -> bool:
-        """Whether every leaf of a value was known before the call at this position."""
-        return all(self._first(leaf) <= before for leaf in _leaves(value, keys=False))
+    def knows(self, value: Any, before: int, *, brought: bool = False) -> bool:
+        """Whether every leaf of a value was known before the call at this position.
+
+        With `brought`, a value counts too that the agent gave without any answer having named it or a word of it, in
+        a session where nobody hears the user: the caller brought it along.
+        """
+        leaves = _leaves(value, keys=False)
+        if all(self._first(leaf) <= before for leaf in leaves):
+            return True
+        return brought and self._hears_nobody and all(self._first(leaf) <= before or self._own(leaf) for leaf in leaves)
+
+    def _own(self, leaf: str) -> bool:
+        """Whether no answer before its first use names a value or a word of it."""
+        given = self._given.get(leaf, _NEVER)
+        words = [leaf, *(word for word in _WORD.findall(leaf) if len(word) > _SHORT or any(map(str.isdigit, word)))]
+        told = [(position, text) for text, position in self._told.items() if position <= given]
+        return not any(_stands_in(word, text) for word in words for _, text in told)
 
     def _first(self, leaf: str) -> int:
         first = self._answers.get(leaf)

@@ -1,34 +1,36 @@
 """The round of learning: mine, synthesise, validate, choose.
 
-Synthesis sees one part of the sessions, validation judges on the other, and only what passes is weighed by its worth.
+Every session judges only what was inferred without it (see `crossfit`), and only what passes is weighed by its worth.
 Everything that was tried keeps its reason, so that "nothing to learn" always comes with a because.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from twinraven.flow import SynthesizedTool
-from twinraven.foundation.canonical import canonical_json
+from twinraven.flow import compile_flow
+from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.chains import CandidateChain, columns_of, is_batch, mine_chains
-from twinraven.huginn.instances import find_instances, find_repeats
+from twinraven.huginn.crossfit import CrossFitted, Folds, essence
+from twinraven.huginn.instances import Instance, find_repeats, instances_of
 from twinraven.huginn.mining import MiningConfig
 from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
 from twinraven.huginn.selection import Chosen, Prices, select
-from twinraven.huginn.splitting import best_split, split_sessions
 from twinraven.huginn.synthesis.compose import Origin, compose_batch, compose_chain
 from twinraven.huginn.synthesis.trace_index import TraceIndex
-from twinraven.huginn.synthesis.wiring import LEAST_CONTEXTS, LEAST_SAMPLES, infer_wiring
+from twinraven.huginn.synthesis.wiring import LEAST_CONTEXTS, LEAST_SESSIONS, infer_wiring
 from twinraven.huginn.tool_facts import ToolFacts
 from twinraven.huginn.traces import RecordedCall, SessionTrace
 from twinraven.huginn.validation.judge import validate
 from twinraven.huginn.validation.model import Criteria, ValidationResult
+from twinraven.huginn.voting import Votes
 
-SYNTHESIS_SHARE = 0.6
+CLASSIFY = "twinraven tools classify --accept-suggestions"
 
 Progress = Callable[[str], None]
 
@@ -49,11 +51,12 @@ class LearningConfig:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A chain that became a tool, and how it was judged."""
+    """A chain that became a tool, who may judge it, and how it was judged."""
 
     chain: CandidateChain
     tool: LearnedTool
     verdict: ValidationResult
+    judges: tuple[SessionTrace, ...] = ()
 
 
 @dataclass(slots=True)
@@ -65,6 +68,8 @@ class LearningReport:
     drafts: list[Draft] = field(default_factory=list[Draft])
     refused: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
     chosen: list[Chosen] = field(default_factory=list[Chosen])
+    unclassified: Counter[str] = field(default_factory=Counter[str])
+    """Tools whose effect nobody declared, and how many chains were left because of each."""
 
     @property
     def because(self) -> str:
@@ -74,13 +79,28 @@ class LearningReport:
         if not self.chains:
             return f"no two tools follow each other often enough in {self.sessions} sessions"
         if not self.drafts:
-            return (
-                f"none of {len(self.chains)} chains could be wired; the first: {next(iter(self.refused.values()), '')}"
-            )
+            return f"none of {len(self.chains)} chains could be wired; {self._most_common()}"
         passed = [draft for draft in self.drafts if draft.verdict.passed]
         if not passed:
             return f"none of {len(self.drafts)} drafts passed; the first: {self.drafts[0].verdict.failure_reasons[0]}"
         return f"none of {len(passed)} proven tools saves more than it costs"
+
+    @property
+    def advice(self) -> str | None:
+        """The command that would let more be learned."""
+        if not self.unclassified:
+            return None
+        names = ", ".join(name for name, _ in self.unclassified.most_common(3))
+        return (
+            f"{self.unclassified.total()} chains were left because nobody said what {len(self.unclassified)} tools do "
+            f"({names}{', …' if len(self.unclassified) > 3 else ''}) and they count as writes: look at "
+            f"`twinraven tools classify --suggest` and run `{CLASSIFY}`"
+        )
+
+    def _most_common(self) -> str:
+        if self.unclassified:
+            return f"most: {self.unclassified.most_common(1)[0][0]} may write, and nobody said otherwise"
+        return f"the first: {next(iter(self.refused.values()), '')}"
 
 
 class Learner:
@@ -93,21 +113,23 @@ class Learner:
         self.index = TraceIndex()
 
     async def learn(self, sessions: Sequence[SessionTrace], *, progress: Progress | None = None) -> LearningReport:
-        """Mine, synthesise on one part, validate on the other, choose by worth."""
+        """Mine, cross-fit each chain, validate on the sessions it was not inferred from, choose by worth."""
         say = progress or _silent
         report = LearningReport(len(sessions))
         if not sessions:
             return report
-        study, judge = split_sessions(sessions, best_split(sessions), share=SYNTHESIS_SHARE, salt="synthesis")
-        say(f"mining {len(study)} sessions")
-        report.chains = self.mine(study)
+        say(f"mining {len(sessions)} sessions")
+        report.chains = self.mine(sessions)
         say(f"wiring {len(report.chains)} chains")
-        drafts = self.synthesize(report.chains, study, report.refused)
+        votes = Votes(sessions)
+        drafts = self._cross_fit_all(report, sessions, votes)
         rehearsal = Rehearsal(Answers(sessions), self.index, self._facts.writes)
-        for number, (chain, tool) in enumerate(drafts):
-            say(f"replaying draft {number + 1} of {len(drafts)}: {tool.tool_id}")
-            verdict = await validate(tool, judge, rehearsal, self._config.criteria, now=self._now())
-            report.drafts.append(Draft(chain, tool, verdict))
+        for number, (chain, fitted) in enumerate(drafts):
+            say(f"replaying draft {number + 1} of {len(drafts)}: {fitted.tool.tool_id}")
+            verdict = await validate(
+                fitted.tool, fitted.judges, rehearsal, self._config.criteria, now=self._now(), votes=votes
+            )
+            report.drafts.append(Draft(chain, fitted.tool, verdict, fitted.judges))
         passed = [draft.tool for draft in report.drafts if draft.verdict.passed]
         say(f"weighing {len(passed)} proven tools")
         report.chosen = await select(passed, sessions, rehearsal, self._config.prices, most=self._config.max_tools)
@@ -125,53 +147,106 @@ class Learner:
         ]
         return [replace(item.chain, sample_event_ids=_events(calls, item.rows)) for item in mined]
 
-    def synthesize(
-        self, chains: Sequence[CandidateChain], sessions: Sequence[SessionTrace], refused: dict[tuple[str, ...], str]
-    ) -> list[tuple[CandidateChain, LearnedTool]]:
-        """A draft for each chain that can be wired and only reads; two chains that end as one tool count once."""
-        drafts: dict[bytes, tuple[CandidateChain, LearnedTool]] = {}
-        for chain in chains:
-            tool = self.synthesize_chain(chain, sessions)
-            if isinstance(tool, str):
-                refused[chain.tools] = tool
+    def cross_fit(
+        self, chain: CandidateChain, sessions: Sequence[SessionTrace], *, with_writes: bool = False
+    ) -> CrossFitted | str:
+        """One chain as a tool that the folds agree on, or the reason why not."""
+        return self._cross_fit(chain, Folds(sessions), Votes(sessions), with_writes=with_writes)
+
+    def _cross_fit_all(
+        self, report: LearningReport, sessions: Sequence[SessionTrace], votes: Votes
+    ) -> list[tuple[CandidateChain, CrossFitted]]:
+        """A tool for each chain that can be wired and only reads; two chains that end as one tool count once."""
+        drafts: dict[bytes, tuple[CandidateChain, CrossFitted]] = {}
+        folds = Folds(sessions)
+        for chain in report.chains:
+            fitted = self._cross_fit(chain, folds, votes)
+            if isinstance(fitted, str):
+                report.refused[chain.tools] = fitted
+                blocking = next((tool for tool in chain.tools if self._facts.undeclared_write(tool)), None)
+                if blocking is not None:
+                    report.unclassified[blocking] += 1
                 continue
-            drafts.setdefault(essence(tool.definition), (chain, tool))
+            drafts.setdefault(essence(fitted.tool.definition), (chain, fitted))
         return list(drafts.values())
 
-    def synthesize_chain(
-        self, chain: CandidateChain, sessions: Sequence[SessionTrace], *, with_writes: bool = False
-    ) -> LearnedTool | str:
-        """One chain as a tool, or the reason why not; on request a write may stand last, and alone."""
+    def _cross_fit(
+        self, chain: CandidateChain, folds: Folds, votes: Votes, *, with_writes: bool = False
+    ) -> CrossFitted | str:
+        refusal = self._may_not(chain, with_writes=with_writes)
+        if refusal is not None:
+            return refusal
+        fitted = self._fit(chain, folds, votes, find_repeats, self._batch) if is_batch(chain.tools) else None
+        if not isinstance(fitted, CrossFitted):
+            other = self._fit(chain, folds, votes, instances_of, self._chain)
+            fitted = other if fitted is None or isinstance(other, CrossFitted) else fitted
+        self.index.forget()
+        return fitted
+
+    def _fit(
+        self,
+        chain: CandidateChain,
+        folds: Folds,
+        votes: Votes,
+        find: Callable[[Sequence[SessionTrace], Sequence[str]], list[Instance]],
+        compose: Callable[[CandidateChain, Sequence[Instance], Votes], LearnedTool | str],
+    ) -> CrossFitted | str:
+        found = find(folds.sessions, chain.tools)
+
+        def synthesize(some: Sequence[SessionTrace]) -> LearnedTool | str:
+            wanted = set(some)
+            return compose(chain, [instance for instance in found if instance.session in wanted], votes)
+
+        return folds.cross_fit(synthesize)
+
+    def _may_not(self, chain: CandidateChain, *, with_writes: bool) -> str | None:
+        """Why a chain must not become a tool; on request a write may stand last, and alone."""
         writing = [tool for tool in chain.tools if self._facts.writes(tool)]
         if writing and not with_writes:
-            return f"{writing[0]} may write; a tool that writes is only made on request"
+            hint = f"; if it only reads, say so: {CLASSIFY}" if self._facts.undeclared_write(writing[0]) else ""
+            return f"{writing[0]} may write; a tool that writes is only made on request{hint}"
         if writing and (writing != [chain.tools[-1]] or is_batch(chain.tools)):
             return f"{writing[0]} may write; a write can only stand last, and alone"
-        origin = Origin(str(chain.chain_id), chain.discovered_at)
-        if is_batch(chain.tools):
-            return self._batch(chain, sessions, origin)
-        wiring = infer_wiring(chain.tools, find_instances(sessions, chain.tools), self.index)
+        return None
+
+    def _chain(self, chain: CandidateChain, instances: Sequence[Instance], votes: Votes) -> LearnedTool | str:
+        wiring = infer_wiring(chain.tools, instances, self.index, votes)
         if len(wiring.steps) < 2:
             return wiring.ended or "nothing could be wired"
         tools = tuple(step.tool_id for step in wiring.steps)
-        return LearnedTool(compose_chain(wiring, origin, self._facts), tools)
+        definition = compose_chain(wiring, _origin(chain), self._facts)
+        try:
+            compile_flow(definition)
+        except InvalidInput as error:
+            return f"its wiring cannot be written down: {error.message}"
+        return LearnedTool(definition, tools)
 
-    def _batch(self, chain: CandidateChain, sessions: Sequence[SessionTrace], origin: Origin) -> LearnedTool | str:
-        runs = find_repeats(sessions, chain.tools[0])
+    def _batch(self, chain: CandidateChain, runs: Sequence[Instance], votes: Votes) -> LearnedTool | str:
+        sessions = {run.session for run in runs}
         contexts = len({run.context for run in runs})
-        if len(runs) < LEAST_SAMPLES or contexts < LEAST_CONTEXTS:
-            return f"only {len(runs)} runs in {contexts} tasks repeat {chain.tools[0]} with other arguments"
-        knew = sum(
-            all(self.index.knowledge(run.session).knows(call.params, run.runs[0][0]) for call in run.calls(0))
-            for run in runs
-        )
-        if knew < LEAST_SAMPLES:
-            return f"in {len(runs) - knew} of {len(runs)} runs the later arguments were not known at the start"
-        return LearnedTool(compose_batch(chain.tools[0], runs, origin, self._facts), chain.tools[:2])
+        if len(sessions) < LEAST_SESSIONS or contexts < LEAST_CONTEXTS:
+            return f"only {len(sessions)} sessions in {contexts} tasks repeat {chain.tools[0]} with other arguments"
+        if not votes.carries(sessions):
+            return "only one of several principals does it"
+        knew = {run.session for run in runs if self._knew_all(run)}
+        if len(knew) < LEAST_SESSIONS:
+            unknown = len(sessions) - len(knew)
+            return f"in {unknown} of {len(sessions)} sessions the later arguments were not known at the start"
+        return LearnedTool(compose_batch(chain.tools[0], runs, _origin(chain), self._facts), chain.tools[:2])
+
+    def _knew_all(self, run: Instance) -> bool:
+        start = run.runs[0][0]
+        knowledge = self.index.knowledge(run.session)
+        turn = run.session.calls[start].turn
+        return all(call.turn == turn or knowledge.knows(call.params, start) for call in run.calls(0))
 
 
 def _silent(_: str) -> None:
     """Nobody watches."""
+
+
+def _origin(chain: CandidateChain) -> Origin:
+    return Origin(str(chain.chain_id), chain.discovered_at)
 
 
 def _events(calls: Sequence[RecordedCall], rows: Sequence[int]) -> tuple[UUID, ...]:
@@ -183,9 +258,3 @@ def _events(calls: Sequence[RecordedCall], rows: Sequence[int]) -> tuple[UUID, .
 def _pairs_only(config: MiningConfig) -> MiningConfig:
     snapshot: dict[str, Any] = {**config.as_dict(), "collapse_repeats": False, "min_length": 2, "max_length": 2}
     return MiningConfig.from_dict(snapshot)
-
-
-def essence(definition: SynthesizedTool) -> bytes:
-    """What makes two drafts the same tool: what they call and how it is wired."""
-    body = definition.as_json()
-    return canonical_json([body["steps"], body["internal_wiring"]])

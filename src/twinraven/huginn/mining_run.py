@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from twinraven.catalog import BATCH_READS, RUN_CODE
 from twinraven.huginn.chains import CandidateChain, mine_chains
 from twinraven.huginn.mining import EventColumns, EventRow, MiningConfig
 from twinraven.huginn.selection import Prices
@@ -59,12 +60,19 @@ async def mine_log(
 def _rows(
     batches: Iterator[list[tuple[Any, ...]]], verdicts: dict[str, Outcome], arrivals: array[int]
 ) -> Iterator[EventRow]:
+    after_script: str | None = None
     for batch in batches:
         for session, tool, outside, outcome, latency, timestamp, time_known, arrival in batch:
+            if tool in (RUN_CODE, BATCH_READS):
+                # No step of a chain, and no chain goes on across it.
+                after_script = session
+                continue
             arrivals.append(arrival)
             known = bool(time_known)
             failed = verdicts.get(session, outcome) == "failure"
-            yield (session, tool, bool(outside), failed, latency if known else None, timestamp, known)
+            is_cut = bool(outside) or session == after_script
+            after_script = None
+            yield (session, tool, is_cut, failed, latency if known else None, timestamp, known)
 
 
 def _with_idle_breaks(columns: EventColumns, idle_gap_s: float) -> EventColumns:

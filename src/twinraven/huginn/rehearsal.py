@@ -14,6 +14,7 @@ from typing import Any, Literal
 from twinraven.flow import FlowExecutor, FlowResult, StepDefinition, SynthesizedTool
 from twinraven.foundation.errors import InvalidInput, ToolError
 from twinraven.foundation.references import is_reference, parse_reference
+from twinraven.huginn.knowledge import SessionKnowledge
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.traces import RecordedCall, SessionTrace, call_key
 
@@ -93,6 +94,10 @@ class Rehearsal:
         self._executor = FlowExecutor(sleep=_no_sleep)
         self._attempts: dict[tuple[LearnedTool, SessionTrace, int], Attempt | None] = {}
 
+    def knowledge(self, session: SessionTrace) -> SessionKnowledge:
+        """What could be known when, in a session."""
+        return self._index.knowledge(session)
+
     async def attempt(self, tool: LearnedTool, session: SessionTrace, position: int) -> Attempt | None:
         """The run a caller could have made here, or None where the tool does not fit."""
         place = (tool, session, position)
@@ -101,10 +106,11 @@ class Rehearsal:
         return self._attempts[place]
 
     async def _run(self, tool: LearnedTool, session: SessionTrace, position: int) -> Attempt | None:
-        bound = bind_batch(tool, session, position, self._index) if tool.shape == "batch" else None
-        if tool.shape != "batch":
-            bound = bind_parameters(tool, session, position)
-        if bound is None or not self._index.knowledge(session).knows(list(bound.values()), position):
+        if tool.shape == "batch":
+            bound = bind_batch(tool, session, position, self._index)
+        else:
+            bound = bind_parameters(tool, session, position, self._index)
+        if bound is None:
             return None
         if tool.shape != "batch" and not self._begins_with(tool, bound, session.calls[position]):
             return None
@@ -156,21 +162,30 @@ def nearest_equal(session: SessionTrace, key: str, position: int) -> RecordedCal
     return None
 
 
-def bind_parameters(tool: LearnedTool, session: SessionTrace, position: int) -> dict[str, Any] | None:
-    """The parameters a caller would have given: those of the first call, and what later steps ask for."""
+def bind_parameters(
+    tool: LearnedTool, session: SessionTrace, position: int, index: TraceIndex
+) -> dict[str, Any] | None:
+    """The parameters a caller would have given: those of the first call, and what later steps ask for.
+
+    The first call is the caller's own, so its arguments need no explanation. What a later step asks for counts only as
+    far as the caller knew it when the chain began; a parameter with a default may be left to it.
+    """
     call = session.calls[position]
     bound = _bind_step(tool.first, call)
     if bound is None:
         return None
+    knowledge = index.knowledge(session)
+    required = tool.definition.parameters.get("required", [])
     for step in tool.definition.steps[1:]:
         asked = {name: argument for argument, name in _asked(step) if name not in bound}
         if not asked:
             continue
         later = _next_straight(session, position, step.tool_id)
         for name, argument in asked.items():
-            if later is not None and argument in later.params:
-                bound[name] = later.params[argument]
-            elif name in tool.definition.parameters.get("required", []):
+            given = {} if later is None else later.params
+            if argument in given and knowledge.knows(given[argument], position, brought=True):
+                bound[name] = given[argument]
+            elif name in required:
                 return None
     return bound
 
@@ -184,7 +199,10 @@ def bind_batch(tool: LearnedTool, session: SessionTrace, position: int, index: T
     knowledge = index.knowledge(session)
     for call in _straight_run(session, position):
         bound = _bind_step(step, call)
-        if bound is None or (shared is not None and bound != shared) or not knowledge.knows(call.params, position):
+        together = call.turn == session.calls[position].turn
+        if bound is None or (shared is not None and bound != shared):
+            break
+        if not together and not knowledge.knows(call.params, position):
             break
         shared = bound
         item = _item(step, call)

@@ -1,28 +1,35 @@
 """What learned tools would have saved in recorded sessions.
 
-The agent is assumed to take a tool wherever it fits: wherever its first call occurs and every parameter's value was
-already known. A turn is saved when all its calls had already been made by a composite in that session, with no write
-since. Every use counts, also those whose calls nobody needed; calls the session never made are extra.
+The agent is assumed to take a tool wherever it fits: wherever its first call occurs and every other parameter's value
+was already known. Where several fit, it takes the one whose calls it goes on to make. A turn is saved when all its
+calls had already been made by a composite in that session, with no write since, and none of them asks again for what
+the agent had been told before. Every use counts, also those whose calls nobody needed; a call that the session did not
+make before the next write, or had made already, is extra.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from twinraven.huginn.rehearsal import Attempt, LearnedTool, MadeCall, Rehearsal, nearest_equal
-from twinraven.huginn.traces import SessionTrace
+from twinraven.huginn.batching import BATCH_TOOL_ID, batch_at
+from twinraven.huginn.rehearsal import Attempt, LearnedTool, MadeCall, Rehearsal
+from twinraven.huginn.traces import RecordedCall, SessionTrace
 
 
 @dataclass(slots=True)
 class Use:
-    """One use of one tool in one session."""
+    """One use of one tool in one session; `tool` is None for the built-in batch."""
 
-    tool: LearnedTool
-    attempt: Attempt
+    tool: LearnedTool | None
+    position: int
+    parameters: dict[str, Any]
+    calls: Sequence[MadeCall]
     seqs: tuple[int | None, ...]
     turns_saved: list[int] = field(default_factory=list[int])
+    plain_turns: int = 0
+    """Saved turns that came straight on: nothing arrived from outside between the use and them."""
 
     @property
     def extra_calls(self) -> int:
@@ -30,11 +37,11 @@ class Use:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "tool_id": self.tool.tool_id,
-            "parameters": self.attempt.parameters,
+            "tool_id": BATCH_TOOL_ID if self.tool is None else self.tool.tool_id,
+            "parameters": self.parameters,
             "calls": [
                 {"tool": call.tool_id, "params": call.params, "seq": seq}
-                for call, seq in zip(self.attempt.calls, self.seqs, strict=True)
+                for call, seq in zip(self.calls, self.seqs, strict=True)
             ],
             "turns_saved": self.turns_saved,
         }
@@ -47,20 +54,50 @@ class Savings:
     uses: int = 0
     misses: int = 0
     turns_saved: int = 0
+    plain_turns: int = 0
     extra_calls: int = 0
 
     def add(self, use: Use) -> None:
         self.uses += 1
         self.misses += use.extra_calls > 0
         self.turns_saved += len(use.turns_saved)
+        self.plain_turns += use.plain_turns
         self.extra_calls += use.extra_calls
 
 
-async def uses_in(session: SessionTrace, tools: Sequence[LearnedTool], rehearsal: Rehearsal) -> list[Use]:
+class _Record:
+    """A session's calls as savings are counted on them: stretches without a write, and what was asked before."""
+
+    def __init__(self, session: SessionTrace, writes: Callable[[str], bool]) -> None:
+        self.session = session
+        self.stretch: list[int] = []
+        """For each call, the number of writes before it."""
+        self.repeats: list[bool] = []
+        """For each call, whether the agent had its answer already."""
+        self._places: dict[tuple[int, str], list[int]] = {}
+        number = 0
+        for position, call in enumerate(session.calls):
+            places = self._places.setdefault((number, call.key), [])
+            self.repeats.append(bool(places))
+            places.append(position)
+            self.stretch.append(number)
+            number += writes(call.tool_id)
+
+    def twin(self, key: str, position: int) -> int | None:
+        """Where the agent makes this call for the first time, from here on and before the next write."""
+        places = self._places.get((self.stretch[position], key), ())
+        return places[0] if places and places[0] >= position else position if position in places else None
+
+
+async def uses_in(
+    session: SessionTrace, tools: Sequence[LearnedTool], rehearsal: Rehearsal, *, with_batch: bool = False
+) -> list[Use]:
     """The uses an agent with these tools, best first, would have made in a session."""
+    record = _Record(session, rehearsal.writes)
     uses: list[Use] = []
     made: dict[str, Use] = {}
     covered: list[Use | None] = []
+    first_tools = {tool.first.tool_id for tool in tools}
     for position, call in enumerate(session.calls):
         if call.key in made:
             covered.append(made[call.key])
@@ -69,37 +106,77 @@ async def uses_in(session: SessionTrace, tools: Sequence[LearnedTool], rehearsal
         if rehearsal.writes(call.tool_id):
             made.clear()
             continue
-        use = await _use_at(session, position, tools, rehearsal)
+        use = await _use_at(record, position, tools, rehearsal)
+        if with_batch and (use is None or not _needed(use, session)):
+            use = _batch_use(record, position, rehearsal, made, first_tools) or use
         if use is not None:
             uses.append(use)
-            made.update(dict.fromkeys((inner.key for inner in use.attempt.calls), use))
-    _credit_turns(session, covered)
+            made.update(dict.fromkeys((inner.key for inner in use.calls), use))
+    _credit_turns(record, covered)
     return uses
 
 
-async def _use_at(
-    session: SessionTrace, position: int, tools: Sequence[LearnedTool], rehearsal: Rehearsal
-) -> Use | None:
-    call = session.calls[position]
+async def _use_at(record: _Record, position: int, tools: Sequence[LearnedTool], rehearsal: Rehearsal) -> Use | None:
+    """The fitting tool whose calls are needed most; where none are, the one that stands first."""
+    call = record.session.calls[position]
+    best: Use | None = None
+    best_rank = (0, 0)
     for tool in tools:
         if tool.first.tool_id != call.tool_id:
             continue
-        attempt = await rehearsal.attempt(tool, session, position)
-        if attempt is not None:
-            return Use(tool, attempt, _sequence_numbers(session, position, attempt.calls))
-    return None
+        attempt = await rehearsal.attempt(tool, record.session, position)
+        if attempt is None:
+            continue
+        use = _as_use(tool, attempt, record, position)
+        needed = _needed(use, record.session)
+        rank = (needed, -use.extra_calls if needed else 0)
+        if best is None or rank > best_rank:
+            best, best_rank = use, rank
+    return best
 
 
-def _sequence_numbers(session: SessionTrace, position: int, calls: Iterable[MadeCall]) -> tuple[int | None, ...]:
-    found = (nearest_equal(session, call.key, position) for call in calls)
-    return tuple(None if call is None else call.seq for call in found)
+def _as_use(tool: LearnedTool, attempt: Attempt, record: _Record, position: int) -> Use:
+    return Use(tool, position, attempt.parameters, attempt.calls, _seqs(record, position, attempt.calls))
 
 
-def _credit_turns(session: SessionTrace, covered: Sequence[Use | None]) -> None:
-    """A turn whose calls were all covered is credited to the use that covered the first of them."""
-    turns: dict[int, list[Use | None]] = {}
-    for call, use in zip(session.calls, covered, strict=True):
-        turns.setdefault(call.turn, []).append(use)
-    for turn, uses in turns.items():
-        if uses[0] is not None and all(uses):
-            uses[0].turns_saved.append(turn)
+def _seqs(record: _Record, position: int, calls: Sequence[MadeCall]) -> tuple[int | None, ...]:
+    twins = (record.twin(call.key, position) for call in calls)
+    return tuple(None if twin is None else record.session.calls[twin].seq for twin in twins)
+
+
+def _needed(use: Use, session: SessionTrace) -> int:
+    """How many calls of a use the agent goes on to make."""
+    here = session.calls[use.position].seq
+    return sum(seq is not None and seq != here for seq in use.seqs)
+
+
+def _batch_use(
+    record: _Record, position: int, rehearsal: Rehearsal, made: dict[str, Use], first_tools: set[str]
+) -> Use | None:
+    def may_join(call: RecordedCall) -> bool:
+        return call.key not in made and call.tool_id not in first_tools and not rehearsal.writes(call.tool_id)
+
+    calls = batch_at(record.session, position, rehearsal.knowledge(record.session), may_join)
+    if calls is None:
+        return None
+    parameters = {"calls": [{"tool": call.tool_id, "arguments": call.params} for call in calls]}
+    return Use(None, position, parameters, calls, _seqs(record, position, calls))
+
+
+def _credit_turns(record: _Record, covered: Sequence[Use | None]) -> None:
+    """A turn whose calls were all covered, none of them a repeat, is credited to the use that covered the first."""
+    for turn, places in _by_turn(record.session):
+        uses = [covered[place] for place in places]
+        first = uses[0]
+        if first is None or not all(uses) or any(record.repeats[place] for place in places):
+            continue
+        first.turns_saved.append(turn)
+        calls = record.session.calls[first.position + 1 : places[-1] + 1]
+        first.plain_turns += all(call.outside_input is None for call in calls)
+
+
+def _by_turn(session: SessionTrace) -> Iterator[tuple[int, list[int]]]:
+    turns: dict[int, list[int]] = {}
+    for position, call in enumerate(session.calls):
+        turns.setdefault(call.turn, []).append(position)
+    yield from turns.items()

@@ -1,14 +1,14 @@
 """Choosing which drafts are worth having, by what they would have earned.
 
 Frequency picks nonsense. A tool is worth the turns it saves, less the calls nobody needed, less the tokens its schema
-adds to every later model call. Tools compete: two that begin with the same call cannot both be used there, so they are
-chosen one after another by what each still adds.
+adds to every later model call. Tools compete: two that begin with the same call cannot both be used there, and the
+built-in batch of reads is offered anyway, so they are chosen one after another by what each still adds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -73,15 +73,28 @@ def worth(savings: Savings, tool: LearnedTool, turns: int, prices: Prices) -> Wo
     return Worth(savings.uses, savings.misses, savings.turns_saved, savings.extra_calls, tokens, turns, value)
 
 
+@dataclass(slots=True)
+class Measured:
+    """What each tool saves when all are offered together, best first, and what the built-in batch adds."""
+
+    tools: dict[LearnedTool, Savings]
+    batch: Savings = field(default_factory=Savings)
+
+    def value(self, turns: int, prices: Prices) -> float:
+        """What they are worth together."""
+        own = sum(worth(savings, tool, turns, prices).value for tool, savings in self.tools.items())
+        return own + prices.adoption * self.batch.turns_saved * prices.turn
+
+
 async def measure(
-    tools: Sequence[LearnedTool], sessions: Sequence[SessionTrace], rehearsal: Rehearsal
-) -> dict[LearnedTool, Savings]:
-    """What each tool saves when all are offered together, best first."""
-    totals = {tool: Savings() for tool in tools}
+    tools: Sequence[LearnedTool], sessions: Sequence[SessionTrace], rehearsal: Rehearsal, *, with_batch: bool = False
+) -> Measured:
+    """Count what tools would have saved in these sessions."""
+    measured = Measured({tool: Savings() for tool in tools})
     for session in sessions:
-        for use in await uses_in(session, tools, rehearsal):
-            totals[use.tool].add(use)
-    return totals
+        for use in await uses_in(session, tools, rehearsal, with_batch=with_batch):
+            (measured.batch if use.tool is None else measured.tools[use.tool]).add(use)
+    return measured
 
 
 @dataclass(slots=True)
@@ -101,14 +114,15 @@ async def select(
     *,
     most: int,
 ) -> list[Chosen]:
-    """Greedily, the tool that adds most, until none adds anything."""
+    """Greedily, the tool that adds most to the others and to the built-in batch, until none adds anything."""
     turns = sum(session.turns for session in sessions)
     alone = {
-        draft: worth((await measure([draft], sessions, rehearsal))[draft], draft, turns, prices) for draft in drafts
+        draft: worth((await measure([draft], sessions, rehearsal)).tools[draft], draft, turns, prices)
+        for draft in drafts
     }
     waiting = sorted((draft for draft in drafts if alone[draft].value > 0), key=lambda d: (-alone[d].value, d.tool_id))
     chosen: list[Chosen] = []
-    total = 0.0
+    total = (await measure([], sessions, rehearsal, with_batch=True)).value(turns, prices)
     bound = {draft: alone[draft].value for draft in waiting}
     while waiting and len(chosen) < most:
         best, gain = None, 0.0
@@ -116,8 +130,8 @@ async def select(
             if bound[draft] <= gain:
                 break
             offered = ranked([*(item.tool for item in chosen), draft], alone)
-            combined = await measure(offered, sessions, rehearsal)
-            bound[draft] = sum(worth(combined[tool], tool, turns, prices).value for tool in offered) - total
+            combined = await measure(offered, sessions, rehearsal, with_batch=True)
+            bound[draft] = combined.value(turns, prices) - total
             if bound[draft] > gain:
                 best, gain = draft, bound[draft]
         if best is None:

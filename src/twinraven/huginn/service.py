@@ -7,7 +7,7 @@ same evidence. Where a model is configured, it is asked only about what would be
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -18,8 +18,10 @@ from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
 from twinraven.huginn.advice.counsel import Counsel, CounselRound, Trial
 from twinraven.huginn.advice.record import AdviceRecord, repeats
 from twinraven.huginn.chains import CandidateChain
-from twinraven.huginn.learning import SYNTHESIS_SHARE, Learner, LearningConfig, LearningReport, Progress, essence
+from twinraven.huginn.crossfit import essence
+from twinraven.huginn.learning import Learner, LearningConfig, LearningReport, Progress
 from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
+from twinraven.huginn.scripts import load_script_traces
 from twinraven.huginn.selection import Chosen, Worth, measure, worth
 from twinraven.huginn.splitting import best_split, split_sessions
 from twinraven.huginn.store import ChainStore
@@ -27,8 +29,12 @@ from twinraven.huginn.tool_facts import ToolFacts
 from twinraven.huginn.traces import SessionTrace, load_traces
 from twinraven.huginn.validation.judge import validate
 from twinraven.huginn.validation.model import ValidationResult
+from twinraven.huginn.voting import Votes
 from twinraven.muninn import EventStore
 from twinraven.registry import Draft, Registry
+
+STUDY_SHARE = 0.6
+"""What a model may be shown of the record; the rest judges what it proposed."""
 
 Novelty = Literal["awaiting", "promoted", "known", "rejected", "uncallable", "unproven"]
 
@@ -78,11 +84,11 @@ class _Evidence:
 
     @property
     def trial(self) -> Trial:
-        return Trial(self.study, self.judge, self.rehearsal, self.config.criteria, self.facts)
+        return Trial(self.study, self.judge, self.rehearsal, self.config.criteria, self.facts, self.learner.index)
 
     async def worth(self, tool: LearnedTool) -> Worth:
         """What the tool alone would have saved."""
-        savings = (await measure([tool], self.sessions, self.rehearsal))[tool]
+        savings = (await measure([tool], self.sessions, self.rehearsal)).tools[tool]
         return worth(savings, tool, sum(session.turns for session in self.sessions), self.config.prices)
 
 
@@ -116,9 +122,10 @@ class Huginn:
         """A stored chain as a numbered draft, or an error that says why it cannot be one."""
         chain = await self._chains.chain(tenant_id, chain_id)
         record = await self._evidence(tenant_id)
-        tool = record.learner.synthesize_chain(chain, record.study, with_writes=with_writes)
-        if isinstance(tool, str):
-            raise InvalidInput(f"{' → '.join(chain.tools)} cannot become a tool: {tool}", field="chain_id")
+        fitted = record.learner.cross_fit(chain, record.sessions, with_writes=with_writes)
+        if isinstance(fitted, str):
+            raise InvalidInput(f"{' → '.join(chain.tools)} cannot become a tool: {fitted}", field="chain_id")
+        tool = fitted.tool
         evidence = evidence_hash(tool.definition)
         counsel = self._counsel.begin() if self._counsel is not None and with_model else None
         if counsel is not None and await self._is_new(tenant_id, tool.definition):
@@ -128,11 +135,10 @@ class Huginn:
     async def validate(
         self, tenant_id: str, tool_id: str, *, version: int | None = None
     ) -> tuple[Draft, ValidationResult]:
-        """Replay a draft on the sessions its synthesis did not see."""
+        """Replay a draft on the sessions it was not inferred from."""
         draft = await self._draft(tenant_id, tool_id, version)
         record = await self._evidence(tenant_id)
-        tool = as_learned(draft.definition)
-        return draft, await validate(tool, record.judge, record.rehearsal, self._config.criteria, now=self._now())
+        return draft, await self._judge(record, draft.definition)
 
     async def register(self, tenant_id: str, draft: Draft, verdict: ValidationResult, *, by: str) -> None:
         """Take a draft that passed into the registry, with what it would have saved."""
@@ -194,8 +200,26 @@ class Huginn:
 
     async def _judged_again(self, record: _Evidence, chosen: Chosen, draft: Draft) -> tuple[Chosen, ValidationResult]:
         tool = as_learned(draft.definition)
-        verdict = await validate(tool, record.judge, record.rehearsal, self._config.criteria, now=self._now())
-        return replace(chosen, tool=tool, alone=await record.worth(tool)), verdict
+        return replace(chosen, tool=tool, alone=await record.worth(tool)), await self._judge(record, draft.definition)
+
+    async def _judge(self, record: _Evidence, definition: SynthesizedTool) -> ValidationResult:
+        """Replay on the sessions that the folds leave to judge; what they wire otherwise, on the part held out."""
+        tool = as_learned(definition)
+        judges: Sequence[SessionTrace] = record.judge
+        try:
+            chain = await self._chains.chain(record.tenant_id, definition.source_chain_id)
+        except NotFound:
+            chain = None
+        fitted = None if chain is None else record.learner.cross_fit(chain, record.sessions, with_writes=True)
+        if (
+            fitted is not None
+            and not isinstance(fitted, str)
+            and essence(fitted.tool.definition) == essence(definition)
+        ):
+            judges = fitted.judges
+        return await validate(
+            tool, judges, record.rehearsal, self._config.criteria, now=self._now(), votes=Votes(record.sessions)
+        )
 
     async def _is_new(self, tenant_id: str, definition: SynthesizedTool) -> bool:
         """Whether a model may be asked: this evidence has neither a draft nor a person's no."""
@@ -233,7 +257,9 @@ class Huginn:
         return max(chosen, key=lambda draft: draft.version)
 
     async def _evidence(self, tenant_id: str) -> _Evidence:
-        sessions = (await load_traces(self._events, tenant_id, idle_gap_s=self._idle_gap_s)).sessions
+        log = await load_traces(self._events, tenant_id, idle_gap_s=self._idle_gap_s)
+        scripts = await load_script_traces(self._events, tenant_id)
+        sessions = [*log.sessions, *scripts.sessions]
         study, judge = _split(sessions)
         facts = self._facts(tenant_id)
         learner = Learner(self._config, facts, now=self._now)
@@ -243,7 +269,7 @@ class Huginn:
 def _split(sessions: list[SessionTrace]) -> tuple[list[SessionTrace], list[SessionTrace]]:
     if not sessions:
         return [], []
-    return split_sessions(sessions, best_split(sessions), share=SYNTHESIS_SHARE, salt="synthesis")
+    return split_sessions(sessions, best_split(sessions), share=STUDY_SHARE, salt="synthesis")
 
 
 def as_learned(definition: SynthesizedTool) -> LearnedTool:

@@ -15,6 +15,7 @@ from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.traces import SessionTrace
 
 SplitBy = Literal["task", "session", "time"]
+FOLDS = 5
 _SCALE = 1_000_000
 
 
@@ -31,10 +32,25 @@ def split_sessions(
     left: list[SessionTrace] = []
     right: list[SessionTrace] = []
     for session in sessions:
-        name = session.task_id if by == "task" and session.task_id else session.session_id
-        side = xxhash.xxh64_intdigest(f"{salt}\0{name}".encode()) % _SCALE < share * _SCALE
+        side = _place(session, by, salt) % _SCALE < share * _SCALE
         (left if side else right).append(session)
     return left, right
+
+
+def assign_folds(sessions: Sequence[SessionTrace], *, folds: int = FOLDS) -> dict[SessionTrace, int]:
+    """The fold of each session, for cross-fitting: tasks (else sessions) in an order of their own, dealt out evenly."""
+    by = best_split(sessions)
+    names = sorted({(_place(session, by, "fold"), _name(session, by)) for session in sessions})
+    number = {name: place % folds for place, (_, name) in enumerate(names)}
+    return {session: number[_name(session, by)] for session in sessions}
+
+
+def _name(session: SessionTrace, by: SplitBy) -> str:
+    return session.task_id if by == "task" and session.task_id else session.session_id
+
+
+def _place(session: SessionTrace, by: SplitBy, salt: str) -> int:
+    return xxhash.xxh64_intdigest(f"{salt}\0{_name(session, by)}".encode())
 
 
 def best_split(sessions: Sequence[SessionTrace]) -> SplitBy:

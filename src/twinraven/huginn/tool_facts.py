@@ -28,3 +28,7 @@ class ToolFacts:
         """Whether the effect is only a guess from the name."""
         entry = self._entries.get(tool_id)
         return entry is None or entry.effect_origin != "declared"
+
+    def undeclared_write(self, tool_id: str) -> bool:
+        """Whether a tool counts as a write only because nobody said what it does."""
+        return self.writes(tool_id) and self.inferred(tool_id)

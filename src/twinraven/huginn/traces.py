@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from twinraven.catalog import BATCH_READS, RUN_CODE
 from twinraven.foundation.actors import Actor
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import InvalidInput
@@ -34,6 +35,8 @@ class RecordedCall:
     event_id: UUID | None = None
     start_us: int | None = None
     latency_ms: int | None = None
+    batch_id: UUID | None = None
+    """The call of the built-in batch that asked for it, together with others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,15 +114,30 @@ async def load_traces(
     drafts: dict[str, _Draft] = {}
     waiting: list[tuple[_Draft, MuninnEvent, str | None]] = []
     last: dict[str, MuninnEvent] = {}
+    after_script: set[str] = set()
+    batches: set[UUID] = set()
 
     def visit(events: list[MuninnEvent]) -> None:
         for event in events:
-            if event.parent_event_id is not None or (wanted is not None and not wanted(event)):
+            if event.tool_id == BATCH_READS:
+                # What an agent asks for in a batch are its own calls, made in one turn; the batch itself is none.
+                batches.add(event.event_id)
+                continue
+            is_inner = event.parent_event_id is not None and event.parent_event_id not in batches
+            if is_inner or (wanted is not None and not wanted(event)):
+                continue
+            if event.tool_id == RUN_CODE:
+                # No step of a tool; what follows it may come of its answer, which no step gave.
+                after_script.add(event.session_id)
                 continue
             draft = drafts.setdefault(event.session_id, _Draft(event.session_id, event.task_id, False))
             draft.failed = event.outcome is Outcome.FAILURE
             draft.note_actor(0, event.actor)
-            waiting.append((draft, event, _outside(event, last.get(event.session_id), idle_gap_s)))
+            outside = _outside(event, last.get(event.session_id), idle_gap_s)
+            if event.session_id in after_script:
+                after_script.discard(event.session_id)
+                outside = outside or ""
+            waiting.append((draft, event, outside))
             last[event.session_id] = event
 
     await store.scan(tenant_id, visit)
@@ -162,8 +180,11 @@ class _Draft:
 def _numbered(calls: list[RecordedCall]) -> Iterator[RecordedCall]:
     from dataclasses import replace
 
-    for number, call in enumerate(calls, start=1):
-        yield replace(call, turn=number)
+    turn, batch = 0, None
+    for call in calls:
+        turn += call.batch_id is None or call.batch_id != batch
+        batch = call.batch_id
+        yield replace(call, turn=turn)
 
 
 def _recorded(draft: _Draft, event: MuninnEvent, outside: str | None, outputs: dict[str, Any]) -> RecordedCall:
@@ -179,6 +200,7 @@ def _recorded(draft: _Draft, event: MuninnEvent, outside: str | None, outputs: d
         event_id=event.event_id,
         start_us=int(event.timestamp.timestamp() * 1_000_000) if event.time_known else None,
         latency_ms=event.latency_ms if event.time_known else None,
+        batch_id=event.parent_event_id,
     )
 
 

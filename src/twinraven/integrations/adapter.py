@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, Final
 
 from twinraven.foundation.errors import InvalidInput, InvalidSetting, TwinRavenError
 from twinraven.foundation.ids import new_id
-from twinraven.integrations.door import Behind, Offer, Scope, door_of
+from twinraven.integrations.door import Behind, Offer, Place, Scope, door_of
 from twinraven.integrations.watching import FLUSH_S, PATIENCE_S, Book, Watch
 from twinraven.sdk import ServerUnreachable
 
 _logger = logging.getLogger("twinraven.integrations")
+
+SESSION: Final = "twinraven/session_id"
+TURN: Final = "twinraven/turn"
+USER_INPUT: Final = "twinraven/user_input"
+"""What the gateway takes from `_meta`; it tells whoever names a session the id of the call's event."""
+EVENT: Final = "twinraven/event_id"
 
 
 class Adapter:
@@ -71,6 +77,11 @@ class Adapter:
         if self._session_id is not None:
             return self._session_id
         return named if isinstance(named, str) and named else self._own_session
+
+    def _place_meta(self, place: Place) -> dict[str, Any]:
+        """The place of a call as `_meta` of a request to a gateway, which records the call there."""
+        said = {USER_INPUT: place.outside_input, TURN: place.turn}
+        return {SESSION: place.session_id, **{name: value for name, value in said.items() if value is not None}}
 
     async def _call(self, tool_id: str, arguments: dict[str, Any], session_id: str) -> Any:
         return await self._door.call(tool_id, arguments, self._book.take(session_id))

@@ -4,8 +4,12 @@
     tools = [*my_tools, *await adapter.tools()]
     await chain.ainvoke(question, config={"callbacks": [adapter.handler]})
 
+    client = MultiServerMCPClient(servers, tool_interceptors=[adapter.interceptor])
+
 The handler serves sync and async runs alike. Without a session id the run's metadata or configuration names it
-(`session_id`, `thread_id`, `conversation_id`). Ask for the tools before each run: then a promotion is seen by it.
+(`session_id`, `thread_id`, `conversation_id`). Ask for the tools before each run: then a promotion is seen by it. The
+interceptor tells a TwinRaven gateway on HTTP the session, turn and prompt of each call of its tools; what the gateway
+has recorded is not recorded here again.
 """
 
 from __future__ import annotations
@@ -14,15 +18,18 @@ import asyncio
 import contextvars
 import json
 from collections import OrderedDict
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, TypeVar, cast
+from urllib.parse import quote
 from uuid import UUID
 
+from twinraven.connectors import to_output
 from twinraven.foundation.errors import TwinRavenError
-from twinraven.integrations.adapter import Adapter, missing
-from twinraven.integrations.door import Offer
+from twinraven.integrations.adapter import EVENT, Adapter, missing
+from twinraven.integrations.door import Offer, Place
 from twinraven.integrations.watching import Begun, error_words
 
 try:
@@ -36,7 +43,11 @@ except ModuleNotFoundError as error:
 
 T = TypeVar("T")
 
+Interceptor = Callable[[Any, Callable[[Any], Awaitable[Any]]], Awaitable[Any]]
+
 _MARK: Final = "twinraven_tool"
+_RANDOM_ID: Final = "lc_"
+_LONGEST_IN_HEADER: Final = 1_000
 _MOST_BEGUN: Final = 10_000
 _NAMES: Final = ("session_id", "thread_id", "conversation_id")
 
@@ -48,6 +59,22 @@ class LangChainAdapter(Adapter):
     def handler(self) -> AsyncCallbackHandler:
         """For a run's `callbacks`: records what its tools do."""
         return _Handler(self)
+
+    @property
+    def interceptor(self) -> Interceptor:
+        """For `tool_interceptors` of an MCP client: tells a gateway where in the agent's work a call happens."""
+        return self._intercept
+
+    async def _intercept(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        run_id = getattr(ensure_config().get("callbacks"), "parent_run_id", None)
+        begun = self._under_way.get(run_id)
+        if begun is None:
+            return await handler(request)
+        said = {_header(name): quote(str(value)) for name, value in self._place_meta(_bounded(begun.place)).items()}
+        result = await handler(request.override(headers={**(request.headers or {}), **said}))
+        if EVENT in (getattr(result, "meta", None) or {}):
+            self._under_way.pop(run_id, None)
+        return result
 
     async def tools(self) -> list[BaseTool]:
         """The tools that are offered now."""
@@ -66,22 +93,34 @@ class LangChainAdapter(Adapter):
             said.append(str(message.text))
         self._book.turn(self._named(metadata), run_id, "\n".join(reversed(said)) or None)
 
-    def began(self, tool: str, arguments: object, metadata: Mapping[str, Any] | None) -> Begun:
+    def began(self, run_id: UUID, tool: str, arguments: object, metadata: Mapping[str, Any] | None) -> None:
         """A tool of the agent's own is called."""
-        return self._watch.begin(self._book.take(self._named(metadata)), tool, arguments)
+        self._under_way[run_id] = self._watch.begin(self._book.take(self._named(metadata)), tool, arguments)
+        if len(self._under_way) > _MOST_BEGUN:
+            # LangChain says nothing of a call that was cancelled.
+            self._under_way.popitem(last=False)
 
-    async def ended(self, begun: Begun, output: object) -> None:
+    async def ended(self, run_id: UUID, output: object) -> None:
         """It answered."""
+        begun = self._under_way.pop(run_id, None)
+        if begun is None:
+            return
         if not isinstance(output, ToolMessage):
             await self._watch.end(begun, output)
         elif output.status == "error":
             await self._watch.fail(begun, str(output.text))
         else:
-            await self._watch.end(begun, cast("object", output.content))  # pyright: ignore[reportUnknownMemberType]
+            await self._watch.end(begun, _said(output))
 
-    async def failed(self, begun: Begun, error: BaseException) -> None:
+    async def failed(self, run_id: UUID, error: BaseException) -> None:
         """It raised."""
-        await self._watch.fail(begun, error)
+        begun = self._under_way.pop(run_id, None)
+        if begun is not None:
+            await self._watch.fail(begun, error)
+
+    @cached_property
+    def _under_way(self) -> OrderedDict[UUID | None, Begun]:
+        return OrderedDict()
 
     async def called(self, tool_id: str, arguments: dict[str, Any], config: RunnableConfig) -> str:
         """The answer of a tool of the catalogue; what went wrong is told to the model."""
@@ -113,7 +152,6 @@ class _Handler(AsyncCallbackHandler):
 
     def __init__(self, adapter: LangChainAdapter) -> None:
         self._adapter = adapter
-        self._begun: OrderedDict[UUID, Begun] = OrderedDict()
 
     async def on_chat_model_start(
         self,
@@ -140,22 +178,15 @@ class _Handler(AsyncCallbackHandler):
         del rest
         if _MARK not in (metadata or {}):
             arguments = input_str if inputs is None else inputs
-            self._begun[run_id] = self._adapter.began(str(serialized.get("name", "tool")), arguments, metadata)
-            if len(self._begun) > _MOST_BEGUN:
-                # LangChain says nothing of a call that was cancelled.
-                self._begun.popitem(last=False)
+            self._adapter.began(run_id, str(serialized.get("name", "tool")), arguments, metadata)
 
     async def on_tool_end(self, output: Any, *, run_id: UUID, **rest: Any) -> None:
         del rest
-        begun = self._begun.pop(run_id, None)
-        if begun is not None:
-            await self._adapter.ended(begun, output)
+        await self._adapter.ended(run_id, output)
 
     async def on_tool_error(self, error: BaseException, *, run_id: UUID, **rest: Any) -> None:
         del rest
-        begun = self._begun.pop(run_id, None)
-        if begun is not None:
-            await self._adapter.failed(begun, error)
+        await self._adapter.failed(run_id, error)
 
 
 class _OfferedTool(BaseTool):
@@ -187,3 +218,40 @@ class _OfferedTool(BaseTool):
 
     async def _arun(self, arguments: dict[str, Any], *, config: RunnableConfig) -> str:
         return await self._adapter.called(self._tool_id, arguments, config)
+
+
+def _said(message: ToolMessage) -> object:
+    """What a tool said, without the random ids that LangChain gives content blocks.
+
+    Tools of MCP servers answer in blocks; their output is the value inside, as it is at the gateway.
+    """
+    content = cast("object", message.content)  # pyright: ignore[reportUnknownMemberType]
+    if not isinstance(content, list):
+        return content
+    blocks = [_without_id(block) for block in cast("list[object]", content)]
+    if not all(isinstance(block, dict) and "type" in block for block in blocks):
+        return blocks
+    result: dict[str, Any] = {"content": blocks}
+    artifact = cast("object", message.artifact)
+    if isinstance(artifact, dict) and "structured_content" in artifact:
+        result["structuredContent"] = cast("dict[str, Any]", artifact)["structured_content"]
+    output = to_output(result)
+    return output if output is not result or "structuredContent" in result else blocks
+
+
+def _without_id(block: object) -> object:
+    if not isinstance(block, dict):
+        return block
+    members = cast("dict[str, Any]", block)
+    is_random = str(members.get("id", "")).startswith(_RANDOM_ID)
+    return {name: value for name, value in members.items() if name != "id"} if is_random else members
+
+
+def _bounded(place: Place) -> Place:
+    """A place whose words fit into a header."""
+    said = place.outside_input
+    return place if said is None else replace(place, outside_input=said[:_LONGEST_IN_HEADER])
+
+
+def _header(name: str) -> str:
+    return name.replace("/", "-").replace("_", "-")

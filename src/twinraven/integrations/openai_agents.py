@@ -3,8 +3,11 @@
     adapter = OpenAIAgentsAdapter(open_home(), session_id="ticket-17")
     result = await Runner.run(await adapter.equipped(agent), question)
 
+    server = MCPServerStreamableHttp(params, tool_meta_resolver=adapter.tool_meta)
+
 Equipping makes a copy, so the agent itself stays as it was, and a promotion is seen by the next run. Without a session
-id the run's `group_id`, which links the runs of one conversation, is the session.
+id the run's `group_id`, which links the runs of one conversation, is the session. `tool_meta` is for the MCP server
+that is a TwinRaven gateway: it says where in the agent's work a call happens, and the gateway records the call there.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from twinraven.integrations.watching import error_words
 
 try:
     from agents import Agent, FunctionTool, Tool, Usage
+    from agents.mcp import MCPToolMetaContext
     from agents.tool_context import ToolContext
 except ModuleNotFoundError as error:
     raise missing("openai-agents", error) from error
@@ -45,6 +49,13 @@ class OpenAIAgentsAdapter(Adapter):
     def observed(self, tools: Iterable[Tool]) -> list[Tool]:
         """Copies of these tools that are watched; what runs elsewhere, or is the catalogue's, stays as it is."""
         return [self._observed(tool) if isinstance(tool, FunctionTool) else tool for tool in tools]
+
+    def tool_meta(self, context: MCPToolMetaContext) -> dict[str, Any] | None:
+        """The `_meta` of a call of a gateway's tool; for `tool_meta_resolver` of an MCP server."""
+        run = context.run_context
+        if not isinstance(run, ToolContext):
+            return None
+        return self._place_meta(self._book.take(self._session_of(run)))
 
     async def tools(self) -> list[Tool]:
         """The tools that are offered now."""

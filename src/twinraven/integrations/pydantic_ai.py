@@ -3,8 +3,11 @@
     adapter = PydanticAIAdapter(open_home())
     agent = Agent(model, tools=[...], capabilities=[adapter.capability()])
 
+    toolset = MCPToolset("http://127.0.0.1:8765/mcp", process_tool_call=adapter.process_tool_call)
+
 A run's conversation is the session. What is offered is looked up when a run begins, so that a promotion is seen by the
-next run and no run changes its tools midway.
+next run and no run changes its tools midway. `process_tool_call` is for the toolset of a TwinRaven gateway: it says
+where in the agent's work a call happens, and the gateway, not this adapter, records the call.
 """
 
 from __future__ import annotations
@@ -12,12 +15,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final, cast
 
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.integrations.adapter import Adapter, missing
 from twinraven.integrations.door import Offer
-from twinraven.integrations.watching import error_words
+from twinraven.integrations.watching import Begun, error_words
 
 try:
     from pydantic_ai import ModelRetry, RunContext, ToolDefinition
@@ -53,23 +57,39 @@ class PydanticAIAdapter(Adapter):
         """For an agent's `toolsets`: offers the catalogue's tools, without watching the agent's own."""
         return _OfferedTools(self)
 
+    @cached_property
+    def _under_way(self) -> dict[object, Begun]:
+        """Calls that this adapter is to record, unless a gateway does."""
+        return {}
+
     def session_of(self, ctx: RunContext[Any]) -> str:
         """The session a run belongs to; the book is told which turn it is in."""
         session_id = self._session(ctx.conversation_id)
         self._book.turn(session_id, (ctx.run_id, ctx.run_step), _said_before(ctx.messages))
         return session_id
 
+    async def process_tool_call(self, ctx: RunContext[Any], call_tool: Any, name: str, args: dict[str, Any]) -> Any:
+        """Call a gateway's tool in the run's session; for `process_tool_call` of an MCP toolset."""
+        begun = self._under_way.pop(_call_of(ctx), None)
+        place = self._book.take(self.session_of(ctx)) if begun is None else begun.place
+        return await call_tool(name, args, metadata=self._place_meta(place))
+
     async def watched(self, ctx: RunContext[Any], tool: str, args: dict[str, Any], run: Any) -> Any:
         """The result of a tool of the agent's own, recorded."""
-        begun = self._watch.begin(self._book.take(self.session_of(ctx)), tool, args)
+        key = _call_of(ctx)
+        begun = self._under_way[key] = self._watch.begin(self._book.take(self.session_of(ctx)), tool, args)
         try:
             result = await run(args)
         except _NOT_RUN:
             raise
         except (Exception, asyncio.CancelledError) as error:
-            await self._watch.fail(begun, _raised(error))
+            if self._under_way.pop(key, None) is begun:
+                await self._watch.fail(begun, _raised(error))
             raise
-        await self._watch.end(begun, _returned(result))
+        finally:
+            is_ours = self._under_way.pop(key, None) is begun
+        if is_ours:
+            await self._watch.end(begun, _returned(result))
         return result
 
     async def called(self, ctx: RunContext[Any], tool_id: str, args: dict[str, Any]) -> Any:
@@ -136,6 +156,10 @@ class _OfferedTools(AbstractToolset[Any]):
         return ToolsetTool(
             toolset=self, tool_def=definition, max_retries=max(ctx.max_retries, 1), args_validator=unchecked
         )
+
+
+def _call_of(ctx: RunContext[Any]) -> object:
+    return ctx.run_id, ctx.run_step, ctx.tool_call_id
 
 
 def _raised(error: BaseException) -> BaseException:

@@ -13,8 +13,9 @@ from difflib import unified_diff
 from typing import Any, cast
 
 from twinraven.catalog import ToolEntry
-from twinraven.flow import StepDefinition, SynthesizedTool, ToolLookup, entry_of
+from twinraven.flow import StepDefinition, SynthesizedTool, ToolLookup, entry_of, is_operator
 from twinraven.foundation.canonical import JsonObject, to_json_value
+from twinraven.registry.exports.words import Phrases
 from twinraven.registry.model import RegisteredTool, ToolVersion
 
 
@@ -160,6 +161,8 @@ def _arguments(step: StepDefinition, definition: SynthesizedTool, evidence: Json
 
 def _words(value: Any, step: StepDefinition, definition: SynthesizedTool) -> str:
     """A mapping in words; a name in the wiring is replaced by what it names."""
+    if is_operator(value):
+        return Phrases(definition, str).of(value)
     if not isinstance(value, str):
         return f"always {value!r}"
     if value == "$.item" or value.startswith("$.item."):
@@ -168,7 +171,8 @@ def _words(value: Any, step: StepDefinition, definition: SynthesizedTool) -> str
     if value.startswith("$.parameters."):
         return "asked of the caller"
     number, _, name = value.removeprefix("$.internal_wiring.").partition(".")
-    return str(definition.internal_wiring.get(number, {}).get(name, value))
+    wired = definition.internal_wiring.get(number, {}).get(name, value)
+    return Phrases(definition, str).of(wired) if is_operator(wired) else str(wired)
 
 
 def _members(value: Any) -> JsonObject:

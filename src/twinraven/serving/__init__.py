@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from twinraven.serving.connections import CONNECTIONS, connection_name
     from twinraven.serving.doorkeeper import BELIEVED_S, ENDING, Doorkeeper, is_loopback
     from twinraven.serving.errors import ServerEnding
     from twinraven.serving.listening import (
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BELIEVED_S",
+    "CONNECTIONS",
     "ENDING",
     "AsgiApp",
     "Doorkeeper",
@@ -39,6 +41,7 @@ __all__ = [
     "Send",
     "ServerEnding",
     "alive",
+    "connection_name",
     "ending_with",
     "is_loopback",
     "keep_running",
@@ -51,6 +54,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "connections": ("CONNECTIONS", "connection_name"),
     "doorkeeper": ("BELIEVED_S", "ENDING", "Doorkeeper", "is_loopback"),
     "errors": ("ServerEnding",),
     "listening": (

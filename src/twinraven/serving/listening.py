@@ -20,6 +20,7 @@ import uvicorn
 
 from twinraven.foundation.errors import InvalidInput
 from twinraven.foundation.ids import new_id
+from twinraven.serving.connections import CONNECTIONS, Connections
 from twinraven.serving.doorkeeper import ENDING
 from twinraven.serving.errors import ServerEnding
 from twinraven.serving.laggards import ARRIVAL_S, Laggards
@@ -39,17 +40,22 @@ _LAST_WORDS_S: Final = 2.0
 _BACKLOG: Final = 2048
 _TICKS_BETWEEN_LOOKS: Final = 10
 _OBJECTS_BETWEEN_LOOKS: Final = 10_000
+_KEEP_ALIVE_S: Final = 75
+"""How long an idle connection stays open; clients close theirs earlier, when they next need one, which tells whose
+the new one is."""
 
 
 class _Entrance:
-    """Tells each request how to hear that the server ends, and answers for those that were cut off."""
+    """Tells each request how to hear of the server's end and of closed connections; answers for those cut off."""
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
         self.ending = asyncio.Event()
+        self.connections = Connections()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[ENDING] = self.ending
+        scope[CONNECTIONS] = self.connections
         try:
             await self._app(scope, receive, send)
         except asyncio.CancelledError:
@@ -88,12 +94,11 @@ async def _excuse(send: Send) -> None:
 class _Listener(uvicorn.Server):
     """A server on a socket that is open already, which leaves signals alone: whoever runs it decides when it ends."""
 
-    def __init__(
-        self, config: uvicorn.Config, opened: socket.socket, ending: asyncio.Event, *, arrival_s: float
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, opened: socket.socket, entrance: _Entrance, *, arrival_s: float) -> None:
         super().__init__(config)
         self._opened = opened
-        self._ending = ending
+        self._ending = entrance.ending
+        self.server_state.connections = entrance.connections
         self._laggards = Laggards(self.server_state.connections, patience_s=arrival_s)
 
     @contextmanager
@@ -146,9 +151,10 @@ def listener(
         server_header=False,
         # Who connects is who connects: a header that says otherwise would make a stranger's request come from here.
         proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=math.ceil(patience_s),
     )
-    return _Listener(config, opened, entrance.ending, arrival_s=arrival_s)
+    return _Listener(config, opened, entrance, arrival_s=arrival_s)
 
 
 def patience_for(timeout_ms: int) -> float:

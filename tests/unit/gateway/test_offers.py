@@ -91,6 +91,8 @@ async def test_the_list_follows_the_catalogue(sqlite_database: Database) -> None
     await house.tools.observe("default", "git", [definition])
     assert "git__log" in house.listing(NEWER)
     await house.tools.observe("default", "git", [{**definition, "description": "y"}])
+    assert house.listing(NEWER)["git__log"]["description"] == "x"
+    await house.tools.observe("default", "git", [{**definition, "inputSchema": {"type": "object", "required": ["q"]}}])
     assert "git__log" not in house.listing(NEWER)
     with pytest.raises(ToolQuarantined):
         house.offers.find("default", "ada", "git__log")

@@ -32,7 +32,8 @@ def synthesize(sessions: list[SessionTrace], *tools: str, with_writes: bool = Fa
         discovered_at=NOW,
         mining_config={},
     )
-    return learner.synthesize_chain(chain, sessions, with_writes=with_writes)
+    fitted = learner.cross_fit(chain, sessions, with_writes=with_writes)
+    return fitted if isinstance(fitted, str) else fitted.tool
 
 
 def definition_of(sessions: list[SessionTrace], *tools: str) -> SynthesizedTool:
@@ -70,7 +71,8 @@ def test_a_chain_becomes_a_complete_tool() -> None:
         "1": {"invoices": "$.steps[1].output.invoices"},
     }
     load, invoice = tool.steps[1:]
-    assert load.input_mapping == {"customer_id": "$.internal_wiring.0.customer_id", "detail": "full"}
+    assert load.input_mapping == {"customer_id": "$.internal_wiring.0.customer_id", "detail": "$.parameters.detail"}
+    assert tool.parameters["properties"]["detail"]["default"] == "full"
     assert invoice.for_each == "$.internal_wiring.1.invoices"
     assert invoice.input_mapping == {"invoice_id": "$.item.id"}
     assert tool.error_strategy.default_behavior == "skip"

@@ -90,6 +90,11 @@ async def test_a_step_that_is_gone_is_shown_as_gone(house: House) -> None:
         ({"url": "$.internal_wiring.0.link"}, None, "$.steps[0].output.link"),
         ({"url": "$.steps[0].output.link"}, None, "$.steps[0].output.link"),
         ({"url": 7}, None, "always 7"),
+        (
+            {"url": {"$read": {"of": "$.steps[0].output", "as": "json", "at": "$.link"}}},
+            None,
+            "link in the answer of step 1, read as JSON",
+        ),
         ({"url": "$.item"}, "$.steps[0].output.all", "each of $.steps[0].output.all"),
         ({"url": "$.item.id"}, "$.steps[0].output.all", "each of $.steps[0].output.all, its id"),
     ],

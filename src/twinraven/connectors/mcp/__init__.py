@@ -24,10 +24,12 @@ from twinraven.connectors.mcp.naming import legal_name, upstream_tool_id
 from twinraven.connectors.mcp.placeholders import SecretSource, VaultSecrets
 from twinraven.connectors.mcp.pool import UpstreamPool
 from twinraven.connectors.mcp.servers import SERVERS_FILE, ServerConfig, find_block, load_servers, read_servers
-from twinraven.connectors.mcp.tools import Suggestion, UpstreamTools
+from twinraven.connectors.mcp.suggestions import ACCEPT_SUGGESTIONS, Suggestion
+from twinraven.connectors.mcp.tools import UpstreamTools
 from twinraven.connectors.mcp.upstream import UpstreamLimits
 
 __all__ = [
+    "ACCEPT_SUGGESTIONS",
     "SERVERS_FILE",
     "Abilities",
     "AuditJournal",

@@ -35,14 +35,16 @@ class PinnedTool:
     definition: Definition
     pinned_at: datetime
     changed: Definition | None = None
-    """The server's new words; as long as nobody accepted them, the tool is in quarantine."""
+    """The server's new definition, which nobody accepted yet."""
+    is_held: bool = False
+    """Whether the new definition only says the same in other words, so that the accepted one can be offered still."""
     is_present: bool = True
     """Whether the server still lists it."""
     classification: Classification | None = None
 
     @property
     def is_quarantined(self) -> bool:
-        return self.changed is not None
+        return self.changed is not None and not self.is_held
 
     @property
     def is_offered(self) -> bool:
@@ -57,6 +59,7 @@ class PinnedTool:
             "definition_hash": definition_hash(self.definition),
             "pinned_at": iso(self.pinned_at),
             "quarantined": self.is_quarantined,
+            "reworded": self.changed is not None and self.is_held,
             "present": self.is_present,
             "effect": None if said is None else said.effect.value,
             "sensitivity": None if said is None else said.sensitivity.value,
@@ -89,6 +92,9 @@ class ToolChanges:
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    """Tools that are in quarantine now."""
+    reworded: tuple[str, ...] = ()
+    """Tools whose new words are held back until somebody accepts them."""
     restored: tuple[str, ...] = ()
     """Tools that say again what was accepted, or are listed again."""
     gone: tuple[str, ...] = ()
@@ -98,7 +104,7 @@ class ToolChanges:
     """What the list holds and cannot be taken; no change by itself."""
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.changed or self.restored or self.gone)
+        return bool(self.added or self.changed or self.reworded or self.restored or self.gone)
 
 
 @dataclass(frozen=True, slots=True)

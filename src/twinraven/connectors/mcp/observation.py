@@ -72,20 +72,22 @@ def name_tools(
     return Names(ids, tuple(apart), tuple(left_out))
 
 
-def differences(known: list[PinnedTool], seen: dict[str, Definition]) -> ToolChanges:
-    """What came, changed, is as it was again, or went."""
+def differences(
+    known: list[PinnedTool], seen: dict[str, Definition], *, is_held: Callable[[Definition, Definition], bool]
+) -> ToolChanges:
+    """What came, changed, is as it was again, or went; `is_held` tells other words from another tool."""
     names = {tool.name for tool in known}
-    changed, restored, gone = list[str](), list[str](), list[str]()
+    changed, reworded, restored, gone = list[str](), list[str](), list[str](), list[str]()
     for tool in known:
         now = seen.get(tool.name)
         if now is None:
             gone += [tool.name] if tool.is_present else []
         elif is_same(now, tool.definition):
-            restored += [tool.name] if tool.is_quarantined or not tool.is_present else []
+            restored += [tool.name] if tool.changed is not None or not tool.is_present else []
         elif tool.changed is None or not is_same(now, tool.changed) or not tool.is_present:
-            changed.append(tool.name)
+            (reworded if is_held(tool.definition, now) else changed).append(tool.name)
     added = (name for name in seen if name not in names)
-    return ToolChanges(tuple(added), tuple(changed), tuple(restored), tuple(gone))
+    return ToolChanges(tuple(added), tuple(changed), tuple(reworded), tuple(restored), tuple(gone))
 
 
 def is_same(one: Definition, other: Definition) -> bool:

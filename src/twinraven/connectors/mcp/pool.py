@@ -215,6 +215,7 @@ def _told(changes: ToolChanges) -> list[tuple[str, tuple[str, ...]]]:
     kinds = {
         "tools_added": changes.added,
         "tools_quarantined": changes.changed,
+        "tools_reworded": changes.reworded,
         "tools_restored": changes.restored,
         "tools_gone": changes.gone,
     }

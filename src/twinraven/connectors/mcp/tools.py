@@ -1,9 +1,9 @@
 """The tools of upstream servers as the catalogue sees them, each held to the words with which it was accepted.
 
-A tool is accepted with the first words it uses. From then on it must use the same: a description is what a model acts
-on, so a server that changes one behind everybody's back could tell models what to do. Changed words put the tool into
-quarantine until somebody has read them. What a tool says about its own harmlessness is a suggestion; it counts as one
-that may change anything until its owner says otherwise.
+A tool is accepted with the first words it uses. From then on no others are passed on: a description is what a model
+acts on, so a server that changes one behind everybody's back could tell models what to do. Changed words are held back,
+and a changed schema puts the tool into quarantine, until somebody has read them. What a tool says about its own
+harmlessness is a suggestion; it counts as one that may change anything until its owner says otherwise.
 
 Looking a tool up happens on every call, so it touches no database: a snapshot per tenant is read once, and again when
 the catalogue's version has changed.
@@ -19,11 +19,13 @@ from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from twinraven.audit import AuditEntry, AuditLog
-from twinraven.catalog import Effect, Sensitivity, ToolEntry, infer_effect
+from twinraven.catalog import Effect, Sensitivity, ToolEntry
 from twinraven.connectors.mcp import sql
 from twinraven.connectors.mcp.errors import ToolQuarantined
 from twinraven.connectors.mcp.model import Classification, Definition, PinnedTool, ToolChanges, definition_hash
 from twinraven.connectors.mcp.observation import differences, is_same, name_tools, sort_out
+from twinraven.connectors.mcp.rewording import is_rewording
+from twinraven.connectors.mcp.suggestions import Suggestion, suggest
 from twinraven.foundation.actors import Actor
 from twinraven.foundation.clock import from_micros, now_micros
 from twinraven.foundation.errors import InvalidInput, NotFound, TwinRavenError
@@ -33,15 +35,6 @@ from twinraven.tenancy import actor_of
 CONNECTOR: Final = "mcp"
 _ANYTHING: Final = {"type": "object"}
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Suggestion:
-    """What a tool probably does, and why one would think so."""
-
-    tool_id: str
-    effect: Effect
-    because: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +54,15 @@ class UpstreamTools:
         *,
         audit: AuditLog | None = None,
         is_taken: Callable[[str, str], bool] | None = None,
+        quarantines_words: bool = False,
         micros: Callable[[], int] = now_micros,
     ) -> None:
-        """`is_taken` says whether a tenant has a tool of this name from elsewhere; it may wait."""
+        """`is_taken` says whether a tenant has a tool of this name from elsewhere; it may wait.
+
+        `quarantines_words` puts a tool into quarantine for any other word, not only for what changes the tool.
+        """
         self._database = database
+        self._quarantines_words = quarantines_words
         self._is_taken = is_taken or _is_free
         self._audit = audit
         self._micros = micros
@@ -119,7 +117,7 @@ class UpstreamTools:
 
     async def listed(self, tenant_id: str) -> list[PinnedTool]:
         """Every tool there is, quarantined ones too."""
-        return await self._database.read(tenant_id, lambda tx: sql.pinned_tools(tx, tenant_id))
+        return await self._database.read(tenant_id, lambda tx: self._all(tx, tenant_id))
 
     async def suggestions(self, tenant_id: str) -> list[Suggestion]:
         """What the tools that nobody classified probably do."""
@@ -134,48 +132,52 @@ class UpstreamTools:
             raise InvalidInput("a tool is classified as read or write", field="effect")
 
         def work(tx: Transaction) -> list[PinnedTool]:
-            for tool_id in wanted:
-                known = _present(sql.pinned_tool(tx, tenant_id, tool_id), tool_id).classification
-                kept = Sensitivity.LOW if known is None else known.sensitivity
-                said = Classification(effect, sensitivity or kept, by, from_micros(self._micros()))
-                sql.classify(tx, tenant_id, tool_id, said)
-                data = {"effect": effect.value, "sensitivity": said.sensitivity.value}
-                actor = actor_of(tx, tenant_id, by)
-                self._witness(tx, _decision(tenant_id, "tool.classified", tool_id, actor, data=data))
-            return [_present(sql.pinned_tool(tx, tenant_id, tool_id), tool_id) for tool_id in wanted]
+            return [
+                self._classify(tx, tenant_id, tool_id, effect, sensitivity=sensitivity, by=by) for tool_id in wanted
+            ]
 
         return await self._change(tenant_id, work)
 
-    async def accept(self, tenant_id: str, tool_id: str, *, by: str) -> PinnedTool:
-        """Take a tool out of quarantine with the words it uses now; what its owner said of it stays said."""
+    async def accept_suggestions(
+        self, tenant_id: str, suggestions: Iterable[Suggestion], *, sensitivity: Sensitivity | None = None, by: str
+    ) -> list[PinnedTool]:
+        """Classify tools as was suggested, all at once; what is suggested otherwise by now, or classified, stays."""
+        wanted = list(suggestions)
 
-        def work(tx: Transaction) -> PinnedTool:
-            tool = _present(sql.pinned_tool(tx, tenant_id, tool_id), tool_id)
-            if tool.changed is not None:
-                sql.pin(tx, tenant_id, tool.server, tool.changed, tool_id=tool_id, by=by, at=self._micros())
-                hashes = {"before": definition_hash(tool.definition), "after": definition_hash(tool.changed)}
-                actor = actor_of(tx, tenant_id, by)
-                self._witness(tx, _decision(tenant_id, "tool.definition_accepted", tool_id, actor, data=hashes))
-            return _present(sql.pinned_tool(tx, tenant_id, tool_id), tool_id)
+        def work(tx: Transaction) -> list[PinnedTool]:
+            return [
+                self._classify(tx, tenant_id, one.tool_id, one.effect, sensitivity=sensitivity, by=by, why=one.because)
+                for one in wanted
+                if self._still_holds(tx, tenant_id, one)
+            ]
+
+        return await self._change(tenant_id, work)
+
+    async def accept(self, tenant_id: str, tool_ids: Iterable[str], *, by: str) -> list[PinnedTool]:
+        """Take tools over with the definitions they have now; what their owner said of them stays said."""
+        wanted = list(tool_ids)
+
+        def work(tx: Transaction) -> list[PinnedTool]:
+            return [self._accept(tx, tenant_id, tool_id, by=by) for tool_id in wanted]
 
         return await self._change(tenant_id, work)
 
     # What a server says.
 
     async def observe(self, tenant_id: str, server: str, definitions: Iterable[Definition]) -> ToolChanges:
-        """Compare a server's list with what is pinned: the new is accepted, the changed put into quarantine."""
+        """Compare a server's list with what is pinned: the new is accepted, the changed held or quarantined."""
         listed, left_out = sort_out(definitions)
-        every = await self._database.read(tenant_id, lambda tx: sql.pinned_tools(tx, tenant_id))
+        every = await self._database.read(tenant_id, lambda tx: self._all(tx, tenant_id))
         # Other sources may have to look into their stores.
         names = await asyncio.to_thread(name_tools, server, listed, every, partial(self._is_taken, tenant_id))
         seen = {name: listed[name] for name in names.ids}
         left_out += names.left_out
-        if not differences([tool for tool in every if tool.server == server], seen):
+        if not differences([tool for tool in every if tool.server == server], seen, is_held=self._is_held):
             return ToolChanges(left_out=left_out)
 
         def work(tx: Transaction) -> ToolChanges:
-            found = sql.pinned_tools(tx, tenant_id, server=server)
-            changes, at = differences(found, seen), self._micros()
+            found = self._all(tx, tenant_id, server=server)
+            changes, at = differences(found, seen, is_held=self._is_held), self._micros()
             for tool in found:
                 _note(tx, tenant_id, tool, seen.get(tool.name), at)
             for name in changes.added:
@@ -193,11 +195,58 @@ class UpstreamTools:
 
     # Inside.
 
+    def _all(self, tx: Transaction, tenant_id: str, *, server: str | None = None) -> list[PinnedTool]:
+        return [self._judged(tool) for tool in sql.pinned_tools(tx, tenant_id, server=server)]
+
+    def _one(self, tx: Transaction, tenant_id: str, tool_id: str) -> PinnedTool:
+        return self._judged(_present(sql.pinned_tool(tx, tenant_id, tool_id), tool_id))
+
+    def _judged(self, tool: PinnedTool) -> PinnedTool:
+        is_held = tool.changed is not None and self._is_held(tool.definition, tool.changed)
+        return replace(tool, is_held=True) if is_held else tool
+
+    def _is_held(self, before: Definition, after: Definition) -> bool:
+        return not self._quarantines_words and is_rewording(before, after)
+
+    def _classify(
+        self,
+        tx: Transaction,
+        tenant_id: str,
+        tool_id: str,
+        effect: Effect,
+        *,
+        sensitivity: Sensitivity | None,
+        by: str,
+        why: str | None = None,
+    ) -> PinnedTool:
+        known = self._one(tx, tenant_id, tool_id).classification
+        kept = Sensitivity.LOW if known is None else known.sensitivity
+        said = Classification(effect, sensitivity or kept, by, from_micros(self._micros()))
+        sql.classify(tx, tenant_id, tool_id, said)
+        data = {"effect": effect.value, "sensitivity": said.sensitivity.value}
+        if why is not None:
+            data["suggested_because"] = why
+        self._witness(tx, _decision(tenant_id, "tool.classified", tool_id, actor_of(tx, tenant_id, by), data=data))
+        return self._one(tx, tenant_id, tool_id)
+
+    def _still_holds(self, tx: Transaction, tenant_id: str, suggestion: Suggestion) -> bool:
+        tool = self._one(tx, tenant_id, suggestion.tool_id)
+        return tool.classification is None and suggest(tool) == suggestion
+
+    def _accept(self, tx: Transaction, tenant_id: str, tool_id: str, *, by: str) -> PinnedTool:
+        tool = self._one(tx, tenant_id, tool_id)
+        if tool.changed is not None:
+            sql.pin(tx, tenant_id, tool.server, tool.changed, tool_id=tool_id, by=by, at=self._micros())
+            hashes = {"before": definition_hash(tool.definition), "after": definition_hash(tool.changed)}
+            actor = actor_of(tx, tenant_id, by)
+            self._witness(tx, _decision(tenant_id, "tool.definition_accepted", tool_id, actor, data=hashes))
+        return self._one(tx, tenant_id, tool_id)
+
     async def _change(self, tenant_id: str, work: Callable[[Transaction], T]) -> T:
         def changing(tx: Transaction) -> tuple[T, list[PinnedTool]]:
             done = work(tx)
             sql.raise_catalog_version(tx, tenant_id)
-            return done, sql.pinned_tools(tx, tenant_id)
+            return done, self._all(tx, tenant_id)
 
         done, tools = await self._database.write(tenant_id, changing)
         self._take(tenant_id, tools)
@@ -216,7 +265,7 @@ class UpstreamTools:
         connection = self._database.connect()
         try:
             with connection.transaction(tenant_id, write=False) as tx:
-                tools = sql.pinned_tools(tx, tenant_id)
+                tools = self._all(tx, tenant_id)
         finally:
             connection.close()
         return self._take(tenant_id, tools)
@@ -250,19 +299,6 @@ def to_entry(tool: PinnedTool, *, timeout_ms: int | None = None) -> ToolEntry:
         tags=("upstream",),
         definition=definition_hash(tool.definition),
     )
-
-
-def suggest(tool: PinnedTool) -> Suggestion:
-    """What a tool probably does, by what it says of itself and by its name."""
-    annotations = tool.definition.get("annotations")
-    hints = cast("dict[str, Any]", annotations) if isinstance(annotations, dict) else {}
-    if hints.get("readOnlyHint") is True:
-        return Suggestion(tool.tool_id, Effect.READ, "it says that it only reads")
-    if hints.get("readOnlyHint") is False or hints.get("destructiveHint") is True:
-        return Suggestion(tool.tool_id, Effect.WRITE, "it says that it changes things")
-    guess = infer_effect(tool.name)
-    because = "nothing tells" if guess is Effect.UNKNOWN else f"its name sounds like a {guess.value}"
-    return Suggestion(tool.tool_id, guess, because)
 
 
 def _description(tool: PinnedTool) -> str:

@@ -22,8 +22,9 @@ from twinraven.huginn.advice.proposals import Proposals, ProposedSource, read_pr
 from twinraven.huginn.advice.question import ANSWER_SCHEMA, SYSTEM, open_arguments, question
 from twinraven.huginn.advice.record import AdviceRecord, essence_hash, readable
 from twinraven.huginn.advice.variants import propose_variant
-from twinraven.huginn.instances import Instance, find_instances, find_repeats
+from twinraven.huginn.instances import Instance, find_repeats, instances_of
 from twinraven.huginn.rehearsal import LearnedTool, Rehearsal
+from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.tool_facts import ToolFacts
 from twinraven.huginn.traces import SessionTrace
 from twinraven.huginn.validation.judge import validate
@@ -41,12 +42,13 @@ class Trial:
     rehearsal: Rehearsal
     criteria: Criteria
     facts: ToolFacts
+    index: TraceIndex
 
     def instances(self, tool: LearnedTool) -> list[Instance]:
         """Where synthesis saw the chain."""
         if tool.shape == "batch":
-            return find_repeats(self.study, tool.chain[0])
-        return find_instances(self.study, tool.chain)
+            return find_repeats(self.study, tool.chain)
+        return instances_of(self.study, tool.chain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +200,7 @@ class CounselRound:
         )
         if wanted is None:
             return "that argument is not open"
-        variant = propose_variant(tool, wanted, proposed.source, instances, by=self.model)
+        variant = propose_variant(tool, wanted, proposed.source, instances, trial.index, by=self.model)
         if isinstance(variant, str):
             return variant
         verdict = await validate(variant.tool, trial.judge, trial.rehearsal, trial.criteria, now=self._counsel.now())

@@ -13,7 +13,7 @@ from typing import Any, cast
 from twinraven.flow import SynthesizedTool
 from twinraven.foundation.canonical import JsonObject, content_hash
 from twinraven.huginn.advice.proposals import Refusal
-from twinraven.huginn.learning import essence
+from twinraven.huginn.crossfit import essence
 
 ADVICE = "advice"
 MAX_KEPT_ANSWER = 4_000

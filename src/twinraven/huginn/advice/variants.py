@@ -18,7 +18,8 @@ from twinraven.huginn.advice.question import OpenArgument
 from twinraven.huginn.instances import Instance
 from twinraven.huginn.rehearsal import LearnedTool, bind_parameters
 from twinraven.huginn.synthesis.sources import SECRET_TOKEN
-from twinraven.huginn.synthesis.wiring import LEAST_SAMPLES, LEAST_SHARE
+from twinraven.huginn.synthesis.trace_index import TraceIndex
+from twinraven.huginn.synthesis.wiring import LEAST_SESSIONS, LEAST_SHARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Variant:
 
 
 def propose_variant(
-    tool: LearnedTool, wanted: OpenArgument, source: str, instances: Sequence[Instance], *, by: str
+    tool: LearnedTool, wanted: OpenArgument, source: str, instances: Sequence[Instance], index: TraceIndex, *, by: str
 ) -> Variant | str:
     """The variant, or why there is none."""
     if SECRET_TOKEN in source:
@@ -44,9 +45,9 @@ def propose_variant(
     strange = _strange_reference(probe, tool.definition, wanted)
     if strange is not None:
         return strange
-    explained, values = _agreement(tool, wanted, probe, instances)
-    if len(values) < LEAST_SAMPLES:
-        return f"only {len(values)} samples, at least {LEAST_SAMPLES} are needed"
+    explained, values = _agreement(tool, wanted, probe, instances, index)
+    if len(values) < LEAST_SESSIONS:
+        return f"only {len(values)} samples, at least {LEAST_SESSIONS} are needed"
     if explained < LEAST_SHARE * len(values):
         return f"explains {explained} of {len(values)} recorded values"
     evidence: JsonObject = {
@@ -95,7 +96,7 @@ def _strange_reference(probe: PlannedStep, definition: SynthesizedTool, wanted: 
 
 
 def _agreement(
-    tool: LearnedTool, wanted: OpenArgument, probe: PlannedStep, instances: Sequence[Instance]
+    tool: LearnedTool, wanted: OpenArgument, probe: PlannedStep, instances: Sequence[Instance], index: TraceIndex
 ) -> tuple[int, list[bytes]]:
     """In how many instances the proposal gives what the agent gave, and what that was."""
     explained = 0
@@ -106,7 +107,7 @@ def _agreement(
         params = instance.session.calls[instance.runs[wanted.step][0]].params
         given = canonical_json(params.get(wanted.argument)) if wanted.argument in params else b""
         scope = {
-            "parameters": bind_parameters(tool, instance.session, instance.start) or {},
+            "parameters": bind_parameters(tool, instance.session, instance.start, index) or {},
             "steps": [{"output": instance.last(number).output} for number in range(wanted.step)],
         }
         made = probe.inputs.resolve(scope)

@@ -15,20 +15,27 @@ from typing import Any
 import orjson
 
 from twinraven.catalog import ToolEntry
-from twinraven.flow import SynthesizedTool, literal
+from twinraven.flow import SynthesizedTool
 from twinraven.foundation.clock import iso
 from twinraven.foundation.json_schema import infer_schema
 from twinraven.huginn.instances import Instance
 from twinraven.huginn.synthesis.errors_seen import error_strategy
-from twinraven.huginn.synthesis.sources import MISSING, Constant, EachOf, Evidence, FromStep, Path, Source
-from twinraven.huginn.synthesis.wiring import ChainWiring, StepWiring
+from twinraven.huginn.synthesis.mapping_text import (
+    OMITTED,
+    evidence_json,
+    list_mapping,
+    list_name,
+    reference_text,
+    source_mapping,
+)
+from twinraven.huginn.synthesis.sources import Constant, Default, EachOf
+from twinraven.huginn.synthesis.step_wiring import ChainWiring, StepWiring, needed_steps
 from twinraven.huginn.tool_facts import ToolFacts
 
 MAX_SLUG = 64
 """What the function-calling interfaces of model providers accept."""
 MAX_ITEMS = 50
 
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
 
 
@@ -49,7 +56,7 @@ class _Draft:
     instances: Sequence[Instance]
     properties: dict[str, Any] = field(default_factory=dict[str, Any])
     required: list[str] = field(default_factory=list[str])
-    wiring: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    wiring: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     steps: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     evidence: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
@@ -61,13 +68,13 @@ class _Draft:
             self.required.append(name)
         return name
 
-    def wire(self, step: int, wanted: str, reference: str) -> str:
-        """Name a path into a step's output, once."""
+    def wire(self, step: int, wanted: str, mapping: Any) -> str:
+        """Name what is taken out of a step's output, once."""
         fields = self.wiring.setdefault(str(step), {})
         name, number = wanted, 2
-        while fields.get(name, reference) != reference:
+        while fields.get(name, mapping) != mapping:
             name, number = f"{wanted}_{number}", number + 1
-        fields[name] = reference
+        fields[name] = mapping
         return reference_text(("internal_wiring", str(step), name))
 
 
@@ -85,8 +92,17 @@ def compose_chain(wiring: ChainWiring, origin: Origin, facts: ToolFacts) -> Synt
             chosen = draft.parameter(name, step.tool_id, schema, required=always)
             mapping[name] = reference_text(("parameters", chosen))
         for name, evidence in step.sources.items():
-            value = _mapped(draft, name, evidence.source)
-            if value is not _OMIT:
+            if isinstance(evidence.source, Default):
+                schema = _parameter_schema(
+                    facts.entry(step.tool_id), name, [call.params[name] for call in samples if name in call.params]
+                )
+                schema = {**schema, "default": orjson.loads(evidence.source.text)}
+                mapping[name] = reference_text(
+                    ("parameters", draft.parameter(name, step.tool_id, schema, required=False))
+                )
+                continue
+            value = source_mapping(evidence.source, name, draft.wire)
+            if value is not OMITTED:
                 mapping[name] = value
         draft.steps.append(_step(number, step.tool_id, mapping, _list_reference(draft, step.each)))
         draft.evidence.append(_step_evidence(step))
@@ -134,19 +150,6 @@ def chain_slug(tools: Sequence[str], *, mapped: bool) -> str:
     return whole if len(whole) <= MAX_SLUG else _shorten(f"{slugify(tools[0])}_to_{slugify(tools[-1])}{tail}")
 
 
-def reference_text(path: Path) -> str:
-    """A path as a reference."""
-    text = "$"
-    for segment in path:
-        if isinstance(segment, int):
-            text += f"[{segment}]"
-        elif _PLAIN_KEY.fullmatch(segment) or segment.isdecimal():
-            text += f".{segment}"
-        else:
-            text += f"[{orjson.dumps(segment).decode()}]"
-    return text
-
-
 def bounded_slug(text: str) -> str:
     """A slug from any text, of a length that every model provider accepts."""
     return _shorten(slugify(text))
@@ -157,25 +160,8 @@ def _shorten(slug: str) -> str:
     return slug[:MAX_SLUG].rstrip("_")
 
 
-_OMIT = object()
-
-
-def _mapped(draft: _Draft, name: str, source: Source) -> Any:
-    if isinstance(source, Constant):
-        return _OMIT if source.text == MISSING else literal(orjson.loads(source.text))
-    if isinstance(source, EachOf):
-        return reference_text(("item", *source.item_path))
-    if source.part == "input":
-        return reference_text(("parameters", *source.path))
-    reference = draft.wire(source.step, name, reference_text(("steps", source.step, "output", *source.path)))
-    return reference if source.transform is None else source.transform.around(reference)
-
-
 def _list_reference(draft: _Draft, each: EachOf | None) -> str | None:
-    if each is None:
-        return None
-    wanted = next((str(segment) for segment in reversed(each.list_path) if isinstance(segment, str)), "items")
-    return draft.wire(each.step, wanted, reference_text(("steps", each.step, "output", *each.list_path)))
+    return None if each is None else draft.wire(each.step, list_name(each.list_path), list_mapping(each))
 
 
 def _step(number: int, tool_id: str, mapping: dict[str, Any], each: str | None) -> dict[str, Any]:
@@ -192,7 +178,7 @@ def _step(number: int, tool_id: str, mapping: dict[str, Any], each: str | None) 
 
 def _mark_parallel(steps: list[dict[str, Any]], wired: Sequence[StepWiring], facts: ToolFacts) -> None:
     """Steps that need nothing of each other and only read may run at once."""
-    needs = [_needed(step) for step in wired]
+    needs = [needed_steps(step) for step in wired]
     for later in range(len(steps)):
         for earlier in range(1, later):
             if earlier in needs[later] or not all(not facts.writes(wired[k].tool_id) for k in (earlier, later)):
@@ -200,12 +186,6 @@ def _mark_parallel(steps: list[dict[str, Any]], wired: Sequence[StepWiring], fac
             if needs[later] <= set(range(earlier)):
                 steps[earlier]["parallelizable_with"].append(later)
                 steps[later]["parallelizable_with"].append(earlier)
-
-
-def _needed(step: StepWiring) -> set[int]:
-    sources = [evidence.source for evidence in step.sources.values()]
-    needed = {source.step for source in sources if isinstance(source, FromStep) and source.part == "output"}
-    return needed | ({step.each.step} if step.each else set())
 
 
 def _parameter_schema(entry: ToolEntry | None, name: str, values: Sequence[Any]) -> dict[str, Any]:
@@ -235,12 +215,13 @@ def _plural(name: str) -> str:
 def _describe_chain(wiring: ChainWiring) -> str:
     parts = [f"Calls {wiring.steps[0].tool_id}"]
     for step in wiring.steps[1:]:
-        taken = [name for name, evidence in step.sources.items() if not isinstance(evidence.source, Constant)]
+        taken = [name for name, found in step.sources.items() if not isinstance(found.source, (Constant, Default))]
         if step.each is not None:
-            whole = reference_text(("output", *step.each.list_path)).removeprefix("$.output").strip(".") or "the list"
-            parts.append(f"then {step.tool_id} for each of {whole} it gave")
+            parts.append(f"then {step.tool_id} for each of the {list_name(step.each.list_path)} it gave")
         else:
-            parts.append(f"then {step.tool_id} with {', '.join(taken)} taken from what came before")
+            parts.append(
+                f"then {step.tool_id}" + (f" with {', '.join(taken)} taken from what came before" if taken else "")
+            )
     return ", ".join(parts) + ". Gives the answers of all steps."
 
 
@@ -250,30 +231,6 @@ def _step_evidence(step: StepWiring) -> dict[str, Any]:
         "asked": list(step.asked),
         "arguments": {name: evidence_json(evidence) for name, evidence in sorted(step.sources.items())},
     }
-
-
-def evidence_json(evidence: Evidence) -> dict[str, Any]:
-    """A choice with its samples for and against, and what else would have explained them."""
-    return {
-        "source": source_text(evidence.source),
-        "for": evidence.explained,
-        "against": evidence.samples - evidence.explained,
-        "distinct_values": evidence.distinct,
-        "also": [{"source": source_text(source), "for": count} for source, count in evidence.rivals],
-    }
-
-
-def source_text(source: Source) -> str:
-    """A source in words a reviewer can check."""
-    if isinstance(source, Constant):
-        return "left out" if source.text == MISSING else f"always {source.text}"
-    if isinstance(source, EachOf):
-        whole = reference_text(("steps", source.step, "output", *source.list_path))
-        return f"each of {whole}" + (f", its {reference_text(source.item_path)[2:]}" if source.item_path else "")
-    if source.part == "input":
-        return reference_text(("parameters", *source.path))
-    text = reference_text(("steps", source.step, "output", *source.path))
-    return text if source.transform is None else f"{text} through {source.transform.kind}"
 
 
 def _finish(draft: _Draft, slug: str, description: str, origin: Origin) -> SynthesizedTool:

@@ -1,32 +1,65 @@
 """Where an argument's value can come from, and finding out from recorded values.
 
 For one argument of one step, every sample (a recorded call in its session) is asked which sources would have produced
-the value it got. A source that explains nearly all samples is the wiring; among those that do, the cheapest wins:
-a constant, something the composite was already given, a path into an earlier output, one element of a list there. A
+the value it got. A source that explains nearly all votes is the wiring; among those that explain about as many, the
+cheapest wins: something the composite was already given, a path into an earlier output, one element of a list there. A
 value equal by chance in one session is not equal in twenty.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from twinraven.foundation.canonical import canonical_json
+from twinraven.huginn.traces import SessionTrace
+from twinraven.huginn.voting import Backing, Votes
 
-Path = tuple[str | int, ...]
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A step of a path that reads a text: what follows is a path into what the reader of this kind gives."""
+
+    kind: str
+
+
+Path = tuple[str | int | Read, ...]
 
 MAX_LEAVES = 4000
 MAX_DEPTH = 12
+NEARLY_BEST = 0.03
+"""Sources whose share is this close to the best one's are told apart by their cost."""
 SECRET_TOKEN = "[secret:"  # noqa: S105
 MISSING = "\0missing"
 """Stands for an argument a call did not have; no canonical text begins with NUL."""
 
 
+_LOOSENESS = {
+    "json": 0,
+    "repr": 0,
+    "fields": 1,
+    "records": 1,
+    "table": 1,
+    "tagged": 2,
+    "links": 2,
+    "bullets": 2,
+    "list": 2,
+    "lines": 3,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Constant:
     """The same value in every sample; `text` is its canonical JSON, or MISSING."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A value that nearly every sample has; the caller may give another."""
 
     text: str
 
@@ -42,12 +75,48 @@ class FromStep:
 
 
 @dataclass(frozen=True, slots=True)
+class Where:
+    """Keeps those elements of a list that have this value at this path."""
+
+    path: Path
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class EachOf:
     """One element of a list in an earlier output: the step runs once for each."""
 
     step: int
     list_path: Path
     item_path: Path
+    where: Where | None = None
+    transform: Transform | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """A list made of every element of a list in an earlier output, each with the same text around it."""
+
+    step: int
+    list_path: Path
+    item_path: Path
+    before: tuple[str | FromStep, ...] = ()
+    where: Where | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Text put together from fixed text and other sources."""
+
+    parts: tuple[str | FromStep | EachOf, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A list or an object whose members have sources of their own."""
+
+    members: tuple[tuple[str | int, Source], ...]
+    is_list: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,31 +128,30 @@ class Transform:
     after: str = ""
     index: int = 0
 
-    def around(self, reference: str) -> dict[str, Any]:
-        """The input mapping that passes a reference through this."""
+    def around(self, mapping: Any) -> dict[str, Any]:
+        """The input mapping that passes a value through this."""
         if self.kind == "affix":
-            return {"$affix": {"of": reference, "before": self.before, "after": self.after}}
+            return {"$affix": {"of": mapping, "before": self.before, "after": self.after}}
         if self.kind == "part":
-            return {"$part": {"of": reference, "separator": self.before, "index": self.index}}
-        return {f"${self.kind}": reference}
+            return {"$part": {"of": mapping, "separator": self.before, "index": self.index}}
+        return {f"${self.kind}": mapping}
 
 
-Source = Constant | FromStep | EachOf
+Source = Constant | Default | FromStep | EachOf | AllOf | Joined | Assembled
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How well a source explains the samples, and what else was tried."""
+    """How well a source explains the samples, whose sessions those are, and what else was tried."""
 
     source: Source
     explained: int
     samples: int
     distinct: int
+    backing: Backing
     rivals: tuple[tuple[Source, int], ...] = ()
-
-    @property
-    def share(self) -> float:
-        return self.explained / self.samples if self.samples else 0.0
+    examples: tuple[str, ...] = ()
+    """Some of the values it gave, for whoever approves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +162,96 @@ class StepSample:
     output_paths: dict[str, tuple[Path, ...]]
 
 
-def index_values(value: Any) -> dict[str, tuple[Path, ...]]:
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The recorded values of one argument, each with the session it comes from and its share of that session's vote."""
+
+    name: str
+    values: Sequence[str]
+    owners: Sequence[SessionTrace]
+    weights: Sequence[float]
+    votes: Votes
+    least_share: float
+
+    @property
+    def total(self) -> float:
+        return sum(self.weights)
+
+    def best(self, found: Sequence[Iterable[Source]]) -> Evidence | None:
+        """The cheapest source among those that explain most votes, if it explains nearly all."""
+        weight: Counter[Source] = Counter()
+        count: Counter[Source] = Counter()
+        for sources, own in zip(found, self.weights, strict=True):
+            for source in set(sources):
+                weight[source] += own  # pyright: ignore[reportArgumentType]
+                count[source] += 1
+        enough = self.least_share * self.total
+        good = [source for source, share in weight.items() if share >= enough]
+        if not good:
+            return None
+        bar = max(weight[source] for source in good) - NEARLY_BEST * self.total
+        good = [source for source in good if weight[source] >= bar]
+        good.sort(key=lambda source: (cost(source)[0], -weight[source], cost(source)))
+        for place, source in enumerate(good):
+            owners = [owner for owner, sources in zip(self.owners, found, strict=True) if source in sources]
+            if not self.votes.carries(owners) or (sends_text(source) and not self.votes.carries_text(owners)):
+                continue
+            others = tuple((rival, count[rival]) for rival in good[place + 1 :][:5])
+            return self._evidence(source, count[source], owners, others)
+        return None
+
+    def constant(self, tally: Sequence[Iterable[Source]]) -> Evidence | None:
+        """One value in all samples, or in nearly all: a field of the same name that always held it too is better."""
+        shares: Counter[str] = Counter()
+        for value, own in zip(self.values, self.weights, strict=True):
+            shares[value] += own  # pyright: ignore[reportArgumentType]
+        value, share = shares.most_common(1)[0]
+        if share < self.least_share * self.total or SECRET_TOKEN in value:
+            # What redaction put in place of a secret is not a value that any tool would take.
+            return None
+        owners = [owner for owner, other in zip(self.owners, self.values, strict=True) if other == value]
+        explained = len(owners)
+        if value == MISSING:
+            return self._evidence(Constant(MISSING), explained, owners) if explained == len(self.values) else None
+        if explained == len(self.values):
+            namesake = self._namesake(tally)
+            if namesake is not None:
+                return self._evidence(namesake, explained, owners, ((Constant(value), explained),))
+        if value.startswith(('"', "[", "{")) and not self.votes.carries_text(owners):
+            return None
+        return self._evidence(Default(value), explained, owners) if self.votes.carries(owners) else None
+
+    def _namesake(self, found: Sequence[Iterable[Source]]) -> Source | None:
+        tally: Counter[Source] = Counter()
+        for sources in found:
+            tally.update(set(sources))
+        namesakes = [
+            source
+            for source, count in tally.items()
+            if count == len(self.values) and isinstance(source, FromStep) and source.path[-1:] == (self.name,)
+        ]
+        return min(namesakes, key=cost) if namesakes else None
+
+    def _evidence(
+        self,
+        source: Source,
+        explained: int,
+        owners: Sequence[SessionTrace],
+        rivals: tuple[tuple[Source, int], ...] = (),
+    ) -> Evidence:
+        examples = tuple(dict.fromkeys(value for value in self.values if value != MISSING))[:3]
+        return Evidence(
+            source, explained, len(self.values), len(set(self.values)), self.votes.backing(owners), rivals, examples
+        )
+
+
+def index_values(value: Any, *, path: Path = ()) -> dict[str, tuple[Path, ...]]:
     """Where each value occurs in a JSON document, by the value's canonical text."""
     found: dict[str, list[Path]] = {}
-    for count, (path, leaf) in enumerate(_walk(value, ())):
+    for count, (place, leaf) in enumerate(_walk(value, path)):
         if count >= MAX_LEAVES:
             break
-        found.setdefault(leaf, []).append(path)
+        found.setdefault(leaf, []).append(place)
     return {text: tuple(paths) for text, paths in found.items()}
 
 
@@ -129,57 +280,48 @@ def explanations(text: str, steps: Sequence[StepSample], *, mapped: bool) -> Ite
         for path in step.output_paths.get(text, ()):
             yield FromStep(number, "output", path)
             if mapped:
-                for place, segment in enumerate(path):
-                    if isinstance(segment, int):
-                        yield EachOf(number, path[:place], path[place + 1 :])
+                yield from elements(number, path)
+
+
+def elements(step: int, path: Path) -> Iterator[EachOf]:
+    """The lists that a place in an output is an element of."""
+    for place, segment in enumerate(path):
+        if isinstance(segment, int):
+            yield EachOf(step, path[:place], path[place + 1 :])
+
+
+def sends_text(source: Source) -> bool:
+    """Whether a source puts text of its own into what is sent."""
+    if isinstance(source, (Constant, Default)):
+        return source.text.startswith('"')
+    if isinstance(source, Joined):
+        return any(isinstance(part, str) and len(part) > 1 for part in source.parts)
+    if isinstance(source, AllOf):
+        return any(isinstance(part, str) and len(part) > 1 for part in source.before)
+    if isinstance(source, Assembled):
+        return any(sends_text(member) for _, member in source.members)
+    transform = source.transform if isinstance(source, FromStep) else None
+    return transform is not None and transform.kind == "affix" and len(transform.before + transform.after) > 1
 
 
 def cost(source: Source) -> tuple[int, int, int, str]:
     """Cheaper sources first: kind, then nearness, then length, then spelling."""
-    if isinstance(source, Constant):
+    if isinstance(source, (Constant, Default)):
         return (0, 0, 0, source.text)
-    if isinstance(source, EachOf):
-        return (5, -source.step, len(source.list_path) + len(source.item_path), repr(source))
+    if isinstance(source, (EachOf, AllOf)):
+        length = len(source.list_path) + len(source.item_path)
+        return (5 + _reading(source.list_path) + _reading(source.item_path), -source.step, length, repr(source))
+    if isinstance(source, Joined):
+        inner = [cost(part)[0] for part in source.parts if not isinstance(part, str)]
+        literal = sum(len(part) for part in source.parts if isinstance(part, str))
+        return (2 + sum(inner), 0, literal, repr(source))
+    if isinstance(source, Assembled):
+        return (1 + sum(cost(member)[0] for _, member in source.members), 0, len(source.members), repr(source))
     kind = 1 if source.part == "input" else 2 + sum(isinstance(segment, int) for segment in source.path)
-    return (kind + (2 if source.transform else 0), -source.step, len(source.path), repr(source))
+    changed = 2 if source.transform else 0
+    return (kind + changed + _reading(source.path), -source.step, len(source.path), repr(source))
 
 
-def best_source(
-    name: str,
-    values: Sequence[str],
-    found: Sequence[Sequence[Source]],
-    *,
-    least_share: float,
-    least_samples: int,
-) -> Evidence | None:
-    """The cheapest source that explains nearly all samples; a constant must explain every one."""
-    samples = len(values)
-    if samples < least_samples:
-        return None
-    distinct = len(set(values))
-    tally: Counter[Source] = Counter()
-    for sources in found:
-        tally.update(set(sources))
-    if distinct == 1:
-        return _constant_or_namesake(name, values, tally)
-    good = [(source, count) for source, count in tally.items() if count >= least_share * samples]
-    if not good:
-        return None
-    good.sort(key=lambda pair: (cost(pair[0])[0], -pair[1], cost(pair[0])))
-    (source, count), *others = good
-    return Evidence(source, count, samples, distinct, tuple(others[:5]))
-
-
-def _constant_or_namesake(name: str, values: Sequence[str], tally: Counter[Source]) -> Evidence | None:
-    """One value in all samples: a field of the same name that always held it too is the better guess of the two."""
-    samples = len(values)
-    namesakes = [
-        source
-        for source, count in tally.items()
-        if count == samples and isinstance(source, FromStep) and source.path[-1:] == (name,)
-    ]
-    constant = Constant(values[0])
-    if not namesakes:
-        # What redaction put in place of a secret is not a value that any tool would take.
-        return None if SECRET_TOKEN in values[0] else Evidence(constant, samples, samples, 1)
-    return Evidence(min(namesakes, key=cost), samples, samples, 1, ((constant, samples),))
+def _reading(path: Path) -> int:
+    """Reading costs, and the looser the form that is read, the more."""
+    return sum(4 + _LOOSENESS.get(segment.kind, 4) for segment in path if isinstance(segment, Read))

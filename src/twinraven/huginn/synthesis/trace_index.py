@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
 from twinraven.huginn.knowledge import SessionKnowledge
-from twinraven.huginn.synthesis.sources import StepSample, index_values
+from twinraven.huginn.synthesis.sources import Source, StepSample, index_values
 from twinraven.huginn.traces import RecordedCall, SessionTrace
 
 
@@ -13,6 +16,8 @@ class TraceIndex:
     def __init__(self) -> None:
         self._samples: dict[RecordedCall, StepSample] = {}
         self._knowledge: dict[SessionTrace, SessionKnowledge] = {}
+        self._answers: dict[Hashable, Sequence[Source]] = {}
+        self.readings: dict[RecordedCall, Any] = {}
 
     def sample(self, call: RecordedCall) -> StepSample:
         """Where each value occurs in a call's input and output."""
@@ -27,3 +32,14 @@ class TraceIndex:
         if knowledge is None:
             knowledge = self._knowledge[session] = SessionKnowledge(session)
         return knowledge
+
+    def once(self, key: Hashable, ask: Callable[[], Sequence[Source]]) -> Sequence[Source]:
+        """The sources of one sample, asked once for all folds of one chain."""
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._answers[key] = ask()
+        return answer
+
+    def forget(self) -> None:
+        """Drop what was found for one chain; the next has other samples."""
+        self._answers.clear()

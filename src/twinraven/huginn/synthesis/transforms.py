@@ -1,70 +1,150 @@
-"""Sources that need a small change on the way: another type, text around a value, a part of it.
+"""Sources that need a small change on the way: another type, text around a value, a part of it, two values joined.
 
-Tried only where no plain path explains the samples. Every transform is total and can be written into a definition, so
-replay judges it like everything else.
+Tried only where no plain path and no reading explains the samples. Every change is total and can be written into a
+definition, so replay judges it like everything else.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import orjson
 
-from twinraven.huginn.synthesis.sources import MISSING, Evidence, FromStep, StepSample, Transform, cost
+from twinraven.huginn.synthesis.sources import (
+    MISSING,
+    EachOf,
+    FromStep,
+    Joined,
+    Path,
+    Source,
+    StepSample,
+    Transform,
+    elements,
+)
+from twinraven.huginn.synthesis.text_sources import read_paths
+from twinraven.huginn.synthesis.trace_index import TraceIndex
+from twinraven.huginn.traces import RecordedCall
 
 _LEAST_TEXT = 3
 _SEPARATORS = ("/", ":", "-", "_", "@", ".", "#", " ", ",")
 _CANDIDATES = 400
+_MOST_WORDS = 8
+
+FromInput = tuple[str, FromStep]
+"""Text that the caller gave, and where it stands."""
 
 
-def transformed(
-    values: Sequence[str], earlier: Sequence[Sequence[StepSample]], *, least_share: float
-) -> Evidence | None:
-    """The cheapest transformed path that explains nearly all samples."""
-    if MISSING in values or len(set(values)) < 2:
-        return None
-    tally: Counter[FromStep] = Counter()
-    for text, steps in zip(values, earlier, strict=True):
-        tally.update(set(_changes(text, steps)))
-    enough = least_share * len(values)
-    good = sorted(((source, count) for source, count in tally.items() if count >= enough), key=lambda p: cost(p[0]))
-    if not good:
-        return None
-    (source, count), *others = good
-    return Evidence(source, count, len(values), len(set(values)), tuple(others[:5]))
-
-
-def _changes(text: str, steps: Sequence[StepSample]) -> Iterator[FromStep]:
-    wanted = orjson.loads(text)
-    for number, step in enumerate(steps):
-        for seen, paths in list(step.output_paths.items())[:_CANDIDATES]:
-            change = _change(seen, text, wanted)
-            if change is not None:
+def changed(value: str, earlier: Sequence[RecordedCall], index: TraceIndex, *, mapped: bool) -> Sequence[Source]:
+    """Every change of something earlier that would have given this value."""
+    if value == MISSING:
+        return []
+    wanted: Any = orjson.loads(value)
+    if isinstance(wanted, bool) or not isinstance(wanted, (str, int, float)):
+        return []
+    sample = index.sample(earlier[0])
+    inputs = _from_inputs(sample)
+    found: list[Source] = []
+    for number, call in enumerate(earlier):
+        for seen, paths in _leaves(call, index):
+            for change in _changes(seen, value, wanted):
                 for path in paths:
-                    yield FromStep(number, "output", path, change)
+                    found.extend(_applied(change, number, path, inputs, mapped=mapped))
+    found.extend(_changed_inputs(value, wanted, sample))
+    return found
 
 
-def _change(seen: str, text: str, wanted: object) -> Transform | None:
+def _leaves(call: RecordedCall, index: TraceIndex) -> Iterator[tuple[str, tuple[Path, ...]]]:
+    yield from list(index.sample(call).output_paths.items())[:_CANDIDATES]
+    yield from list(read_paths(call, index).items())[:_CANDIDATES]
+
+
+def _applied(
+    change: Transform, step: int, path: Path, inputs: Sequence[FromInput], *, mapped: bool
+) -> Iterator[Source]:
+    """The change at a place of an output: as it is, with an argument of the caller in front, for each of a list."""
+    plain = FromStep(step, "output", path)
+    yield replace(plain, transform=change)
+    heads = list(_heads(change, inputs))
+    for head in heads:
+        yield Joined((*head, plain, *((change.after,) if change.after else ())))
+    if not mapped:
+        return
+    for each in elements(step, path):
+        if change.kind == "affix":
+            around = ((change.before,) if change.before else (), *heads)
+            for head in around:
+                yield Joined((*head, each, *((change.after,) if change.after else ())))
+        else:
+            yield replace(each, transform=change)
+
+
+def _heads(change: Transform, inputs: Sequence[FromInput]) -> Iterator[tuple[str | FromStep | EachOf, ...]]:
+    """What stands in front of a value, with an argument of the caller (or a word of it) in it."""
+    if change.kind != "affix" or not change.before:
+        return
+    for text, source in inputs:
+        if len(text) >= _LEAST_TEXT and text in change.before:
+            before, _, rest = change.before.partition(text)
+            yield (*((before,) if before else ()), source, *((rest,) if rest else ()))
+
+
+def _changed_inputs(value: str, wanted: object, sample: StepSample) -> Iterator[Source]:
+    """The caller's own argument inside a longer one, or a part of it."""
+    for text, path in _input_texts(sample):
+        for change in _changes(orjson.dumps(text).decode(), value, wanted):
+            yield FromStep(0, "input", path, change)
+
+
+def _from_inputs(sample: StepSample) -> list[FromInput]:
+    """The caller's arguments, and the words of those that are commands or sentences."""
+    found: list[FromInput] = []
+    for text, path in _input_texts(sample):
+        found.append((text, FromStep(0, "input", path)))
+        words = text.split(" ")
+        if 1 < len(words) <= _MOST_WORDS:
+            for place, word in enumerate(words):
+                index = place - len(words) if place == len(words) - 1 else place
+                found.append((word, FromStep(0, "input", path, Transform("part", before=" ", index=index))))
+    return found
+
+
+def _input_texts(sample: StepSample) -> list[tuple[str, Path]]:
+    return [
+        (orjson.loads(text), path)
+        for text, paths in sample.input_paths.items()
+        if text.startswith('"') and len(text) > 2
+        for path in paths
+    ]
+
+
+def _changes(seen: str, text: str, wanted: object) -> Iterator[Transform]:
     if seen[:1] in "[{":
-        return None
-    if seen.startswith('"'):
-        given: str = orjson.loads(seen)
-        if isinstance(wanted, int) and not isinstance(wanted, bool) and given == text:
-            return Transform("integer")
-        return _text_change(given, wanted) if isinstance(wanted, str) else None
-    return Transform("string") if isinstance(wanted, str) and wanted == seen else None
+        return
+    given: str = orjson.loads(seen) if seen.startswith('"') else seen
+    if isinstance(wanted, int) and seen.startswith('"') and given == text:
+        yield Transform("integer")
+    if isinstance(wanted, str):
+        if given == wanted and not seen.startswith('"'):
+            yield Transform("string")
+        yield from _text_changes(given, wanted)
 
 
-def _text_change(given: str, wanted: str) -> Transform | None:
-    if len(given) >= _LEAST_TEXT and len(wanted) > len(given) and given in wanted:
+def _text_changes(given: str, wanted: str) -> Iterator[Transform]:
+    if 0 < len(given) < len(wanted) and given in wanted:
         before, _, after = wanted.partition(given)
-        return Transform("affix", before=before, after=after)
+        if len(given) >= _LEAST_TEXT or (_is_edge(before[-1:]) and _is_edge(after[:1])):
+            yield Transform("affix", before=before, after=after)
     if len(wanted) >= _LEAST_TEXT and len(given) > len(wanted) and wanted in given:
         for separator in _SEPARATORS:
             parts = given.split(separator)
             if wanted in parts:
                 place = parts.index(wanted)
                 index = place - len(parts) if place == len(parts) - 1 else place
-                return Transform("part", before=separator, index=index)
-    return None
+                yield Transform("part", before=separator, index=index)
+                return
+
+
+def _is_edge(character: str) -> bool:
+    return not character.isalnum()

@@ -1,161 +1,272 @@
 """Inferring a chain's wiring from its recorded instances.
 
-Each step after the first must take something from an earlier step, or the steps have no business being one tool. The
-last step may run once for each element of a list that an earlier step gave (a map). An argument that nothing earlier
-explains becomes a parameter of the tool, if the caller knew it when the chain began; otherwise the chain ends before
-that step.
+Each step after the first must take something from an earlier step, or a later step must need it, or the steps have no
+business being one tool. The last step may run once for each element of a list that an earlier step gave (a map). An
+argument that nothing earlier explains becomes a parameter of the tool, if the caller knew it when the chain began;
+otherwise the chain ends before that step. The arguments of the first call are always the caller's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from twinraven.foundation.canonical import canonical_json
 from twinraven.huginn.instances import Instance
+from twinraven.huginn.synthesis.composites import assembled, listed
+from twinraven.huginn.synthesis.filters import filtered
 from twinraven.huginn.synthesis.sources import (
     MISSING,
     EachOf,
     Evidence,
-    FromStep,
-    best_source,
+    Joined,
+    Samples,
+    Source,
     explanations,
 )
+from twinraven.huginn.synthesis.step_wiring import ChainWiring, StepWiring, list_of, needed_steps, takes_something
+from twinraven.huginn.synthesis.text_sources import read_explanations, same_origin
 from twinraven.huginn.synthesis.trace_index import TraceIndex
-from twinraven.huginn.synthesis.transforms import transformed
+from twinraven.huginn.synthesis.transforms import changed
 from twinraven.huginn.traces import RecordedCall
+from twinraven.huginn.voting import Votes
 
-LEAST_SHARE = 0.95
-LEAST_SAMPLES = 8
+LEAST_SHARE = 0.88
+"""Share of the votes that a source must explain: a record has mistakes, and replay judges what it came to."""
+LEAST_SESSIONS = 8
 LEAST_CONTEXTS = 4
-"""Different tasks (where tasks are unknown: different first inputs). One task tried often proves nothing general."""
+"""Different tasks (where tasks are unknown: different inputs). One task tried often proves nothing general."""
+RARE_SHARE = 0.05
+"""An argument that fewer sessions give is taken for a mistake, and is no parameter of the tool."""
+LEAST_REUSE = 2
+"""Sessions per value from which an argument is a choice among few, which a caller can make at the start."""
 MAP_RUN = 1.25
 """Calls per run from which a last step is a map, even if a fixed place in the list explains each run's first call."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepWiring:
-    """How one step gets its arguments; what has no source is asked of the caller."""
-
-    tool_id: str
-    sources: dict[str, Evidence]
-    asked: tuple[str, ...] = ()
-    each: EachOf | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ChainWiring:
-    """The steps that could be wired, and why the chain ends where it does."""
-
-    steps: tuple[StepWiring, ...]
-    instances: tuple[Instance, ...]
-    ended: str | None = None
-
-    @property
-    def shape(self) -> str:
-        return "map" if any(step.each for step in self.steps) else "chain"
-
-
-def infer_wiring(tools: Sequence[str], instances: Sequence[Instance], index: TraceIndex) -> ChainWiring:
+def infer_wiring(tools: Sequence[str], instances: Sequence[Instance], index: TraceIndex, votes: Votes) -> ChainWiring:
     """Wire as many steps as the record explains, from the first on."""
     usable = [instance for instance in instances if not any(instance.last(k).raised for k in range(len(tools) - 1))]
-    first = StepWiring(tools[0], {}, tuple(sorted(_names([instance.last(0) for instance in usable]))))
-    steps = [first]
+    firsts = [(instance, instance.last(0)) for instance in usable]
+    inference = _Inference(usable, index, votes)
+    steps = [StepWiring(tools[0], {}, tuple(inference.names(firsts)))]
     ended = None
     for number in range(1, len(tools)):
-        wired, reason = _wire_step(tools[number], number, usable, index, last=number == len(tools) - 1)
+        wired, reason = inference.wire(tools[number], number, last=number == len(tools) - 1)
         if wired is None:
             ended = f"step {number} ({tools[number]}): {reason}"
             break
         steps.append(wired)
         if wired.each is not None:
             break
+    while len(steps) > 1 and not takes_something(steps[-1]):
+        ended = ended or f"step {len(steps) - 1} ({steps[-1].tool_id}): takes nothing from an earlier step"
+        steps.pop()
+    loose = _loose_step(steps)
+    if loose is not None:
+        ended = f"step {loose} ({steps[loose].tool_id}): takes nothing from an earlier step, and no later step needs it"
+        steps = steps[:loose]
     return ChainWiring(tuple(steps), tuple(usable), ended)
 
 
-def _wire_step(
-    tool_id: str, number: int, instances: Sequence[Instance], index: TraceIndex, *, last: bool
-) -> tuple[StepWiring | None, str]:
-    if len(instances) < LEAST_SAMPLES:
-        return None, f"only {len(instances)} samples, at least {LEAST_SAMPLES} are needed"
-    contexts = len({instance.context for instance in instances})
-    if contexts < LEAST_CONTEXTS:
-        return None, f"all samples come from {contexts} tasks, at least {LEAST_CONTEXTS} are needed"
-    samples = [(instance, instance.session.calls[instance.runs[number][0]]) for instance in instances]
-    linear = _explain(tool_id, number, samples, index, mapped=False)
-    every = [(instance, call) for instance in instances for call in instance.calls(number)]
-    complete = not linear.asked and _takes_something(linear)
-    if last and (not complete or len(every) >= MAP_RUN * len(samples)):
-        mapped = _explain(tool_id, number, every, index, mapped=True)
-        if mapped.each is not None and not mapped.asked:
-            return mapped, ""
-    if complete:
-        return linear, ""
-    if not _takes_something(linear):
-        return None, "takes nothing from an earlier step"
-    unknown = [name for name in linear.asked if not _caller_knew(name, samples, index)]
-    if unknown:
-        return None, f"nothing explains {', '.join(unknown)}, and the caller could not know it at the start"
-    return linear, ""
+def _loose_step(steps: Sequence[StepWiring]) -> int | None:
+    """The first step that takes nothing and that no later step takes from."""
+    needed = set[int]().union(*(needed_steps(step) for step in steps)) if steps else set[int]()
+    return next(
+        (number for number in range(1, len(steps)) if not takes_something(steps[number]) and number not in needed), None
+    )
 
 
-def _explain(
-    tool_id: str,
-    number: int,
-    samples: Sequence[tuple[Instance, RecordedCall]],
-    index: TraceIndex,
-    *,
-    mapped: bool,
-) -> StepWiring:
-    """The best source for each argument over all samples."""
-    sources: dict[str, Evidence] = {}
-    asked: list[str] = []
-    earlier = [[index.sample(instance.last(step)) for step in range(number)] for instance, _ in samples]
-    for name in sorted(_names([call for _, call in samples])):
-        values = [_value(call, name) for _, call in samples]
-        found = [list(explanations(value, steps, mapped=mapped)) for value, steps in zip(values, earlier, strict=True)]
-        evidence = best_source(name, values, found, least_share=LEAST_SHARE, least_samples=LEAST_SAMPLES)
+@dataclass(frozen=True, slots=True)
+class _Inference:
+    """The instances of one chain, asked step by step."""
+
+    instances: Sequence[Instance]
+    index: TraceIndex
+    votes: Votes
+
+    def wire(self, tool_id: str, number: int, *, last: bool) -> tuple[StepWiring | None, str]:
+        problem = self._too_little()
+        if problem is not None:
+            return None, problem
+        samples = [(instance, instance.session.calls[instance.runs[number][0]]) for instance in self.instances]
+        linear = self._explain(tool_id, number, samples, mapped=False)
+        if not takes_something(linear) and not linear.asked and not last:
+            return linear, ""
+        problem = self._too_alike(number)
+        if problem is not None:
+            return None, problem
+        every = [(instance, call) for instance in self.instances for call in instance.calls(number)]
+        complete = not linear.asked and takes_something(linear)
+        if last and (not complete or len(every) >= MAP_RUN * len(samples)):
+            mapped = self._explain(tool_id, number, every, mapped=True)
+            if mapped.each is not None and not mapped.asked:
+                strange = same_origin(mapped.sources.values(), every)
+                return (None, strange) if strange else (self._narrowed(mapped, number), "")
+        unknown = [name for name in linear.asked if not self._caller_knew(name, samples)]
+        if unknown and takes_something(linear):
+            return None, f"nothing explains {', '.join(unknown)}, and the caller could not know it at the start"
+        if unknown:
+            return None, "takes nothing from an earlier step"
+        strange = same_origin(linear.sources.values(), samples)
+        return (None, strange) if strange else (linear, "")
+
+    def names(self, samples: Sequence[tuple[Instance, RecordedCall]]) -> list[str]:
+        """The arguments that a good part of the sessions give; one session's invention is none of them."""
+        given: dict[str, set[int]] = {}
+        owners = {id(instance.session): instance.session for instance, _ in samples}
+        for instance, call in samples:
+            for name in call.params:
+                given.setdefault(name, set()).add(id(instance.session))
+        enough = max(2, RARE_SHARE * len(owners)) if len(owners) >= LEAST_SESSIONS else 1
+        return sorted(
+            name
+            for name, sessions in given.items()
+            if len(sessions) >= enough and self.votes.carries(owners[session] for session in sessions)
+        )
+
+    def _too_little(self) -> str | None:
+        sessions = {instance.session for instance in self.instances}
+        if len(sessions) < LEAST_SESSIONS:
+            return f"only {len(sessions)} sessions show it, at least {LEAST_SESSIONS} are needed"
+        if not self.votes.carries(sessions):
+            return "only one of several principals does it"
+        return None
+
+    def _too_alike(self, number: int) -> str | None:
+        """Whether all samples are one case seen again and again."""
+        contexts = {instance.context for instance in self.instances}
+        inputs = {call.key for instance in self.instances for call in instance.calls(number)}
+        if len(contexts) < LEAST_CONTEXTS and (_tasks_known(self.instances) or len(inputs) < LEAST_CONTEXTS):
+            what = "tasks" if _tasks_known(self.instances) else "inputs"
+            return f"all samples come from {len(contexts)} {what}, at least {LEAST_CONTEXTS} are needed"
+        return None
+
+    def _explain(
+        self, tool_id: str, number: int, samples: Sequence[tuple[Instance, RecordedCall]], *, mapped: bool
+    ) -> StepWiring:
+        """The best source for each argument over all samples."""
+        sources: dict[str, Evidence] = {}
+        asked: list[str] = []
+        weights = self.votes.weigh([instance.session for instance, _ in samples])
+        for name in self.names(samples):
+            values = [_value(call, name) for _, call in samples]
+            owners = [instance.session for instance, _ in samples]
+            argument = Samples(name, values, owners, weights, self.votes, LEAST_SHARE)
+            evidence = self._source(argument, number, samples, mapped=mapped)
+            if evidence is None:
+                asked.append(name)
+            else:
+                sources[name] = evidence
+        return _one_list(StepWiring(tool_id, sources, tuple(asked)))
+
+    def _source(
+        self, argument: Samples, number: int, samples: Sequence[tuple[Instance, RecordedCall]], *, mapped: bool
+    ) -> Evidence | None:
+        """Cheap questions first: plain paths, a constant, then texts, changes, lists and parts."""
+        places = [(instance, call, argument.name) for instance, call in samples]
+
+        def ask(kind: str, question: Callable[..., Sequence[Source]]) -> list[Sequence[Source]]:
+            found: list[Sequence[Source]] = []
+            for (instance, call, name), value in zip(places, argument.values, strict=True):
+                earlier = [instance.last(step) for step in range(number)]
+                key = (kind, mapped, instance, call, name, number)
+                found.append(self.index.once(key, lambda e=earlier, v=value: question(v, e, self.index, mapped=mapped)))
+            return found
+
+        plain = ask("plain", _plain)
+        evidence = argument.constant(plain) or argument.best(plain)
+        if evidence is not None or not _worth_more(argument):
+            return evidence
+        read = ask("read", read_explanations)
+        evidence = argument.best(read) or argument.best(ask("changed", changed))
         if evidence is None and not mapped:
-            evidence = transformed(values, earlier, least_share=LEAST_SHARE)
-        if evidence is None:
-            asked.append(name)
-        else:
-            sources[name] = evidence
-    return _one_list(StepWiring(tool_id, sources, tuple(asked)))
+            evidence = argument.best(ask("listed", listed)) or assembled(
+                argument, lambda part: self._part(part, number, samples)
+            )
+        return evidence
+
+    def _part(self, part: Samples, number: int, samples: Sequence[tuple[Instance, RecordedCall]]) -> Evidence | None:
+        """The source of one member of a list or an object."""
+        earlier = [[instance.last(step) for step in range(number)] for instance, _ in samples]
+        plain = [
+            _plain(value, steps, self.index, mapped=False) for value, steps in zip(part.values, earlier, strict=True)
+        ]
+        found = part.constant(plain) or part.best(plain)
+        for question in (read_explanations, changed):
+            if found is None:
+                found = part.best(
+                    [
+                        question(v, steps, self.index, mapped=False)
+                        for v, steps in zip(part.values, earlier, strict=True)
+                    ]
+                )
+        return found
+
+    def _narrowed(self, step: StepWiring, number: int) -> StepWiring:
+        """The map with a condition on its elements, where agents only ever take those that fulfil it."""
+        where = filtered(step, number, self.instances, self.votes)
+        if where is None or step.each is None:
+            return step
+        each = replace(step.each, where=where)
+        sources = {
+            name: replace(evidence, source=_with_where(evidence.source, each))
+            for name, evidence in step.sources.items()
+        }
+        return replace(step, sources=sources, each=each)
+
+    def _caller_knew(self, name: str, samples: Sequence[tuple[Instance, RecordedCall]]) -> bool:
+        """Whether, by nearly every vote, the value was known before the chain began.
+
+        Where nobody hears the user, a value that no answer named was brought along; so were few values used often.
+        """
+        values = [_value(call, name) for _, call in samples]
+        is_choice = len(set(values)) * LEAST_REUSE <= len({instance.session for instance, _ in samples})
+        weights = self.votes.weigh([instance.session for instance, _ in samples])
+        knew = sum(
+            weight
+            for (instance, call), weight in zip(samples, weights, strict=True)
+            if name not in call.params
+            or self.index.knowledge(instance.session).knows(call.params[name], instance.start, brought=is_choice)
+        )
+        return knew >= LEAST_SHARE * sum(weights)
+
+
+def _plain(value: str, earlier: Sequence[RecordedCall], index: TraceIndex, *, mapped: bool) -> Sequence[Source]:
+    return list(explanations(value, [index.sample(call) for call in earlier], mapped=mapped))
+
+
+def _worth_more(argument: Samples) -> bool:
+    """Whether texts and changes may be asked: some value varies, and most samples have the argument."""
+    values = Counter(argument.values)
+    return len(values) > 1 and values[MISSING] <= (1 - LEAST_SHARE) * len(argument.values)
+
+
+def _with_where(source: Source, each: EachOf) -> Source:
+    if isinstance(source, EachOf):
+        return replace(source, where=each.where)
+    if isinstance(source, Joined):
+        return Joined(
+            tuple(replace(part, where=each.where) if isinstance(part, EachOf) else part for part in source.parts)
+        )
+    return source
 
 
 def _one_list(step: StepWiring) -> StepWiring:
     """A step can run over one list only; arguments that need another are left unexplained."""
-    lists = [evidence.source for evidence in step.sources.values() if isinstance(evidence.source, EachOf)]
+    lists = {name: found for name, evidence in step.sources.items() if (found := list_of(evidence.source)) is not None}
     if not lists:
         return step
-    chosen = lists[0]
-    strangers = [
-        name
-        for name, evidence in step.sources.items()
-        if isinstance(evidence.source, EachOf)
-        and (evidence.source.step, evidence.source.list_path) != (chosen.step, chosen.list_path)
-    ]
+    chosen = next(iter(lists.values()))
+    strangers = [name for name, each in lists.items() if (each.step, each.list_path) != (chosen.step, chosen.list_path)]
     kept = {name: evidence for name, evidence in step.sources.items() if name not in strangers}
     return replace(step, sources=kept, asked=(*step.asked, *strangers), each=chosen)
 
 
-def _takes_something(step: StepWiring) -> bool:
-    return any(isinstance(evidence.source, (FromStep, EachOf)) for evidence in step.sources.values())
-
-
-def _names(calls: Sequence[RecordedCall]) -> set[str]:
-    return {name for call in calls for name in call.params}
+def _tasks_known(instances: Sequence[Instance]) -> bool:
+    return any(instance.session.task_id is not None for instance in instances)
 
 
 def _value(call: RecordedCall, name: str) -> str:
     return canonical_json(call.params[name]).decode() if name in call.params else MISSING
-
-
-def _caller_knew(name: str, samples: Sequence[tuple[Instance, RecordedCall]], index: TraceIndex) -> bool:
-    """Whether, in nearly every sample, the value was known before the chain began."""
-    knew = sum(
-        name not in call.params or index.knowledge(instance.session).knows(call.params[name], instance.start)
-        for instance, call in samples
-    )
-    return knew >= LEAST_SHARE * len(samples)

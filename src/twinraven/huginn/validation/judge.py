@@ -1,8 +1,9 @@
 """Judging a tool on sessions its synthesis did not see.
 
-Wherever the tool fits, it is run on the record, and what the agent did next is compared with what the tool did: the
-same calls with the same arguments and answers, or not. What the agent never did says nothing about the wiring and costs
-extra calls instead. Where calls failed in the record, the composite must fail or say what is missing, too.
+Wherever the tool fits and the agent went on as the chain does, the tool is run on the record, and what the agent did is
+compared with what the tool did: the same calls with the same arguments and answers, or not. Each session has one vote.
+What the agent never did says nothing about the wiring and costs extra calls instead. Where calls failed in the record,
+the composite must fail or say what is missing, too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from twinraven.huginn.rehearsal import Attempt, LearnedTool, Rehearsal
 from twinraven.huginn.traces import RecordedCall, SessionTrace
 from twinraven.huginn.validation.model import Criteria, EquivalenceScore, ValidationResult
 from twinraven.huginn.validation.similarity import similarity
+from twinraven.huginn.voting import Votes
 
 _NOTHING = "\0nothing"
 
@@ -26,10 +28,13 @@ _NOTHING = "\0nothing"
 class _Tally:
     """What replaying came to."""
 
+    fitted: int = 0
     uses: int = 0
     hits: int = 0
     pairs: list[tuple[Any, Any]] = field(default_factory=list[tuple[Any, Any]])
-    owners: list[str] = field(default_factory=list[str])
+    owners: list[SessionTrace] = field(default_factory=list[SessionTrace])
+    steps: list[int] = field(default_factory=list[int])
+    """For each pair, the step of the tool that it belongs to."""
     failures: int = 0
     masked: int = 0
     original_ms: int = 0
@@ -51,11 +56,28 @@ class _Place:
         return self.session.calls[self.position]
 
 
-def wilson_low(hits: int, total: int, *, z: float = 1.96) -> float:
+@dataclass(frozen=True, slots=True)
+class _Score:
+    """The agreement of a tool with the record, by votes."""
+
+    mean: float
+    least: float
+    votes: float
+    agreed: float
+    by_step: dict[int, int]
+    """Sessions that agree with each step."""
+    carried: bool
+
+    @property
+    def low(self) -> float:
+        return wilson_low(self.agreed, self.votes)
+
+
+def wilson_low(hits: float, total: float, *, z: float = 1.96) -> float:
     """The lower end of the 95 % interval for a share."""
-    if total == 0:
+    if total <= 0:
         return 0.0
-    share = hits / total
+    share = min(1.0, hits / total)
     centre = share + z * z / (2 * total)
     spread = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
     return max(0.0, (centre - spread) / (1 + z * z / total))
@@ -68,6 +90,7 @@ async def validate(
     criteria: Criteria,
     *,
     now: datetime,
+    votes: Votes | None = None,
 ) -> ValidationResult:
     """Replay every place where the tool fits, and say whether it passes."""
     tally = _Tally()
@@ -78,10 +101,11 @@ async def validate(
             attempt = await rehearsal.attempt(tool, session, position)
             if attempt is not None:
                 _weigh(tally, attempt, _Place(tool, session, position, rehearsal))
-    return _verdict(tool, tally, criteria, now)
+    return _verdict(tool, tally, criteria, now, votes or Votes(sessions))
 
 
 def _weigh(tally: _Tally, attempt: Attempt, place: _Place) -> None:
+    tally.fitted += 1
     if place.first.raised and place.tool.shape != "batch":
         tally.failures += 1
         tally.masked += _hides_failure(attempt)
@@ -92,7 +116,7 @@ def _weigh(tally: _Tally, attempt: Attempt, place: _Place) -> None:
     answers = _answers(attempt)
     made = {call.key for call in attempt.calls}
     good = True
-    for call in expected:
+    for step, call in expected:
         if call.raised and call.key not in answers:
             if call.key in made:
                 tally.failures += 1
@@ -101,30 +125,34 @@ def _weigh(tally: _Tally, attempt: Attempt, place: _Place) -> None:
         given = answers.get(call.key, _NOTHING)
         good = good and given is not _NOTHING
         tally.pairs.append((given, call.output))
-        tally.owners.append(place.session.session_id)
+        tally.owners.append(place.session)
+        tally.steps.append(step)
     tally.uses += 1
     tally.hits += good
-    _time(tally, place.first, expected)
+    _time(tally, place.first, [call for _, call in expected])
 
 
-def _expected(place: _Place) -> Iterator[RecordedCall]:
-    """What the agent did next that the tool claims to do: up to a write, or a new start of the same kind."""
+def _expected(place: _Place) -> Iterator[tuple[int, RecordedCall]]:
+    """What the agent did next that the tool claims to do, step after step: up to a write, or a new start."""
     tool, first, writes = place.tool, place.first, place.rehearsal.writes
     steps = tool.definition.steps
-    once = {step.tool_id for step in steps[1:] if step.for_each is None}
-    every = {step.tool_id for step in steps if step.for_each is not None}
+    calls = place.session.calls[place.position + 1 :]
     if tool.shape == "batch":
-        yield first
-    for call in place.session.calls[place.position + 1 :]:
-        if writes(call.tool_id) or (call.tool_id == first.tool_id and tool.shape != "batch"):
+        yield 0, first
+        for call in calls:
+            if call.tool_id != first.tool_id or call.outside_input is not None:
+                return
+            yield 0, call
+        return
+    number = 1
+    for call in calls:
+        if number == len(steps) or writes(call.tool_id):
             return
-        if tool.shape == "batch" and (call.tool_id != first.tool_id or call.outside_input is not None):
+        if call.tool_id == steps[number].tool_id:
+            yield number, call
+            number += steps[number].for_each is None
+        elif call.tool_id == first.tool_id:
             return
-        if call.tool_id in every:
-            yield call
-        elif call.tool_id in once:
-            once.discard(call.tool_id)
-            yield call
 
 
 def _hides_failure(attempt: Attempt) -> bool:
@@ -151,20 +179,38 @@ def _time(tally: _Tally, first: RecordedCall, expected: Sequence[RecordedCall]) 
     tally.composite_ms += sum(slowest.values())
 
 
-def _verdict(tool: LearnedTool, tally: _Tally, criteria: Criteria, now: datetime) -> ValidationResult:
+def _score(tally: _Tally, criteria: Criteria, votes: Votes) -> _Score:
     scores = similarity(criteria.similarity)(tally.pairs)
-    mean = sum(scores) / len(scores) if scores else 0.0
-    low = wilson_low(tally.hits, tally.uses)
+    weights = votes.weigh(tally.owners)
+    total = sum(weights)
+    agreed = sum(score * weight for score, weight in zip(scores, weights, strict=True))
+    voters: dict[int, set[SessionTrace]] = {}
+    for step, owner, score in zip(tally.steps, tally.owners, scores, strict=True):
+        if score >= criteria.threshold:
+            voters.setdefault(step, set()).add(owner)
+    return _Score(
+        mean=agreed / total if total else 0.0,
+        least=min(scores, default=0.0),
+        votes=total,
+        agreed=agreed,
+        by_step={step: len(owners) for step, owners in voters.items()},
+        carried=all(votes.carries(owners) for owners in voters.values()),
+    )
+
+
+def _verdict(tool: LearnedTool, tally: _Tally, criteria: Criteria, now: datetime, votes: Votes) -> ValidationResult:
+    score = _score(tally, criteria, votes)
     ratio = tally.composite_ms / tally.original_ms if tally.timed and tally.original_ms else None
-    reasons = list(_reasons(tally, mean, low, ratio, criteria))
+    reasons = list(_reasons(tool, tally, score, ratio, criteria))
+    backing = votes.backing(tally.owners)
     return ValidationResult(
         result_id=new_uuid(),
         tool_id=tool.tool_id,
         tool_version=tool.definition.version,
-        sessions_replayed=len(set(tally.owners)),
+        sessions_replayed=backing.sessions,
         equivalence_score=EquivalenceScore(
-            mean_similarity=mean,
-            min_similarity=min(scores, default=0.0),
+            mean_similarity=score.mean,
+            min_similarity=score.least,
             method=criteria.similarity,
             threshold=criteria.threshold,
         ),
@@ -175,25 +221,49 @@ def _verdict(tool: LearnedTool, tally: _Tally, criteria: Criteria, now: datetime
         validated_at=now,
         uses=tally.uses,
         hits=tally.hits,
-        wired_low=low,
+        wired_low=score.low,
         failures_replayed=tally.failures,
+        principals=backing.principals,
     )
 
 
-def _reasons(tally: _Tally, mean: float, low: float, ratio: float | None, criteria: Criteria) -> Iterator[str]:
-    if tally.uses < criteria.min_uses:
-        yield f"promising: {tally.uses} of {criteria.min_uses} uses; wait for more sessions before judging it"
-    if tally.uses and mean < criteria.threshold:
+def _reasons(tool: LearnedTool, tally: _Tally, score: _Score, ratio: float | None, criteria: Criteria) -> Iterator[str]:
+    yield from _too_little(tool, tally, score, criteria)
+    if score.votes and score.mean < criteria.threshold:
         yield (
-            f"its answers agree with the record by {mean:.3f} on average, {criteria.threshold} is asked: "
+            f"its answers agree with the record by {score.mean:.3f} on average, {criteria.threshold} is asked: "
             f"{tally.uses - tally.hits} of {tally.uses} uses made a call with other arguments than the agent's"
         )
-    elif tally.uses >= criteria.min_uses and low < criteria.least_wired:
+    elif score.votes >= criteria.min_uses and score.low < criteria.least_wired:
         yield (
-            f"{tally.hits} of {tally.uses} uses agree with the record; the lower bound {low:.3f} is under "
+            f"{tally.hits} of {tally.uses} uses agree with the record; the lower bound {score.low:.3f} is under "
             f"{criteria.least_wired}"
         )
+    if not score.carried:
+        yield "only one of several principals does this; a tool for all rests on the sessions of at least two"
     if tally.masked:
         yield f"in {tally.masked} of {tally.failures} recorded failures it would have answered as if nothing failed"
     if ratio is not None and ratio > criteria.max_latency_ratio:
         yield f"it takes {ratio:.2f} of the time of the separate calls, at most {criteria.max_latency_ratio} is asked"
+
+
+def _too_little(tool: LearnedTool, tally: _Tally, score: _Score, criteria: Criteria) -> Iterator[str]:
+    """Whether there is too little to judge by; never "wait" where waiting would change nothing."""
+    if not tally.fitted:
+        yield "it fits nowhere in the record: what its parameters need was never known when the chain began"
+        return
+    if not tally.uses:
+        yield f"it fits at {tally.fitted} places, and at none of them the agent went on as the tool does"
+        return
+    if score.votes < criteria.min_uses:
+        yield (
+            f"promising: {score.votes:.0f} of {criteria.min_uses} sessions; the bound is wide "
+            f"({score.low:.2f} to 1), wait for more sessions before judging it"
+        )
+        return
+    first = 0 if tool.shape == "batch" else 1
+    for number in range(first, len(tool.definition.steps)):
+        own = score.by_step.get(number, 0)
+        if own < criteria.min_uses and score.mean >= criteria.threshold:
+            step = tool.definition.steps[number].tool_id
+            yield f"step {number} ({step}) agrees in {own} sessions of its own, {criteria.min_uses} are asked"

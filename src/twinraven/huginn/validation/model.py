@@ -48,8 +48,10 @@ class ValidationResult:
     hits: int = 0
     """Uses whose every call agrees with the record."""
     wired_low: float = 0.0
-    """Lower Wilson bound of hits among uses."""
+    """Lower Wilson bound of the votes that agree, each session having one."""
     failures_replayed: int = 0
+    principals: int | None = None
+    """Whose sessions judged it; None where the record names no principals."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -67,6 +69,7 @@ class ValidationResult:
             "hits": self.hits,
             "wired_low": self.wired_low,
             "failures_replayed": self.failures_replayed,
+            "principals": self.principals,
         }
 
 
@@ -75,7 +78,8 @@ class Criteria:
     """What a tool must reach to pass."""
 
     similarity: str = "exact_match"
-    threshold: float = 0.95
-    min_uses: int = 30
-    least_wired: float = 0.8
+    threshold: float = 0.85
+    min_uses: int = 12
+    """Sessions with a use, below which the evidence is called too little."""
+    least_wired: float = 0.75
     max_latency_ratio: float = 1.0

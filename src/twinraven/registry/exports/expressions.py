@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
+from twinraven.flow import VALUE_READERS
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.references import Segments, parse_reference, read_quoted, read_reference
-from twinraven.registry.exports.layout import Group, Node, Text, call_of, flat, literal_of, object_of, quoted
+from twinraven.registry.exports.layout import Group, Node, Text, call_of, flat, literal_of, object_of, prefixed, quoted
 
 Find = Callable[[Segments], tuple[Node, Segments]]
 
@@ -71,12 +72,7 @@ class Expressions:
 
     def reference(self, segments: Segments) -> Node:
         base, rest = self._find(segments)
-        path = tuple(quoted(key) if isinstance(key, str) else str(key) for key in rest)
-        if not path:
-            return base
-        if isinstance(base, Group) and base.opening.startswith(("at(", "run.seen(")):
-            return Group(base.opening, (*base.items, *path), base.closing)
-        return call_of("at", base, *path)
+        return _inside(base, _path(rest))
 
     def condition(self, text: str) -> str:
         """A condition that is known to parse, as an expression that is true or false."""
@@ -94,6 +90,24 @@ class Expressions:
     def _part(self, body: Any) -> Node:
         return call_of("part", self.value(body["of"]), quoted(body["separator"]), str(body.get("index", 0)))
 
+    def _read(self, body: Any) -> Node:
+        kind = str(body["as"])
+        function = "from_text_or_value" if kind in VALUE_READERS else "from_text"
+        return _inside(call_of(function, f"read_{kind}", self.value(body["of"])), _path_of(body.get("at", "$")))
+
+    def _at(self, body: Any) -> Node:
+        return _inside(self.value(body["of"]), _path_of(body["path"]))
+
+    def _map(self, body: Any) -> Node:
+        return call_of(
+            "map_items", self.value(body["over"]), prefixed("lambda item: ", self.value(body.get("to", "$.item")))
+        )
+
+    def _where(self, body: Any) -> Node:
+        path = _path_of(body.get("at", "$"))
+        found = call_of("matching_items", self.value(body["of"]), self.value(body["equals"]), *path)
+        return call_of("first_item", found) if body.get("first") else found
+
 
 _OPERATORS: Final[dict[str, Callable[[Expressions, Any], Node]]] = {
     "$literal": lambda _, body: literal_of(body),
@@ -101,7 +115,29 @@ _OPERATORS: Final[dict[str, Callable[[Expressions, Any], Node]]] = {
     "$integer": lambda here, body: call_of("as_integer", here.value(body)),
     "$affix": Expressions._affix,  # pyright: ignore[reportPrivateUsage] - the table of this class's own operators
     "$part": Expressions._part,  # pyright: ignore[reportPrivateUsage]
+    "$read": Expressions._read,  # pyright: ignore[reportPrivateUsage]
+    "$at": Expressions._at,  # pyright: ignore[reportPrivateUsage]
+    "$join": lambda here, body: call_of("join_texts", *map(here.value, body)),
+    "$map": Expressions._map,  # pyright: ignore[reportPrivateUsage]
+    "$where": Expressions._where,  # pyright: ignore[reportPrivateUsage]
 }
+
+
+def _path_of(text: str) -> tuple[str, ...]:
+    return () if text == "$" else _path(parse_reference(text).segments)
+
+
+def _path(segments: Segments) -> tuple[str, ...]:
+    return tuple(quoted(key) if isinstance(key, str) else str(key) for key in segments)
+
+
+def _inside(base: Node, path: tuple[str, ...]) -> Node:
+    """What lies at a path inside a value; a path into what has one already makes that longer."""
+    if not path:
+        return base
+    if isinstance(base, Group) and base.opening.startswith(("at(", "run.seen(")):
+        return Group(base.opening, (*base.items, *path), base.closing)
+    return call_of("at", base, *path)
 
 
 class _Conditions:

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import ast
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Final
 
+_SOURCES: Final = {
+    "twinraven.registry.exports": ("runtime.py", "runtime_steps.py", "runtime_text.py"),
+    "twinraven.foundation": ("text_values.py", "text_lines.py", "text_tables.py", "text_shapes.py"),
+}
 _MODULES: Final = ("asyncio", "json", "re")
+"""What a function itself may use, so that nothing in it may be named like that."""
+_MODULES_BELOW: Final = ("csv", "itertools", "math")
 _BUILTINS: Final = frozenset({"str", "int", "float", "bool", "list", "dict", "set"})
 
 
@@ -18,8 +24,9 @@ _BUILTINS: Final = frozenset({"str", "int", "float", "bool", "list", "dict", "se
 def pieces() -> dict[str, tuple[str, frozenset[str]]]:
     """By name: the text of each piece, and the names it uses."""
     found: dict[str, tuple[str, frozenset[str]]] = {}
-    for name in ("runtime.py", "runtime_steps.py"):
-        found |= _pieces(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    for package, names in _SOURCES.items():
+        for name in names:
+            found |= _pieces(files(package).joinpath(name).read_text(encoding="utf-8"))
     return found
 
 
@@ -48,7 +55,7 @@ def imports(source: str) -> list[str]:
     return [
         "from __future__ import annotations",
         "",
-        *(f"import {name}" for name in _MODULES if name in names),
+        *(f"import {name}" for name in sorted((*_MODULES, *_MODULES_BELOW)) if name in names),
         f"from collections.abc import {', '.join(kinds)}",
         "from typing import Any",
     ]

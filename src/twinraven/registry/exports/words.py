@@ -7,7 +7,7 @@ forms. Names in them are marked as code by whoever writes for a page that has ma
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -18,7 +18,17 @@ from twinraven.registry.exports.shapes import Writes, plain_shape
 
 Mark = Callable[[str], str]
 
-_OPERATORS: Final = frozenset({"$literal", "$string", "$integer", "$part", "$affix"})
+_READ_AS: Final = {
+    "json": "JSON",
+    "repr": "a Python literal",
+    "records": "blocks of `Key: value` lines",
+    "fields": "`Key: value` lines",
+    "table": "a table",
+    "tagged": "lines of a tag and a text",
+    "bullets": "a bulleted list",
+    "list": "values between commas",
+    "lines": "lines",
+}
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
@@ -99,20 +109,36 @@ class Phrases:
             return self._reference(parse_reference(value).segments)
         members = cast("JsonObject", value) if isinstance(value, dict) else {}
         if len(members) == 1 and (operator := next(iter(members))) in _OPERATORS:
-            return self._operator(operator, members[operator])
+            return _OPERATORS[operator](self, members[operator])
         return self._json(value)
 
-    def _operator(self, operator: str, body: Any) -> str:
-        if operator == "$literal":
-            return self._json(body)
-        if operator in {"$string", "$integer"}:
-            return f"{self.of(body)}, as {'text' if operator == '$string' else 'an integer'}"
-        whole = self.of(body["of"])
-        if operator == "$part":
-            number, cut = self.mark(str(body.get("index", 0))), self._json(body["separator"])
-            return f"piece {number} (counted from 0) of {whole}, split at {cut}"
+    def _part(self, body: Any) -> str:
+        number, cut = self.mark(str(body.get("index", 0))), self._json(body["separator"])
+        return f"piece {number} (counted from 0) of {self.of(body['of'])}, split at {cut}"
+
+    def _affix(self, body: Any) -> str:
         around = [self._json(body[end]) if body.get(end) else "" for end in ("before", "after")]
-        return " followed by ".join(filter(None, [around[0], whole, around[1]]))
+        return " followed by ".join(filter(None, [around[0], self.of(body["of"]), around[1]]))
+
+    def _read(self, body: Any) -> str:
+        kind, whole = str(body["as"]), self.of(body["of"])
+        if kind in _READ_AS:
+            return self._inside(f"{whole}, read as {_READ_AS[kind]}", _steps_of(body.get("at", "$")))
+        return self._inside(f"the {kind} in {whole}", _steps_of(body.get("at", "$")))
+
+    def _map(self, body: Any) -> str:
+        over, change = self.of(body["over"]), body.get("to", "$.item")
+        if change == "$.item":
+            return over
+        path = parse_reference(change).segments if isinstance(change, str) and change.startswith("$.item") else ()
+        each = f"each of {over}" if over.startswith("the elements ") else f"each element of {over}"
+        return f"{self.mark(_written(path[1:]))} of {each}" if path else f"{self.of(change)}, for {each}"
+
+    def _where(self, body: Any) -> str:
+        path = _steps_of(body.get("at", "$"))
+        which = "the first element" if body.get("first") else "the elements"
+        what = f"whose {self.mark(_written(path))} is" if path else "equal to"
+        return f"{which} {what} {self.of(body['equals'])} in {self.of(body['of'])}"
 
     def _reference(self, segments: Segments) -> str:
         root, *rest = segments
@@ -129,13 +155,34 @@ class Phrases:
             return self._inside(f"the {what} of step {rest[0] + 1}", rest[2:])
         return self.mark(".".join(map(str, segments)))
 
-    def _inside(self, whole: str, path: list[str | int]) -> str:
+    def _inside(self, whole: str, path: Sequence[str | int]) -> str:
         if not path:
             return whole
         if len(path) == 1 and isinstance(path[0], int) and path[0] < len(_ORDINALS):
             return f"the {_ORDINALS[path[0]]} element of {whole}"
-        text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")
-        return f"{self.mark(text)} in {whole}"
+        return f"{self.mark(_written(path))} in {whole}"
 
     def _json(self, value: Any) -> str:
         return self.mark(json.dumps(value, ensure_ascii=False))
+
+
+_OPERATORS: Final[dict[str, Callable[[Phrases, Any], str]]] = {
+    "$literal": Phrases._json,  # pyright: ignore[reportPrivateUsage] - the table of this class's own operators
+    "$string": lambda here, body: f"{here.of(body)}, as text",
+    "$integer": lambda here, body: f"{here.of(body)}, as an integer",
+    "$affix": Phrases._affix,  # pyright: ignore[reportPrivateUsage]
+    "$part": Phrases._part,  # pyright: ignore[reportPrivateUsage]
+    "$read": Phrases._read,  # pyright: ignore[reportPrivateUsage]
+    "$at": lambda here, body: here._inside(here.of(body["of"]), _steps_of(body["path"])),  # pyright: ignore[reportPrivateUsage]
+    "$join": lambda here, body: " followed by ".join(map(here.of, body)),
+    "$map": Phrases._map,  # pyright: ignore[reportPrivateUsage]
+    "$where": Phrases._where,  # pyright: ignore[reportPrivateUsage]
+}
+
+
+def _steps_of(path: str) -> Segments:
+    return () if path == "$" else parse_reference(path).segments
+
+
+def _written(path: Sequence[str | int]) -> str:
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")

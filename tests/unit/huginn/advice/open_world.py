@@ -16,14 +16,15 @@ from tests.unit.huginn.billing_world import LOAD, LOOKUP, SessionScript, traces
 from twinraven.catalog import ToolEntry
 from twinraven.huginn import AdviceLimits, Counsel, Criteria, LearnedTool, Learner, LearningConfig, SessionTrace
 from twinraven.huginn.advice.counsel import CounselRound, Trial
+from twinraven.huginn.crossfit import CrossFitted
 from twinraven.huginn.rehearsal import Answers, Rehearsal
 from twinraven.huginn.splitting import split_sessions
 from twinraven.huginn.tool_facts import ToolFacts
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
-GOOD = '["$.steps[0].output.customer.id"]'
-WRONG = '["$.steps[0].output.customer.account"]'
-FITS_STUDY_ONLY = '["$.steps[0].output.customer.alias"]'
+GOOD = '[[["$.steps[0].output.customer.id"]]]'
+WRONG = '[[["$.steps[0].output.customer.account"]]]'
+FITS_STUDY_ONLY = '[[["$.steps[0].output.customer.alias"]]]'
 SAMPLE_NOTE = "a harmless note"
 
 
@@ -67,7 +68,7 @@ def open_scripts(count: int, *, seed: int = 5, note: str = SAMPLE_NOTE) -> list[
         alias = customer if script.task_id in studied else other
         found = {"customer": {"id": customer, "account": account, "alias": alias}, "note": note}
         script.call(LOOKUP, {"email": email}, found, said=f"I am {email}, my number is {customer}")
-        script.call(LOAD, {"account": account, "ids": [customer]}, {"plan": "pro", "number": number})
+        script.call(LOAD, {"account": account, "ids": [[[customer]]]}, {"plan": "pro", "number": number})
         scripts.append(script)
     return scripts
 
@@ -93,10 +94,10 @@ def open_world(*, note: str = SAMPLE_NOTE, entries: tuple[ToolEntry, ...] = ()) 
     facts = ToolFacts(entries)
     learner = Learner(LearningConfig(), facts, now=lambda: NOW)
     chain = next(each for each in learner.mine(study) if each.tools == (LOOKUP, LOAD))
-    tool = learner.synthesize_chain(chain, study)
-    assert isinstance(tool, LearnedTool), tool
+    fitted = learner.cross_fit(chain, study)
+    assert isinstance(fitted, CrossFitted), fitted
     rehearsal = Rehearsal(Answers(sessions), learner.index, facts.writes)
-    return World(tool, Trial(study, judge, rehearsal, Criteria(), facts))
+    return World(fitted.tool, Trial(study, judge, rehearsal, Criteria(), facts, learner.index))
 
 
 def answer(*sources: str, **members: Any) -> dict[str, Any]:

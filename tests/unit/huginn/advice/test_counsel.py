@@ -27,7 +27,7 @@ from twinraven.huginn import AdviceLimits, Counsel
 from twinraven.huginn.advice.counsel import Advised
 from twinraven.huginn.advice.question import MAX_QUESTION_BYTES, open_arguments, question
 from twinraven.huginn.advice.record import MAX_KEPT_ANSWER, repeats
-from twinraven.huginn.learning import essence
+from twinraven.huginn.crossfit import essence
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ async def test_a_source_that_replay_confirms_is_taken(world: World) -> None:
     definition = outcome.tool.definition
     assert outcome.verdict is not None
     assert outcome.verdict.passed
-    assert definition.steps[1].input_mapping["ids"] == ["$.steps[0].output.customer.id"]
+    assert definition.steps[1].input_mapping["ids"] == [[["$.steps[0].output.customer.id"]]]
     assert list(definition.parameters["properties"]) == ["email"]
     assert definition.parameters["required"] == ["email"]
     told = definition.evidence["steps"][1]

