@@ -174,17 +174,16 @@ async def test_an_agent_behind_the_gateway_is_recorded_as_one(shell: Shell) -> N
     with http_gateway(shell) as address:
         keyed = httpx2.AsyncClient(headers={"Authorization": f"Bearer {key['key']}"}, timeout=20)
         async with keyed, open_client(streamable_http_client(f"{address}/mcp", http_client=keyed)) as client:
-            await client.call("old__echo", text="with a key", meta={"conversation_id": "keyed"})
+            await client.call("old__echo", text="with a key")
         async with open_client(f"{address}/mcp") as client:
-            await client.call("old__echo", text="without", meta={"conversation_id": "keyless"})
+            await client.call("old__echo", text="without")
     async with open_client(stdio_gateway(shell)) as client:
         await client.call("old__echo", text="as a child")
     with open_home(shell.folder / ".twinraven") as raven:
-        calls = await actors_of_calls(raven)
         expected = [agent(key["user_id"]), agent("local"), agent("local")]
-        assert calls["conversation-keyed"] == expected[:1]
-        assert calls["conversation-keyless"] == expected[1:2]
-        assert [made for session, made in calls.items() if session.startswith("stdio-")] == [expected[2:]]
+        events = await raven.events.events("default", EventFilter(tool_id="old__echo"))
+        made = {event.input_params["text"]: event.actor for event in events}
+        assert [made[text] for text in ("with a key", "without", "as a child")] == expected
         # The server's tools may write, so each call leaves its intent in the chain.
         assert await actors_in_chain(raven, "call.intended") == expected
         assert (await actors_in_chain(raven, "user.added"))[-1] == person(user_name())
