@@ -24,6 +24,7 @@ from twinraven.audit import (
     SqlAuditStore,
 )
 from twinraven.audit.chain import ChainRow
+from twinraven.foundation.actors import agent, person
 from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, InvalidSetting, NotFound
 from twinraven.storage import Database, Transaction
@@ -61,8 +62,7 @@ async def test_an_entry_keeps_everything_it_was_given(audit: AuditLog) -> None:
         "call.failed",
         "transaction",
         "tx-1",
-        "human",
-        "ada",
+        agent("ada"),
         data={"amount": 12, "currency": "EUR"},
         body={"iban": "DE00"},
         code="TOOL_TIMEOUT",
@@ -75,7 +75,7 @@ async def test_an_entry_keeps_everything_it_was_given(audit: AuditLog) -> None:
     assert read == written
     assert (read.sequence, read.previous_hash) == (1, "0" * 64)
     assert (read.subject_type, read.subject_id, read.event_type) == ("transaction", "tx-1", "call.failed")
-    assert (read.actor_type, read.actor_id, read.correlation_id) == ("human", "ada", "req-1")
+    assert (read.actor_type, read.actor_id, read.correlation_id) == ("agent", "ada", "req-1")
     assert (read.code, read.message) == ("TOOL_TIMEOUT", "the bank did not answer")
     assert (read.data, read.body, read.timestamp) == ({"amount": 12, "currency": "EUR"}, {"iban": "DE00"}, when)
     assert len(bytes.fromhex(read.id)) == 16
@@ -216,8 +216,7 @@ async def test_entries_are_found_by_what_they_are_about(audit: AuditLog) -> None
                 f"event.{number % 2}",
                 "order",
                 f"o{number}",
-                "human",
-                "ada" if number < 3 else "bob",
+                person("ada" if number < 3 else "bob"),
                 body={"n": number},
                 correlation_id=f"c{number % 3}",
             )
@@ -251,7 +250,8 @@ async def test_what_is_not_yours_is_not_found(audit: AuditLog) -> None:
 )
 async def test_bad_input_names_its_field(audit: AuditLog, field: str, value: str) -> None:
     """An entry that cannot be stored is refused before it takes a place."""
-    given: dict[str, Any] = {"tenant_id": "t", "event_type": "e", "subject_type": "s", "subject_id": "i", field: value}
+    given: dict[str, Any] = {"tenant_id": "t", "event_type": "e", "subject_type": "s", "subject_id": "i"}
+    given |= {"actor": person(value)} if field == "actor_id" else {field: value}
     with pytest.raises(InvalidInput) as refusal:
         await audit.write(AuditEntry(**given))
     assert refusal.value.details["field"] == field
@@ -285,7 +285,7 @@ async def test_everything_is_redacted_before_it_is_hashed(database: Database, ke
 async def test_erasure_removes_body_and_salt_and_the_chain_still_verifies(audit: AuditLog, database: Database) -> None:
     """After an erasure nothing of the body is left, the entry stands, and the erasure itself is audited."""
     records = await fill(audit, 3)
-    note = await audit.erase("t", [records[1].id], reason="asked for by the person", actor_id="dpo")
+    note = await audit.erase("t", [records[1].id], reason="asked for by the person", actor=person("dpo"))
     assert note.event_type == "audit.bodies_erased"
     assert note.data == {"entry_ids": [records[1].id]}
     assert (note.message, note.actor_id) == ("asked for by the person", "dpo")

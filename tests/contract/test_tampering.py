@@ -13,6 +13,7 @@ from tests.intruders import Intruder, intruder_of
 from tests.records import add_events
 from twinraven.audit import AuditEntry, AuditFilter, AuditLog, KeyRing, Signer
 from twinraven.audit.chain import GENESIS, ChainRow, hash_body, hash_entry
+from twinraven.foundation.actors import person
 from twinraven.storage import Database
 
 _TABLES = ("audit_log", "audit_bodies", "audit_heads", "muninn_event_log")
@@ -39,7 +40,7 @@ async def fill(audit: AuditLog, database: Database) -> None:
     for number in range(24):
         body = {"who": f"person {number}"} if number % 2 else None
         record = await audit.write(
-            AuditEntry("t", "thing.done", "other", f"s{number}", "human", "ada", data={"n": number}, body=body)
+            AuditEntry("t", "thing.done", "other", f"s{number}", person("ada"), data={"n": number}, body=body)
         )
         ids.append(record.id)
         if number == 10:
@@ -90,7 +91,7 @@ class Tampering:
         value: Any = self._run(f"SELECT {column} FROM audit_log WHERE sequence = ?", sequence)[0][0]
         changed: Any = f"{value or ''}x"
         if column == "actor_type":
-            changed = "system" if value == "human" else "human"
+            changed = "system" if value == "person" else "person"
         elif column == "timestamp":
             changed = value + self._chance.choice((-1, 1))
         elif column.endswith("hash") and value:

@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.traces import GOLDEN
+from twinraven.foundation.actors import SYSTEM, agent, person
 from twinraven.muninn import (
     Collector,
     Importer,
@@ -22,6 +23,7 @@ from twinraven.muninn import (
     export_otlp,
     export_parquet,
 )
+from twinraven.muninn.model import EVENT_FIELDS
 from twinraven.storage import Database
 
 SAMPLES = ["openai.jsonl", "otlp.jsonl", "claude-code.jsonl"]
@@ -44,7 +46,7 @@ async def events_of(database: Database, tenant_id: str) -> list[MuninnEvent]:
 async def recorded(database: Database) -> AsyncGenerator[Database]:
     """A store with events that use every field."""
     collector = Collector(database)
-    with collector.observe("visit", tenant_id="t", task_id="task-1") as session:
+    with collector.observe("visit", tenant_id="t", task_id="task-1", actor=person("ada")) as session:
         outer = uuid4()
         inner = session.record("look", {"n": 1}, output="17", parent_event_id=outer, latency_ms=3, timestamp=START)
         session.record(
@@ -59,9 +61,11 @@ async def recorded(database: Database) -> AsyncGenerator[Database]:
             turn=3,
             outside_input="please\nhurry",
             correlation_id="corr-1",
+            actor=agent("planner"),
         )
-        session.record("text", {}, output='["looks like JSON"]', timestamp=START + timedelta(seconds=1))
-        session.record("nothing", {}, timestamp=START + timedelta(seconds=2))
+        later = START + timedelta(seconds=1)
+        session.record("text", {}, output='["looks like JSON"]', timestamp=later, actor=person("urn:a:b"))
+        session.record("nothing", {}, timestamp=START + timedelta(seconds=2), actor=SYSTEM)
         session.record_failure("fail", {}, error="it broke", timestamp=START + timedelta(seconds=3), latency_ms=9)
         await inner
     collector.flush()
@@ -127,6 +131,7 @@ async def test_spans_read_back_are_the_same_events(recorded: Database) -> None:
     report = await Importer(recorded).import_trace("u", spans.splitlines(keepends=True), format="otlp")
     assert (report.events, report.errors) == (5, [])
     before, after = await events_of(recorded, "t"), await events_of(recorded, "u")
+    assert {event.actor for event in after} == {agent("planner"), person("urn:a:b"), SYSTEM, person("ada")}
     assert [comparable(event) for event in after] == [comparable(event) for event in before]
     store = SqlEventStore(recorded)
     hashes = [event.output_hash for event in before if event.output_hash]
@@ -186,5 +191,5 @@ async def test_an_empty_log_is_an_empty_file(database: Database) -> None:
     out, spans = io.BytesIO(), io.BytesIO()
     assert await export_parquet(database, "t", out) == 0
     assert await export_otlp(database, "t", spans) == 0
-    assert len(PARQUET.read_table(io.BytesIO(out.getvalue())).column_names) == 25
+    assert len(PARQUET.read_table(io.BytesIO(out.getvalue())).column_names) == len(EVENT_FIELDS) + 1
     assert spans.getvalue() == b""

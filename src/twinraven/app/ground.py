@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from twinraven.foundation.actors import SYSTEM, Actor
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.settings import Settings
 from twinraven.storage import Database, Transaction, open_database
@@ -26,10 +27,13 @@ class Ground:
         *,
         functions: Iterable[Callable[..., Any]] = (),
         micros: Callable[[], int] = now_micros,
+        operator: Callable[[], Actor] = lambda: SYSTEM,
     ) -> None:
+        """`operator` says who is recorded for what is done to tenants, users and keys without a principal."""
         self.settings = settings
         self._given = tuple(functions)
         self._micros = micros
+        self._operator = operator
 
     @property
     def home(self) -> Path:
@@ -108,8 +112,7 @@ class Ground:
                 event_type=change.event_type,
                 subject_type=change.subject_type,
                 subject_id=change.subject_id,
-                actor_type="system" if change.by is None else "human",
-                actor_id=None if change.by is None else change.by.user_id,
+                actor=self._operator() if change.by is None else change.by.actor,
                 data=change.data,
             ),
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from twinraven.app.learning import Learning
+from twinraven.foundation.actors import SYSTEM, Actor
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import SchemaOutdated
 from twinraven.foundation.settings import load_settings
@@ -61,9 +62,10 @@ def open_home(
     *,
     functions: Iterable[Callable[..., Any]] = (),
     micros: Callable[[], int] = now_micros,
+    operator: Callable[[], Actor] = lambda: SYSTEM,
 ) -> TwinRaven:
     """Open a home that exists; the embedded database is brought up to date, a shared one must be."""
-    raven = TwinRaven(load_settings(home), functions=functions, micros=micros)
+    raven = TwinRaven(load_settings(home), functions=functions, micros=micros, operator=operator)
     with ExitStack() as unless_opened:
         unless_opened.callback(raven.close)
         pending = pending_migrations(raven.database)

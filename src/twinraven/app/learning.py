@@ -148,6 +148,7 @@ class Learning(Calling):
     def _witness(self, tx: Transaction, change: RegistryChange) -> None:
         """Every step in a learned tool's life is evidence, stored with the step itself."""
         from twinraven.audit import AuditEntry
+        from twinraven.tenancy import actor_of
 
         self.audit.append(
             tx,
@@ -156,8 +157,7 @@ class Learning(Calling):
                 event_type=change.event_type,
                 subject_type="learned_tool",
                 subject_id=change.tool_id,
-                actor_type="system" if change.by == "system" else "human",
-                actor_id=change.by,
+                actor=actor_of(tx, change.tenant_id, change.by),
                 data={"version": change.version, **change.data},
             ),
         )

@@ -68,6 +68,7 @@ class ReadSeal:
     through: int
     count: int
     hash: str
+    form: int
 
 
 @dataclass(slots=True)
@@ -160,7 +161,7 @@ class ChainWalk:
 
 def to_seal(sequence: int, data: Any) -> ReadSeal:
     """A seal as its entry states it."""
-    return ReadSeal(sequence, data["after"], data["through"], data["count"], data["hash"])
+    return ReadSeal(sequence, data["after"], data["through"], data["count"], data["hash"], data.get("form", 1))
 
 
 def _matches(row: ChainRow) -> bool:

@@ -8,10 +8,15 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
+from twinraven.foundation.actors import SYSTEM, Actor, ActorType
 from twinraven.foundation.clock import iso, utc_now
 from twinraven.foundation.ids import new_id
 
-ActorType = Literal["system", "human", "external_node"]
+RecordedActorType = ActorType | Literal["human", "external_node"]
+"""The four kinds of actors, and the words that entries from before agents were told apart keep: their hash covers them.
+
+Such an entry says "human" of whoever came through a door, an agent too.
+"""
 
 
 class Event(StrEnum):
@@ -34,8 +39,7 @@ class AuditEntry:
     event_type: str
     subject_type: str
     subject_id: str
-    actor_type: ActorType = "system"
-    actor_id: str | None = None
+    actor: Actor = SYSTEM
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
     body: Any = None
     code: str | None = None
@@ -55,7 +59,7 @@ class AuditRecord:
     subject_type: str
     subject_id: str
     event_type: str
-    actor_type: ActorType
+    actor_type: RecordedActorType
     actor_id: str | None
     timestamp: datetime
     correlation_id: str

@@ -2,7 +2,7 @@
 
 An entry for every read would make readers queue behind the chain. Instead the calls that Muninn has stored since the
 last seal are hashed together, in the order of their arrival, and one entry states the range, the count and the hash.
-What is sealed is what the database holds, so the rows are read as they stand, by the columns they had when seals began.
+What is sealed is what the database holds, so the rows are read as they stand, by the columns of the seal's form.
 
 Retention may remove calls. It says so here first, in its own transaction: a range must still match its seal to be
 sealed anew without them, so that pruning cannot cover for anything else.
@@ -11,7 +11,7 @@ sealed anew without them, so that pruning cannot cover for anything else.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -43,10 +43,11 @@ _COLUMNS = (
     "time_known",
     "correlation_id",
 )
-_RANGE = (
-    f"SELECT {', '.join(_COLUMNS)} FROM {LOG} WHERE tenant_id = :tenant AND arrival > :after AND arrival <= :through "  # noqa: S608 - names of our own
-    "ORDER BY arrival"
-)
+FORM = 2
+"""The form of new seals; each entry says its own, and the first seals say none."""
+
+_FORMS = {1: _COLUMNS, 2: (*_COLUMNS, "actor_type", "actor_id")}
+"""Which columns a seal's hash covers: a form is never changed, a new column makes a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class RangeDigest:
     through: int
     count: int
     hash: str
+    form: int
 
     def as_data(self) -> dict[str, Any]:
         return asdict(self)
@@ -68,22 +70,29 @@ def digest_range(
     *,
     after: int,
     through: int,
+    form: int = FORM,
     limit: int | None = None,
     without: Container[int] = frozenset[int](),
 ) -> RangeDigest:
     """Hash the calls in a range, at most `limit` of them; `through` of the answer is how far that reached."""
-    state = hashlib.sha256(b"twinraven.audit.reads.1\0")
+    state = hashlib.sha256(f"twinraven.audit.reads.{form}\0".encode())
     count, last = 0, after
-    for row in _rows(tx, tenant_id, after, through):
+    for row in _rows(tx, tenant_id, after, through, _FORMS[form]):
         if row[0] in without:
             continue
         if count == limit:
-            return RangeDigest(after, last, count, state.hexdigest())
+            return RangeDigest(after, last, count, state.hexdigest(), form)
         state.update(hashlib.sha256(canonical_json(list(row))).digest())
         count, last = count + 1, row[0]
-    return RangeDigest(after, through, count, state.hexdigest())
+    return RangeDigest(after, through, count, state.hexdigest(), form)
 
 
-def _rows(tx: Transaction, tenant_id: str, after: int, through: int) -> Iterator[tuple[Any, ...]]:
-    for batch in tx.stream(_RANGE, batch=2000, tenant=tenant_id, after=after, through=through):
+def _rows(
+    tx: Transaction, tenant_id: str, after: int, through: int, columns: Sequence[str]
+) -> Iterator[tuple[Any, ...]]:
+    sql = (
+        f"SELECT {', '.join(columns)} FROM {LOG} "  # noqa: S608 - names of our own
+        "WHERE tenant_id = :tenant AND arrival > :after AND arrival <= :through ORDER BY arrival"
+    )
+    for batch in tx.stream(sql, batch=2000, tenant=tenant_id, after=after, through=through):
         yield from batch

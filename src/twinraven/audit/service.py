@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 from twinraven.audit.chain import ChainRow, ChainWalk, hash_body, hash_entry, to_seal
 from twinraven.audit.model import (
-    ActorType,
     Anchor,
     AuditEntry,
     AuditFilter,
@@ -27,6 +26,7 @@ from twinraven.audit.reads import LOG, digest_range
 from twinraven.audit.signing import Signer, read_anchors, write_anchor
 from twinraven.audit.sql import SqlAuditStore
 from twinraven.audit.store import AuditStore
+from twinraven.foundation.actors import SYSTEM, Actor
 from twinraven.foundation.canonical import canonical_json, parse_json, to_json_value
 from twinraven.foundation.clock import to_micros
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
@@ -118,8 +118,7 @@ class AuditLog:
         entry_ids: Collection[str],
         *,
         reason: str,
-        actor_type: ActorType = "human",
-        actor_id: str | None = None,
+        actor: Actor = SYSTEM,
         correlation_id: str | None = None,
     ) -> AuditRecord:
         """Remove bodies and salts for good, from the files too; the entries, and this one about it, stay."""
@@ -136,8 +135,7 @@ class AuditLog:
                 Event.BODIES_ERASED,
                 "audit_log",
                 wanted[0] if len(wanted) == 1 else tenant_id,
-                actor_type,
-                actor_id,
+                actor,
                 data={"entry_ids": wanted},
                 message=reason,
                 correlation_id=correlation_id or new_id(),
@@ -179,10 +177,10 @@ class AuditLog:
             leaving = sum(1 for arrival in arrivals if seal.after < arrival <= seal.through)
             if not leaving:
                 continue
-            now = digest_range(tx, tenant_id, after=seal.after, through=seal.through)
+            now = digest_range(tx, tenant_id, after=seal.after, through=seal.through, form=seal.form)
             if (now.count, now.hash) != (seal.count, seal.hash):
                 raise Conflict(f"the calls sealed by entry {seal.sequence} are not what they were; nothing was removed")
-            rest = digest_range(tx, tenant_id, after=seal.after, through=seal.through, without=arrivals)
+            rest = digest_range(tx, tenant_id, after=seal.after, through=seal.through, form=seal.form, without=arrivals)
             data = rest.as_data() | {"removed": now.count - rest.count, "seal": seal.sequence}
             records.append(
                 self.append(
@@ -207,8 +205,9 @@ class AuditLog:
         """The entry as it will be stored, all but its place in the chain."""
         for name in ("tenant_id", "event_type", "subject_type", "subject_id", "correlation_id", "id"):
             _check_name(getattr(entry, name), name)
-        if entry.actor_id is not None:
-            _check_name(entry.actor_id, "actor_id")
+        actor = entry.actor
+        if actor.id is not None:
+            _check_name(actor.id, "actor_id")
         body = None if entry.body is None else self._redacted(entry.tenant_id, entry.body)
         salt = None if body is None else os.urandom(_SALT_BYTES)
         return ChainRow(
@@ -218,8 +217,8 @@ class AuditLog:
             subject_type=entry.subject_type,
             subject_id=self._clean_name(entry.tenant_id, entry.subject_id),
             event_type=entry.event_type,
-            actor_type=entry.actor_type,
-            actor_id=None if entry.actor_id is None else self._clean_name(entry.tenant_id, entry.actor_id),
+            actor_type=actor.type,
+            actor_id=None if actor.id is None else self._clean_name(entry.tenant_id, actor.id),
             timestamp=to_micros(entry.timestamp),
             correlation_id=self._clean_name(entry.tenant_id, entry.correlation_id),
             code=entry.code,
@@ -290,7 +289,7 @@ async def _off_the_loop(work: Callable[[], T]) -> T:
 
 def _fault_of_reads(tx: Transaction, walk: ChainWalk) -> Fault | None:
     for seal in walk.seals.values():
-        now = digest_range(tx, walk.tenant_id, after=seal.after, through=seal.through)
+        now = digest_range(tx, walk.tenant_id, after=seal.after, through=seal.through, form=seal.form)
         if now.count != seal.count:
             why = f"{seal.count} calls were sealed here, {now.count} are there"
             return Fault(seal.sequence, "reads", why)
@@ -312,7 +311,7 @@ def _to_record(row: ChainRow, entry: AuditEntry) -> AuditRecord:
         subject_type=row.subject_type,
         subject_id=row.subject_id,
         event_type=row.event_type,
-        actor_type=entry.actor_type,
+        actor_type=entry.actor.type,
         actor_id=row.actor_id,
         timestamp=entry.timestamp,
         correlation_id=row.correlation_id,

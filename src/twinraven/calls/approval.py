@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, get_args
 
+from twinraven.foundation.actors import SYSTEM, Actor
 from twinraven.foundation.clock import iso
 
 ApprovalState = Literal["pending", "granted", "denied", "expired", "used"]
@@ -41,6 +42,8 @@ class ApprovalWish:
     caller: str | None
     session_id: str
     correlation_id: str
+    actor: Actor = SYSTEM
+    """Who is recorded as having asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from twinraven.calls.claims import HashBody, keep_everything, plain_hash, refuse
 from twinraven.calls.evidence import append_entry
 from twinraven.calls.model import Grant
 from twinraven.calls.sql import SqlApprovalStore
+from twinraven.foundation.actors import Actor
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.clock import from_micros, iso, now_micros
 from twinraven.foundation.errors import (
@@ -156,7 +157,7 @@ class Approvals:
                     raise StorageBusy("somebody asked for the same approval at this moment; ask again")
                 return found
             made = self._present(tx, wish.tenant_id, approval_id)
-            self._witness(tx, _requested(made))
+            self._witness(tx, _requested(made, wish.actor))
             return made
 
         return await self._database.write(wish.tenant_id, work)
@@ -280,11 +281,11 @@ def _to_grant(approval: Approval) -> Grant:
     )
 
 
-def _requested(approval: Approval) -> AuditEntry:
+def _requested(approval: Approval, actor: Actor) -> AuditEntry:
     return _entry(
         approval,
         "approval.requested",
-        actor_id=approval.requested_by,
+        actor,
         data={
             "session_id": approval.session_id,
             "policy": {"verdict": "ask", "rule": approval.rule, "reason": approval.reason},
@@ -300,7 +301,7 @@ def _decided(approval: Approval, by: Principal) -> AuditEntry:
     return _entry(
         approval,
         f"approval.{approval.verdict}",
-        actor_id=by.user_id,
+        by.actor,
         data={
             "requested_by": approval.requested_by,
             "by_requester": by.user_id == approval.requested_by,
@@ -311,15 +312,14 @@ def _decided(approval: Approval, by: Principal) -> AuditEntry:
     )
 
 
-def _entry(approval: Approval, event_type: str, *, actor_id: str | None, data: dict[str, Any], body: Any) -> AuditEntry:
+def _entry(approval: Approval, event_type: str, actor: Actor, *, data: dict[str, Any], body: Any) -> AuditEntry:
     known = {"tool_id": approval.tool_id, "idempotency_key": approval.idempotency_key}
     return AuditEntry(
         tenant_id=approval.tenant_id,
         event_type=event_type,
         subject_type="approval",
         subject_id=approval.approval_id,
-        actor_type="system" if actor_id is None else "human",
-        actor_id=actor_id,
+        actor=actor,
         data={**known, **data},
         body=body,
         correlation_id=approval.correlation_id,

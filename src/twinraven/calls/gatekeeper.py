@@ -129,4 +129,5 @@ def _wish(
         caller=call.context.caller,
         session_id=call.context.session_id,
         correlation_id=call.correlation_id,
+        actor=call.context.witness,
     )

@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 from uuid import UUID
 
 from twinraven.catalog import Effect, Sensitivity
+from twinraven.foundation.actors import Actor
 from twinraven.foundation.clock import from_micros, iso, iso_micros, parse_iso, utc_now
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_id
@@ -208,6 +209,9 @@ class CallContext:
     durable: bool = True
     """Whether the caller waits until the event is on disk."""
     caller: str | None = None
+    """The user whose rights apply."""
+    actor: Actor | None = None
+    """On whose behalf the call runs, for the record; None where the door does not know."""
     spare_key: str | None = None
     """The key a write runs under where neither the request nor the tool has one."""
     is_inner: bool = False
@@ -221,6 +225,11 @@ class CallContext:
             check_tags(self.tags)
         if self.turn is not None:
             check_turn(self.turn)
+
+    @property
+    def witness(self) -> Actor:
+        """Who is named in the audit chain: a program that says nothing of its caller acts as the system."""
+        return self.actor or Actor("system", self.caller)
 
 
 @dataclass(frozen=True, slots=True)

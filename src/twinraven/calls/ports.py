@@ -10,6 +10,7 @@ from uuid import UUID
 from twinraven.calls.approval import ApprovalWish
 from twinraven.calls.model import CallContext, Grant, SkillInvocationRequest
 from twinraven.catalog import ToolEntry
+from twinraven.foundation.actors import Actor
 
 
 # Made for every call: not frozen, because that would take three times as long.
@@ -26,6 +27,7 @@ class CallFrame:
     correlation_id: str | None = None
     task_id: str | None = None
     caller: str | None = None
+    actor: Actor | None = None
     durable: bool = True
     grant: Grant | None = None
     """What somebody approved; inner calls go on under it."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from twinraven.catalog.model import ToolEntry
 from twinraven.catalog.service_model import ServiceStructure
+from twinraven.foundation.actors import SYSTEM
 from twinraven.storage import Transaction
 from twinraven.tenancy import Principal
 
@@ -73,8 +74,7 @@ def audited(log: AuditLog) -> Witness:
             change.event_type,
             change.subject_type,
             change.subject_id,
-            "system" if change.by is None else "human",
-            None if change.by is None else change.by.user_id,
+            SYSTEM if change.by is None else change.by.actor,
             data=change.data,
             correlation_id=change.correlation_id,
         )

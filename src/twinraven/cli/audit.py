@@ -138,8 +138,11 @@ def erase_bodies(options: Namespace) -> None:
     import asyncio
 
     from twinraven.cli.home import opened
+    from twinraven.foundation.actors import person
 
     with opened(options) as raven:
-        erasing = raven.audit.erase(options.tenant, options.entry_ids, reason=options.reason, actor_id=options.user)
+        erasing = raven.audit.erase(
+            options.tenant, options.entry_ids, reason=options.reason, actor=person(options.user)
+        )
         record = asyncio.run(erasing)
     show_fields(options.output, {"erased": len(options.entry_ids), "entry": record.id})

@@ -52,6 +52,7 @@ def run(options: Namespace) -> int:
 
 async def _invoke(raven: TwinRaven, options: Namespace) -> SkillInvocationResponse:
     from twinraven.calls import CallContext, SkillInvocationRequest
+    from twinraven.cli.people import operator
     from twinraven.foundation.ids import new_id
     from twinraven.tenancy import LOCAL_USER
 
@@ -63,7 +64,9 @@ async def _invoke(raven: TwinRaven, options: Namespace) -> SkillInvocationRespon
         idempotency_key=options.key,
     )
     session_id: str = f"cli-{new_id()}" if options.session is None else options.session
-    context = CallContext(session_id=session_id, turn=options.turn, caller=LOCAL_USER, spare_key=new_id())
+    context = CallContext(
+        session_id=session_id, turn=options.turn, caller=LOCAL_USER, actor=operator(), spare_key=new_id()
+    )
     return await raven.calls.invoke(request, context)
 
 

@@ -61,9 +61,13 @@ def locate_home(options: Namespace) -> Place:
 def opened(options: Namespace) -> Generator[TwinRaven]:
     """The home, ready for every kind of work; what is logged meanwhile goes to stderr, without secrets."""
     from twinraven.app import open_home
+    from twinraven.cli.people import operator
     from twinraven.vault import clean_log
 
-    with open_home(locate_home(options).path) as raven, clean_log(lambda: raven.redactor, sys.stderr):
+    with (
+        open_home(locate_home(options).path, operator=operator) as raven,
+        clean_log(lambda: raven.redactor, sys.stderr),
+    ):
         see_tools_of(raven.home)
         yield raven
 

@@ -11,7 +11,7 @@ from twinraven.cli.output import Column, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.tenants import in_tenancy
 from twinraven.cli.times import short_time
-from twinraven.foundation.errors import Conflict, NotFound
+from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from twinraven.tenancy import ApiKey, IssuedKey, Tenancy, User
@@ -29,12 +29,13 @@ _COLUMNS = (
 
 
 def register(parser: CommandParser) -> None:
-    parser.show_example("twinraven keys create alice --label laptop\ntwinraven keys list")
+    parser.show_example("twinraven keys create alice --label laptop\ntwinraven keys create --agent planner")
     listing = parser.command("list", "which keys a tenant's users have, never the keys themselves")
     listing.takes_output("table", "json", "csv")
     listing.runs(list_keys, example="twinraven keys list --output json")
     create = parser.command("create", "make a key for a user and print it, this once")
-    create.add_argument("user", metavar="USER", help="whom it stands for, by id or by name")
+    create.add_argument("user", metavar="USER", nargs="?", help="whom it stands for, by id or by name")
+    create.add_argument("--agent", metavar="NAME", help="an agent that it stands for, added if there is none")
     create.add_argument("--label", metavar="TEXT", default="", help="what it is for")
     create.add_argument("--expires-in", metavar="SPAN", type=span, help="how long it is good: 12h, 90d (default: ever)")
     create.takes_output("table", "json")
@@ -55,8 +56,14 @@ def list_keys(options: Namespace) -> None:
 
 
 def create_key(options: Namespace) -> None:
+    if (options.user is None) is (options.agent is None):
+        raise InvalidInput("name either the USER or, with --agent, the agent that the key stands for", field="user")
+
     async def work(tenancy: Tenancy) -> IssuedKey:
-        user = await _find_user(tenancy, options.tenant, options.user)
+        if options.agent is not None:
+            user = await _find_agent(tenancy, options.tenant, options.agent)
+        else:
+            user = await _find_user(tenancy, options.tenant, options.user)
         return await tenancy.issue_key(options.tenant, user.user_id, label=options.label, expires_in=options.expires_in)
 
     issued = in_tenancy(options, work)
@@ -73,10 +80,21 @@ def revoke_key(options: Namespace) -> None:
 async def _find_user(tenancy: Tenancy, tenant_id: str, ref: str) -> User:
     """By id, or by a name that only one user of the tenant has."""
     await tenancy.tenant(tenant_id)
-    users = await tenancy.users(tenant_id)
-    found = [user for user in users if user.user_id == ref] or [user for user in users if user.name == ref]
-    if not found:
+    found = _named(await tenancy.users(tenant_id), ref)
+    if found is None:
         raise NotFound(f"no user {ref!r}", id=ref, fix="twinraven users list")
+    return found
+
+
+async def _find_agent(tenancy: Tenancy, tenant_id: str, ref: str) -> User:
+    """The agent of this id or name; one that is not there yet is added, as a member."""
+    await tenancy.tenant(tenant_id)
+    found = _named([user for user in await tenancy.users(tenant_id) if user.kind == "agent"], ref)
+    return await tenancy.add_user(tenant_id, ref, kind="agent") if found is None else found
+
+
+def _named(users: list[User], ref: str) -> User | None:
+    found = [user for user in users if user.user_id == ref] or [user for user in users if user.name == ref]
     if len(found) > 1:
         raise Conflict(f"several users are named {ref!r}; use the id", fix="twinraven users list")
-    return found[0]
+    return found[0] if found else None

@@ -1,6 +1,11 @@
-"""Who sits at the terminal, for what is recorded with a name."""
+"""Names the person at the terminal, for what is recorded with an actor."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from twinraven.foundation.actors import Actor
 
 
 def user_name() -> str:
@@ -12,3 +17,10 @@ def user_name() -> str:
         return getuser()
     except (KeyError, OSError):  # a container's user need not have a name
         return f"user {os.getuid()}"
+
+
+def operator() -> Actor:
+    """The person at the terminal, as an actor."""
+    from twinraven.foundation.actors import person
+
+    return person(user_name())

@@ -119,6 +119,7 @@ def _show_timeline(session: Session) -> None:
         "session": session.session_id,
         "outcome": session.outcome.value,
         "events": session.event_count,
+        "actor": _actors(session),
         "started": short_time(session.started_at) if known else "not known",
         "lasted": short_span(span.total_seconds()) if known else "not known",
     }
@@ -128,6 +129,11 @@ def _show_timeline(session: Session) -> None:
     print(flush=True)
     rows = [_step(number, event, session.started_at) for number, event in enumerate(session.events, start=1)]
     show_rows("table", rows, _TIMELINE)
+
+
+def _actors(session: Session) -> str:
+    """On whose behalf the session's calls ran, in the order in which each comes first."""
+    return ", ".join(dict.fromkeys(str(event.actor) for event in session.events if event.actor)) or "not known"
 
 
 def _step(number: int, event: MuninnEvent, start: datetime) -> dict[str, Any]:

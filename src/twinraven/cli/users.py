@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from twinraven.tenancy import Tenancy, User
 
 ROLES = ("member", "admin")
+KINDS = ("person", "agent")
 
 _COLUMNS = (
     Column("name", "NAME", shrinks=True),
+    Column("kind", "KIND"),
     Column("role", "ROLE"),
     Column("active", "ACTIVE"),
     Column("created_at", "SINCE", text=short_time),
@@ -32,6 +34,9 @@ def register(parser: CommandParser) -> None:
     add = parser.command("add", "let somebody into a tenant")
     add.add_argument("name", metavar="NAME", help="a name for people")
     add.add_argument("--role", choices=ROLES, default="member", help="what they may do (default: member)")
+    add.add_argument(
+        "--kind", choices=KINDS, default="person", help="as what their acts are recorded, for good (default: person)"
+    )
     add.takes_output("table", "json")
     add.runs(add_user, example="twinraven users add alice --role admin --tenant default")
 
@@ -47,5 +52,7 @@ def list_users(options: Namespace) -> None:
 
 
 def add_user(options: Namespace) -> None:
-    made = in_tenancy(options, lambda tenancy: tenancy.add_user(options.tenant, options.name, role=options.role))
+    made = in_tenancy(
+        options, lambda tenancy: tenancy.add_user(options.tenant, options.name, role=options.role, kind=options.kind)
+    )
     show_fields(options.output, made.as_json())

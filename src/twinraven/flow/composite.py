@@ -117,6 +117,7 @@ class _InnerCalls:
             parent_event_id=outer.event_id,
             durable=False,
             caller=outer.caller,
+            actor=outer.actor,
             is_inner=True,
             grant=outer.grant,
         )

@@ -135,6 +135,7 @@ class BatchConnector:
             parent_event_id=outer.event_id,
             durable=self._await_reads,
             caller=outer.caller,
+            actor=outer.actor,
         )
         response = await self._calls.invoke(request, context)
         if response.error is not None:

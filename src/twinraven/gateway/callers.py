@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -63,8 +63,8 @@ class Callers:
     """Tells callers apart; without an HTTP request there is only the one who started this process."""
 
     def __init__(self, local: Principal = LOCAL) -> None:
-        self.local = local
-        self._process = Caller(local, process=f"stdio-{new_id()}")
+        self.local = _as_agent(local)
+        self._process = Caller(self.local, process=f"stdio-{new_id()}")
 
     def of(self, context: ServerRequestContext[Any, Any]) -> Caller:
         request: Any = context.request
@@ -72,11 +72,16 @@ class Callers:
             return self._process
         scope: Mapping[str, Any] = request.scope
         protocol = request.headers.get(_SESSION_HEADER) or request.query_params.get("session_id")
-        principal: Principal = scope.get(PRINCIPAL, self.local)
+        principal = _as_agent(scope.get(PRINCIPAL, self.local))
         named: dict[str, Any] = {"conversation": _conversation(request.headers), "stated": _stated(request.headers)}
         if protocol is not None:
             return Caller(principal, protocol=protocol, **named)
         return Caller(principal, trail=_trail(context, scope), **named)
+
+
+def _as_agent(principal: Principal) -> Principal:
+    """Whoever shows no key at this door is a program that speaks MCP, not the person whose home it is."""
+    return replace(principal, kind="agent") if principal.key_id is None else principal
 
 
 def _conversation(headers: Mapping[str, str]) -> str | None:

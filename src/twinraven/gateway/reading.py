@@ -177,8 +177,7 @@ class Reading:
                 event_type=f"upstream.{kind}_read",
                 subject_type="upstream_server",
                 subject_id=found.server,
-                actor_type="human",
-                actor_id=caller.name,
+                actor=caller.principal.actor,
                 # Addresses may hold people's names, and arguments anything, so both can be erased or are not kept.
                 body={kind: found.identity, **({"arguments": sorted(arguments)} if arguments else {})},
                 code=code,

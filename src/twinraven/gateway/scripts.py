@@ -144,6 +144,7 @@ class _InnerCalls:
             parent_event_id=outer.event_id,
             durable=entry.writes or self._connector.await_reads,
             caller=outer.caller,
+            actor=outer.actor,
             spare_key=_inner_key(self._base, number),
         )
         self._writes += entry.writes

@@ -203,6 +203,7 @@ class GatewayServer:
             tags=place.tags,
             durable=entry.writes or self._await_reads,
             caller=caller.name,
+            actor=caller.principal.actor,
             spare_key=_spare_key(context, caller),
         )
 

@@ -14,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from twinraven.catalog import BATCH_READS, RUN_CODE
+from twinraven.foundation.actors import Actor
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import InvalidInput
 from twinraven.muninn import EventFilter, EventStore, LineError, Observation, Outcome, TraceFile, TraceReader
@@ -50,7 +51,7 @@ class SessionTrace:
     calls: tuple[RecordedCall, ...]
     turns_known: bool
     principal: str | None = None
-    """Who the calls ran for, where the record says so."""
+    """On whose behalf the session's first call ran, such as `agent:planner`; None where the record does not say."""
 
     @property
     def turns(self) -> int:
@@ -139,6 +140,7 @@ class _Reading:
 def _take(drafts: dict[str, _Draft], call: Observation) -> None:
     """Add a call to its session."""
     draft = drafts.setdefault(call.session_id, _Draft(call.session_id, call.task_id, call.outcome == "failure"))
+    draft.note_actor(call.timestamp, call.actor)
     draft.add(
         RecordedCall(
             seq=call.timestamp,
@@ -213,6 +215,8 @@ class _Reader:
             timed,
             outcome,
             batch,
+            actor_type,
+            actor_id,
         ) = row
         if tool == BATCH_READS:
             return
@@ -223,6 +227,7 @@ class _Reader:
         draft = self._drafts.get(session_id)
         if draft is None:
             draft = self._drafts[session_id] = _Draft(session_id, task, False)
+            draft.note_actor(0, None if actor_type is None else Actor(actor_type, actor_id))
             self._last = None
         draft.failed = outcome == Outcome.FAILURE
         if self._most_calls is not None and len(draft.calls) >= self._most_calls:
@@ -277,6 +282,13 @@ class _Draft:
     task_id: str | None
     failed: bool
     calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
+    first: int | None = None
+    principal: str | None = None
+
+    def note_actor(self, place: int, actor: Actor | None) -> None:
+        """Keep the actor of the call with the lowest place; of several with one place, the first that came."""
+        if self.first is None or place < self.first:
+            self.first, self.principal = place, None if actor is None else str(actor)
 
     def add(self, call: RecordedCall) -> None:
         self.calls.append(call)
@@ -287,7 +299,7 @@ class _Draft:
         known = bool(ordered) and all(call.turn > 0 for call in ordered)
         if not known:
             ordered = list(_numbered(ordered))
-        return SessionTrace(self.session_id, self.task_id, self.failed, tuple(ordered), known)
+        return SessionTrace(self.session_id, self.task_id, self.failed, tuple(ordered), known, self.principal)
 
 
 def _numbered(calls: list[RecordedCall]) -> Iterator[RecordedCall]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from twinraven.app import TwinRaven
+from twinraven.foundation.actors import Actor, agent, parse_actor
 from twinraven.foundation.errors import Conflict, InvalidInput
 from twinraven.sdk import AsyncClient, Client, ObservedCall, ToolInfo
 from twinraven.storage import DEFAULT_TENANT
@@ -83,10 +84,19 @@ def door_of(behind: Behind) -> Door:
 class HomeDoor:
     """A home opened in this process."""
 
-    def __init__(self, raven: TwinRaven, *, tenant_id: str = DEFAULT_TENANT, caller: str | None = LOCAL_USER) -> None:
+    def __init__(
+        self,
+        raven: TwinRaven,
+        *,
+        tenant_id: str = DEFAULT_TENANT,
+        caller: str | None = LOCAL_USER,
+        actor: Actor | None = None,
+    ) -> None:
+        """`caller` is the user whose rights apply, `actor` who is recorded: by default an agent known by that name."""
         self._raven = raven
         self._tenant_id = tenant_id
         self._caller = caller
+        self._actor = actor or agent(caller or LOCAL_USER)
 
     async def offers(self, scope: Scope) -> list[Offer]:
         learned = self._raven.learned
@@ -104,7 +114,13 @@ class HomeDoor:
     async def call(self, tool_id: str, arguments: dict[str, Any], place: Place) -> Any:
         from twinraven.calls import CallContext
 
-        context = CallContext(place.session_id, turn=place.turn, outside_input=place.outside_input, caller=self._caller)
+        context = CallContext(
+            place.session_id,
+            turn=place.turn,
+            outside_input=place.outside_input,
+            caller=self._caller,
+            actor=self._actor,
+        )
         return await self._raven.calls.call(tool_id, arguments, context, tenant_id=self._tenant_id)
 
     async def record(self, calls: Sequence[ObservedCall]) -> None:
@@ -128,6 +144,7 @@ class HomeDoor:
             "outside_input": call.outside_input,
             "tags": call.tags,
             "event_id": call.event_id,
+            "actor": self._actor if call.actor is None else parse_actor(call.actor, field="actor"),
         }
         if call.error is None:
             await observer.record(call.tool_id, call.params, output=call.output, **facts)

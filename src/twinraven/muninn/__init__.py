@@ -28,14 +28,23 @@ if TYPE_CHECKING:
     from twinraven.muninn.formats import LineError, TraceReader
     from twinraven.muninn.formats.calls import parse_call
     from twinraven.muninn.formats.otlp_protobuf import decode_request, encode_response
-    from twinraven.muninn.model import MAX_NAME, MAX_TENANT, MuninnEvent, Outcome, Session, check_name, check_turn
+    from twinraven.muninn.model import (
+        MAX_NAME,
+        MAX_TENANT,
+        MuninnEvent,
+        Observation,
+        Outcome,
+        Session,
+        check_name,
+        check_turn,
+    )
     from twinraven.muninn.observed import observed
     from twinraven.muninn.otlp_export import export_otlp
     from twinraven.muninn.parquet import export_parquet
     from twinraven.muninn.parquet_read import CallArrays, ParquetPart, plan_parts, read_part
     from twinraven.muninn.receipt import Receipt
     from twinraven.muninn.retention import Retention, RetentionNote, RetentionReport, RingSigner
-    from twinraven.muninn.row import EncodingRules, Observation, Redact
+    from twinraven.muninn.row import EncodingRules, Redact
     from twinraven.muninn.span_receiver import Reception, SpanReceiver
     from twinraven.muninn.sql import SqlEventStore
     from twinraven.muninn.store import EventFilter, EventStore, ToolUse, Transition
@@ -124,6 +133,7 @@ _HOMES = {
         "MAX_NAME",
         "MAX_TENANT",
         "MuninnEvent",
+        "Observation",
         "Outcome",
         "Session",
         "check_name",
@@ -137,7 +147,6 @@ _HOMES = {
     "retention": ("Retention", "RetentionNote", "RetentionReport", "RingSigner"),
     "row": (
         "EncodingRules",
-        "Observation",
         "Redact",
     ),
     "span_receiver": ("Reception", "SpanReceiver"),

@@ -20,13 +20,14 @@ from uuid import UUID
 
 import orjson
 
+from twinraven.foundation.actors import Actor
 from twinraven.foundation.canonical import canonical_json, to_json_value
 from twinraven.foundation.clock import now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_uuid
-from twinraven.muninn.model import MAX_TENANT, Outcome, check_latency, check_name, check_turn
+from twinraven.muninn.model import MAX_TENANT, Observation, Outcome, check_latency, check_name, check_turn
 from twinraven.muninn.receipt import Receipt
-from twinraven.muninn.row import EncodingRules, Observation, Redact, RowEncoder, keep_everything
+from twinraven.muninn.row import EncodingRules, Redact, RowEncoder, keep_everything
 from twinraven.muninn.writer import QUEUE_SIZE, EventWriter
 from twinraven.storage import DEFAULT_TENANT, Database
 
@@ -56,14 +57,23 @@ class Collector:
         self._micros = micros
 
     def observe(
-        self, session_id: str, *, tenant_id: str = DEFAULT_TENANT, task_id: str | None = None
+        self,
+        session_id: str,
+        *,
+        tenant_id: str = DEFAULT_TENANT,
+        task_id: str | None = None,
+        actor: Actor | None = None,
     ) -> SessionObserver:
-        """An observer for one session; as a context manager it also catches `@observed` functions."""
+        """An observer for one session; as a context manager it also catches `@observed` functions.
+
+        `actor` is on whose behalf its calls run, unless a call says otherwise.
+        """
         return SessionObserver(
             self,
             check_name(session_id, field="session_id"),
             check_name(tenant_id, field="tenant_id", limit=MAX_TENANT),
             None if task_id is None else check_name(task_id, field="task_id"),
+            actor,
         )
 
     def submit(self, seen: Observation) -> Receipt:
@@ -100,13 +110,16 @@ class Collector:
 class SessionObserver:
     """Records the calls of one session."""
 
-    __slots__ = ("_collector", "session_id", "task_id", "tenant_id")
+    __slots__ = ("_collector", "actor", "session_id", "task_id", "tenant_id")
 
-    def __init__(self, collector: Collector, session_id: str, tenant_id: str, task_id: str | None) -> None:
+    def __init__(
+        self, collector: Collector, session_id: str, tenant_id: str, task_id: str | None, actor: Actor | None
+    ) -> None:
         self._collector = collector
         self.session_id = session_id
         self.tenant_id = tenant_id
         self.task_id = task_id
+        self.actor = actor
 
     def __enter__(self) -> SessionObserver:
         # One observer may be entered by several tasks at once; what it covers is each task's own affair.
@@ -138,36 +151,37 @@ class SessionObserver:
         parent_event_id: UUID | None = None,
         event_id: UUID | None = None,
         correlation_id: str | None = None,
+        actor: Actor | None = None,
         raised: bool = False,
         error_code: str | None = None,
     ) -> Receipt:
         """Record one call; await the receipt for durability.
 
-        `timestamp` is when the call began; by default it is now less the latency.
+        `timestamp` is when the call began; by default it is now less the latency. `actor` is on whose behalf it ran.
         """
-        collector = self._collector
+        collector, actor = self._collector, actor or self.actor
         latency = latency_ms if type(latency_ms) is int and 0 <= latency_ms < 1_000_000 else check_latency(latency_ms)
         return collector.submit(
             Observation(
-                self.tenant_id,
-                new_uuid() if event_id is None else _checked_id(event_id, "event_id"),
-                self.session_id,
-                check_name(tool_id, field="tool_id"),
-                encode_params(params),
-                None if output is None else encode_output(output),
-                collector.now() - latency * 1000 if timestamp is None else _micros(timestamp),
-                latency,
-                outcome if type(outcome) is Outcome else _checked_outcome(outcome),
-                check_tags(tags) if tags else (),
-                None if parent_event_id is None else _checked_id(parent_event_id, "parent_event_id"),
-                raised,
-                None if error_code is None else clean_text(error_code),
-                None if turn is None else check_turn(turn),
-                self.task_id,
-                None if outside_input is None else clean_text(outside_input),
-                None,
-                True,
-                None if correlation_id is None else clean_text(correlation_id),
+                tenant_id=self.tenant_id,
+                event_id=new_uuid() if event_id is None else _checked_id(event_id, "event_id"),
+                session_id=self.session_id,
+                tool_id=check_name(tool_id, field="tool_id"),
+                params=encode_params(params),
+                output=None if output is None else encode_output(output),
+                timestamp=collector.now() - latency * 1000 if timestamp is None else _micros(timestamp),
+                latency_ms=latency,
+                outcome=outcome if type(outcome) is Outcome else _checked_outcome(outcome),
+                tags=check_tags(tags) if tags else (),
+                parent_event_id=None if parent_event_id is None else _checked_id(parent_event_id, "parent_event_id"),
+                raised=raised,
+                error_code=None if error_code is None else clean_text(error_code),
+                turn=None if turn is None else check_turn(turn),
+                task_id=self.task_id,
+                outside_input=None if outside_input is None else clean_text(outside_input),
+                correlation_id=None if correlation_id is None else clean_text(correlation_id),
+                actor_type=None if actor is None else actor.type,
+                actor_id=None if actor is None or actor.id is None else check_name(actor.id, field="actor"),
             )
         )
 

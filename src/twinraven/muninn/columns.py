@@ -1,32 +1,14 @@
-"""The columns of the log and of the blobs, in the order in which rows are written."""
+"""Derives the columns of the log from an event's fields, in the order in which rows are written; and the blobs' own."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-COLUMNS = (
-    "tenant_id",
-    "event_id",
-    "session_id",
-    "tool_id",
-    "input_hash",
-    "input_params",
-    "output_summary",
-    "timestamp",
-    "latency_ms",
-    "outcome",
-    "tags",
-    "parent_event_id",
-    "raised",
-    "error_code",
-    "output_hash",
-    "turn",
-    "task_id",
-    "outside_input",
-    "source_key",
-    "time_known",
-    "correlation_id",
-)
-BLOB_COLUMNS = ("tenant_id", "hash", "body")
+from twinraven.muninn.model import EVENT_FIELDS
+
+COLUMNS: Final = ("tenant_id", *(each.name for each in EVENT_FIELDS if each.is_stored and each.name != "tenant_id"))
+"""The tenant and the event's id come first: a batch is sorted by the one and looked up by the other."""
+
+BLOB_COLUMNS: Final = ("tenant_id", "hash", "body")
 
 Row = tuple[Any, ...]

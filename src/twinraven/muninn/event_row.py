@@ -1,46 +1,34 @@
-"""From a row of the log back to an event."""
+"""Decodes a row of the log, or of its view, into an event."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
 from uuid import UUID
 
 import orjson
 
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.clock import from_micros
-from twinraven.muninn.model import MuninnEvent, Outcome
+from twinraven.muninn.model import EVENT_FIELDS, MuninnEvent, Outcome
 from twinraven.storage import Row
+
+_DECODERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "UUID": UUID,
+    "bool": bool,
+    "datetime": from_micros,
+    "Outcome": Outcome,
+    "list[str]": orjson.loads,
+    "dict[str, Any]": partial(parse_json, field="input_params"),
+}
+_DECODED: Final = tuple((each.name, _DECODERS[each.kind]) for each in EVENT_FIELDS if each.kind in _DECODERS)
 
 
 def to_event(row: Row) -> MuninnEvent:
     """A row of the view as an event."""
-    return MuninnEvent(
-        event_id=UUID(row["event_id"]),
-        session_id=row["session_id"],
-        tool_id=row["tool_id"],
-        input_hash=row["input_hash"],
-        input_params=parse_json(row["input_params"], field="input_params"),
-        output_summary=row["output_summary"],
-        predecessor=_uuid(row["predecessor"]),
-        successor=_uuid(row["successor"]),
-        timestamp=from_micros(row["timestamp"]),
-        latency_ms=row["latency_ms"],
-        outcome=Outcome(row["outcome"]),
-        tags=orjson.loads(row["tags"]),
-        tenant_id=row["tenant_id"],
-        arrival=row["arrival"],
-        parent_event_id=_uuid(row["parent_event_id"]),
-        raised=bool(row["raised"]),
-        error_code=row["error_code"],
-        output_hash=row["output_hash"],
-        turn=row["turn"],
-        task_id=row["task_id"],
-        outside_input=row["outside_input"],
-        source_key=row["source_key"],
-        time_known=bool(row["time_known"]),
-        correlation_id=row["correlation_id"],
-    )
-
-
-def _uuid(text: str | None) -> UUID | None:
-    return None if text is None else UUID(text)
+    values = dict(row)
+    for name, decode in _DECODED:
+        if values[name] is not None:
+            values[name] = decode(values[name])
+    return MuninnEvent(**values)

@@ -1,4 +1,4 @@
-"""What Muninn remembers: one event for each tool call, and the sessions they form.
+"""States the fields of an event, one for each tool call, and of the sessions that events form.
 
 `outcome` and `raised` are two facts. `raised` says whether the call itself failed; `outcome` is what the caller said of
 the task around it, never inferred. A verdict stated later about a whole session is a further record and wins over the
@@ -8,12 +8,15 @@ events' own outcomes.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import Field, dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from twinraven.foundation.actors import Actor, ActorType
 from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import InvalidInput
 
@@ -35,64 +38,123 @@ class Outcome(StrEnum):
     PARTIAL = "partial"
 
 
+DERIVED: Final = {"stored": False}
+"""Metadata of a field that the store derives; nobody writes it."""
+KEPT: Final = {"redaction": "none"}
+"""Metadata of a text that is stored as it is: the platform makes it, or has checked it."""
+FREE_TEXT: Final = {"redaction": "text"}
+"""Metadata of a text that is redacted like arguments; any other text is redacted like a name."""
+
+
 @dataclass(frozen=True, slots=True)
 class MuninnEvent:
-    """One tool call. The first twelve fields are the core; the rest is what mining, replay and audit need besides."""
+    """One tool call. The first twelve fields are the core; the rest is what mining, replay and audit need besides.
+
+    This is where an event's fields are stated: the log's columns, their redaction, and the JSON, Parquet and OTLP forms
+    follow from the name, the type and the metadata of each. A new one needs a migration, its counterpart in
+    `Observation`, and one in the SDK's `Event`, which imports nothing from here.
+    """
 
     event_id: UUID
     session_id: str
-    tool_id: str
-    input_hash: str
+    tool_id: str = field(metadata=KEPT)
+    input_hash: str = field(metadata=KEPT)
     input_params: dict[str, Any]
-    output_summary: str | None
-    predecessor: UUID | None
-    successor: UUID | None
+    output_summary: str | None = field(metadata=KEPT)
+    predecessor: UUID | None = field(metadata=DERIVED)
+    successor: UUID | None = field(metadata=DERIVED)
     timestamp: datetime
     latency_ms: int
     outcome: Outcome
     tags: list[str] = field(default_factory=list[str])
 
-    tenant_id: str = "default"
-    arrival: int = 0
+    tenant_id: str = field(default="default", metadata=KEPT)
+    arrival: int = field(default=0, metadata=DERIVED)
     parent_event_id: UUID | None = None
     raised: bool = False
     error_code: str | None = None
-    output_hash: str | None = None
+    output_hash: str | None = field(default=None, metadata=KEPT)
+    turn: int | None = None
+    task_id: str | None = None
+    outside_input: str | None = field(default=None, metadata=FREE_TEXT)
+    source_key: str | None = None
+    time_known: bool = True
+    correlation_id: str | None = None
+    actor_type: ActorType | None = None
+    """What kind of actor the call was made for, and by which id it is known; None where nobody knows."""
+    actor_id: str | None = None
+
+    @property
+    def actor(self) -> Actor | None:
+        """On whose behalf the call ran."""
+        return None if self.actor_type is None else Actor(self.actor_type, self.actor_id)
+
+    def as_json(self) -> dict[str, Any]:
+        """The event as JSON, every field by its name."""
+        body = dict(zip(_NAMES, _values(self), strict=True))
+        for name, show in _SHOWN:
+            if body[name] is not None:
+                body[name] = show(body[name])
+        return body
+
+
+class EventField(NamedTuple):
+    """One field of an event, as `MuninnEvent` states it."""
+
+    name: str
+    kind: str
+    """The name of its type, without the None of a field that may be empty."""
+    is_optional: bool
+    is_stored: bool
+    redaction: str | None
+    """How a text is redacted: as a `name`, as free `text`, or not (`none`); None where it is no text."""
+
+
+def _event_field(stated: Field[Any]) -> EventField:
+    kind, _, rest = str(stated.type).partition(" | ")
+    redaction = stated.metadata.get("redaction", "name") if kind == "str" else None
+    return EventField(stated.name, kind, rest == "None", stated.metadata.get("stored", True), redaction)
+
+
+EVENT_FIELDS: Final = tuple(map(_event_field, fields(MuninnEvent)))
+_JSON_FORMS: Final[dict[str, Callable[[Any], Any]]] = {"UUID": str, "datetime": iso, "Outcome": attrgetter("value")}
+_NAMES: Final = tuple(each.name for each in EVENT_FIELDS)
+_SHOWN: Final = tuple((each.name, _JSON_FORMS[each.kind]) for each in EVENT_FIELDS if each.kind in _JSON_FORMS)
+_values: Final = attrgetter(*_NAMES)
+
+
+class Observation(NamedTuple):
+    """A call as the caller's thread saw it; bytes are JSON, times are microseconds.
+
+    Whatever has the name of an event's field becomes that field; params and output become its hashes and summary.
+    """
+
+    tenant_id: str
+    event_id: UUID
+    session_id: str
+    tool_id: str
+    params: bytes
+    output: bytes | None
+    timestamp: int
+    latency_ms: int
+    outcome: str
+    tags: tuple[str, ...] = ()
+    parent_event_id: UUID | None = None
+    raised: bool = False
+    error_code: str | None = None
     turn: int | None = None
     task_id: str | None = None
     outside_input: str | None = None
     source_key: str | None = None
     time_known: bool = True
     correlation_id: str | None = None
+    actor_type: ActorType | None = None
+    actor_id: str | None = None
 
-    def as_json(self) -> dict[str, Any]:
-        """The event as JSON, every field by its name."""
-        return {
-            "event_id": str(self.event_id),
-            "session_id": self.session_id,
-            "tool_id": self.tool_id,
-            "input_hash": self.input_hash,
-            "input_params": self.input_params,
-            "output_summary": self.output_summary,
-            "predecessor": str(self.predecessor) if self.predecessor else None,
-            "successor": str(self.successor) if self.successor else None,
-            "timestamp": iso(self.timestamp),
-            "latency_ms": self.latency_ms,
-            "outcome": self.outcome.value,
-            "tags": self.tags,
-            "tenant_id": self.tenant_id,
-            "arrival": self.arrival,
-            "parent_event_id": str(self.parent_event_id) if self.parent_event_id else None,
-            "raised": self.raised,
-            "error_code": self.error_code,
-            "output_hash": self.output_hash,
-            "turn": self.turn,
-            "task_id": self.task_id,
-            "outside_input": self.outside_input,
-            "source_key": self.source_key,
-            "time_known": self.time_known,
-            "correlation_id": self.correlation_id,
-        }
+    @property
+    def actor(self) -> Actor | None:
+        """On whose behalf the call ran."""
+        return None if self.actor_type is None else Actor(self.actor_type, self.actor_id)
 
 
 @dataclass(frozen=True, slots=True)

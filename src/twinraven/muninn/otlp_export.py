@@ -16,11 +16,30 @@ from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.clock import to_micros
 from twinraven.muninn.formats import genai
 from twinraven.muninn.full_log import FullEvent, scan_full
-from twinraven.muninn.model import MuninnEvent
+from twinraven.muninn.model import EVENT_FIELDS, MuninnEvent
 from twinraven.storage import Database
 
 _INTERNAL = 1
 _ERROR = 2
+_TOLD_OTHERWISE = frozenset(
+    {
+        *(
+            "session_id",
+            "tool_id",
+            "input_params",
+            "error_code",
+            "raised",
+            "timestamp",
+            "latency_ms",
+        ),  # the span
+        *("tags", "time_known"),  # only where they say something
+        *("input_hash", "output_hash", "output_summary", "predecessor", "successor", "arrival"),  # follow from the rest
+        *("tenant_id", "source_key"),  # belong to the log that was exported
+    }
+)
+_OWN_ATTRIBUTES = [
+    (each.name, genai.attribute_of(each.name)) for each in EVENT_FIELDS if each.name not in _TOLD_OTHERWISE
+]
 
 
 async def export_otlp(database: Database, tenant_id: str, out: IO[bytes]) -> int:
@@ -71,15 +90,11 @@ def _facts(event: MuninnEvent, output: bytes | None) -> Iterator[tuple[str, Any]
         yield genai.RESULT, output.decode()
         yield genai.RESULT_ENCODING, "json"
     yield genai.ERROR_TYPE, event.error_code
-    yield genai.EVENT_ID, str(event.event_id)
-    yield genai.PARENT_EVENT_ID, None if event.parent_event_id is None else str(event.parent_event_id)
-    yield genai.OUTCOME, event.outcome.value
-    yield genai.TURN, event.turn
-    yield genai.TASK_ID, event.task_id
-    yield genai.OUTSIDE_INPUT, event.outside_input
+    told = event.as_json()
+    for name, attribute in _OWN_ATTRIBUTES:
+        yield attribute, told[name]
     yield genai.TAGS, event.tags or None
     yield genai.TIME_KNOWN, None if event.time_known else False
-    yield genai.CORRELATION_ID, event.correlation_id
 
 
 def _status(event: MuninnEvent, output: bytes | None) -> dict[str, Any]:

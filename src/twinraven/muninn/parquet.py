@@ -13,55 +13,24 @@ from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.clock import to_micros
 from twinraven.foundation.errors import InvalidInput
 from twinraven.muninn.full_log import FullEvent, scan_full
+from twinraven.muninn.model import EVENT_FIELDS
 from twinraven.storage import Database
 
 GROUP_ROWS = 50_000
 GROUP_BYTES = 64 << 20
 """A row group is closed at whichever comes first."""
 
-_COLUMNS = {
-    "event_id": "string",
-    "session_id": "string",
-    "tool_id": "string",
-    "input_hash": "string",
-    "input_params": "large_string",
-    "output_summary": "string",
-    "predecessor": "string",
-    "successor": "string",
-    "timestamp": "timestamp",
-    "latency_ms": "int64",
-    "outcome": "string",
-    "tags": "strings",
-    "tenant_id": "string",
-    "arrival": "int64",
-    "parent_event_id": "string",
-    "raised": "bool_",
-    "error_code": "string",
-    "output_hash": "string",
-    "turn": "int64",
-    "task_id": "string",
-    "outside_input": "string",
-    "source_key": "string",
-    "time_known": "bool_",
-    "correlation_id": "string",
-    "output": "large_string",
+_TYPES = {
+    "UUID": "string",
+    "str": "string",
+    "Outcome": "string",
+    "ActorType": "string",
+    "int": "int64",
+    "bool": "bool_",
+    "datetime": "timestamp",
+    "list[str]": "strings",
+    "dict[str, Any]": "large_string",
 }
-_OPTIONAL = frozenset(
-    {
-        "output_summary",
-        "predecessor",
-        "successor",
-        "parent_event_id",
-        "error_code",
-        "output_hash",
-        "turn",
-        "task_id",
-        "outside_input",
-        "source_key",
-        "correlation_id",
-        "output",
-    }
-)
 
 
 async def export_parquet(database: Database, tenant_id: str, out: IO[bytes], *, group_rows: int = GROUP_ROWS) -> int:
@@ -115,10 +84,11 @@ def _row(full: FullEvent) -> dict[str, Any]:
 
 def _schema(arrow: Any) -> Any:
     special = {"timestamp": arrow.timestamp("us", tz="UTC"), "strings": arrow.list_(arrow.string())}
+    stated = [(each.name, _TYPES[each.kind], each.is_optional) for each in EVENT_FIELDS]
     return arrow.schema(
         [
-            arrow.field(name, special.get(kind) or getattr(arrow, kind)(), nullable=name in _OPTIONAL)
-            for name, kind in _COLUMNS.items()
+            arrow.field(name, special.get(kind) or getattr(arrow, kind)(), nullable=nullable)
+            for name, kind, nullable in (*stated, ("output", "large_string", True))
         ]
     )
 

@@ -1,4 +1,4 @@
-"""From an observed call to a row of the log.
+"""Encodes an observed call as a row of the log.
 
 The caller's thread only takes a snapshot (`Observation`): arguments and output as bytes, so that later changes to the
 objects cannot rewrite history. Redaction, hashing, summaries and tags happen on the writer's thread, in that order:
@@ -9,16 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-from uuid import UUID
+from operator import itemgetter
+from typing import Any, Final
 
 import orjson
 import xxhash
 
 from twinraven.foundation.canonical import content_hash
-from twinraven.muninn.columns import Row
+from twinraven.muninn.columns import COLUMNS, Row
+from twinraven.muninn.model import EVENT_FIELDS, Observation
 from twinraven.muninn.summary import summarize
 from twinraven.muninn.tagging import TagExtractor
+
+_COMPUTED: Final = ("input_hash", "input_params", "output_summary", "output_hash")
+_GIVEN: Final = (*Observation._fields, *_COMPUTED)
+_in_order: Final[Callable[[Row], Row]] = itemgetter(*map(_GIVEN.index, COLUMNS))
+"""An observation and what was computed from it, in the order of the columns."""
+
+
+def _places(*, kind: str, redaction: str | None = None) -> tuple[int, ...]:
+    """Where a row holds what the observation states of this kind."""
+    wanted = (each for each in EVENT_FIELDS if each.kind == kind and each.redaction == redaction)
+    return tuple(COLUMNS.index(each.name) for each in wanted if each.name in Observation._fields)
+
+
+_IDS: Final = _places(kind="UUID")
+_FLAGS: Final = _places(kind="bool")
+_NAMES: Final = _places(kind="str", redaction="name")
+_TEXTS: Final = _places(kind="str", redaction="text")
+_TAGS: Final = COLUMNS.index("tags")
 
 Redact = Callable[[str, bytes], bytes]
 """Replaces what must not be stored in a JSON text, for a tenant."""
@@ -28,30 +47,6 @@ def keep_everything(tenant_id: str, text: bytes) -> bytes:
     """The redaction of a home that has no secrets."""
     del tenant_id
     return text
-
-
-class Observation(NamedTuple):
-    """A call as the caller's thread saw it; bytes are JSON."""
-
-    tenant_id: str
-    event_id: UUID
-    session_id: str
-    tool_id: str
-    params: bytes
-    output: bytes | None
-    timestamp: int
-    latency_ms: int
-    outcome: str
-    tags: tuple[str, ...]
-    parent_event_id: UUID | None
-    raised: bool
-    error_code: str | None
-    turn: int | None
-    task_id: str | None
-    outside_input: str | None
-    source_key: str | None
-    time_known: bool
-    correlation_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,31 +78,17 @@ class RowEncoder:
         extracted = self._tagger.tags(tenant, seen.session_id, seen.tool_id, hashed, raised=seen.raised, output=output)
         tags = seen.tags if not extracted else (*seen.tags, *(tag for tag in extracted if tag not in seen.tags))
         summary, blob = self._keep(tenant, output)
-        session, task, code, source, correlation = self._clean_names(seen)
-        row = (
-            tenant,
-            str(seen.event_id),
-            session,
-            seen.tool_id,
-            hashed,
-            params.decode(),
-            summary,
-            seen.timestamp,
-            seen.latency_ms,
-            seen.outcome,
-            orjson.dumps([self.clean(tenant, tag) for tag in tags]).decode() if tags else "[]",
-            None if seen.parent_event_id is None else str(seen.parent_event_id),
-            1 if seen.raised else 0,
-            code,
-            None if blob is None else blob[1],
-            seen.turn,
-            task,
-            None if seen.outside_input is None else self.clean(tenant, seen.outside_input),
-            source,
-            1 if seen.time_known else 0,
-            correlation,
-        )
-        return row, blob
+        row = list(_in_order((*seen, hashed, params.decode(), summary, None if blob is None else blob[1])))
+        for place in _IDS:
+            row[place] = None if row[place] is None else str(row[place])
+        for place in _FLAGS:
+            row[place] = int(row[place])
+        row[_TAGS] = orjson.dumps([self.clean(tenant, tag) for tag in tags]).decode() if tags else "[]"
+        for place in _TEXTS:
+            row[place] = None if row[place] is None else self.clean(tenant, row[place])
+        if self._redact_names is not keep_everything:
+            self._clean_names(tenant, row)
+        return tuple(row), blob
 
     def _keep(self, tenant: str, output: bytes | None) -> tuple[str | None, Row | None]:
         if output is None:
@@ -117,16 +98,14 @@ class RowEncoder:
         blob = (tenant, content_hash(output), output) if self._rules.store_outputs else None
         return summary, blob
 
-    def _clean_names(self, seen: Observation) -> tuple[Any, ...]:
-        """The short texts that others name an event by; nearly always clean, so one look serves for all of them."""
-        names = (seen.session_id, seen.task_id, seen.error_code, seen.source_key, seen.correlation_id)
+    def _clean_names(self, tenant: str, row: list[Any]) -> None:
+        """Redact the short texts that others name an event by; nearly always clean, so one look serves for all."""
         redact = self._redact_names
-        if redact is keep_everything:
-            return names
-        together = "\n".join([name for name in names if name is not None]).encode()
-        if redact(seen.tenant_id, together) is together:
-            return names
-        return tuple(None if name is None else redact(seen.tenant_id, name.encode()).decode() for name in names)
+        named = [place for place in _NAMES if row[place] is not None]
+        together = "\n".join([row[place] for place in named]).encode()
+        if redact(tenant, together) is not together:
+            for place in named:
+                row[place] = redact(tenant, row[place].encode()).decode()
 
     def clean(self, tenant: str, text: str) -> str:
         """Free text without what must not be stored or shown."""

@@ -43,6 +43,8 @@ TRACE_COLUMNS = (
     "time_known",
     "outcome",
     "parent_event_id",
+    "actor_type",
+    "actor_id",
 )
 """What learning reads of a call; `body` is the stored output as JSON text, None where there is none."""
 ReadColumns = Callable[[Iterator[list[tuple[Any, ...]]]], T]

@@ -23,8 +23,9 @@ from functools import partial
 from twinraven.foundation.errors import StorageBusy, StorageError, StorageUnavailable, TwinRavenError
 from twinraven.foundation.ids import new_uuid
 from twinraven.muninn.batch import BatchCommitter, Encoded
+from twinraven.muninn.model import Observation
 from twinraven.muninn.receipt import Receipt, Wakeups, wake_loops
-from twinraven.muninn.row import Observation, RowEncoder
+from twinraven.muninn.row import RowEncoder
 from twinraven.storage import Database, forget_after_fork
 
 BATCH = 512

@@ -15,6 +15,7 @@ from twinraven.sdk.model import (
     Role,
     SecretInfo,
     UserInfo,
+    UserKind,
 )
 from twinraven.sdk.reading import read
 
@@ -109,9 +110,9 @@ class Administration(Asking):
         """One of them."""
         return read(UserInfo, await self._get("users", user_id))
 
-    async def add_user(self, name: str, *, role: Role = "member") -> UserInfo:
-        """Add a user to the tenant."""
-        return await self._make(UserInfo, {"name": name, "role": role}, "users")
+    async def add_user(self, name: str, *, role: Role = "member", kind: UserKind = "person") -> UserInfo:
+        """Add a user to the tenant; what one of the kind `agent` does is recorded as an agent's."""
+        return await self._make(UserInfo, {"name": name, "role": role, "kind": kind}, "users")
 
     async def change_user(
         self, user_id: str, *, role: Role | None = None, active: bool | None = None, version: int | None = None

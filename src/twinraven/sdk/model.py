@@ -16,6 +16,7 @@ from twinraven.sdk.reading import WIRE
 JsonObject = dict[str, Any]
 Outcome = Literal["success", "failure", "partial"]
 Role = Literal["admin", "member"]
+UserKind = Literal["person", "agent"]
 ApprovalState = Literal["pending", "granted", "denied", "expired", "used"]
 
 LEARNED_BY: str = "flow"
@@ -106,6 +107,8 @@ class ObservedCall:
     outside_input: str | None = None
     event_id: UUID | None = None
     parent_event_id: UUID | None = None
+    actor: str | None = None
+    """On whose behalf it ran, as `agent:ID`; by default the key's user, and only an administrator may state another."""
 
     def as_json(self) -> JsonObject:
         body: JsonObject = {
@@ -121,7 +124,7 @@ class ObservedCall:
         for name in ("event_id", "parent_event_id"):
             if getattr(self, name) is not None:
                 body[name] = str(getattr(self, name))
-        for name in ("output", "error", "error_code", "outcome", "turn", "task_id", "outside_input"):
+        for name in ("output", "error", "error_code", "outcome", "turn", "task_id", "outside_input", "actor"):
             if getattr(self, name) is not None:
                 body[name] = getattr(self, name)
         return body
@@ -155,6 +158,9 @@ class Event:
     source_key: str | None = None
     time_known: bool = True
     correlation_id: str | None = None
+    actor_type: str | None = None
+    """On whose behalf: `person`, `agent`, `system` or `node`; None where nobody knows."""
+    actor_id: str | None = None
     output_stored: bool = False
     """Whether the output is kept and was asked for; lists leave it out."""
     output: Any = None
@@ -330,6 +336,7 @@ class Me:
     tenant_id: str
     user_id: str
     role: Role
+    kind: UserKind = "person"
     key_id: str | None = None
 
 
@@ -343,6 +350,7 @@ class UserInfo:
     active: bool
     created_at: datetime
     version: int = field(metadata={WIRE: "state_version"})
+    kind: UserKind = "person"
 
 
 @dataclass(frozen=True, slots=True)

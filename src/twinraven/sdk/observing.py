@@ -46,6 +46,7 @@ class AsyncSessionRecorder:
         turn: int | None = None,
         outside_input: str | None = None,
         tags: Iterable[str] = (),
+        actor: str | None = None,
     ) -> UUID:
         """Remember one call; its id is known at once, and it is on the server when the block has ended."""
         call = ObservedCall(
@@ -61,6 +62,7 @@ class AsyncSessionRecorder:
             task_id=self.task_id,
             outside_input=outside_input,
             event_id=(event_id := new_uuid()),
+            actor=actor,
         )
         self._gathered.append(call if error is None else failed(call, error))
         if len(self._gathered) >= _AT_ONCE:
@@ -125,6 +127,7 @@ class SessionRecorder:
         turn: int | None = None,
         outside_input: str | None = None,
         tags: Iterable[str] = (),
+        actor: str | None = None,
     ) -> UUID:
         """Remember one call; its id is known at once, and it is on the server when the block has ended."""
         return finish(
@@ -139,6 +142,7 @@ class SessionRecorder:
                 turn=turn,
                 outside_input=outside_input,
                 tags=tags,
+                actor=actor,
             )
         )
 

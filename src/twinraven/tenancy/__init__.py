@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from twinraven.tenancy.actors import actor_of
     from twinraven.tenancy.errors import NotAuthenticated
     from twinraven.tenancy.keys import hash_key
     from twinraven.tenancy.model import (
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         TenancyChange,
         Tenant,
         User,
+        UserKind,
     )
     from twinraven.tenancy.service import Tenancy
     from twinraven.tenancy.sql import SqlTenancyStore
@@ -45,10 +47,13 @@ __all__ = [
     "TenancyStore",
     "Tenant",
     "User",
+    "UserKind",
+    "actor_of",
     "hash_key",
 ]
 
 _HOMES = {
+    "actors": ("actor_of",),
     "errors": ("NotAuthenticated",),
     "keys": ("hash_key",),
     "model": (
@@ -62,6 +67,7 @@ _HOMES = {
         "TenancyChange",
         "Tenant",
         "User",
+        "UserKind",
     ),
     "service": ("Tenancy",),
     "sql": ("SqlTenancyStore",),

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from twinraven.foundation.actors import Actor
 from twinraven.foundation.clock import iso
 from twinraven.storage import DEFAULT_TENANT
 
 Role = Literal["admin", "member"]
+UserKind = Literal["person", "agent"]
 
 LOCAL_USER = "local"
 
@@ -32,7 +34,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody inside a tenant; one who left is inactive, since what they did still names them."""
+    """A person or an agent inside a tenant; one who left is inactive, since what they did still names them."""
 
     tenant_id: str
     user_id: str
@@ -40,6 +42,13 @@ class User:
     role: Role
     active: bool
     created_at: datetime
+    kind: UserKind = "person"
+    """Fixed: what they did is recorded under it."""
+
+    @property
+    def actor(self) -> Actor:
+        """Who is recorded for what this user does."""
+        return Actor(self.kind, self.user_id)
 
     @property
     def state_version(self) -> int:
@@ -54,6 +63,7 @@ class User:
             "tenant_id": self.tenant_id,
             "user_id": self.user_id,
             "name": self.name,
+            "kind": self.kind,
             "role": self.role,
             "active": self.active,
             "state_version": self.state_version,
@@ -105,6 +115,12 @@ class Principal:
     user_id: str
     role: Role
     key_id: str | None = None
+    kind: UserKind = "person"
+
+    @property
+    def actor(self) -> Actor:
+        """Who is recorded for what this principal does."""
+        return Actor(self.kind, self.user_id)
 
 
 LOCAL = Principal(DEFAULT_TENANT, LOCAL_USER, "admin")

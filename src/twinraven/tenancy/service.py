@@ -29,6 +29,7 @@ from twinraven.tenancy.model import (
     TenancyChange,
     Tenant,
     User,
+    UserKind,
 )
 from twinraven.tenancy.sql import SqlTenancyStore
 from twinraven.tenancy.store import TenancyStore, key_scope
@@ -81,15 +82,33 @@ class Tenancy:
         found = await self._database.read(tenant_id, lambda tx: self._store.tenant(tx, tenant_id))
         return _present(found, "tenant", tenant_id)
 
-    async def add_user(self, tenant_id: str, name: str, *, role: Role = "member", by: Principal | None = None) -> User:
+    async def add_user(
+        self,
+        tenant_id: str,
+        name: str,
+        *,
+        role: Role = "member",
+        kind: UserKind = "person",
+        by: Principal | None = None,
+    ) -> User:
+        """A new user; of which kind stays as it is, since everything they do is recorded under it."""
         _require_admin(by, tenant_id)
         created = from_micros(self._micros())
-        user = User(tenant_id, new_id(), _checked_name(name), _checked_role(role), active=True, created_at=created)
+        user = User(
+            tenant_id,
+            new_id(),
+            _checked_name(name),
+            _checked_role(role),
+            active=True,
+            created_at=created,
+            kind=_checked_kind(kind),
+        )
 
         def work(tx: Transaction) -> None:
             _present(self._store.tenant(tx, tenant_id), "tenant", tenant_id)
             self._store.add_user(tx, user)
-            self._note(tx, TenancyChange(tenant_id, "user.added", "user", user.user_id, by, {"role": role}))
+            told = {"role": user.role, "kind": user.kind}
+            self._note(tx, TenancyChange(tenant_id, "user.added", "user", user.user_id, by, told))
 
         await self._database.write(tenant_id, work)
         return user
@@ -229,7 +248,7 @@ class Tenancy:
         if user is None or not user.active:
             raise _refusal()
         await self._note_use(key, now)
-        return Principal(tenant_id, user.user_id, user.role, key.key_id)
+        return Principal(tenant_id, user.user_id, user.role, key.key_id, user.kind)
 
     async def _note_use(self, key: ApiKey, now: int) -> None:
         since = now - USE_NOTED_EVERY // timedelta(microseconds=1)
@@ -292,6 +311,14 @@ def _checked_role(role: str) -> Role:
     if role == "member":
         return "member"
     raise InvalidInput(f"role must be admin or member, not {role!r}", field="role")
+
+
+def _checked_kind(kind: str) -> UserKind:
+    if kind == "person":
+        return "person"
+    if kind == "agent":
+        return "agent"
+    raise InvalidInput(f"kind must be person or agent, not {kind!r}", field="kind")
 
 
 def _present(found: T | None, kind: str, id: str) -> T:

@@ -32,11 +32,12 @@ class SqlTenancyStore:
 
     def add_user(self, tx: Transaction, user: User) -> None:
         tx.execute(
-            "INSERT INTO users (tenant_id, user_id, name, role, active, created_at) "
-            "VALUES (:tenant, :user_id, :name, :role, :active, :created)",
+            "INSERT INTO users (tenant_id, user_id, name, kind, role, active, created_at) "
+            "VALUES (:tenant, :user_id, :name, :kind, :role, :active, :created)",
             tenant=user.tenant_id,
             user_id=user.user_id,
             name=user.name,
+            kind=user.kind,
             role=user.role,
             active=int(user.active),
             created=to_micros(user.created_at),
@@ -129,6 +130,7 @@ def _to_user(row: Row) -> User:
         role=row["role"],
         active=bool(row["active"]),
         created_at=from_micros(row["created_at"]),
+        kind=row["kind"],
     )
 
 

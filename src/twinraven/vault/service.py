@@ -16,6 +16,7 @@ from twinraven.foundation.clock import from_micros, now_micros
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, StaleState
 from twinraven.foundation.ids import new_id
 from twinraven.storage import Database, Transaction
+from twinraven.tenancy import actor_of
 from twinraven.vault.cipher import Cipher, Place
 from twinraven.vault.errors import SecretUnreadable
 from twinraven.vault.model import SECRET_TYPES, KekRotation, Secret, SecretRef, SecretType
@@ -277,8 +278,7 @@ class Vault:
             event_type,
             "secret",
             secret.secret_id,
-            "human",
-            secret.owner_id,
+            actor_of(tx, secret.tenant_id, secret.owner_id),
             data=data,
             correlation_id=correlation_id or new_id(),
         )

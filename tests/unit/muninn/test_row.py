@@ -8,7 +8,8 @@ import orjson
 
 from twinraven.foundation.ids import new_uuid
 from twinraven.muninn.columns import COLUMNS
-from twinraven.muninn.row import EncodingRules, Observation, RowEncoder
+from twinraven.muninn.model import Observation
+from twinraven.muninn.row import EncodingRules, RowEncoder
 
 SECRET = "correct-horse-battery-staple"
 

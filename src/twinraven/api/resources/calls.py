@@ -84,6 +84,7 @@ def _read(request: Request) -> tuple[CallContext, SkillInvocationRequest]:
         outside_input=body.get("outside_input"),
         tags=tuple(body.get("tags", ())),
         caller=request.who.user_id,
+        actor=request.who.actor,
     )
     # The schema has checked every field by name and kind.
     stated = {name: value for name, value in body.items() if name not in _OF_THE_CONTEXT}

@@ -12,9 +12,11 @@ from twinraven.api.forms import FLAG, OBJECT, OUTCOME, TEXT, TIME, UUID_TEXT, fo
 from twinraven.api.keeping import is_kept_already, keep_all, keyed_id, without_secret_tools
 from twinraven.api.live import live_events
 from twinraven.api.pages import page_of
+from twinraven.foundation.actors import Actor, parse_actor
 from twinraven.foundation.clock import to_micros
-from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
+from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, PolicyViolation
 from twinraven.muninn import EventFilter, MuninnEvent, Outcome, Receipt, Session
+from twinraven.tenancy import Principal
 
 _TURN: Final = {"type": "integer", "minimum": 0, "maximum": 1_000_000_000}
 _TAGS: Final[dict[str, Any]] = {
@@ -38,6 +40,11 @@ _SEEN: Final = form(
         "outside_input": {"type": "string", "maxLength": 100_000},
         "event_id": {**UUID_TEXT, "description": "yours, if you have one; recorded once"},
         "parent_event_id": UUID_TEXT,
+        "actor": {
+            **TEXT,
+            "description": "on whose behalf it ran, as person:ID, agent:ID or node:ID; by default the key's user; "
+            "only an administrator's key may state another",
+        },
     },
 )
 _FILTERS: Final = (
@@ -81,7 +88,7 @@ async def record_events(request: Request) -> Answer:
     if len(set(chosen)) < len(chosen):
         raise InvalidInput("two events have the same event_id", field="events")
     # All are read before the first is recorded: what is refused leaves nothing behind.
-    facts = [_facts(event, number) for number, event in enumerate(seen)]
+    facts = [_facts(event, number, request.who) for number, event in enumerate(seen)]
     if request.idempotency_key is not None:
         for number, (event, stated) in enumerate(zip(seen, facts, strict=True)):
             stated.setdefault("event_id", keyed_id(request, number, event))
@@ -128,7 +135,7 @@ async def follow_events(request: Request) -> Answer:
     return Answer(stream=await live_events(request), media="text/event-stream")
 
 
-def _facts(event: Mapping[str, Any], number: int) -> dict[str, Any]:
+def _facts(event: Mapping[str, Any], number: int, who: Principal) -> dict[str, Any]:
     """What is stated of an event besides its call; raises where it could not be recorded."""
     facts: dict[str, Any] = {
         name: event[name] for name in ("latency_ms", "tags", "turn", "outside_input") if name in event
@@ -138,7 +145,22 @@ def _facts(event: Mapping[str, Any], number: int) -> dict[str, Any]:
             facts[name] = UUID(event[name])
     if "timestamp" in event:
         facts["timestamp"] = moment(event["timestamp"], field=f"events[{number}].timestamp")
+    facts["actor"] = _stated_actor(event.get("actor"), who, field=f"events[{number}].actor")
     return facts
+
+
+def _stated_actor(text: str | None, who: Principal, *, field: str) -> Actor:
+    """On whose behalf a recorded call ran; who may state another actor than themselves could speak for anybody."""
+    actor = who.actor if text is None else parse_actor(text, field=field)
+    if actor == who.actor:
+        return actor
+    if actor.type == "system":
+        raise InvalidInput(f"{field} must be person:ID, agent:ID or node:ID; the system records itself", field=field)
+    if who.role != "admin":
+        raise PolicyViolation(
+            f"{field}: only an administrator's key may record calls of another actor; leave it out", field=field
+        )
+    return actor
 
 
 def _record(request: Request, event: Mapping[str, Any], facts: dict[str, Any]) -> Receipt:
@@ -194,7 +216,7 @@ ROUTES: Sequence[Route] = (
         form({"event_ids": {"type": "array", "items": UUID_TEXT}}),
         status=201,
         body=form({"events": {"type": "array", "items": _SEEN, "minItems": 1, "maxItems": 1000}}),
-        errors=(Conflict,),
+        errors=(Conflict, PolicyViolation),
         takes_key=True,
     ),
     Route(

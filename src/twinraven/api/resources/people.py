@@ -13,6 +13,7 @@ from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation, Sta
 from twinraven.tenancy import ApiKey, User
 
 _ROLE: Final[JsonSchema] = {"enum": ["admin", "member"]}
+_KIND: Final[JsonSchema] = {"enum": ["person", "agent"]}
 _NAME: Final[JsonSchema] = {**TEXT, "maxLength": 200}
 _LABEL: Final[JsonSchema] = {**_NAME, "minLength": 0}
 _ISSUED: Final[JsonSchema] = {
@@ -22,7 +23,8 @@ _ISSUED: Final[JsonSchema] = {
 
 async def show_me(request: Request) -> Answer:
     who = request.who
-    return Answer({"tenant_id": who.tenant_id, "user_id": who.user_id, "role": who.role, "key_id": who.key_id})
+    told = {"tenant_id": who.tenant_id, "user_id": who.user_id, "kind": who.kind, "role": who.role}
+    return Answer({**told, "key_id": who.key_id})
 
 
 async def list_users(request: Request) -> Answer:
@@ -34,7 +36,11 @@ async def add_user(request: Request) -> Answer:
     body = request.body
     await refuse_secrets(request, name=body["name"])
     user = await request.raven.tenancy.add_user(
-        request.tenant_id, body["name"], role=body.get("role", "member"), by=request.who
+        request.tenant_id,
+        body["name"],
+        role=body.get("role", "member"),
+        kind=body.get("kind", "person"),
+        by=request.who,
     )
     return _shown(user, status=201)
 
@@ -92,7 +98,9 @@ ROUTES: Sequence[Route] = (
         "showMe",
         "Whom the key stands for",
         show_me,
-        form({"tenant_id": TEXT, "user_id": TEXT, "role": _ROLE, "key_id": {"type": ["string", "null"]}}),
+        form(
+            {"tenant_id": TEXT, "user_id": TEXT, "kind": _KIND, "role": _ROLE, "key_id": {"type": ["string", "null"]}}
+        ),
     ),
     Route(
         "GET",
@@ -112,11 +120,12 @@ ROUTES: Sequence[Route] = (
         add_user,
         ref("User"),
         status=201,
-        body=form({"name": _NAME}, optional={"role": _ROLE}),
+        body=form({"name": _NAME}, optional={"role": _ROLE, "kind": _KIND}),
         errors=(Conflict,),
         admin=True,
         is_tagged=True,
         takes_key=True,
+        note="What a user of the kind `agent` does is recorded as an agent's; the kind never changes.",
     ),
     Route(
         "GET",

@@ -26,9 +26,11 @@ from twinraven.connectors.mcp.model import Classification, Definition, PinnedToo
 from twinraven.connectors.mcp.observation import differences, is_same, name_tools, sort_out
 from twinraven.connectors.mcp.rewording import is_rewording
 from twinraven.connectors.mcp.suggestions import Suggestion, suggest
+from twinraven.foundation.actors import Actor
 from twinraven.foundation.clock import from_micros, now_micros
 from twinraven.foundation.errors import InvalidInput, NotFound, TwinRavenError
 from twinraven.storage import Database, Transaction, forget_after_fork
+from twinraven.tenancy import actor_of
 
 CONNECTOR: Final = "mcp"
 _ANYTHING: Final = {"type": "object"}
@@ -224,7 +226,7 @@ class UpstreamTools:
         data = {"effect": effect.value, "sensitivity": said.sensitivity.value}
         if why is not None:
             data["suggested_because"] = why
-        self._witness(tx, _decision(tenant_id, "tool.classified", tool_id, by=by, data=data))
+        self._witness(tx, _decision(tenant_id, "tool.classified", tool_id, actor_of(tx, tenant_id, by), data=data))
         return self._one(tx, tenant_id, tool_id)
 
     def _still_holds(self, tx: Transaction, tenant_id: str, suggestion: Suggestion) -> bool:
@@ -236,7 +238,8 @@ class UpstreamTools:
         if tool.changed is not None:
             sql.pin(tx, tenant_id, tool.server, tool.changed, tool_id=tool_id, by=by, at=self._micros())
             hashes = {"before": definition_hash(tool.definition), "after": definition_hash(tool.changed)}
-            self._witness(tx, _decision(tenant_id, "tool.definition_accepted", tool_id, by=by, data=hashes))
+            actor = actor_of(tx, tenant_id, by)
+            self._witness(tx, _decision(tenant_id, "tool.definition_accepted", tool_id, actor, data=hashes))
         return self._one(tx, tenant_id, tool_id)
 
     async def _change(self, tenant_id: str, work: Callable[[Transaction], T]) -> T:
@@ -326,8 +329,8 @@ def _note(tx: Transaction, tenant_id: str, tool: PinnedTool, now: Definition | N
     sql.note_seen(tx, tenant_id, tool, changed=changed, present=now is not None, at=at)
 
 
-def _decision(tenant_id: str, event_type: str, tool_id: str, *, by: str, data: dict[str, str]) -> AuditEntry:
-    return AuditEntry(tenant_id, event_type, "upstream_tool", tool_id, actor_type="human", actor_id=by, data=data)
+def _decision(tenant_id: str, event_type: str, tool_id: str, actor: Actor, *, data: dict[str, str]) -> AuditEntry:
+    return AuditEntry(tenant_id, event_type, "upstream_tool", tool_id, actor, data=data)
 
 
 def _is_free(tenant_id: str, tool_id: str) -> bool:

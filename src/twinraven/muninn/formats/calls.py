@@ -1,8 +1,9 @@
 """`calls`: the plain format of recorded agent traces, one call a line.
 
-A line has session_id, seq, tool, params, output and, where known, ok, session_outcome, user_before, llm_turn and
-task_id. Fields of other names are ignored. A line's identity is made of format, session, seq and content, so that
-reading a file twice adds nothing, and two different calls that claim one place are both kept.
+A line has session_id, seq, tool, params, output and, where known, ok, session_outcome, user_before, llm_turn, task_id
+and actor (or principal, or user_id): on whose behalf the call ran, as `agent:planner` or as the plain name of a person.
+Fields of other names are ignored. A line's identity is made of format, session, seq and content, so that reading a file
+twice adds nothing, and two different calls that claim one place are both kept.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from typing import Any, cast
 
 import orjson
 
+from twinraven.foundation.actors import Actor, parse_actor
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput
 from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen
-from twinraven.muninn.row import Observation
+from twinraven.muninn.model import Observation
 
 SEQUENCE_LIMIT = 1_000_000_000
 """Places in a session; as microseconds they must not reach the next time base."""
 
+_ACTOR_NAMES = ("actor", "principal", "user_id")
 _OUTCOMES = ("success", "failure", "partial")
 
 
@@ -80,6 +83,7 @@ def _call(found: Any, tenant_id: str) -> Observation:
         turn=None if call.get("llm_turn") is None else _whole(call, "llm_turn"),
         task_id=_task(call),
         outside_input=_said(call),
+        actor=_actor(call),
     ).observed_for(tenant_id)
 
 
@@ -123,6 +127,12 @@ def _outcome(call: dict[str, Any]) -> str | None:
 def _task(call: dict[str, Any]) -> str | None:
     task = call.get("task_id")
     return str(task) if type(task) is int else task
+
+
+def _actor(call: dict[str, Any]) -> Actor | None:
+    """On whose behalf the call ran, by the first of the names that traces use for it."""
+    stated = next((name for name in _ACTOR_NAMES if call.get(name) is not None), None)
+    return None if stated is None else parse_actor(call[stated], field=stated)
 
 
 def _said(call: dict[str, Any]) -> str | None:

@@ -28,3 +28,17 @@ OUTSIDE_INPUT = "twinraven.outside_input"
 TAGS = "twinraven.tags"
 TIME_KNOWN = "twinraven.time_known"
 CORRELATION_ID = "twinraven.correlation.id"
+
+_RENAMED = {
+    "event_id": EVENT_ID,
+    "parent_event_id": PARENT_EVENT_ID,
+    "task_id": TASK_ID,
+    "correlation_id": CORRELATION_ID,
+    "actor_type": "twinraven.actor.type",
+    "actor_id": "twinraven.actor.id",
+}
+
+
+def attribute_of(field: str) -> str:
+    """The attribute that tells an event's field which the conventions have no name for."""
+    return _RENAMED.get(field, f"twinraven.{field}")

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
+from twinraven.foundation.actors import ACTOR_TYPES, SYSTEM, Actor, parse_actor
 from twinraven.foundation.clock import parse_iso, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats import genai
@@ -186,6 +187,7 @@ def _tool(span: Members, key: SpanKey, session: str | None, get: Get) -> tuple[F
         outside_input=_text(get, genai.OUTSIDE_INPUT),
         tags=tuple(map(str, items_of(get(genai.TAGS), genai.TAGS))),
         correlation_id=_text(get, genai.CORRELATION_ID),
+        actor=_actor(get),
         event_id=_uuid(get, genai.EVENT_ID) or derived_id("otlp", key),
         parent_event_id=_uuid(get, genai.PARENT_EVENT_ID),
     )
@@ -269,6 +271,16 @@ def _nanos(span: Members, name: str) -> int | None:
 def _text(get: Get, name: str) -> str | None:
     found = get(name)
     return None if found is None else str(found)
+
+
+def _actor(get: Get) -> Actor | None:
+    kind, name = (_text(get, genai.attribute_of(field)) for field in ("actor_type", "actor_id"))
+    if kind is None or (kind, name) == ("system", None):
+        return None if kind is None else SYSTEM
+    if kind not in ACTOR_TYPES:
+        known = ", ".join(ACTOR_TYPES)
+        raise InvalidInput(f"{genai.attribute_of('actor_type')} must be one of {known}, not {kind!r}", field="actor")
+    return parse_actor(f"{kind}:{name or ''}", field=genai.attribute_of("actor_id"))
 
 
 def _uuid(get: Get, name: str) -> UUID | None:

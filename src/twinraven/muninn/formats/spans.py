@@ -23,7 +23,7 @@ from twinraven.muninn.formats.growth import Chain, Growth, Spoken
 from twinraven.muninn.formats.messages import moves_of
 from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError
 from twinraven.muninn.model import check_name
-from twinraven.muninn.row import Observation
+from twinraven.muninn.model import Observation
 
 WINDOW = 5_000
 HELD_BYTES = 64 << 20

@@ -17,12 +17,12 @@ from uuid import UUID
 
 import xxhash
 
+from twinraven.foundation.actors import Actor
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_uuid
 from twinraven.muninn.collector import check_tags, clean_text, encode_output, encode_params
-from twinraven.muninn.model import Outcome, check_latency, check_name
-from twinraven.muninn.row import Observation
+from twinraven.muninn.model import Observation, Outcome, check_latency, check_name
 
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 _LAYERS = 3
@@ -103,6 +103,8 @@ class ForeignCall(NamedTuple):
     correlation_id: str | None = None
     event_id: UUID | None = None
     parent_event_id: UUID | None = None
+    actor: Actor | None = None
+    """On whose behalf the call ran, where the trace says so; whoever imports it is not meant."""
 
     def observed_for(self, tenant_id: str) -> Observation:
         """The call as the log takes it in, or InvalidInput."""
@@ -132,6 +134,8 @@ class ForeignCall(NamedTuple):
             source_key=f"{self.identity}:{content}",
             time_known=self.time_known,
             correlation_id=_cleaned(self.correlation_id),
+            actor_type=None if self.actor is None else self.actor.type,
+            actor_id=None if self.actor is None else self.actor.id,
         )
 
 

@@ -27,6 +27,7 @@ STEPS = (
     "m0009_approvals",
     "m0010_approved_definitions",
     "m0011_learning_rounds",
+    "m0012_actors",
 )
 """In order; the number in the name is the version."""
 

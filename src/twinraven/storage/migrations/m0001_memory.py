@@ -57,14 +57,7 @@ def _create_log(ddl: Ddl) -> None:
         "CREATE INDEX muninn_event_log_tool ON muninn_event_log (tenant_id, tool_id, timestamp)",
         "CREATE INDEX muninn_event_log_time ON muninn_event_log (tenant_id, timestamp)",
     )
-    ddl.view(
-        "muninn_events",
-        "SELECT e.*, "
-        + _NEIGHBOUR.format(side="<", order="DESC")
-        + " AS predecessor, "
-        + _NEIGHBOUR.format(side=">", order="ASC")
-        + " AS successor FROM muninn_event_log e",
-    )
+    create_events_view(ddl)
     ddl.table(
         "blobs",
         """
@@ -73,6 +66,18 @@ def _create_log(ddl: Ddl) -> None:
         body {bytes} NOT NULL,
         PRIMARY KEY (tenant_id, hash)
         """,
+    )
+
+
+def create_events_view(ddl: Ddl) -> None:
+    """Create `muninn_events` over the columns that the log has now; a step that adds some creates it anew."""
+    ddl.view(
+        "muninn_events",
+        "SELECT e.*, "
+        + _NEIGHBOUR.format(side="<", order="DESC")
+        + " AS predecessor, "
+        + _NEIGHBOUR.format(side=">", order="ASC")
+        + " AS successor FROM muninn_event_log e",
     )
 
 
