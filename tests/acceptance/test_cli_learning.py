@@ -123,6 +123,12 @@ def test_a_backtest_needs_nothing_but_a_file(twinraven: Run, project: Path) -> N
         "tools",
         "assistant_turns",
         "assistant_turns_saved",
+        "assistant_turns_saved_by_batch",
+        "assistant_turns_saved_by_learned_tools",
+        "built_in_batch",
+        "ceiling",
+        "middle",
+        "plain_share",
         "tool_turns",
         "tool_turns_saved",
         "calls",
@@ -143,10 +149,20 @@ def test_a_backtest_needs_nothing_but_a_file(twinraven: Run, project: Path) -> N
     assert not (project / ".twinraven").exists()
 
 
+def test_a_repeated_backtest_reports_mean_and_spread(twinraven: Run) -> None:
+    """With `--repeat N` the same backtest runs on N splits; the mean, the spread and each run are told."""
+    body = parsed(twinraven("backtest", "calls.jsonl", "--repeat", "3", "--output", "json"))
+    shares = [run["assistant_turns_saved"] / run["assistant_turns"] for run in body["runs"]]
+    assert len(set(shares)) > 1
+    assert body["saved_share"]["mean"] == pytest.approx(sum(shares) / 3)
+    assert body["saved_share"]["spread"] > 0
+    assert "Over 3 splits" in twinraven("backtest", "calls.jsonl", "--repeat", "3").stdout.decode()
+
+
 def test_a_backtest_for_people_says_what_it_assumes(twinraven: Run) -> None:
     """The table comes with the assumption, a picture of each chain, and money."""
     text = twinraven("backtest", "calls.jsonl").stdout.decode()
-    assert "Assumes that the agent takes a tool wherever it fits" in text
+    assert "A ceiling: it assumes that the agent takes a tool wherever it fits" in text
     assert "─customer_id→ load_customer ─invoices[*]→ get_invoice ×n" in text
     assert "money" in text
 

@@ -42,7 +42,7 @@ async def test_a_batch_writes_nothing(tmp_path: Path) -> None:
         for wrong in ({"tool": "pay", "arguments": {"to": "eve"}}, {"tool": "nobody"}, {"tool": "batch_reads"}):
             answer = await batch(house, read("A1"), wrong)
             assert code_of(answer) == "VALIDATION_FAILED"
-            assert error_of(answer)["field"] == "calls[1].tool"
+            assert error_of(answer)["details"]["field"] == "calls[1].tool"
         assert house.shop.paid == []
         assert {event.tool_id for event in await house.events()} == {"batch_reads"}
 

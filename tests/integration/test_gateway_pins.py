@@ -34,7 +34,7 @@ async def test_a_changed_schema_puts_a_tool_into_quarantine(database: Database) 
     """A tool that became another cannot be called or seen until somebody accepted its new definition."""
     tools = UpstreamTools(database)
     await tools.observe("default", "git", [definition("log"), definition("commit")])
-    other = definition("log") | {"inputSchema": {**SCHEMA, "required": []}}
+    other: dict[str, Any] = definition("log") | {"inputSchema": {**SCHEMA, "required": list[str]()}}
     changes = await tools.observe("default", "git", [other, definition("commit")])
     assert (changes.changed, changes.reworded) == (("log",), ())
     assert tools.find("default", "git__log") is None

@@ -221,8 +221,8 @@ class SqlEventStore:
         if through is None:
             own.append("e.parent_event_id IS NULL")
         else:
-            params["through"] = through
-            asked = "SELECT event_id FROM muninn_event_log WHERE tenant_id = :tenant AND tool_id = :through"
+            params["asking"] = through
+            asked = "SELECT event_id FROM muninn_event_log WHERE tenant_id = :tenant AND tool_id = :asking"
             own.append(f"(e.parent_event_id IS NULL OR e.parent_event_id IN ({asked}))")
         names = ", ".join("b.body" if name == "body" else f"e.{name}" for name in TRACE_COLUMNS)
         sql = (
