@@ -15,7 +15,6 @@ from tests.homes import opened_home
 from tests.served import served
 from twinraven.muninn import EventFilter
 
-pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
 EXPORTER: Any = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
 HTTP: Any = import_module("opentelemetry.exporter.otlp.proto.http")
 SDK: Any = import_module("opentelemetry.sdk.trace")

@@ -22,8 +22,7 @@ from twinraven.muninn.formats.conversation import Asked, Facts, Said
 from twinraven.muninn.formats.growth import Chain, Growth, Spoken
 from twinraven.muninn.formats.messages import moves_of
 from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError
-from twinraven.muninn.model import check_name
-from twinraven.muninn.model import Observation
+from twinraven.muninn.model import Observation, check_name
 
 WINDOW = 5_000
 HELD_BYTES = 64 << 20
