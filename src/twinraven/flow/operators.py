@@ -68,15 +68,21 @@ def map_items(items: Any, change: Callable[[Any], Any]) -> list[Any] | None:
 def matching_items(whole: Any, path: Reference | None, wanted: Any) -> list[Any] | None:
     """Find the elements of a list, or the members of an object, whose value at a path equals the wanted one.
 
-    Without a path an element is compared itself, and a member by its key. Null equals nothing.
+    Without a path an element is compared itself, and a member by its key. Null equals nothing. Where nothing is equal
+    to a text, what differs from it in upper and lower case alone is.
     """
     if not isinstance(whole, (list, dict)):
         return None
     if wanted is None:
         return []
+    compared: list[tuple[Any, Any]]
     if isinstance(whole, list):
-        return [item for item in cast("list[Any]", whole) if json_equal(value_at(item, path), wanted)]
-    members = cast("JsonObject", whole)
-    if path is None:
-        return [members[wanted]] if isinstance(wanted, str) and wanted in members else []
-    return [member for member in members.values() if json_equal(value_at(member, path), wanted)]
+        compared = [(value_at(item, path), item) for item in cast("list[Any]", whole)]
+    else:
+        members = cast("JsonObject", whole)
+        compared = [(name if path is None else value_at(member, path), member) for name, member in members.items()]
+    equal = [item for value, item in compared if json_equal(value, wanted)]
+    if equal or not isinstance(wanted, str):
+        return equal
+    folded = wanted.casefold()
+    return [item for value, item in compared if isinstance(value, str) and value.casefold() == folded]

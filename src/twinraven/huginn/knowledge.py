@@ -27,6 +27,7 @@ class SessionKnowledge:
         self._given: dict[str, int] = {}
         self._told: dict[str, int] = {}
         self._answers: dict[str, int] = {}
+        self._mentioned: dict[str, int] = {}
         self._hears_nobody = not any(call.outside_input for call in session.calls)
         for position, call in enumerate(session.calls):
             if call.outside_input:
@@ -50,6 +51,16 @@ class SessionKnowledge:
         if all(self._first(leaf) <= before for leaf in leaves):
             return True
         return brought and self._hears_nobody and all(self._first(leaf) <= before or self._own(leaf) for leaf in leaves)
+
+    def mentions(self, name: str, before: int) -> bool:
+        """Whether a name was said or answered before the call at this position, in whatever case."""
+        folded = name.casefold()
+        first = self._mentioned.get(folded)
+        if first is None:
+            said = (position for position, text in self._texts if folded in text.casefold())
+            told = (position for text, position in self._since.items() if folded == text.casefold())
+            first = self._mentioned[folded] = min((*said, *told), default=_NEVER)
+        return first <= before
 
     def _own(self, leaf: str) -> bool:
         """Whether no answer before its first use names a value or a word of it."""

@@ -225,7 +225,7 @@ class Learner:
         return None
 
     def _chain(self, chain: CandidateChain, instances: Sequence[Instance], votes: Votes) -> LearnedTool | str:
-        wiring = infer_wiring(chain.tools, instances, self.index, votes)
+        wiring = infer_wiring(chain.tools, instances, self.index, votes, self._facts)
         if len(wiring.steps) < 2:
             return wiring.ended or "nothing could be wired"
         tools = tuple(step.tool_id for step in wiring.steps)

@@ -15,6 +15,8 @@ from twinraven.flow import FlowExecutor, FlowResult, StepDefinition, Synthesized
 from twinraven.foundation.errors import InvalidInput, ToolError
 from twinraven.foundation.references import is_reference, parse_reference
 from twinraven.huginn.knowledge import SessionKnowledge
+from twinraven.huginn.synthesis.look_ups import looked_up_name
+from twinraven.huginn.synthesis.mapping_text import read_look_up
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.traces import RecordedCall, SessionTrace, call_key
 
@@ -187,6 +189,26 @@ def bind_parameters(
                 bound[name] = given[argument]
             elif name in required:
                 return None
+    return _bind_names(tool, session, position, knowledge, bound)
+
+
+def _bind_names(
+    tool: LearnedTool, session: SessionTrace, position: int, knowledge: SessionKnowledge, bound: dict[str, Any]
+) -> dict[str, Any] | None:
+    """The parameters and the names by which a caller would have had values looked up, as far as they were known."""
+    for number, told in enumerate(tool.definition.evidence.get("steps", [])):
+        for argument, body in told.get("look_ups", {}).items():
+            source, parameter = read_look_up(body)
+            later = _next_straight(session, position, tool.definition.steps[number].tool_id)
+            asked = session.calls[position]
+            if source.step:
+                asked = _next_straight(session, position, tool.definition.steps[source.step].tool_id)
+            if later is None or asked is None or argument not in later.params:
+                return None
+            name = looked_up_name(source, asked.output, later.params[argument])
+            if name is None or not knowledge.mentions(name, position):
+                return None
+            bound[parameter] = name
     return bound
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, cast
 
 from twinraven.catalog import Effect, ToolEntry, infer_effect
+from twinraven.foundation.canonical import canonical_json
 
 
 class ToolFacts:
@@ -32,3 +34,15 @@ class ToolFacts:
     def undeclared_write(self, tool_id: str) -> bool:
         """Whether a tool counts as a write only because nobody said what it does."""
         return self.writes(tool_id) and self.inferred(tool_id)
+
+    def declared_values(self, tool_id: str, argument: str) -> frozenset[str]:
+        """The values that a tool's own schema names for an argument (default, choices), as canonical text."""
+        entry = self._entries.get(tool_id)
+        declared: Any = None if entry is None else entry.input_schema.get("properties", {}).get(argument)
+        if not isinstance(declared, dict):
+            return frozenset()
+        schema = cast("dict[str, Any]", declared)
+        named: list[Any] = [schema[name] for name in ("default", "const") if name in schema]
+        choices = schema.get("enum")
+        named += cast("list[Any]", choices) if isinstance(choices, list) else []
+        return frozenset(canonical_json(value).decode() for value in named)

@@ -155,3 +155,23 @@ async def test_an_approver_sees_what_is_taken_out_of_a_text() -> None:
     assert told["source"] == "$.steps[0].output read as fields, ID"
     assert (told["for"], told["against"], told["sessions"]) == (30, 0, 30)
     assert all(example.startswith('"cus_') for example in told["examples"])
+
+
+async def test_what_the_caller_names_is_looked_up() -> None:
+    """An id that stands under a name in an answer is looked up by that name, which the user said in another case."""
+    rng = random.Random(3)
+    catalogue = {f"Thing {letter}": f"{rng.randrange(10**9)}" for letter in "ABCDEFGHIJ"}
+    scripts: list[SessionScript] = []
+    for number in range(40):
+        name = rng.choice(list(catalogue))
+        script = SessionScript(f"s{number}", f"task-{number}")
+        script.call("list_things", {}, dict(catalogue), said=f"what of the {name.lower()}?")
+        script.call("get_thing", {"thing_id": catalogue[name]}, {"size": rng.random()})
+        scripts.append(script)
+    report = await Learner(LearningConfig(), ToolFacts(), now=lambda: NOW).learn(traces(scripts))
+    (draft,) = [each for each in report.drafts if each.verdict.passed]
+    definition = draft.tool.definition
+    assert definition.parameters["required"] == ["thing_name"]
+    assert draft.verdict.uses == draft.verdict.hits == 40
+    mapped = definition.steps[1].input_mapping["thing_id"]
+    assert mapped["$where"]["equals"] == "$.parameters.thing_name"

@@ -25,10 +25,12 @@ from twinraven.huginn.synthesis.mapping_text import (
     evidence_json,
     list_mapping,
     list_name,
+    look_up_json,
+    look_up_mapping,
     reference_text,
     source_mapping,
 )
-from twinraven.huginn.synthesis.sources import Constant, Default, EachOf
+from twinraven.huginn.synthesis.sources import Constant, Default, EachOf, LookUp
 from twinraven.huginn.synthesis.step_wiring import ChainWiring, StepWiring, needed_steps
 from twinraven.huginn.tool_facts import ToolFacts
 
@@ -91,21 +93,24 @@ def compose_chain(wiring: ChainWiring, origin: Origin, facts: ToolFacts) -> Synt
             schema = _parameter_schema(facts.entry(step.tool_id), name, values)
             chosen = draft.parameter(name, step.tool_id, schema, required=always)
             mapping[name] = reference_text(("parameters", chosen))
+        looked_up: dict[str, Any] = {}
         for name, evidence in step.sources.items():
-            if isinstance(evidence.source, Default):
-                schema = _parameter_schema(
-                    facts.entry(step.tool_id), name, [call.params[name] for call in samples if name in call.params]
-                )
-                schema = {**schema, "default": orjson.loads(evidence.source.text)}
-                mapping[name] = reference_text(
-                    ("parameters", draft.parameter(name, step.tool_id, schema, required=False))
-                )
+            source = evidence.source
+            if isinstance(source, LookUp):
+                parameter = _name_parameter(draft, name, step.tool_id, source)
+                mapping[name] = look_up_mapping(source, parameter)
+                looked_up[name] = look_up_json(source, parameter)
                 continue
-            value = source_mapping(evidence.source, name, draft.wire)
+            if isinstance(source, Default):
+                values = [call.params[name] for call in samples if name in call.params]
+                schema = _parameter_schema(facts.entry(step.tool_id), name, values)
+                mapping[name] = _default_parameter(draft, step.tool_id, name, source, schema)
+                continue
+            value = source_mapping(source, name, draft.wire)
             if value is not OMITTED:
                 mapping[name] = value
         draft.steps.append(_step(number, step.tool_id, mapping, _list_reference(draft, step.each)))
-        draft.evidence.append(_step_evidence(step))
+        draft.evidence.append(_step_evidence(step) | ({"look_ups": looked_up} if looked_up else {}))
     _mark_parallel(draft.steps, wiring.steps, facts)
     slug = chain_slug(tools, mapped=wiring.steps[-1].each is not None)
     return _finish(draft, slug, _describe_chain(wiring), origin)
@@ -158,6 +163,20 @@ def bounded_slug(text: str) -> str:
 def _shorten(slug: str) -> str:
     slug = slug if slug[:1].isalpha() else f"t_{slug}"
     return slug[:MAX_SLUG].rstrip("_")
+
+
+def _default_parameter(draft: _Draft, tool_id: str, name: str, source: Default, schema: dict[str, Any]) -> str:
+    """A habitual argument as a parameter that may be left out."""
+    schema = {**schema, "default": orjson.loads(source.text)}
+    return reference_text(("parameters", draft.parameter(name, tool_id, schema, required=False)))
+
+
+def _name_parameter(draft: _Draft, name: str, tool_id: str, source: LookUp) -> str:
+    """The name by which the caller has something looked up, as a parameter."""
+    by = str(source.by[-1]) if source.by else "name"
+    wanted = f"{name.removesuffix('_id')}_{by}"
+    schema = {"type": "string", "description": f"Which of the {list_name(source.path)} is meant: its {by}."}
+    return draft.parameter(wanted, tool_id, schema, required=True)
 
 
 def _list_reference(draft: _Draft, each: EachOf | None) -> str | None:

@@ -19,6 +19,7 @@ from twinraven.huginn.synthesis.sources import (
     Evidence,
     FromStep,
     Joined,
+    LookUp,
     Path,
     Read,
     Source,
@@ -70,8 +71,8 @@ def source_mapping(source: Source, name: str, wire: Wire) -> Any:
     """The input mapping of one argument."""
     if isinstance(source, Constant):
         return OMITTED if source.text == MISSING else literal(orjson.loads(source.text))
-    if isinstance(source, Default):
-        raise TypeError("a default is a parameter of the tool")
+    if isinstance(source, (Default, LookUp)):
+        raise TypeError("what the caller gives is a parameter of the tool")
     if isinstance(source, EachOf):
         item = path_mapping(("item",), source.item_path)
         return item if source.transform is None else source.transform.around(item)
@@ -85,6 +86,33 @@ def source_mapping(source: Source, name: str, wire: Wire) -> Any:
         members = [(key, source_mapping(member, name, wire)) for key, member in source.members]
         return [member for _, member in members] if source.is_list else {str(key): member for key, member in members}
     return _from_step(source, name, wire)
+
+
+def look_up_mapping(source: LookUp, parameter: str) -> Any:
+    """What stands under the name that the caller gives."""
+    whole = path_mapping(("steps", source.step, "output"), source.path)
+    found: dict[str, Any] = {"of": whole, "equals": reference_text(("parameters", parameter)), "first": True}
+    if source.by:
+        found["at"] = reference_text(source.by)
+    mapping: Any = {"$where": found}
+    return {"$at": {"of": mapping, "path": reference_text(source.item_path)}} if source.item_path else mapping
+
+
+def look_up_json(source: LookUp, parameter: str) -> dict[str, Any]:
+    """A look-up as evidence keeps it, so that replay can tell which name a recorded value had."""
+    return {
+        "parameter": parameter,
+        "step": source.step,
+        "path": list(source.path),
+        "by": list(source.by),
+        "item_path": list(source.item_path),
+    }
+
+
+def read_look_up(body: dict[str, Any]) -> tuple[LookUp, str]:
+    """The inverse of `look_up_json`."""
+    paths = (tuple(body["path"]), tuple(body["by"]), tuple(body["item_path"]))
+    return LookUp(body["step"], *paths), body["parameter"]
 
 
 def list_mapping(source: EachOf | AllOf) -> Any:
@@ -117,6 +145,12 @@ def source_text(source: Source) -> str:
             text
             if source.where is None
             else f"{text}, where {_place_text((), source.where.path)} is {source.where.text}"
+        )
+    if isinstance(source, LookUp):
+        named = f"whose {_place_text((), source.by)} the caller gives" if source.by else "that the caller names"
+        whole = _place_text(("steps", source.step, "output"), source.path)
+        return f"the one of {whole} {named}" + (
+            f", its {_place_text((), source.item_path)}" if source.item_path else ""
         )
     if isinstance(source, Joined):
         return " + ".join(

@@ -112,6 +112,17 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
+class LookUp:
+    """What an earlier output holds under a name that the caller gives: a member of an object, an element of a list."""
+
+    step: int
+    path: Path
+    by: Path = ()
+    """Where an element has its name; empty for the members of an object."""
+    item_path: Path = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Assembled:
     """A list or an object whose members have sources of their own."""
 
@@ -137,7 +148,7 @@ class Transform:
         return {f"${self.kind}": mapping}
 
 
-Source = Constant | Default | FromStep | EachOf | AllOf | Joined | Assembled
+Source = Constant | Default | FromStep | EachOf | AllOf | Joined | LookUp | Assembled
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +183,8 @@ class Samples:
     weights: Sequence[float]
     votes: Votes
     least_share: float
+    declared: frozenset[str] = frozenset()
+    """Values that the tool's own schema names, as its default or a choice; nobody smuggles those in."""
 
     @property
     def total(self) -> float:
@@ -217,7 +230,8 @@ class Samples:
             namesake = self._namesake(tally)
             if namesake is not None:
                 return self._evidence(namesake, explained, owners, ((Constant(value), explained),))
-        if value.startswith(('"', "[", "{")) and not self.votes.carries_text(owners):
+        is_text = value.startswith(('"', "[", "{")) and value not in self.declared
+        if is_text and not self.votes.carries_text(owners):
             return None
         return self._evidence(Default(value), explained, owners) if self.votes.carries(owners) else None
 
@@ -311,6 +325,8 @@ def cost(source: Source) -> tuple[int, int, int, str]:
     if isinstance(source, (EachOf, AllOf)):
         length = len(source.list_path) + len(source.item_path)
         return (5 + _reading(source.list_path) + _reading(source.item_path), -source.step, length, repr(source))
+    if isinstance(source, LookUp):
+        return (12, -source.step, len(source.path) + len(source.by) + len(source.item_path), repr(source))
     if isinstance(source, Joined):
         inner = [cost(part)[0] for part in source.parts if not isinstance(part, str)]
         literal = sum(len(part) for part in source.parts if isinstance(part, str))

@@ -14,6 +14,7 @@ from twinraven.huginn.synthesis.sources import (
     Evidence,
     FromStep,
     Joined,
+    LookUp,
     Source,
 )
 
@@ -55,7 +56,7 @@ def needed_steps(step: StepWiring) -> set[int]:
 def _outputs_of(source: Source) -> set[int]:
     if isinstance(source, FromStep):
         return {source.step} if source.part == "output" else set()
-    if isinstance(source, EachOf):
+    if isinstance(source, (EachOf, LookUp)):
         return {source.step}
     if isinstance(source, AllOf):
         inner = [_outputs_of(part) for part in source.before if not isinstance(part, str)]

@@ -22,6 +22,7 @@ from twinraven.huginn.synthesis.sources import (
     Evidence,
     FromStep,
     Joined,
+    LookUp,
     Path,
     Read,
     Source,
@@ -91,7 +92,7 @@ def _from_output(source: Source) -> bool:
         return source.part == "output"
     if isinstance(source, Joined):
         return any(_from_output(part) for part in source.parts if not isinstance(part, str))
-    return isinstance(source, (EachOf, AllOf))
+    return isinstance(source, (EachOf, AllOf, LookUp))
 
 
 def _said(instance: Instance) -> Iterator[str]:

@@ -16,6 +16,7 @@ from twinraven.foundation.canonical import canonical_json
 from twinraven.huginn.instances import Instance
 from twinraven.huginn.synthesis.composites import assembled, listed
 from twinraven.huginn.synthesis.filters import filtered
+from twinraven.huginn.synthesis.look_ups import look_ups
 from twinraven.huginn.synthesis.sources import (
     MISSING,
     EachOf,
@@ -29,6 +30,7 @@ from twinraven.huginn.synthesis.step_wiring import ChainWiring, StepWiring, list
 from twinraven.huginn.synthesis.text_sources import read_explanations, same_origin
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.synthesis.transforms import changed
+from twinraven.huginn.tool_facts import ToolFacts
 from twinraven.huginn.traces import RecordedCall
 from twinraven.huginn.voting import Votes
 
@@ -39,17 +41,21 @@ LEAST_CONTEXTS = 4
 """Different tasks (where tasks are unknown: different inputs). One task tried often proves nothing general."""
 RARE_SHARE = 0.05
 """An argument that fewer sessions give is taken for a mistake, and is no parameter of the tool."""
+LEAST_NAMED = 0.6
+"""Share of the votes in which the caller could have said the name of what is looked up."""
 LEAST_REUSE = 2
 """Sessions per value from which an argument is a choice among few, which a caller can make at the start."""
 MAP_RUN = 1.25
 """Calls per run from which a last step is a map, even if a fixed place in the list explains each run's first call."""
 
 
-def infer_wiring(tools: Sequence[str], instances: Sequence[Instance], index: TraceIndex, votes: Votes) -> ChainWiring:
+def infer_wiring(
+    tools: Sequence[str], instances: Sequence[Instance], index: TraceIndex, votes: Votes, facts: ToolFacts
+) -> ChainWiring:
     """Wire as many steps as the record explains, from the first on."""
     usable = [instance for instance in instances if not any(instance.last(k).raised for k in range(len(tools) - 1))]
     firsts = [(instance, instance.last(0)) for instance in usable]
-    inference = _Inference(usable, index, votes)
+    inference = _Inference(usable, index, votes, facts)
     steps = [StepWiring(tools[0], {}, tuple(inference.names(firsts)))]
     ended = None
     for number in range(1, len(tools)):
@@ -85,6 +91,7 @@ class _Inference:
     instances: Sequence[Instance]
     index: TraceIndex
     votes: Votes
+    facts: ToolFacts
 
     def wire(self, tool_id: str, number: int, *, last: bool) -> tuple[StepWiring | None, str]:
         problem = self._too_little()
@@ -101,7 +108,7 @@ class _Inference:
         complete = not linear.asked and takes_something(linear)
         if last and (not complete or len(every) >= MAP_RUN * len(samples)):
             mapped = self._explain(tool_id, number, every, mapped=True)
-            if mapped.each is not None and not mapped.asked:
+            if mapped.each is not None and all(self._caller_knew(name, every) for name in mapped.asked):
                 strange = same_origin(mapped.sources.values(), every)
                 return (None, strange) if strange else (self._narrowed(mapped, number), "")
         unknown = [name for name in linear.asked if not self._caller_knew(name, samples)]
@@ -153,7 +160,8 @@ class _Inference:
         for name in self.names(samples):
             values = [_value(call, name) for _, call in samples]
             owners = [instance.session for instance, _ in samples]
-            argument = Samples(name, values, owners, weights, self.votes, LEAST_SHARE)
+            declared = self.facts.declared_values(tool_id, name)
+            argument = Samples(name, values, owners, weights, self.votes, LEAST_SHARE, declared)
             evidence = self._source(argument, number, samples, mapped=mapped)
             if evidence is None:
                 asked.append(name)
@@ -182,10 +190,34 @@ class _Inference:
         read = ask("read", read_explanations)
         evidence = argument.best(read) or argument.best(ask("changed", changed))
         if evidence is None and not mapped:
-            evidence = argument.best(ask("listed", listed)) or assembled(
-                argument, lambda part: self._part(part, number, samples)
+            evidence = (
+                argument.best(ask("listed", listed))
+                or assembled(argument, lambda part: self._part(part, number, samples))
+                or self._looked_up(argument, number, samples)
             )
         return evidence
+
+    def _looked_up(
+        self, argument: Samples, number: int, samples: Sequence[tuple[Instance, RecordedCall]]
+    ) -> Evidence | None:
+        """The look-up in an earlier answer that gives each value, if callers mostly could have named it."""
+        found = [
+            look_ups(
+                value,
+                [instance.last(step) for step in range(number)],
+                self.index,
+                self.index.knowledge(instance.session),
+                instance.start,
+            )
+            for (instance, _), value in zip(samples, argument.values, strict=True)
+        ]
+        evidence = argument.best(found)
+        if evidence is None:
+            return None
+        named = sum(
+            own for names, own in zip(found, argument.weights, strict=True) if names.get(evidence.source, False)
+        )
+        return evidence if named >= LEAST_NAMED * argument.total else None
 
     def _part(self, part: Samples, number: int, samples: Sequence[tuple[Instance, RecordedCall]]) -> Evidence | None:
         """The source of one member of a list or an object."""

@@ -48,10 +48,15 @@ def matching_items(whole: Any, wanted: Any, *path: str | int) -> list[Any] | Non
         return None
     if wanted is None:
         return []
-    if isinstance(whole, dict) and not path:
-        return [whole[wanted]] if isinstance(wanted, str) and wanted in whole else []
-    members = whole.values() if isinstance(whole, dict) else whole
-    return [member for member in members if equal(at(member, *path), wanted)]
+    if isinstance(whole, dict):
+        compared = [(at(member, *path) if path else name, member) for name, member in whole.items()]
+    else:
+        compared = [(at(member, *path), member) for member in whole]
+    found = [member for value, member in compared if equal(value, wanted)]
+    if found or not isinstance(wanted, str):
+        return found
+    folded = wanted.casefold()
+    return [member for value, member in compared if isinstance(value, str) and value.casefold() == folded]
 
 
 def first_item(items: list[Any] | None) -> Any:
