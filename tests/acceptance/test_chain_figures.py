@@ -114,7 +114,7 @@ def test_a_filtered_run_repeats_from_its_snapshot(desk: Desk) -> None:
 
 @pytest.mark.req("TR-12")
 def test_the_chains_of_a_round_of_learning_repeat(tmp_path: Path) -> None:
-    """A chain stored by `learn` holds the run that found it: window, idle gap, prices, sample; `mine --like` repeats it."""
+    """A chain stored by `learn` holds its window, idle gap, prices and sample, and `mine --like` repeats its run."""
     desk = Desk(tmp_path, mining={"last_sessions": 30, "max_length": 4}, muninn={"session_idle_gap_s": 50})
     desk.record_all([(f"s{number:03}", customer_steps(number)) for number in range(40)])
     assert desk.json("learn")["proposals"]
