@@ -16,6 +16,7 @@ from twinraven import tool
 from twinraven.app import open_home
 from twinraven.cli import main
 from twinraven.foundation.clock import utc_now
+from twinraven.muninn import Receipt
 
 
 @tool(effect="read")
@@ -89,9 +90,10 @@ class Desk:
                 moment = at or utc_now() - timedelta(hours=1)
                 named = f"task-{number % tasks}" if tasks else task
                 with raven.collector.observe(session_id, task_id=named) as session:
+                    receipts: list[Receipt] = []
                     for step in steps:
                         moment += timedelta(seconds=step.gap_s)
-                        session.record(
+                        receipt = session.record(
                             step.tool,
                             step.params,
                             output=step.output,
@@ -100,8 +102,11 @@ class Desk:
                             timestamp=moment,
                             tags=step.tags,
                             raised=step.raised,
-                        ).result()
+                        )
+                        receipts.append(receipt)
                         moment += timedelta(milliseconds=step.latency_ms)
+                    for receipt in receipts:
+                        receipt.result()
 
     def run(self, *arguments: str, code: int = 0) -> str:
         """What a command prints."""
