@@ -7,13 +7,15 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from tests.acceptance.desk import Desk, Step, customer_steps
 from twinraven.app import open_home
+from twinraven.catalog import RUN_CODE
 from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import StorageBusy
 from twinraven.foundation.settings import describe_settings
@@ -185,6 +187,26 @@ def check_window_days(desk: Desk) -> None:
         assert own.mine()[CHAIN]["sessions"] == expected
         assert own.json("learn")["sessions"] == expected
         assert backtested(own) == expected
+    scripted = fresh(desk, "window-scripts")
+    record_scripts(scripted, 10, at=utc_now() - timedelta(days=9))
+    for days, expected in ((2, 0), (30, 10)):
+        mining(scripted, window_days=days)
+        assert scripted.json("learn")["sessions"] == expected
+
+
+def record_scripts(desk: Desk, count: int, *, at: datetime) -> None:
+    """Sessions in which an agent ran a script that finds a customer and loads it."""
+    with open_home(desk.home) as raven:
+        for number in range(count):
+            with raven.collector.observe(f"s{number:03}") as session:
+                script = uuid4()
+                code = f'found = call("find_customer", email="u{number}@mail.test")'
+                session.record(RUN_CODE, {"code": code}, event_id=script, timestamp=at).result()
+                for step in customer_steps(number)[:2]:
+                    at += timedelta(seconds=1)
+                    session.record(
+                        step.tool, step.params, output=step.output, parent_event_id=script, timestamp=at
+                    ).result()
 
 
 def check_last_sessions(desk: Desk) -> None:

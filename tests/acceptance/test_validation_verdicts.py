@@ -57,6 +57,19 @@ def test_a_session_never_judges_what_it_taught(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("TR-19")
+def test_a_draft_that_the_log_now_wires_otherwise_is_judged_on_the_part_held_out(tmp_path: Path) -> None:
+    """Where the folds have another wiring than the draft, only sessions that no synthesis is shown judge it."""
+    desk = Desk(tmp_path)
+    desk.record_all([(f"s{number:03}", two_ids(number, alike=True)) for number in range(20)], tasks=10)
+    name = drafted(desk)
+    desk.record_all([(f"t{number:03}", two_ids(number + 500, alike=False)) for number in range(20)], tasks=20)
+    verdict = desk.json("validate", name, "--dry-run", code=1)
+    assert 0 < verdict["sessions_replayed"] < 30
+    assert verdict["equivalence_score"]["mean_similarity"] < 0.85
+    assert "made a call with other arguments than the agent's" in verdict["failure_reasons"][0]
+
+
+@pytest.mark.req("TR-19")
 def test_what_rests_on_each_of_few_tasks_is_no_tool(tmp_path: Path) -> None:
     """A wiring that no fold finds again without its own task is refused, though every session agrees with it."""
     desk = Desk(tmp_path, validation={"min_uses": 12})
