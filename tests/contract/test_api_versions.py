@@ -88,7 +88,6 @@ async def seeds(home: ApiHome) -> Seeds:
     return await seed(home.raven, await home.tenant("ada"), name="ada")
 
 
-@pytest.mark.req("CH-17")
 @pytest.mark.parametrize("kind", CHANGES)
 async def test_a_stale_change_is_refused_with_the_current_version(seeds: Seeds, kind: str) -> None:
     """What was changed meanwhile stays as it is: 412, and the details say which version is there."""

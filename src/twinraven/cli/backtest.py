@@ -88,20 +88,14 @@ async def _read(options: Namespace) -> tuple[TraceLog, ToolFacts, LearningConfig
 
     A file brings nothing but names and is looked at with the defaults, a home has its catalogue and its settings.
     """
-    from twinraven.huginn import LearningConfig, ToolFacts, load_traces
+    from twinraven.huginn import LearningConfig, ToolFacts, load_sample
 
     if options.file:
         return _read_files(options.file), ToolFacts(), LearningConfig()
     from twinraven.cli.home import opened
 
     with opened(options) as raven:
-        log = await load_traces(
-            raven.events,
-            options.tenant,
-            idle_gap_s=raven.settings.muninn.session_idle_gap_s,
-            where=raven.mining_run.window.where,
-            most_calls=raven.sample_limits.calls,
-        )
+        log = await load_sample(raven.events, options.tenant, raven.mining_run, raven.sample_limits)
         return log, ToolFacts(raven.catalog.entries(options.tenant)), raven.learning_config
 
 

@@ -13,7 +13,7 @@ from twinraven.huginn.backtest import Backtest, RepeatedBacktest, SessionUses, b
 from twinraven.huginn.chains import CandidateChain, mine_chains
 from twinraven.huginn.drift import ChainSupport
 from twinraven.huginn.engines import Engine, EngineName, open_engine
-from twinraven.huginn.evidence import Evidence, SampleLimits, load_evidence
+from twinraven.huginn.evidence import Evidence, SampleLimits, load_evidence, load_sample
 from twinraven.huginn.learning import Draft, Learner, LearningConfig, LearningReport
 from twinraven.huginn.mining import MiningConfig
 from twinraven.huginn.mining_run import LogWindow, MiningRun, mine_log
@@ -82,6 +82,7 @@ __all__ = [
     "best_split",
     "draw_chain",
     "load_evidence",
+    "load_sample",
     "load_traces",
     "mine_chains",
     "mine_log",

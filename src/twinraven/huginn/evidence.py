@@ -97,6 +97,23 @@ async def load_evidence(
     return Evidence(run, chains, log, columns.sessions, len(columns), sum(loaded.turns), len(relevant))
 
 
+async def load_sample(store: EventStore, tenant_id: str, run: MiningRun, limits: SampleLimits) -> TraceLog:
+    """Load the sessions of a window in full, whatever they call; of more than the sample, the same uniform one."""
+    loaded = await load_columns(store, tenant_id, idle_gap_s=run.idle_gap_s, window=run.window)
+    wanted: list[str] | None = None
+    if run.window.last_sessions is not None or loaded.columns.sessions > limits.sessions:
+        every = np.arange(loaded.columns.sessions, dtype=np.int64)
+        wanted = [loaded.session_ids[number] for number in lowest_hashes(loaded, every, limits.sessions)]
+    return await load_traces(
+        store,
+        tenant_id,
+        idle_gap_s=run.idle_gap_s,
+        sessions=wanted,
+        where=run.window.where,
+        most_calls=limits.calls,
+    )
+
+
 def repeated_pairs(config: MiningConfig) -> MiningConfig:
     """The configuration that finds tools called twice in a row."""
     return MiningConfig.from_dict({**config.as_dict(), "collapse_repeats": False, "min_length": 2, "max_length": 2})

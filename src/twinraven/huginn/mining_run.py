@@ -52,6 +52,10 @@ class LogWindow:
         """The part of the restriction that the store applies."""
         return EventFilter(tag=self.tag, since=self.since, until=self.until, through_arrival=self.through_arrival)
 
+    def holds_time(self, moment: datetime) -> bool:
+        """Whether something that began then lies between `since` and `until`."""
+        return (self.since is None or moment >= self.since) and (self.until is None or moment < self.until)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiningRun:

@@ -266,7 +266,9 @@ class Huginn:
         loaded = await load_evidence(
             self._events, tenant_id, run, now=self._now(), limits=self._config.sample, note=note, calling=calling
         )
-        scripts = await load_script_traces(self._events, tenant_id)
+        scripts = await load_script_traces(
+            self._events, tenant_id, wanted=lambda event: run.window.holds_time(event.timestamp)
+        )
         sessions = [*loaded.log.sessions, *scripts.sessions]
         study, judge = _split(sessions)
         facts = self._facts(tenant_id)

@@ -188,7 +188,6 @@ async def test_the_convenient_door_returns_or_raises(world: World) -> None:
     assert (caught.value.code, caught.value.retryable) == ("TOOL_FAILED", False)
 
 
-@pytest.mark.req("AE-08")
 async def test_a_tool_call_record_has_a_result_or_an_error(world: World) -> None:
     """The record of a call names its tool and step, has an ISO 8601 time, and one of result and error."""
     request = SkillInvocationRequest("get_order", {"order_id": 7})
@@ -201,7 +200,6 @@ async def test_a_tool_call_record_has_a_result_or_an_error(world: World) -> None
     assert (bad.result, bad.error and bad.error["code"]) == (None, "TOOL_FAILED")
 
 
-@pytest.mark.req("AE-08")
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
