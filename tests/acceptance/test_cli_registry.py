@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.acceptance.cli import Shell, home_in
+from tests.acceptance.cli import Shell, call, calls_file, home_in
 from tests.unit.huginn.billing_world import billing_scripts, lines_of
 
 TOOLS = """
@@ -134,6 +135,29 @@ def test_a_promoted_tool_is_called_recorded_and_counted(shell: Shell) -> None:
     assert tools(shell)[name]["invocation_count"] == 2
     events = shell.json("sessions", "show", "mine")
     assert sum(event["parent_event_id"] is None for event in events) == 2
+
+
+def test_the_list_says_whether_a_tool_is_taken(shell: Shell) -> None:
+    """Sessions that call a tool and sessions that do its chain by hand stand in list, detail and JSON alike."""
+    name = first(shell)
+    assert tools(shell)[name]["adoption"] is None
+    shell.succeed("approve", name, "--promote")
+    steps = shell.json("approve", name)["steps"]
+    chain = list(dict.fromkeys(step["tool_id"] for step in steps))
+    made = [("taker", 1, name), *((f"hand{n}", seq, tool) for n in (1, 2) for seq, tool in enumerate(chain))]
+    at = datetime.now(UTC) + timedelta(seconds=1)
+    lines = [call(session, seq, tool, ts=(at + timedelta(seconds=seq)).isoformat()) for session, seq, tool in made]
+    shell.succeed("import", str(calls_file(shell.folder / "more.jsonl", lines)))
+    found = tools(shell)[name]["adoption"]
+    assert (found["offered"], found["fitted"], found["taken"]) == (3, 3, 1)
+    assert found["turns_saved"] == len(chain) - 1
+    assert shell.json("registry", "show", name)["adoption"] == found
+    heading, line, *_ = shell.succeed("registry", "list").text.splitlines()
+    assert "TAKEN  SAVED" in heading
+    assert "1/3" in line
+    shown = shell.succeed("registry", "show", name).text
+    assert "1 sessions (33%, 6% to 79%)" in shown
+    assert "TAKEN" in shell.succeed("maintenance", "run", "--dry-run").text
 
 
 def test_a_rejection_is_remembered(shell: Shell) -> None:
