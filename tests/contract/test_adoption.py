@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -151,6 +152,19 @@ async def test_each_call_is_a_turn_where_turns_are_not_numbered(agents: Agents) 
     assert await agents.figures("turns_by_hand", "turns_per_use", "turns_saved") == (3.0, 1.0, 2.0)
 
 
+async def test_reads_asked_for_in_a_batch_are_by_hand_too(agents: Agents) -> None:
+    """A search and then a batch of reads is the chain, in two turns."""
+    batch = str(uuid4())
+    events: list[dict[str, Any]] = [
+        {"tool_id": "search", "turn": 1},
+        {"tool_id": "batch_reads", "turn": 2, "event_id": batch},
+        *({"tool_id": "read", "turn": 2, "parent_event_id": batch, "input_params": {"n": n}} for n in (1, 2)),
+    ]
+    stated: list[dict[str, Any]] = [{"session_id": "b", "input_params": {}, **each} for each in events]
+    made(await agents.ada.door.post("/v1/events", {"events": stated}))
+    assert await agents.figures("offered", "fitted", "taken", "turns_by_hand") == (1, 1, 0, 2.0)
+
+
 async def test_uses_that_raised_are_counted(agents: Agents) -> None:
     """Failures of the tool stand beside its uses."""
     events: list[dict[str, Any]] = [
@@ -193,7 +207,8 @@ async def test_a_tool_that_fits_nowhere_is_not_flagged(agents: Agents) -> None:
 async def test_a_tool_out_of_service_has_no_adoption(agents: Agents) -> None:
     """What is quarantined is offered to nobody; and a list measures only when it is asked to."""
     (plain,) = made(await agents.ada.door.get("/v1/learned-tools"))["items"]
-    assert "adoption" not in plain
+    bare = made(await agents.ada.door.get(f"/v1/learned-tools/{TOOL}?adoption=false"))
+    assert "adoption" not in {*plain, *bare}
     made(await agents.ada.door.post(f"/v1/learned-tools/{TOOL}/quarantine", {"reason": "odd"}))
     assert await agents.adoption() is None
 

@@ -266,7 +266,7 @@ class Operations(Administration, Templates, Catalogue):
 
     async def _step(self, tool_id: str, word: str, body: Mapping[str, Any] | None, revision: int | None) -> LearnedTool:
         if revision is None:
-            seen = await self._exchange.send(Ask("GET", path_of("learned-tools", tool_id)))
+            seen = await self._exchange.send(Ask("GET", path_of("learned-tools", tool_id), {"adoption": False}))
             return await self._take_step(tool_id, word, body, seen.headers.get("etag", "*"))
         return await self._take_step(tool_id, word, body, tag_of(revision))
 

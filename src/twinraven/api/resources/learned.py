@@ -34,12 +34,11 @@ async def list_learned(request: Request) -> Answer:
 async def show_learned(request: Request) -> Answer:
     tool = await _tool(request)
     tool_id = tool.record.tool_id
-    measured = await request.raven.maintenance.adoption(request.tenant_id, tool_id=tool_id)
-    body = {
-        **tool.record.as_json(),
-        "adoption": _adoption_json(measured.get(tool_id)),
-        "versions": [version.as_json() for version in tool.versions],
-    }
+    body = {**tool.record.as_json(), "versions": [version.as_json() for version in tool.versions]}
+    # A step that answers with the tool has no such parameter, and need not wait for a measure.
+    if request.query.get("adoption"):
+        measured = await request.raven.maintenance.adoption(request.tenant_id, tool_id=tool_id)
+        body["adoption"] = _adoption_json(measured.get(tool_id))
     return Answer(body, tag=str(tool.record.revision))
 
 
@@ -201,6 +200,7 @@ ROUTES: Sequence[Route] = (
         "One learned tool and its versions",
         show_learned,
         _WITH_VERSIONS,
+        query=(Parameter("adoption", {**FLAG, "default": True}, "measure from the log how it was received"),),
         errors=(NotFound,),
         is_tagged=True,
     ),
