@@ -61,6 +61,13 @@ def first(shell: Shell) -> str:
     return next(iter(tools(shell)))
 
 
+def arguments(shell: Shell, tool_id: str) -> dict[str, Any]:
+    """Arguments that a tool takes."""
+    schema = shell.json("tools", "show", tool_id)["input_schema"]
+    values: dict[str, Any] = {"email": "a@b.c", "detail": "full", "customer_id": "C-1", "invoice_id": "I-1"}
+    return {key: values.get(key, ["I-1"]) for key in schema["required"]}
+
+
 def tool_folder(shell: Shell, tool_id: str) -> Path:
     return shell.folder / ".twinraven" / "tools" / "generated" / tool_id
 
@@ -126,14 +133,33 @@ def test_a_promoted_tool_is_called_recorded_and_counted(shell: Shell) -> None:
     """A call from the shell is one use, whichever process makes it."""
     name = first(shell)
     shell.succeed("approve", name, "--promote")
-    schema = shell.json("tools", "show", name)["input_schema"]
-    values: dict[str, Any] = {"email": "a@b.c", "detail": "full", "customer_id": "C-1", "invoice_id": "I-1"}
-    params = {key: values.get(key, ["I-1"]) for key in schema["required"]}
+    params = arguments(shell, name)
     for _ in range(2):
         shell.succeed("call", name, "--params", json.dumps(params), "--session", "mine")
     assert tools(shell)[name]["invocation_count"] == 2
     events = shell.json("sessions", "show", "mine")
     assert sum(event["parent_event_id"] is None for event in events) == 2
+
+
+def test_the_list_says_whether_a_tool_is_taken(shell: Shell) -> None:
+    """Sessions that call a tool and sessions that do its chain by hand stand in list, detail and JSON alike."""
+    name = first(shell)
+    assert tools(shell)[name]["adoption"] is None
+    shell.succeed("approve", name, "--promote")
+    definition = shell.json("registry", "show", name, "--version", "1")
+    chain = list(dict.fromkeys(step["tool_id"] for step in definition["steps"]))
+    for session, tool in [("taker", name), *(("hand", tool) for tool in chain), ("other", chain[-1])]:
+        shell.succeed("call", tool, "--params", json.dumps(arguments(shell, tool)), "--session", session)
+    found = tools(shell)[name]["adoption"]
+    assert (found["offered"], found["fitted"], found["taken"]) == (3, 2, 1)
+    assert found["turns_saved"] == len(chain) - 1
+    assert shell.json("registry", "show", name)["adoption"] == found
+    heading, line, *_ = shell.succeed("registry", "list").text.splitlines()
+    assert "TAKEN  SAVED" in heading
+    assert "1/2" in line
+    shown = shell.succeed("registry", "show", name).text
+    assert "1 sessions (50%, 9% to 91%)" in shown
+    assert "TAKEN" in shell.succeed("maintenance", "run", "--dry-run").text
 
 
 def test_a_rejection_is_remembered(shell: Shell) -> None:

@@ -22,6 +22,7 @@ from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import ApprovalPending, PolicyViolation
 from twinraven.huginn import CandidateChain, EquivalenceScore, LearningRound, ValidationResult
 from twinraven.muninn import EventFilter, RetentionNote, SqlEventStore
+from twinraven.registry import Adoption
 from twinraven.storage import Database
 
 EXAMPLE = Path(__file__).parents[1] / "unit" / "registry" / "search_read_summarize.json"
@@ -67,6 +68,8 @@ async def learned(workshop: Workshop) -> AsyncIterator[Document]:
     await workshop.registry.quarantine(TENANT, "search_read", reason="odd answers", by="ada")
     tool = await workshop.registry.tool(TENANT, "search_read")
     yield "ToolRecord", tool.record.as_json()
+    for fitted, mean in ((0, None), (5, 2.5)):
+        yield "Adoption", Adoption(utc_now(), 9, fitted, 0, 0.0, 1.0, fitted, 0, 1, mean, mean).as_json()
     for version in tool.versions:
         yield "ToolVersion", version.as_json()
         yield "SynthesizedTool", version.definition.as_json()

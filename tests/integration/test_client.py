@@ -325,6 +325,11 @@ async def test_a_learned_tool_is_led_through_its_life(client: AsyncClient, raven
     assert "steps" in str(await client.review("look_up", 1))
     promoted = await client.promote("look_up", version=1)
     assert promoted.is_in_service
+    adoption = (await client.learned_tool("look_up")).adoption
+    assert adoption is not None
+    assert (adoption.since, adoption.taken, adoption.share) == (promoted.in_service_since, 0, None)
+    assert [each.adoption async for each in client.learned_tools(adoption=True)] == [adoption]
+    assert [each.adoption async for each in client.learned_tools()] == [None]
     with pytest.raises(StaleState):
         await client.retire("look_up", revision=waiting.revision)
     assert {each.tool_id async for each in client.tools() if each.is_learned} == {"look_up"}

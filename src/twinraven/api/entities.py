@@ -83,6 +83,14 @@ ENTITIES: Mapping[str, Entity] = {
     "StepDefinition": Entity("flow", sometimes=("for_each", "max_items")),
     "ErrorStrategy": Entity("flow"),
     "RetryPolicy": Entity("flow"),
+    "Adoption": Entity(
+        "registry",
+        stated={
+            "share": {"type": ["number", "null"], **_SHARE},
+            "turns_saved": {"type": ["number", "null"]},
+        },
+        limits={"share_low": _SHARE, "share_high": _SHARE},
+    ),
     "ToolRecord": Entity("registry", left_out=("tenant_id", "chain_key")),
     "ToolVersion": Entity("registry", left_out=("tool_id", "text"), stated={"sha256": {"type": "string"}}),
     "ToolEntry": Entity("catalog", left_out=("private_to", "definition")),

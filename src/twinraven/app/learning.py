@@ -49,11 +49,18 @@ class Learning(Calling):
 
     @cached_property
     def maintenance(self) -> Maintenance:
-        from twinraven.huginn import ChainSupport
+        from twinraven.huginn import ChainSupport, LoggedAdoption
         from twinraven.registry import Maintenance
 
-        probe = ChainSupport(self.events, idle_gap_s=self.settings.muninn.session_idle_gap_s)
-        return Maintenance(self.registry, self.database, self.settings.registry, probe=probe, micros=self._micros)
+        gap = self.settings.muninn.session_idle_gap_s
+        return Maintenance(
+            self.registry,
+            self.database,
+            self.settings.registry,
+            probe=ChainSupport(self.events, idle_gap_s=gap),
+            adoption_probe=LoggedAdoption(self.events, idle_gap_s=gap),
+            micros=self._micros,
+        )
 
     @cached_property
     def huginn(self) -> Huginn:

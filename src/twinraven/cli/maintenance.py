@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.output import Column, print_lines, show_json, show_rows
 from twinraven.cli.parser import CommandParser
+from twinraven.cli.registry import taken_text
 from twinraven.foundation.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _MEASURES = (
     Column("raised", "RAISED", right=True),
     Column("expected_failure_rate", "PARTS FAIL", right=True, text=_share),
     Column("turns_saved", "TURNS SAVED", right=True),
+    Column("adoption", "TAKEN", right=True, text=taken_text),
     Column("support", "SUPPORT", right=True, text=_share),
     Column("confidence", "CONFIDENCE", right=True, text=_share),
     Column("drift_ratio", "OF FIRST", right=True, text=_share),
@@ -37,7 +39,7 @@ _ACTIONS = (
 
 def register(parser: CommandParser) -> None:
     parser.show_example("twinraven maintenance run --dry-run")
-    run = parser.command("run", "look at every tool in service: use, failures, drift, turns saved")
+    run = parser.command("run", "look at every tool in service: use, failures, drift, turns saved, adoption")
     run.add_argument("--dry-run", action="store_true", help="only say what would be done")
     run.add_argument("--if-due", action="store_true", help="only if registry.maintenance_schedule says so")
     run.takes_output("table", "json")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from twinraven.cli import registry_export
 from twinraven.cli.advice import advice_field, advice_lines
@@ -15,13 +16,27 @@ from twinraven.cli.times import short_time
 from twinraven.foundation.errors import NotFound
 
 if TYPE_CHECKING:
-    from twinraven.registry import Disagreement, Rebuilt, RegisteredTool, ToolRecord
+    from twinraven.app import TwinRaven
+    from twinraven.registry import Adoption, Disagreement, Rebuilt, RegisteredTool, ToolRecord
+
+
+def taken_text(adoption: Any) -> str:
+    """Sessions that took a tool, of those it fitted in."""
+    return "-" if not adoption else f"{adoption['taken']}/{adoption['fitted']}"
+
+
+def saved_text(adoption: Any) -> str:
+    """Turns that a tool saved; - where nothing can be said."""
+    return "-" if not adoption or adoption["turns_saved"] is None else f"{adoption['turns_saved']:g}"
+
 
 _TOOLS = (
     Column("tool_id", "TOOL", shrinks=True),
     Column("state", "STATE", tinted=True),
     Column("current_version", "VERSION", right=True),
     Column("invocation_count", "USES", right=True),
+    Column("adoption", "TAKEN", right=True, text=taken_text),
+    Column("adoption", "SAVED", right=True, text=saved_text),
     Column("last_used_at", "LAST USED", text=short_time),
     Column("marks", "MARKS", shrinks=True),
 )
@@ -83,9 +98,25 @@ def list_tools(options: Namespace) -> None:
     from twinraven.cli.home import opened
 
     with opened(options) as raven:
-        records = asyncio.run(raven.registry.tools(options.tenant))
-    rows = [{**record.as_json(), "state": state_of(record), "marks": _marks(record)} for record in records]
+        records, adoption = asyncio.run(_with_adoption(raven, options.tenant))
+    rows = [
+        {
+            **record.as_json(),
+            "adoption": _adoption_json(adoption.get(record.tool_id)),
+            "state": state_of(record),
+            "marks": _marks(record),
+        }
+        for record in records
+    ]
     show_rows(options.output, rows, _TOOLS, empty="nothing was learned yet; run `twinraven learn`")
+
+
+async def _with_adoption(raven: TwinRaven, tenant_id: str) -> tuple[list[ToolRecord], Mapping[str, Adoption]]:
+    return await raven.registry.tools(tenant_id), await raven.maintenance.adoption(tenant_id)
+
+
+def _adoption_json(found: Adoption | None) -> Any:
+    return None if found is None else found.as_json()
 
 
 def show_tool(options: Namespace) -> None:
@@ -94,13 +125,19 @@ def show_tool(options: Namespace) -> None:
     from twinraven.cli.home import opened
 
     with opened(options) as raven:
-        tool = asyncio.run(raven.registry.tool(options.tenant, options.tool))
+        tool, adoption = asyncio.run(_tool_with_adoption(raven, options.tenant, options.tool))
     if options.number is not None:
         _show_definition(tool, options.number)
     elif options.output == "json":
-        show_json({**tool.record.as_json(), "versions": [version.as_json() for version in tool.versions]})
+        versions = [version.as_json() for version in tool.versions]
+        show_json({**tool.record.as_json(), "adoption": _adoption_json(adoption), "versions": versions})
     else:
-        _show_tool(tool)
+        _show_tool(tool, adoption)
+
+
+async def _tool_with_adoption(raven: TwinRaven, tenant_id: str, tool_id: str) -> tuple[RegisteredTool, Adoption | None]:
+    tool = await raven.registry.tool(tenant_id, tool_id)
+    return tool, (await raven.maintenance.adoption(tenant_id, tool_id=tool_id)).get(tool_id)
 
 
 def _show_definition(tool: RegisteredTool, number: int) -> None:
@@ -110,17 +147,40 @@ def _show_definition(tool: RegisteredTool, number: int) -> None:
     show_json(found.definition.as_json())
 
 
-def _show_tool(tool: RegisteredTool) -> None:
+def _show_tool(tool: RegisteredTool, adoption: Adoption | None) -> None:
     fields = {**tool.record.as_json(), "state": state_of(tool.record), "marks": _marks(tool.record) or None}
     for name in ("status", "flags", "quarantine", "revision"):
         fields.pop(name)
     for name in ("registered_at", "last_used_at", "in_service_since"):
         fields[name] = short_time(fields[name])
-    show_fields("table", {**fields, **advice_field(tool.current.definition)})
+    show_fields("table", {**fields, **_adoption_fields(adoption), **advice_field(tool.current.definition)})
+    advice = tool.record.flags.get("not_taken", {}).get("advice")
+    print_lines([] if advice is None else [clean(f"not taken: {advice}")])
     print_lines([*advice_lines(tool.current.definition), ""])
     show_rows(
         "table", [{**each.as_json(), "score": f"{each.equivalence_score:.3f}"} for each in tool.versions], _VERSIONS
     )
+
+
+def _adoption_fields(found: Adoption | None) -> dict[str, str]:
+    """Adoption in words, for a person."""
+    if found is None:
+        return {}
+    body = found.as_json()
+    interval = "" if found.share is None else f" ({found.share:.0%}, {found.share_low:.0%} to {found.share_high:.0%})"
+    return {
+        "adoption_since": short_time(body["since"]),
+        "offered": f"{found.offered} sessions",
+        "fitted": f"{found.fitted} sessions",
+        "taken": f"{found.taken} sessions{interval}",
+        "uses": f"{found.uses}, {_turns(found.turns_per_use)} each; {found.raised} calls raised",
+        "by_hand": f"{found.by_hand}, {_turns(found.turns_by_hand)} each",
+        "turns_saved": saved_text(body),
+    }
+
+
+def _turns(mean: float | None) -> str:
+    return "- turns" if mean is None else f"{mean:.2g} turns"
 
 
 def verify(options: Namespace) -> int:

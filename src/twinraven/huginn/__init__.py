@@ -6,6 +6,7 @@ learn from, selection keeps what is worth more than it costs. Huginn reads Munin
 
 from __future__ import annotations
 
+from twinraven.huginn.adoption import LoggedAdoption
 from twinraven.huginn.advice.counsel import Counsel
 from twinraven.huginn.advice.port import AdviceLimits, Advisor, Answer
 from twinraven.huginn.advice.record import AdviceRecord
@@ -61,6 +62,7 @@ __all__ = [
     "LearningReport",
     "LearningRound",
     "LogWindow",
+    "LoggedAdoption",
     "MiningConfig",
     "MiningRun",
     "Prices",

@@ -165,10 +165,12 @@ async def load_traces(
     sessions: Sequence[str] | None = None,
     where: EventFilter | None = None,
     most_calls: int | None = None,
+    with_values: bool = True,
 ) -> TraceLog:
     """Sessions from Muninn's log, with the outputs it kept; a long idle gap counts as outside input.
 
     With `sessions`, only those. A session of more than `most_calls` calls ends there, and the log says how many do.
+    Without values, calls have no outputs and a hash for their arguments, which is enough to tell equal calls.
     """
     verdicts = await store.verdicts(tenant_id)
 
@@ -180,7 +182,9 @@ async def load_traces(
         return reader.finish(verdicts)
 
     # What an agent asks for in a batch are its own calls, made in one turn; the batch itself is none.
-    return await store.read_calls(tenant_id, read, sessions=sessions, where=where, through=BATCH_READS)
+    return await store.read_calls(
+        tenant_id, read, sessions=sessions, where=where, through=BATCH_READS, with_values=with_values
+    )
 
 
 class _Reader:

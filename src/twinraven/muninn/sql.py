@@ -215,6 +215,7 @@ class SqlEventStore:
         sessions: Sequence[str] | None = None,
         where: EventFilter | None = None,
         through: str | None = None,
+        with_values: bool = True,
     ) -> T:
         conditions, params = _conditions(tenant_id, where or EventFilter())
         own = [f"e.{condition}" for condition in conditions]
@@ -224,10 +225,10 @@ class SqlEventStore:
             params["asking"] = through
             asked = "SELECT event_id FROM muninn_event_log WHERE tenant_id = :tenant AND tool_id = :asking"
             own.append(f"(e.parent_event_id IS NULL OR e.parent_event_id IN ({asked}))")
-        names = ", ".join("b.body" if name == "body" else f"e.{name}" for name in TRACE_COLUMNS)
+        names = ", ".join(_trace_column(name, with_values=with_values) for name in TRACE_COLUMNS)
+        blobs = "LEFT JOIN blobs b ON b.tenant_id = e.tenant_id AND b.hash = e.output_hash " if with_values else ""
         sql = (
-            f"SELECT {names} FROM muninn_event_log e LEFT JOIN blobs b "
-            "ON b.tenant_id = e.tenant_id AND b.hash = e.output_hash "
+            f"SELECT {names} FROM muninn_event_log e {blobs}"
             f"WHERE {' AND '.join(own)} {{some}} ORDER BY e.session_id, e.timestamp, e.arrival"
         )
 
@@ -278,6 +279,16 @@ def _to_events(rows: Iterable[Row]) -> list[MuninnEvent]:
     from twinraven.muninn.event_row import to_event
 
     return [to_event(row) for row in rows]
+
+
+def _trace_column(name: str, *, with_values: bool) -> str:
+    """One of `TRACE_COLUMNS` as SQL; arguments without their values are an object that holds their hash."""
+    if name == "body":
+        return "b.body" if with_values else "NULL"
+    if name == "input_params" and not with_values:
+        # Braces are doubled because the statement is formatted once more.
+        return """'{{"input_hash":"' || e.input_hash || '"}}'"""
+    return f"e.{name}"
 
 
 def _letters(number: int) -> str:

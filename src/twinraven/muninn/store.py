@@ -155,11 +155,13 @@ class EventStore(Protocol):
         sessions: Sequence[str] | None = None,
         where: EventFilter | None = None,
         through: str | None = None,
+        with_values: bool = True,
     ) -> T:
         """Let `read` consume the agents' own calls with their outputs (`TRACE_COLUMNS`), session by session in order.
 
         With `sessions`, only those; each of them comes in one piece. With `through`, the calls made inside that tool
-        count as the agents' own, too.
+        count as the agents' own, too. Without values no output is read, and `input_params` holds only the arguments'
+        hash.
         """
         ...
 

@@ -8,6 +8,7 @@ A tool is rows in the database, which decide, and files beside them, which peopl
 
 from __future__ import annotations
 
+from twinraven.registry.adoption import Adoption
 from twinraven.registry.callers import callers_of
 from twinraven.registry.chains import StoredChains
 from twinraven.registry.exports import EXPORT_FORMS, ExportForm, ToolExport, export_tool
@@ -28,7 +29,7 @@ from twinraven.registry.model import (
     definition_text,
 )
 from twinraven.registry.places import Places
-from twinraven.registry.ports import ChainLookup, FindTool, MayCall, Support, SupportProbe, Witness
+from twinraven.registry.ports import AdoptionProbe, ChainLookup, FindTool, MayCall, Support, SupportProbe, Witness
 from twinraven.registry.review import Review, review_version
 from twinraven.registry.service import Registry
 from twinraven.registry.verification import Disagreement, Rebuilt, Verification
@@ -37,6 +38,8 @@ __all__ = [
     "EXPORT_FORMS",
     "SYSTEM",
     "Action",
+    "Adoption",
+    "AdoptionProbe",
     "ChainLookup",
     "Disagreement",
     "Draft",

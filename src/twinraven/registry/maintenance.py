@@ -2,14 +2,14 @@
 
 Each check looks at what was recorded since the current version went into service, so that no version answers for the
 one before it. Failing too often, not being used and, where so configured, drifting end a tool; failing more than its
-parts and saving no turns mark it for people. A mark goes away by itself when its reason does. A quarantined tool is in
-people's hands already and is left alone.
+parts, saving no turns and not being taken where it fits mark it for people. A mark goes away by itself when its reason
+does. A quarantined tool is in people's hands already and is left alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
@@ -18,8 +18,9 @@ from twinraven.foundation.clock import from_micros, iso, iso_micros, now_micros
 from twinraven.foundation.errors import IllegalTransition
 from twinraven.foundation.settings import RegistrySettings
 from twinraven.registry import evidence, sql, usage
+from twinraven.registry.adoption import Adoption
 from twinraven.registry.model import SYSTEM, RegisteredTool, RetirementReason, ToolRecord
-from twinraven.registry.ports import Support, SupportProbe
+from twinraven.registry.ports import AdoptionProbe, Support, SupportProbe
 from twinraven.registry.registration import tools_of
 from twinraven.registry.service import Registry
 from twinraven.storage import Database, Transaction
@@ -28,10 +29,12 @@ FAILURE_WINDOW: Final = timedelta(days=7)
 DRIFT_WINDOW: Final = timedelta(days=30)
 PARTS_WINDOW: Final = timedelta(days=30)
 TURNS_WINDOW: Final = timedelta(days=30)
+ADOPTION_WINDOW: Final = timedelta(days=30)
 LEAST_USES: Final = 5
 """Uses below which nothing is said of turns."""
 
 DRIFT, FAILS_MORE, SAVES_NO_TURNS = "drift", "fails_more_than_its_parts", "saves_no_turns"
+NOT_TAKEN: Final = "not_taken"
 
 _PERIODS: Final = {
     "hourly": timedelta(hours=1),
@@ -74,6 +77,7 @@ class Measures:
     turns: evidence.TurnsSaved
     original: Support | None
     current: Support | None
+    adoption: Adoption | None = None
 
     @property
     def drift_ratio(self) -> float | None:
@@ -94,6 +98,7 @@ class Measures:
             "support": None if current is None else current.support,
             "confidence": None if current is None else current.confidence,
             "drift_ratio": self.drift_ratio,
+            "adoption": None if self.adoption is None else self.adoption.as_json(),
         }
 
 
@@ -127,12 +132,14 @@ class Maintenance:
         settings: RegistrySettings,
         *,
         probe: SupportProbe | None = None,
+        adoption_probe: AdoptionProbe | None = None,
         micros: Callable[[], int] = now_micros,
     ) -> None:
         self._registry = registry
         self._database = database
         self._settings = settings
         self._probe = probe
+        self._adoption_probe = adoption_probe
         self._micros = micros
 
     async def run(self, tenant_id: str, *, dry_run: bool = False, by: str = SYSTEM) -> MaintenanceReport:
@@ -140,9 +147,10 @@ class Maintenance:
         now = from_micros(self._micros())
         measured: list[Measures] = []
         actions: list[Action] = []
+        adoption = await self.adoption(tenant_id)
         for record in await self._registry.tools(tenant_id):
             if record.is_in_service:
-                found = await self._measure(tenant_id, record, now)
+                found = replace(await self._measure(tenant_id, record, now), adoption=adoption.get(record.tool_id))
                 measured.append(found)
                 actions.extend(self._judge(found, now))
         if not dry_run:
@@ -159,6 +167,15 @@ class Maintenance:
         if last is not None and from_micros(self._micros()) - last < period:
             return None
         return await self.run(tenant_id, by=by)
+
+    async def adoption(self, tenant_id: str, *, tool_id: str | None = None) -> Mapping[str, Adoption]:
+        """Measure the adoption of every tool in service, or of one: offered, fitted, taken, turns saved."""
+        if self._adoption_probe is None:
+            return {}
+        names = [record.tool_id for record in await self._registry.tools(tenant_id) if record.is_in_service]
+        tools = [await self._registry.tool(tenant_id, name) for name in names if tool_id in (None, name)]
+        since = from_micros(self._micros()) - ADOPTION_WINDOW
+        return await self._adoption_probe.measure(tenant_id, tools, since=since)
 
     async def stale(self, tenant_id: str, *, unused_since: datetime) -> list[ToolRecord]:
         """Tools in service that nobody called since a time; one never called ages from when it went into service."""
@@ -203,6 +220,7 @@ class Maintenance:
             DRIFT: self._drifted(found),
             FAILS_MORE: _fails_more(found),
             SAVES_NO_TURNS: _saves_no_turns(found),
+            NOT_TAKEN: _not_taken(found),
         }
         for name, figures in marks.items():
             is_marked = name in found.record.flags
@@ -244,6 +262,8 @@ class Maintenance:
         """Whether the absence of a reason is known, and not only the absence of figures."""
         if name == DRIFT:
             return found.drift_ratio is not None
+        if name == NOT_TAKEN:
+            return found.adoption is not None and found.adoption.is_measured
         return found.expected_failure_rate is not None if name == FAILS_MORE else found.turns.uses >= LEAST_USES
 
     async def _carry_out(self, tenant_id: str, action: Action, by: str) -> bool:
@@ -261,10 +281,17 @@ class Maintenance:
         return True
 
 
+NOT_TAKEN_ADVICE: Final = (
+    "agents do its steps by hand where it fits; re-word it (`twinraven learn` with a model configured writes new "
+    "versions, `twinraven approve` shows their words) or retire it (`twinraven retire`)"
+)
+"""What to do about a tool that is not taken; it is for a person to decide."""
+
 _WORDS: Final = {
     DRIFT: "agents hardly make these calls in this order any more",
     FAILS_MORE: "it raises more often than its parts would lead one to expect",
     SAVES_NO_TURNS: "agents that use it take no fewer turns",
+    NOT_TAKEN: NOT_TAKEN_ADVICE,
 }
 
 
@@ -283,6 +310,18 @@ def _saves_no_turns(found: Measures) -> JsonObject | None:
     if found.turns.uses < LEAST_USES or found.turns.turns > 0:
         return None
     return {"uses": found.turns.uses, "turns_saved": found.turns.turns}
+
+
+def _not_taken(found: Measures) -> JsonObject | None:
+    adoption = found.adoption
+    if adoption is None or not adoption.is_not_taken:
+        return None
+    return {
+        "fitted": adoption.fitted,
+        "taken": adoption.taken,
+        "share_high": round(adoption.share_high, 4),
+        "advice": NOT_TAKEN_ADVICE,
+    }
 
 
 def _idle_since(record: ToolRecord) -> datetime:

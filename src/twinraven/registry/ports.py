@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from twinraven.catalog import ToolEntry
 from twinraven.foundation.canonical import JsonObject
-from twinraven.registry.model import RegistryChange
+from twinraven.registry.adoption import Adoption
+from twinraven.registry.model import RegisteredTool, RegistryChange
 from twinraven.storage import Transaction
 
 FindTool = Callable[[str, str], ToolEntry | None]
@@ -52,4 +53,14 @@ class SupportProbe(Protocol):
 
         `chain` is a stored candidate by the names of its fields: its tools, and the configuration that found it.
         """
+        ...
+
+
+class AdoptionProbe(Protocol):
+    """Reads from the log how tools in service were received."""
+
+    async def measure(
+        self, tenant_id: str, tools: Sequence[RegisteredTool], *, since: datetime
+    ) -> Mapping[str, Adoption]:
+        """The adoption of each tool from its promotion on, or from `since` if that is later, by tool id."""
         ...

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from twinraven.sdk.delivery import MOST_AT_ONCE, Turnstile, deliver
     from twinraven.sdk.errors import RemoteError, ServerUnreachable
     from twinraven.sdk.model import (
+        Adoption,
         ApprovalInfo,
         AuditEntry,
         AuditReport,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KEEP",
     "MOST_AT_ONCE",
+    "Adoption",
     "ApprovalInfo",
     "AsyncClient",
     "AsyncSessionRecorder",
@@ -75,6 +77,7 @@ _HOMES = {
     "delivery": ("MOST_AT_ONCE", "Turnstile", "deliver"),
     "errors": ("RemoteError", "ServerUnreachable"),
     "model": (
+        "Adoption",
         "ApprovalInfo",
         "AuditEntry",
         "AuditReport",

@@ -230,6 +230,26 @@ class LearnedVersion:
 
 
 @dataclass(frozen=True, slots=True)
+class Adoption:
+    """How a learned tool was received: sessions it was offered to, fitted in and was taken by, and turns saved."""
+
+    since: datetime
+    offered: int
+    fitted: int
+    taken: int
+    share_low: float
+    share_high: float
+    uses: int
+    raised: int
+    by_hand: int
+    share: float | None = None
+    turns_per_use: float | None = None
+    turns_by_hand: float | None = None
+    turns_saved: float | None = None
+    """Unknown where nobody did the chain by hand."""
+
+
+@dataclass(frozen=True, slots=True)
 class LearnedTool:
     """A learned tool and where it stands; `revision` grows with every change."""
 
@@ -247,6 +267,8 @@ class LearnedTool:
     flags: JsonObject = field(default_factory=_nothing)
     versions: tuple[LearnedVersion, ...] = ()
     """Lists and steps leave them out."""
+    adoption: Adoption | None = None
+    """Of a tool in service; lists measure it only when asked to, and steps leave it out."""
 
     @property
     def is_in_service(self) -> bool:

@@ -220,12 +220,12 @@ class Operations(Administration, Templates, Catalogue):
         """How far a round of learning is, and what came of it."""
         return read(LearningRound, await self._get("learning", str(round_id)))
 
-    def learned_tools(self) -> AsyncGenerator[LearnedTool]:
-        """Every learned tool, its state and its use."""
-        return self._list(LearnedTool, "learned-tools")
+    def learned_tools(self, *, adoption: bool = False) -> AsyncGenerator[LearnedTool]:
+        """Every learned tool, its state and its use; with `adoption`, how agents received those in service."""
+        return self._list(LearnedTool, "learned-tools", adoption=adoption or None)
 
     async def learned_tool(self, tool_id: str) -> LearnedTool:
-        """One learned tool and its versions."""
+        """One learned tool, its versions and how agents received it."""
         return read(LearnedTool, await self._get("learned-tools", tool_id))
 
     async def definition(self, tool_id: str, version: int) -> JsonObject:
@@ -266,7 +266,7 @@ class Operations(Administration, Templates, Catalogue):
 
     async def _step(self, tool_id: str, word: str, body: Mapping[str, Any] | None, revision: int | None) -> LearnedTool:
         if revision is None:
-            seen = await self._exchange.send(Ask("GET", path_of("learned-tools", tool_id)))
+            seen = await self._exchange.send(Ask("GET", path_of("learned-tools", tool_id), {"adoption": False}))
             return await self._take_step(tool_id, word, body, seen.headers.get("etag", "*"))
         return await self._take_step(tool_id, word, body, tag_of(revision))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from twinraven.api.contract import Answer, JsonSchema, Request, Route
-from twinraven.api.forms import LONG_TEXT, WHOLE, expected_version, form, listing, ref, refuse_secrets
+from twinraven.api.contract import Answer, JsonSchema, Parameter, Request, Route
+from twinraven.api.forms import FLAG, LONG_TEXT, WHOLE, expected_version, form, listing_of, ref, refuse_secrets
 from twinraven.api.pages import slice_of
+from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.errors import Conflict, InvalidDefinition, InvalidInput, NotFound, StaleState, TwinRavenError
-from twinraven.registry import RegisteredTool, RetirementReason, ToolRecord, ToolVersion, review_version
+from twinraven.registry import Adoption, RegisteredTool, RetirementReason, ToolRecord, ToolVersion, review_version
 
 _NUMBER: Final[JsonSchema] = {"type": "string", "pattern": "^[1-9][0-9]{0,8}$"}
 _REASON: Final = form({"reason": LONG_TEXT})
@@ -18,13 +19,26 @@ _SLUG: Final[JsonSchema] = {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,127
 
 
 async def list_learned(request: Request) -> Answer:
-    found = await request.raven.registry.tools(request.tenant_id)
-    return Answer(page=slice_of(found, request.query, key=lambda each: each.tool_id, show=ToolRecord.as_json))
+    raven, tenant_id = request.raven, request.tenant_id
+    found = await raven.registry.tools(tenant_id)
+    if not request.query["adoption"]:
+        return Answer(page=slice_of(found, request.query, key=lambda each: each.tool_id, show=ToolRecord.as_json))
+    measured = await raven.maintenance.adoption(tenant_id)
+
+    def show(record: ToolRecord) -> JsonObject:
+        return {**record.as_json(), "adoption": _adoption_json(measured.get(record.tool_id))}
+
+    return Answer(page=slice_of(found, request.query, key=lambda each: each.tool_id, show=show))
 
 
 async def show_learned(request: Request) -> Answer:
     tool = await _tool(request)
+    tool_id = tool.record.tool_id
     body = {**tool.record.as_json(), "versions": [version.as_json() for version in tool.versions]}
+    # A step that answers with the tool has no such parameter, and need not wait for a measure.
+    if request.query.get("adoption"):
+        measured = await request.raven.maintenance.adoption(request.tenant_id, tool_id=tool_id)
+        body["adoption"] = _adoption_json(measured.get(tool_id))
     return Answer(body, tag=str(tool.record.revision))
 
 
@@ -129,6 +143,10 @@ async def _version(request: Request) -> ToolVersion:
     return found
 
 
+def _adoption_json(found: Adoption | None) -> JsonObject | None:
+    return None if found is None else found.as_json()
+
+
 def _done(record: ToolRecord) -> Answer:
     return Answer(record.as_json(), tag=str(record.revision))
 
@@ -150,10 +168,17 @@ def _step(word: str, name: str, summary: str, handler: Any, body: JsonSchema | N
     )
 
 
+_ADOPTION: Final[JsonSchema] = {"anyOf": [ref("Adoption"), {"type": "null"}]}
+_WITH_ADOPTION: Final[JsonSchema] = {
+    "allOf": [ref("ToolRecord"), {"type": "object", "properties": {"adoption": _ADOPTION}}]
+}
 _WITH_VERSIONS: Final[JsonSchema] = {
     "allOf": [
         ref("ToolRecord"),
-        {"type": "object", "properties": {"versions": {"type": "array", "items": ref("ToolVersion")}}},
+        {
+            "type": "object",
+            "properties": {"adoption": _ADOPTION, "versions": {"type": "array", "items": ref("ToolVersion")}},
+        },
     ]
 }
 
@@ -164,7 +189,8 @@ ROUTES: Sequence[Route] = (
         "listLearnedTools",
         "Every learned tool, its state and its use",
         list_learned,
-        listing("ToolRecord"),
+        listing_of(_WITH_ADOPTION),
+        query=(Parameter("adoption", {**FLAG, "default": False}, "measure from the log how each was received"),),
         is_paged=True,
     ),
     Route(
@@ -174,6 +200,7 @@ ROUTES: Sequence[Route] = (
         "One learned tool and its versions",
         show_learned,
         _WITH_VERSIONS,
+        query=(Parameter("adoption", {**FLAG, "default": True}, "measure from the log how it was received"),),
         errors=(NotFound,),
         is_tagged=True,
     ),
