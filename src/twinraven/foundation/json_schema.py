@@ -85,8 +85,8 @@ class Schema:
         if self._extent.work * values * (depth if self._extent.returns else 1) > _MAX_COSTLY_CHECKS:
             keywords = "uniqueItems, unevaluatedItems or unevaluatedProperties"
             raise InvalidInput(
-                f"{field} has {values} values in {depth} levels, more than its schema with {keywords} can be checked for; "
-                "send less, or take the keyword out of the schema",
+                f"{field} has {values} values in {depth} levels, more than its schema with {keywords} can be checked "
+                "for; send less, or take the keyword out of the schema",
                 field=field,
             )
 

@@ -5,6 +5,7 @@ The times are of this process's own processor and a hundred times what is needed
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import process_time
 from typing import Any
 
@@ -18,9 +19,9 @@ def nested(depth: int, width: int) -> Any:
     return 1 if depth == 0 else [nested(depth - 1, width) for _ in range(width)]
 
 
-def branches(keyword: str, depth: int) -> dict[str, Any]:
+def branches(keyword: str) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string"}
-    for _ in range(depth):
+    for _ in range(7):
         schema = {keyword: [{"items": schema}, {"items": schema}, {"items": schema}]}
     return schema
 
@@ -31,8 +32,8 @@ def recursive(keyword: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
-@pytest.mark.parametrize("make", [lambda keyword: branches(keyword, 7), recursive], ids=["nested", "recursive"])
-def test_explaining_branches_is_bounded(make: Any, keyword: str) -> None:
+@pytest.mark.parametrize("make", [branches, recursive])
+def test_explaining_branches_is_bounded(make: Callable[[str], dict[str, Any]], keyword: str) -> None:
     """A list of lists that fits no branch is refused without an error for each branch of each element."""
     schema = compile_schema(make(keyword))
     before = process_time()
@@ -79,5 +80,5 @@ def test_unique_items_at_every_level_bound_the_value() -> None:
     value: Any = list(range(100_000))
     for _ in range(150):
         value = [value, 0]
-    with pytest.raises(InvalidInput, match="150|151|152"):
+    with pytest.raises(InvalidInput, match="in 152 levels"):
         schema.check(value)
