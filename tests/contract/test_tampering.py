@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import random
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -307,3 +309,17 @@ async def test_a_forged_anchor_is_refused(audit: AuditLog, database: Database, t
     fault = (await audit.verify("t", anchor=path)).fault
     assert fault is not None
     assert fault.kind in ("anchor", "truncated")
+
+
+async def test_an_anchor_with_another_public_key_is_refused(
+    audit: AuditLog, database: Database, tmp_path: Path
+) -> None:
+    """The public key that stands beside a genuine head is checked too: strangers would believe it."""
+    await fill(audit, database)
+    path = tmp_path / "anchors"
+    await audit.anchor("t", path)
+    line = json.loads(path.read_text())
+    path.write_text(json.dumps(line | {"public_key": base64.b64encode(bytes(32)).decode()}))
+    fault = (await audit.verify("t", anchor=path)).fault
+    assert fault is not None
+    assert (fault.kind, "public key" in fault.why) == ("anchor", True)

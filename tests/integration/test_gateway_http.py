@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import resource
+import zlib
 from collections.abc import Generator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import httpx2
@@ -160,6 +164,54 @@ async def test_servers_on_http_stand_behind_it_too(tmp_path: Path, way: str) -> 
                 assert [status.state for status in pool.statuses()] == ["up"]
                 answer = await pool.call("default", "web", "echo", {"text": "hi"})
                 assert answer["content"] == [{"type": "text", "text": "hi"}]
+
+
+@contextmanager
+def bomb_server(encoding: str) -> Generator[int]:
+    """A server that answers every request with a hundred megabytes of spaces, compressed."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31 if encoding == "gzip" else 15)
+    body = b"".join(packer.compress(b" " * 1_000_000) for _ in range(100)) + packer.flush()
+
+    class Bomb(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-encoding", encoding)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Bomb)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.mark.parametrize(("encoding", "says"), [("gzip", "more than"), ("deflate", "not asked for")])
+async def test_a_compressed_bomb_ends_its_own_server_alone(tmp_path: Path, encoding: str, says: str) -> None:
+    """A server whose answers unfold into too much is down with the reason; memory stays, and the others answer."""
+    with bomb_server(encoding) as port:
+        home_with(tmp_path, {"bomb": {"url": f"http://127.0.0.1:{port}/mcp"}, "old": OLD})
+        with open_home(tmp_path / ".twinraven") as raven:
+            async with raven.upstreams as pool:
+                before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                await pool.settle(20)
+                after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                found = {status.server: status for status in pool.statuses()}
+                assert says in str(found["bomb"])
+                answer = await pool.call("default", "old", "echo", {"text": "hi"})
+    assert "hi" in answer["content"][0]["text"]
+    assert after - before < 90_000, "the peak in kilobytes, of an answer of a hundred megabytes"
 
 
 async def test_an_upstream_on_http_that_goes_away_is_found_again(tmp_path: Path) -> None:

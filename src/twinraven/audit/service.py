@@ -266,7 +266,7 @@ class AuditLog:
 
     def _fault_of_anchors(self, anchors: Sequence[Anchor]) -> Fault | None:
         for anchor in anchors:
-            why = self._signer.fault_of(anchor.head)
+            why = self._signer.fault_of_anchor(anchor)
             if why is not None:
                 return Fault(anchor.head.sequence, "anchor", f"the anchor is not one of ours: {why}")
         return None

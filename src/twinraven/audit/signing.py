@@ -54,6 +54,13 @@ class Signer:
             return "the head's signature is not ours"
         return None
 
+    def fault_of_anchor(self, anchor: Anchor) -> str | None:
+        """Why an anchor is not one of ours: its head, or a public key beside it that is not the key it names."""
+        fault = self.fault_of(anchor.head)
+        if fault is None and self.anchor(anchor.head).public_key != anchor.public_key:
+            return f"its public key is not that of key {anchor.head.key_id!r}"
+        return fault
+
     def anchor(self, head: Head) -> Anchor:
         """The head with what a stranger needs to check it."""
         key = self._key(head.key_id)

@@ -1,7 +1,8 @@
 """What can be known of a Cypher query without a database: its parameters, and whether it could write.
 
 The query is read only so far as to tell code from quoted text and comments; a name in a string is not a parameter and a
-`DELETE` in a comment deletes nothing.
+`DELETE` in a comment deletes nothing. Text or a comment that is never closed reaches to the end of the query: no
+alternative of the pattern is tried and given up, so reading takes time linear in the query.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from twinraven.catalog.model import Effect
 _TOKEN: Final = re.compile(
     r"""
       //[^\n]*                                   # comments
-    | /\*.*?\*/
-    | '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*"      # texts
+    | /\*.*?(?:\*/|(?P<open_comment>\Z))
+    | '(?:[^'\\]|\\.?)*(?:'|(?P<open_single>\Z)) # texts
+    | "(?:[^"\\]|\\.?)*(?:"|(?P<open_double>\Z))
     | \$(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>\w+))
     | `(?:[^`]|``)*`                             # names that need quoting
     | (?P<word>[A-Za-z_]\w*)
     """,
     re.VERBOSE | re.DOTALL,
 )
+_UNCLOSED: Final = frozenset({"open_comment", "open_single", "open_double"})
 _WRITES: Final = frozenset({"CREATE", "MERGE", "DELETE", "DETACH", "SET", "REMOVE", "DROP", "FOREACH", "INSERT"})
 _MAY_DO_ANYTHING: Final = frozenset({"CALL", "LOAD", "USE", "ALTER", "GRANT", "DENY", "REVOKE", "START", "STOP"})
 
@@ -37,8 +40,14 @@ def cypher_parameters(query: str) -> tuple[str, ...]:
 
 
 def cypher_effect(query: str) -> Effect:
-    """Write where a clause writes, unknown where a procedure could, else read."""
-    words = {found["word"].upper() for found in _TOKEN.finditer(query) if found["word"]}
+    """Write where a clause writes, unknown where a procedure could or a text is never closed, else read."""
+    words: set[str] = set()
+    is_closed = True
+    for found in _TOKEN.finditer(query):
+        if found["word"]:
+            words.add(found["word"].upper())
+        is_closed = is_closed and found.lastgroup not in _UNCLOSED
     if words & _WRITES:
         return Effect.WRITE
-    return Effect.UNKNOWN if words & _MAY_DO_ANYTHING or "RETURN" not in words else Effect.READ
+    is_read = is_closed and "RETURN" in words and not words & _MAY_DO_ANYTHING
+    return Effect.READ if is_read else Effect.UNKNOWN

@@ -6,6 +6,7 @@ to the world: declared beats inferred, and unknown counts as write.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal, Protocol
@@ -152,13 +153,22 @@ class Catalog:
             entry = source.find(tenant_id, tool_id)
             if entry is not None and entry.is_visible_to(caller):
                 return entry
+        raise self.missing(tenant_id, tool_id, caller=caller)
+
+    def missing(
+        self, tenant_id: str, tool_id: str, *, caller: str | None, may_use: Callable[[str], bool] | None = None
+    ) -> NotFound:
+        """Make the NotFound for a tool id, with the nearest names that the caller sees and may use.
+
+        The answer is the same for an id that nobody has and for one that is another's: the caller must not learn which.
+        """
         from difflib import get_close_matches
 
         seen = self.entries(tenant_id, caller=caller)
-        names = [entry.tool_id for entry in seen if entry.private_to in (None, caller)]
-        near = get_close_matches(tool_id, names, n=3)
+        own = [entry.tool_id for entry in seen if entry.private_to in (None, caller) and entry.tool_id != tool_id]
+        near = get_close_matches(tool_id, [name for name in own if may_use is None or may_use(name)], n=3)
         hint = f"; did you mean {', '.join(near)}?" if near else ""
-        raise NotFound(f"no tool {tool_id!r}{hint}", tool_id=tool_id)
+        return NotFound(f"no tool {tool_id!r}{hint}", tool_id=tool_id)
 
     def entries(self, tenant_id: str, *, caller: str | None = None) -> list[ToolEntry]:
         """Every entry that a tenant has and a caller may see, by name."""

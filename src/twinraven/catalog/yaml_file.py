@@ -13,7 +13,8 @@
         input_schema: {type: object, required: [order_id], properties: {order_id: {type: string}}}
 
 Also `service_templates` and `tool_templates`. YAML is read so that it can surprise nobody: a key given twice is
-refused, a date is refused and not silently another type, and anchors cannot unfold without end.
+refused, a date is refused and not silently another type, and anchors and merges cannot unfold without end: what they
+stand for is counted before anything is built.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any, Final, cast
 
 from twinraven.catalog.documents import Document, plain_name
 from twinraven.foundation.errors import InvalidDefinition
+from twinraven.foundation.yaml_nodes import first_unfolding
 
 MAX_FILE_CHARS: Final = 2_000_000
 MAX_FILE_VALUES: Final = 200_000
@@ -79,6 +81,13 @@ def _load(text: str) -> Any:
                 seen.add(key)
             return super().construct_mapping(node, deep)
 
+        def get_single_node(self) -> yaml.Node | None:
+            node = super().get_single_node()
+            line = None if node is None else first_unfolding(node, values=MAX_FILE_VALUES, levels=MAX_FILE_DEPTH)
+            if line is not None:
+                raise _too_large(line)
+            return node
+
     try:
         # Loader is a SafeLoader: it makes nothing but plain values.
         loaded = yaml.load(text, Loader)  # noqa: S506
@@ -90,6 +99,14 @@ def _load(text: str) -> Any:
     return loaded
 
 
+def _too_large(line: int | None = None) -> InvalidDefinition:
+    where = "" if line is None else f" (line {line})"
+    return InvalidDefinition(
+        f"the file holds more than {MAX_FILE_VALUES} values or more than {MAX_FILE_DEPTH} levels, "
+        f"references counted where they are used{where}"
+    )
+
+
 def _check_values(loaded: Any) -> None:
     """Raise unless all is JSON, counted as if every reference were written out."""
     pending: list[tuple[Any, str, int]] = [(loaded, "", 0)]
@@ -98,10 +115,7 @@ def _check_values(loaded: Any) -> None:
         value, place, depth = pending.pop()
         count += 1
         if count > MAX_FILE_VALUES or depth > MAX_FILE_DEPTH:
-            raise InvalidDefinition(
-                f"the file holds more than {MAX_FILE_VALUES} values or more than {MAX_FILE_DEPTH} levels, "
-                "references counted where they are used"
-            )
+            raise _too_large()
         if isinstance(value, dict):
             for key, member in cast("dict[object, Any]", value).items():
                 if not isinstance(key, str):

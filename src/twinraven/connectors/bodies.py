@@ -39,7 +39,7 @@ class BodyReader:
         self._pieces: list[bytes] = []
         self._size = 0
         self._received = 0
-        self._gzip = _gzip_of(encoding)
+        self._gzip = gunzip_of(encoding)
 
     @property
     def is_full(self) -> bool:
@@ -68,7 +68,7 @@ class BodyReader:
         return InvalidOutput(f"the answer is larger than {self._limit} bytes", limit=self._limit)
 
 
-class _Gzip:
+class Gunzip:
     """Inflates a stream of one or a few members, in parts of bounded size."""
 
     def __init__(self) -> None:
@@ -81,6 +81,7 @@ class _Gzip:
         return self._inflater.eof or not self._begun
 
     def parts(self, data: bytes) -> Iterator[bytes]:
+        """Decompress one received piece, lazily: whoever stops iterating decompresses no more of it."""
         while data:
             if self._inflater.eof or not self._begun:
                 self._begin_member()
@@ -99,12 +100,13 @@ class _Gzip:
         self._inflater = zlib.decompressobj(_GZIP_BITS)
 
 
-def _gzip_of(encoding: str) -> _Gzip | None:
+def gunzip_of(encoding: str) -> Gunzip | None:
+    """Choose the decompressor for a Content-Encoding: none for identity, gzip otherwise; others raise InvalidOutput."""
     name = encoding.strip().lower()
     if name in ("", "identity"):
         return None
     if name in ("gzip", "x-gzip"):
-        return _Gzip()
+        return Gunzip()
     raise InvalidOutput(f"the answer is encoded as {name[:40]!r}, which was not asked for", encoding=name[:40])
 
 

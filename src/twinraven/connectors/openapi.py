@@ -20,9 +20,11 @@ from twinraven.connectors.urls import parse_url
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidDefinition, InvalidInput, PolicyViolation
 from twinraven.foundation.json_schema import compile_schema
+from twinraven.foundation.yaml_nodes import first_unfolding
 
 MAX_DOCUMENT_BYTES = 20_000_000
 MAX_DOCUMENT_VALUES = 1_000_000
+MAX_DOCUMENT_LEVELS = 200
 
 _METHODS = ("get", "head", "options", "post", "put", "patch", "delete")
 _NO_METHODS = ("trace", "query", "connect")
@@ -327,10 +329,25 @@ def _parsed(document: str | bytes | Mapping[str, Any]) -> dict[str, Any]:
 def _parsed_yaml(document: str | bytes) -> Any:
     import yaml
 
+    class Loader(yaml.SafeLoader):
+        """Refuses aliases and merges that stand for too much, before it builds any value."""
+
+        def get_single_node(self) -> yaml.Node | None:
+            node = super().get_single_node()
+            if node is not None and first_unfolding(node, values=MAX_DOCUMENT_VALUES, levels=MAX_DOCUMENT_LEVELS):
+                raise _unfolding()
+            return node
+
     try:
-        return yaml.safe_load(document)
+        # Loader is a SafeLoader: it makes nothing but plain values.
+        return yaml.load(document, Loader)  # noqa: S506
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidInput(f"the description is neither JSON nor YAML: {error}", field="document") from None
+
+
+def _unfolding() -> InvalidInput:
+    bounds = f"{MAX_DOCUMENT_VALUES} values or {MAX_DOCUMENT_LEVELS} levels"
+    return InvalidInput(f"the description unfolds into more than {bounds}", field="document")
 
 
 def _refuse_unfolding(root: Any) -> None:
@@ -340,7 +357,7 @@ def _refuse_unfolding(root: Any) -> None:
         item = pending.pop()
         seen += 1
         if seen > MAX_DOCUMENT_VALUES:
-            raise InvalidInput(f"the description unfolds into more than {MAX_DOCUMENT_VALUES} values", field="document")
+            raise _unfolding()
         if isinstance(item, dict):
             pending.extend(cast("dict[Any, Any]", item).values())
         elif isinstance(item, list):

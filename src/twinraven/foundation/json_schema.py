@@ -31,9 +31,10 @@ MAX_REPORTED_ERRORS: Final = 5
 _MASK = "the value"
 _MAX_TEXT = 300
 # The validator makes every error, on every branch, before it shows the first; each takes ten microseconds.
-_MAX_ERRORS_FOR_ONE = 100_000
+_MAX_ERRORS_FOR_ONE = 50_000
 _MAX_ERRORS_FOR_ALL = 20_000
-_MIN_BYTES_OF_A_VALUE = 4
+# A check takes some thirty nanoseconds, and the interpreter is held meanwhile: another thread would not help.
+_MAX_COSTLY_CHECKS = 20_000_000
 _STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 # Of these the message alone does not say what would have been right.
 _UNEXPLAINED = frozenset({"anyOf", "oneOf", "contains"})
@@ -52,6 +53,8 @@ class Schema:
     def check(self, value: Any, *, field: str = "params") -> None:
         """Raise InvalidInput unless the value fits; the error says where, what and what else."""
         candidate = _as_checkable(value, field)
+        if self._extent.is_costly:
+            self._refuse_costly(candidate, field)
         try:
             if not self._validator.is_valid(candidate):
                 raise self._invalid(candidate, field)
@@ -63,10 +66,11 @@ class Schema:
         return value if self._defaults is None else self._defaults.fill(value)
 
     def _invalid(self, value: Any, field: str) -> InvalidInput:
-        if self._extent.explanation_cost(_depth(value) if self._extent.returns > 1 else 0) > _MAX_ERRORS_FOR_ONE:
-            reason = "where was not searched, because the schema is recursive and the value deep"
+        values, depth = _size(value)
+        if self._extent.explanation_cost(values, depth) > _MAX_ERRORS_FOR_ONE:
+            reason = "where was not searched, because the schema has too many branches for a value so large or deep"
             return InvalidInput(f"{field} does not fit its schema; {reason}", field=field, errors=[])
-        errors = [self._describe(error, field) for error in self._errors(value)[:MAX_REPORTED_ERRORS]]
+        errors = [self._describe(error, field) for error in self._errors(value, values)[:MAX_REPORTED_ERRORS]]
         first = errors[0]
         message = f"{first['path']}: {first['problem']}"
         if first["keyword"] in _UNEXPLAINED:
@@ -75,10 +79,20 @@ class Schema:
             message += f" (and {len(errors) - 1} more)"
         return InvalidInput(message, field=first["path"], errors=errors)
 
-    def _errors(self, value: Any) -> list[ValidationError]:
+    def _refuse_costly(self, value: Any, field: str) -> None:
+        """Raise where uniqueItems or unevaluatedProperties would go through a large value too often."""
+        values, depth = _size(value)
+        if self._extent.work * values * (depth if self._extent.returns else 1) > _MAX_COSTLY_CHECKS:
+            keywords = "uniqueItems, unevaluatedItems or unevaluatedProperties"
+            raise InvalidInput(
+                f"{field} has {values} values in {depth} levels, more than its schema with {keywords} can be checked "
+                "for; send less, or take the keyword out of the schema",
+                field=field,
+            )
+
+    def _errors(self, value: Any, values: int) -> list[ValidationError]:
         from jsonschema_rs import ValidationError
 
-        values = len(canonical_json(value)) // _MIN_BYTES_OF_A_VALUE
         if self._extent.work * values <= _MAX_ERRORS_FOR_ALL:
             return list(self._validator.iter_errors(value))
         try:
@@ -178,12 +192,14 @@ def _with_article(noun: str) -> str:
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
-def _depth(value: Any) -> int:
-    depth, level = 0, [value]
+def _size(value: Any) -> tuple[int, int]:
+    """Count the values in a value, itself included, and its levels."""
+    count, depth, level = 0, 0, [value]
     while level:
         depth += 1
+        count += len(level)
         level = [child for item in level for child in _members(item)]
-    return depth
+    return count, depth
 
 
 def _members(value: Any) -> Iterable[Any]:

@@ -25,20 +25,29 @@ _SINGLE_OR_LIST = (
 _NEVER_EVALUATED = frozenset({"$defs", "definitions"})
 # One value meets at most one of these, so the dearest counts and not the sum.
 _EXCLUSIVE = frozenset({"properties", "prefixItems"})
+_BRANCHES = frozenset({"anyOf", "oneOf"})
+_UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
+_COSTLY = _UNEVALUATED | {"uniqueItems"}
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _NAMES = ("$id", "$anchor", "$dynamicAnchor")
 
 
 class Extent(NamedTuple):
-    """What a schema can cause: checks along one path into a value, levels, and references back to where it began."""
+    """What a schema can cause: checks along one path into a value, levels, and references back to where it began.
+
+    `branching` is the part of the work below `anyOf` and `oneOf`: of these an explanation holds every error of every
+    branch, where it otherwise ends with the first. `is_costly` says that the work grows with the members of one value.
+    """
 
     work: int = 0
     depth: int = 0
     returns: int = 0
+    branching: int = 0
+    is_costly: bool = False
 
-    def explanation_cost(self, depth: int) -> int:
-        """How many errors may be found below a value of this depth; a validator that explains follows every branch."""
-        return self.work * max(self.returns, 1) ** depth
+    def explanation_cost(self, values: int, depth: int) -> int:
+        """Bound the errors that explaining why a value does not fit can make, for so many values so deep."""
+        return self.branching * values * max(self.returns, 1) ** depth
 
 
 class SchemaDocument:
@@ -64,7 +73,8 @@ class SchemaDocument:
         if id(schema) in active:
             return Extent(returns=1)
         active.add(id(schema))
-        work, depth, returns = 1, 0, 0
+        work, depth, returns, branching = 1, 0, 0, 0
+        is_costly = not _COSTLY.isdisjoint(schema)
         for keyword, children in [*_children(schema), ("$ref", self.targets(schema))]:
             if level > MAX_SCHEMA_DEPTH:
                 raise _too_deep()
@@ -73,13 +83,18 @@ class SchemaDocument:
                 combine = max if keyword in _EXCLUSIVE else sum
                 work += combine(extent.work for extent in extents)
                 returns += combine(extent.returns for extent in extents)
+                branching += combine(extent.work if keyword in _BRANCHES else extent.branching for extent in extents)
+                is_costly = is_costly or any(extent.is_costly for extent in extents)
                 depth = max(depth, *(extent.depth for extent in extents))
         active.discard(id(schema))
+        if not _UNEVALUATED.isdisjoint(schema):
+            # What was evaluated is found out by going through everything beside the keyword once more.
+            work *= 2
         if work > MAX_SCHEMA_WORK:
             raise InvalidSchema(f"schema's references unfold into more than {MAX_SCHEMA_WORK} checks; flatten them")
         if depth >= MAX_SCHEMA_DEPTH:
             raise _too_deep()
-        known[id(schema)] = Extent(work, depth + 1, returns)
+        known[id(schema)] = Extent(work, depth + 1, returns, branching, is_costly)
         return known[id(schema)]
 
     def _names(self) -> Iterator[tuple[str, SubSchema]]:

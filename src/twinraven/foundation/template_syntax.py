@@ -21,6 +21,7 @@ from twinraven.foundation.errors import InvalidExpression
 
 MAX_BLOCK_DEPTH: Final = 64
 MAX_PATH_SEGMENTS: Final = 64
+MAX_TEMPLATE_TAGS: Final = 10_000
 
 BlockKind = Literal["if", "unless", "each", "with"]
 
@@ -29,7 +30,7 @@ _LOOP_DATA: Final = ("index", "key", "first", "last")
 _NAME: Final = r"[^\s!\"#%&'()*+,./;<=>@\[\\\]^`{|}~]+"
 _UP: Final = re.compile(r"(?:\.\./)*")
 _SEGMENT: Final = re.compile(rf"\[([^\]]*)\]|({_NAME})")
-_BLOCK: Final = re.compile(rf"({_NAME})\s+(\S.*?)(?:\s+as\s*\|\s*({_NAME})(?:\s+({_NAME}))?\s*\|)?", re.DOTALL)
+_NAMES: Final = re.compile(rf"\s*({_NAME})(?:\s+({_NAME}))?\s*")
 _LINE_END: Final = re.compile(r"[^\S\n]*(?:\r?\n|\Z)")
 
 
@@ -138,19 +139,17 @@ class _Reader:
         return self._open[-1].nodes if self._open else self._top
 
     def _begin(self, text: str, position: int, *, is_chained: bool = False) -> None:
-        found = _BLOCK.fullmatch(text.strip())
-        word = found[1] if found is not None else text.strip()
+        word, subject, names = _split_block(text)
         kind: BlockKind | None = next((known for known in _KINDS if known == word), None)
         if kind is None:
-            self._fail(f"has an unknown block {word!r}; there are #if, #unless, #each and #with", position)
-        if found is None:
+            self._fail(f"has an unknown block {word[:60]!r}; there are #if, #unless, #each and #with", position)
+        if not subject:
             self._fail(f"has a #{kind} that does not say of what", position)
         if len(self._open) >= MAX_BLOCK_DEPTH:
             self._fail(f"has blocks nested deeper than {MAX_BLOCK_DEPTH}", position)
-        names = tuple(name for name in cast("tuple[str | None, ...]", found.groups()[2:]) if name)
         if names and kind not in ("each", "with"):
             self._fail(f"names something in an #{kind}, which has nothing to name", position)
-        self._open.append(_Open(kind, self._path(found[2].strip(), position), names, position, is_chained))
+        self._open.append(_Open(kind, self._path(subject, position), names, position, is_chained))
 
     def _turn(self, tag: _Tag) -> None:
         if not self._open:
@@ -244,6 +243,19 @@ class _Reader:
         raise invalid_template(problem, self._text, position)
 
 
+def _split_block(text: str) -> tuple[str, str, tuple[str, ...]]:
+    """Split `each orders as |order index|` into its kind, its path and the names it gives, in linear time."""
+    word, *rest = text.split(None, 1) or [""]
+    subject = rest[0].rstrip() if rest else ""
+    before, bar, given = subject[:-1].rpartition("|") if subject.endswith("|") else (subject, "", "")
+    before = before.rstrip()
+    found = _NAMES.fullmatch(given) if bar and before.endswith("as") and before[-3:-2].isspace() else None
+    if found is None:
+        return word, subject, ()
+    names = cast("tuple[str | None, ...]", found.groups())
+    return word, before[:-2].rstrip(), tuple(name for name in names if name)
+
+
 def invalid_template(problem: str, text: str, position: int) -> InvalidExpression:
     """The one error of this grammar: what is wrong, and in which line."""
     line = text.count("\n", 0, position) + 1
@@ -268,6 +280,8 @@ def _tokens(text: str) -> list[str | _Tag]:
         literal.append(text[copied:start])
         tokens.append("".join(literal))
         literal.clear()
+        if len(tokens) >= 2 * MAX_TEMPLATE_TAGS:
+            raise invalid_template(f"has more than {MAX_TEMPLATE_TAGS} tags", text, start)
         tag, copied = _read_tag(text, start)
         tokens.append(tag)
         start = text.find("{{", copied)

@@ -23,9 +23,10 @@ from twinraven.foundation.template_syntax import Block, Node, Path, invalid_temp
 
 MAX_TEMPLATE_CHARS: Final = 1_000_000
 MAX_RENDERED_CHARS: Final = 10_000_000
-MAX_RENDER_STEPS: Final = 1_000_000
+MAX_RENDER_STEPS: Final = 100_000
+"""Tags and turns of loops; each takes some microseconds of everybody's event loop."""
 
-_CACHED_CHARS: Final = 4_000
+_SHORT_CHARS: Final = 4_000
 
 Encode = Callable[[str], str]
 """Makes a value's text fit for where it will stand, such as in a URL."""
@@ -64,11 +65,17 @@ class Handlebars:
 
 def parse_handlebars(text: str) -> Handlebars:
     """The template, or InvalidExpression with the line that is wrong."""
-    return _parse_cached(text) if len(text) <= _CACHED_CHARS else _parse(text)
+    return _parse_short(text) if len(text) <= _SHORT_CHARS else _parse_long(text)
 
 
 @lru_cache(maxsize=1024)
-def _parse_cached(text: str) -> Handlebars:
+def _parse_short(text: str) -> Handlebars:
+    return _parse(text)
+
+
+@lru_cache(maxsize=8)
+def _parse_long(text: str) -> Handlebars:
+    """Parse once what one request looks at many times; few are kept, because each can take megabytes."""
     return _parse(text)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 from mcp_types import methods
@@ -75,10 +76,9 @@ class Offers:
         except NotFound:
             self._tools.refuse_quarantined(tenant_id, name)
             entry = self.to(tenant_id, caller).by_name.get(name)
-            if entry is None:
-                raise
-        if not self._may_use(tenant_id, caller, entry.tool_id):
-            raise NotFound(f"no tool {name!r}", tool_id=name)
+        if entry is None or not self._may_use(tenant_id, caller, entry.tool_id):
+            may_use = partial(self._may_use, tenant_id, caller)
+            raise self._catalog.missing(tenant_id, name, caller=caller, may_use=may_use)
         return entry
 
     def header_schema(self, tenant_id: str, name: str) -> Definition | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from time import process_time
 from typing import Any
 from urllib.parse import unquote
 
@@ -202,6 +203,20 @@ def test_prompts_and_queries_become_requests() -> None:
 def test_parameters_of_cypher_are_found(query: str, parameters: tuple[str, ...]) -> None:
     """In code, and not in texts, comments or quoted names."""
     assert cypher_parameters(query) == parameters
+
+
+@pytest.mark.parametrize("piece", ["\\'", "'\\", '"\\', "/*'", "$`", "$```x", "`` `", "$`a``"])
+def test_reading_cypher_is_linear(piece: str) -> None:
+    """A query of quotes, escapes and comments that are never closed takes no more than its length in work."""
+    before = process_time()
+    cypher_parameters(f"RETURN {piece * 50_000}")
+    assert process_time() - before < 10, "a quadratic reading takes minutes"
+
+
+@pytest.mark.parametrize("query", ["RETURN 'x", 'RETURN "x', "RETURN 1 /* x", "RETURN 'x\\"])
+def test_a_text_that_is_never_closed_hides_no_write(query: str) -> None:
+    """What an unclosed text or comment holds is not known, so neither is the effect of the query."""
+    assert cypher_effect(f"{query} DELETE n") is Effect.UNKNOWN
 
 
 @given(st.text("$`'\"\\/*ab \n", max_size=40))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Any
 
 import pytest
@@ -76,6 +77,27 @@ def test_references_cannot_unfold_without_end() -> None:
     lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10))]
     with pytest.raises(InvalidDefinition, match="more than 200000 values"):
         read_file("services:\n  - " + "\n    ".join(lines))
+
+
+@pytest.mark.parametrize(
+    "merge", ["<<: [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a]", "<<: *a\n      more: *a"], ids=["lists", "both"]
+)
+def test_merges_cannot_unfold_without_end(merge: str) -> None:
+    """A merge bomb is refused by the count of what it stands for, before any object of it is built."""
+    lines = [
+        "a0: &a0 {x: 1, y: 2}",
+        *(f"a{n}: &a{n}\n      " + merge.replace("*a", f"*a{n - 1}") for n in range(1, 41)),
+    ]
+    before = process_time()
+    with pytest.raises(InvalidDefinition, match=r"more than 200000 values .* \(line \d+\)"):
+        read_file("services:\n  - " + "\n    ".join(lines))
+    assert process_time() - before < 10, "merging takes minutes and gigabytes"
+
+
+def test_merges_and_aliases_within_bounds_are_read() -> None:
+    """A merge gives what it is for: shared fields, each replaced where it is given again."""
+    file = read_file("services:\n  - &shop {name: shop, type: rest_api}\n  - {<<: *shop, name: other}")
+    assert file.services == ({"name": "shop", "type": "rest_api"}, {"name": "other", "type": "rest_api"})
 
 
 @pytest.mark.parametrize("key", ["get_order", "_x", "a.b-c", "A" * 128])

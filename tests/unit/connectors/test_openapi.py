@@ -241,6 +241,7 @@ BOMB = "a: &a [x, x]\n" + "".join(
         '{"swagger": "2.0"}',
         '{"openapi": 3}',
         "a: &a [*a]\nopenapi: 3.0.0",
+        "\n".join(["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}" for n in range(1, 60))]),
         BOMB,
         "x" * 20_000_001,
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinraven.foundation.errors import InvalidExpression, InvalidInput, TwinRavenError
-from twinraven.foundation.templates import MAX_TEMPLATE_CHARS, Handlebars, parse_handlebars
+from twinraven.foundation.template_syntax import MAX_TEMPLATE_TAGS
+from twinraven.foundation.templates import MAX_RENDER_STEPS, MAX_TEMPLATE_CHARS, Handlebars, parse_handlebars
 
 # What Handlebars 4.7 itself makes of each template, without HTML escaping.
 _RECORDED = json.loads((Path(__file__).parent / "handlebars.json").read_text("utf-8"))
@@ -185,3 +187,36 @@ def test_errors_are_ours() -> None:
         parse_handlebars("x\ny {{#if}}")
     assert refusal.value.code == "EXPRESSION_INVALID"
     assert refusal.value.details == {"line": 2, "position": 4}
+
+
+@pytest.mark.parametrize(
+    "text", ["{{#each a" + " " * 200_000 + "b as |}}", "{{#each " + " as" * 100_000 + "|}}", "{{#}}"]
+)
+def test_reading_a_block_is_linear(text: str) -> None:
+    """A block of nothing but white space and half a name list is refused after one look at each character."""
+    before = process_time()
+    with pytest.raises(InvalidExpression):
+        parse_handlebars(text)
+    assert process_time() - before < 10, "a quadratic reading takes minutes"
+
+
+def test_tags_are_bounded() -> None:
+    """A template of more tags than anybody writes is refused, with the number that is allowed."""
+    assert parse_handlebars("{{a}}" * MAX_TEMPLATE_TAGS).variables == ("a",)
+    with pytest.raises(InvalidExpression, match=f"more than {MAX_TEMPLATE_TAGS} tags"):
+        parse_handlebars("{{a}}" * (MAX_TEMPLATE_TAGS + 1))
+
+
+def test_a_long_template_is_parsed_once() -> None:
+    """Whoever asks again for the same long text gets the same parsed template."""
+    text = "{{a}} " * 5_000
+    assert parse_handlebars(text) is parse_handlebars("".join(["{{a}} "] * 5_000))
+
+
+@pytest.mark.parametrize("body", ["{{this}}", "{{#if this}}{{/if}}", ""])
+def test_loops_in_loops_are_bounded(body: str) -> None:
+    """An #each in an #each ends at the limit of steps, not at the product of the lists."""
+    items = list(range(3_000))
+    template = parse_handlebars("{{#each a}}{{#each @root.a}}" + body + "{{/each}}{{/each}}")
+    with pytest.raises(InvalidInput, match=f"{MAX_RENDER_STEPS} steps"):
+        template.render({"a": items})

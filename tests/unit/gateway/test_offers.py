@@ -82,6 +82,22 @@ async def test_what_a_caller_may_not_call_it_does_not_see(sqlite_database: Datab
         house.offers.find("default", "eve", "count")
 
 
+async def test_a_denied_name_and_a_missing_one_are_answered_alike(sqlite_database: Database) -> None:
+    """Both get the same words and the same suggestions, of which none is a tool that the caller may not call."""
+    house = House(sqlite_database)
+    plain: dict[str, Any] = {"inputSchema": {"type": "object"}}
+    await house.tools.observe("default", "up", [{**plain, "name": name} for name in ("log_a", "log_b", "log_c")])
+
+    def answer(name: str) -> str:
+        with pytest.raises(NotFound) as refusal:
+            house.offers.find("default", "eve", name)
+        return refusal.value.message.replace(name, "NAME")
+
+    house.denied |= {("eve", "up__log_a"), ("eve", "up__log_b")}
+    denied, missing = answer("up__log_a"), answer("up__log_x")
+    assert denied == missing == "no tool 'NAME'; did you mean up__log_c?"
+
+
 async def test_the_list_follows_the_catalogue(sqlite_database: Database) -> None:
     """A list is made anew when a tool came, changed or went, and kept as long as none did."""
     house = House(sqlite_database)

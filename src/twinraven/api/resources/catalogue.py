@@ -42,10 +42,14 @@ async def list_tools(request: Request) -> Answer:
 
 async def show_tool(request: Request) -> Answer:
     raven, tool_id, caller = request.raven, request.path["tool_id"], request.who.user_id
-    entry = raven.catalog.find(request.tenant_id, tool_id, caller=caller)
+    may_use = partial(raven.learned.may_use, request.tenant_id, caller)
+    try:
+        entry = raven.catalog.find(request.tenant_id, tool_id, caller=caller)
+    except NotFound:
+        raise raven.catalog.missing(request.tenant_id, tool_id, caller=caller, may_use=may_use) from None
     is_seen = raven.defined.source.visible(request.tenant_id, caller).get(tool_id) is entry
-    if not is_seen and not raven.learned.may_use(request.tenant_id, caller, tool_id):
-        raise NotFound(f"no tool {tool_id!r}", tool_id=tool_id)
+    if not is_seen and not may_use(tool_id):
+        raise raven.catalog.missing(request.tenant_id, tool_id, caller=caller, may_use=may_use)
     return Answer(_shown_entry(request, entry))
 
 

@@ -6,6 +6,7 @@ may try again; the SDK would take the whole connection down for it.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -20,10 +21,12 @@ from mcp.shared.dispatcher import Dispatcher
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
 from twinraven.connectors.addresses import AddressGuard
+from twinraven.connectors.bodies import ACCEPTED, Gunzip, gunzip_of
 from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.connectors.mcp.wire import NOT_SENT
 from twinraven.connectors.network import GuardedNetwork
 from twinraven.foundation.canonical import canonical_json
+from twinraven.foundation.errors import InvalidOutput
 
 _CONNECT_S: Final = 10.0
 _REFUSALS: Final = {401: "it refuses our credentials", 403: "it forbids the request", 429: "it is asked too often"}
@@ -33,19 +36,34 @@ class AnswerTooLong(httpx2.ReadError):
     """The server sends more than it may."""
 
 
-class _CappedBody(httpx2.AsyncByteStream):
-    """A body that ends with an error once it is longer than allowed."""
+class AnswerUnreadable(httpx2.ReadError):
+    """The server compressed its answer in a way that was not asked for, or broke the compression off."""
 
-    def __init__(self, body: httpx2.AsyncByteStream, max_bytes: int, on_fault: Callable[[str], None]) -> None:
+
+class _CappedBody(httpx2.AsyncByteStream):
+    """A body, decompressed in small pieces, that ends with an error once it is longer than allowed.
+
+    The limit counts decompressed bytes: a gzip of a hundred kilobytes can hold a hundred megabytes. Between two pieces
+    the event loop runs other tasks, so that a long answer delays nobody else.
+    """
+
+    def __init__(
+        self,
+        body: httpx2.AsyncByteStream,
+        gunzip: Gunzip | None,
+        max_bytes: int | None,
+        on_fault: Callable[[str], None],
+    ) -> None:
         self._body = body
+        self._gunzip = gunzip
         self._max_bytes = max_bytes
         self._on_fault = on_fault
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         length = 0
-        async for part in self._body:
+        async for part in self._parts():
             length += len(part)
-            if length > self._max_bytes:
+            if self._max_bytes is not None and length > self._max_bytes:
                 reason = f"it sent an answer of more than {self._max_bytes} bytes"
                 self._on_fault(reason)
                 raise AnswerTooLong(reason)
@@ -53,6 +71,21 @@ class _CappedBody(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._body.aclose()
+
+    async def _parts(self) -> AsyncIterator[bytes]:
+        if self._gunzip is None:
+            async for part in self._body:
+                yield part
+            return
+        try:
+            async for received in self._body:
+                for part in self._gunzip.parts(received):
+                    yield part
+                    await asyncio.sleep(0)
+        except InvalidOutput as error:
+            raise _unreadable(error, self._on_fault) from None
+        if not self._gunzip.is_complete:
+            raise _unreadable(InvalidOutput("the answer's compressed body breaks off"), self._on_fault)
 
 
 class CappedTransport(httpx2.AsyncBaseTransport):
@@ -64,6 +97,7 @@ class CappedTransport(httpx2.AsyncBaseTransport):
         self._on_fault = on_fault
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.headers["accept-encoding"] = ACCEPTED
         try:
             response = await self._inner.handle_async_request(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
@@ -74,11 +108,19 @@ class CappedTransport(httpx2.AsyncBaseTransport):
         if refusal is not None and request.method == "POST":
             await response.aclose()
             return _error_response(request, response.status_code, f"{refusal} (HTTP {response.status_code})")
-        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-            # The events of a stream are bounded one by one; the stream itself may last for ever.
-            response.stream = _CappedBody(
-                cast("httpx2.AsyncByteStream", response.stream), self._max_bytes, self._on_fault
-            )
+        return await self._bounded(response)
+
+    async def _bounded(self, response: httpx2.Response) -> httpx2.Response:
+        """Decompress and bound the body here: the client would decompress each received piece whole, however large."""
+        try:
+            gunzip = gunzip_of(response.headers.pop("content-encoding", ""))
+        except InvalidOutput as error:
+            await response.aclose()
+            raise _unreadable(error, self._on_fault) from None
+        # The events of a stream are bounded one by one; the stream itself may last for ever.
+        is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        body = cast("httpx2.AsyncByteStream", response.stream)
+        response.stream = _CappedBody(body, gunzip, None if is_stream else self._max_bytes, self._on_fault)
         return response
 
     async def aclose(self) -> None:
@@ -91,6 +133,12 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
     def __init__(self, guard: AddressGuard, context: ssl.SSLContext) -> None:
         super().__init__(verify=context, trust_env=False)
         self._pool = AsyncConnectionPool(ssl_context=context, network_backend=GuardedNetwork(guard))
+
+
+def _unreadable(error: InvalidOutput, on_fault: Callable[[str], None]) -> AnswerUnreadable:
+    reason = error.message
+    on_fault(reason)
+    return AnswerUnreadable(reason)
 
 
 def _error_response(request: httpx2.Request, status: int, message: str) -> httpx2.Response:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections.abc import AsyncIterator, Callable
 
 import httpx2
 import pytest
 
-from twinraven.connectors.mcp.web import AnswerTooLong, CappedTransport
+from twinraven.connectors.mcp.web import AnswerTooLong, AnswerUnreadable, CappedTransport
 from twinraven.connectors.mcp.wire import NOT_SENT
 
 POST = httpx2.Request("POST", "http://server/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "x"})
@@ -32,6 +34,24 @@ class Endless(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while True:
             yield b"x" * 1000
+
+
+class Counted(httpx2.AsyncByteStream):
+    """A body in pieces that counts how many were asked for."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.read = 0
+        self._pieces = pieces
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            self.read += 1
+            yield piece
+
+
+def compressed(body: httpx2.AsyncByteStream, encoding: str, kind: str = "application/json") -> Answering:
+    headers = {"content-type": kind, "content-encoding": encoding}
+    return Answering(lambda: httpx2.Response(200, headers=headers, stream=body))
 
 
 def refuse() -> httpx2.Response:
@@ -72,3 +92,56 @@ async def test_what_was_never_taken_is_told_apart(answer: Callable[[], httpx2.Re
     error = json.loads(await response.aread())["error"]
     assert error["code"] == NOT_SENT
     assert says in error["message"]
+
+
+async def test_the_limit_counts_decompressed_bytes() -> None:
+    """A gzip bomb is broken off at the limit, and never held in memory as a whole."""
+    faults: list[str] = []
+    body = Counted(gzip.compress(b"[" + b" " * 64_000_000))
+    response = await CappedTransport(compressed(body, "gzip"), 100_000, faults.append).handle_async_request(POST)
+    lengths: list[int] = []
+
+    async def read() -> None:
+        async for piece in response.aiter_bytes():
+            lengths.append(len(piece))  # noqa: PERF401 - what was read before the error counts
+
+    with pytest.raises(AnswerTooLong):
+        await read()
+    assert sum(lengths) <= 100_000
+    assert faults == ["it sent an answer of more than 100000 bytes"]
+
+
+@pytest.mark.parametrize("encoding", ["deflate", "br", "zstd", "gzip, gzip"])
+async def test_compression_that_was_not_asked_for_is_refused_unread(encoding: str) -> None:
+    """We ask for one layer of gzip; a body in anything else is refused before any of it is read."""
+    faults: list[str] = []
+    body = Counted(zlib.compress(b"{}" * 1000))
+    with pytest.raises(AnswerUnreadable, match="not asked for"):
+        await CappedTransport(compressed(body, encoding), 100_000, faults.append).handle_async_request(POST)
+    assert body.read == 0
+    assert len(faults) == 1
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_gzip_is_read_as_what_it_holds(kind: str) -> None:
+    """An honest gzip, whichever way it is cut, arrives decompressed, and the request asked for it."""
+    text = b'data: {"n": 1}\n\n' * 50
+    packed = gzip.compress(text)
+    body = Counted(*(packed[at : at + 7] for at in range(0, len(packed), 7)))
+    request = httpx2.Request("POST", "http://server/mcp", headers={"accept-encoding": "gzip, deflate, br"})
+    response = await CappedTransport(compressed(body, "gzip", kind), 10_000, list[str]().append).handle_async_request(
+        request
+    )
+    assert await response.aread() == text
+    assert request.headers["accept-encoding"] == "gzip"
+
+
+@pytest.mark.parametrize("packed", [gzip.compress(b"{}" * 1000)[:-9], b"not gzip at all"])
+async def test_broken_compression_is_an_error_and_not_an_answer(packed: bytes) -> None:
+    """A compressed body that breaks off or is none is refused with the reason."""
+    faults: list[str] = []
+    transport = CappedTransport(compressed(Counted(packed), "gzip"), 100_000, faults.append)
+    response = await transport.handle_async_request(POST)
+    with pytest.raises(AnswerUnreadable):
+        await response.aread()
+    assert len(faults) == 1

@@ -1,0 +1,84 @@
+"""JSON Schema checks of hostile schemas and values: bounded in work, because the validator holds the interpreter.
+
+The times are of this process's own processor and a hundred times what is needed; without the bounds it is minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import process_time
+from typing import Any
+
+import pytest
+
+from twinraven.foundation.errors import InvalidInput, InvalidSchema
+from twinraven.foundation.json_schema import compile_schema
+
+
+def nested(depth: int, width: int) -> Any:
+    return 1 if depth == 0 else [nested(depth - 1, width) for _ in range(width)]
+
+
+def branches(keyword: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(7):
+        schema = {keyword: [{"items": schema}, {"items": schema}, {"items": schema}]}
+    return schema
+
+
+def recursive(keyword: str) -> dict[str, Any]:
+    again = {"type": "array", "items": {"$ref": "#/$defs/node"}}
+    return {"$ref": "#/$defs/node", "$defs": {"node": {keyword: [again, again, {"type": "string"}]}}}
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+@pytest.mark.parametrize("make", [branches, recursive])
+def test_explaining_branches_is_bounded(make: Callable[[str], dict[str, Any]], keyword: str) -> None:
+    """A list of lists that fits no branch is refused without an error for each branch of each element."""
+    schema = compile_schema(make(keyword))
+    before = process_time()
+    with pytest.raises(InvalidInput, match="where was not searched"):
+        schema.check(nested(7, 3))
+    assert process_time() - before < 5
+
+
+def test_a_wrong_element_of_a_long_list_is_still_named() -> None:
+    """The bound is for branches: where a schema has none, or few, the error names the place in a large value too."""
+    rows: list[Any] = [{"id": number, "note": None} for number in range(20_000)]
+    rows[19_000]["id"] = "x"
+    plain = {"items": {"properties": {"id": {"type": "integer"}, "note": {"type": ["string", "null"]}}}}
+    with pytest.raises(InvalidInput, match=r"params\[19000\]\.id"):
+        compile_schema(plain).check(rows)
+    note = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    rows[900]["note"] = 7
+    with pytest.raises(InvalidInput, match=r"params\[900\]\.note"):
+        compile_schema({"items": {"properties": {"note": note}}}).check(rows[:1000])
+
+
+def test_unevaluated_properties_in_each_other_are_refused() -> None:
+    """Each level goes through all below it again, so that levels double the work; such a schema is not compiled."""
+    schema: dict[str, Any] = {"unevaluatedProperties": False}
+    for level in range(20):
+        schema = {"unevaluatedProperties": False, "allOf": [schema], "properties": {f"p{level}": True}}
+    with pytest.raises(InvalidSchema, match="checks"):
+        compile_schema(schema)
+
+
+def test_unevaluated_properties_bound_the_value() -> None:
+    """Many alternatives times many members are refused with the reason; an ordinary value is checked."""
+    parts = [{"properties": {f"p{number}": {"type": "integer"}}} for number in range(1000)]
+    schema = compile_schema({"unevaluatedProperties": False, "anyOf": parts})
+    schema.check({f"p{number}": 1 for number in range(1000)})
+    with pytest.raises(InvalidInput, match="unevaluatedProperties can be checked for"):
+        schema.check({f"p{number}": 1 for number in range(50_000)})
+
+
+def test_unique_items_at_every_level_bound_the_value() -> None:
+    """A recursive uniqueItems compares each element once for each level above it; a long list in one level is fine."""
+    schema = compile_schema({"uniqueItems": True, "items": {"$ref": "#"}})
+    schema.check(list(range(100_000)))
+    value: Any = list(range(100_000))
+    for _ in range(150):
+        value = [value, 0]
+    with pytest.raises(InvalidInput, match="in 152 levels"):
+        schema.check(value)
