@@ -85,13 +85,14 @@ def find_repeats(sessions: Iterable[SessionTrace], tools: Sequence[str]) -> list
 
 
 def find_pairs(sessions: Iterable[SessionTrace], tool: str) -> list[Instance]:
-    """Every straight run of one tool as a first call and those that came after its answer."""
+    """Every straight run of one tool as a first call and those with other arguments that came after its answer."""
     found: list[Instance] = []
     for session in sessions:
         for runs in straight_runs(session):
             for run in runs:
-                pair = (run[:1], run[1:])
-                if session.calls[run[0]].tool_id == tool and pair[1] and _in_turn(session, pair):
+                first = session.calls[run[0]]
+                pair = (run[:1], tuple(place for place in run[1:] if session.calls[place].key != first.key))
+                if first.tool_id == tool and pair[1] and _in_turn(session, pair):
                     found.append(Instance(session, pair))
     return found
 
