@@ -10,14 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from twinraven.flow import compile_flow
 from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.chains import CandidateChain, columns_of, is_batch, mine_chains
 from twinraven.huginn.crossfit import CrossFitted, Folds, essence
-from twinraven.huginn.evidence import SampleLimits
+from twinraven.huginn.evidence import SampleLimits, repeated_pairs
 from twinraven.huginn.instances import Instance, find_repeats, instances_of
 from twinraven.huginn.mining import MiningConfig
 from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
@@ -156,7 +155,7 @@ class Learner:
         calls = [call for session in sessions for call in session.calls]
         mined = [
             item
-            for config in (self._config.mining, _pairs_only(self._config.mining))
+            for config in (self._config.mining, repeated_pairs(self._config.mining))
             for item in mine_chains(columns, config, now=self._now(), prices=self._config.prices)
             if is_batch(item.chain.tools) != config.collapse_repeats
         ]
@@ -268,8 +267,3 @@ def _events(calls: Sequence[RecordedCall], rows: Sequence[int]) -> tuple[UUID, .
     """The events behind sampled calls; traces from a file have none."""
     found = (calls[row].event_id for row in rows)
     return tuple(event_id for event_id in found if event_id is not None)
-
-
-def _pairs_only(config: MiningConfig) -> MiningConfig:
-    snapshot: dict[str, Any] = {**config.as_dict(), "collapse_repeats": False, "min_length": 2, "max_length": 2}
-    return MiningConfig.from_dict(snapshot)
