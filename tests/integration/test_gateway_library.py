@@ -208,7 +208,7 @@ async def test_a_server_without_tools_stands_behind_it_too(tmp_path: Path) -> No
     """One that has prompts and resources only, and does not even know of tools, loses nothing."""
     shell = home_with(tmp_path, {"books": {**OLD, "args": [*OLD["args"], "--no-tools"]}})
     async with entering(shell, "stdio", "auto") as seen:
-        assert await seen.names() == set()
+        assert await seen.names() == {"batch_reads"}
         assert await read(seen.client, "note://old/today") == "old: nothing much"
         assert await read(seen.client, "note://shared") == "old: shared"
         assert [prompt.name for prompt in (await seen.client.list_prompts()).prompts] == ["books__greet"]

@@ -28,7 +28,7 @@ def search_customer(email: str) -> dict[str, Any]:
     return {"customer": {"id": f"C-{email}", "account": "A-1", "alias": "X"}, "note": ""}
 
 @tool(effect="read")
-def load_customer(account: str, ids: list[str]) -> dict[str, Any]:
+def load_customer(account: str, ids: list[list[list[str]]]) -> dict[str, Any]:
     "A customer's plan."
     return {"plan": "pro", "number": len(ids), "of": ids}
 """

@@ -250,7 +250,10 @@ def _reasons(tool: LearnedTool, tally: _Tally, score: _Score, ratio: float | Non
 def _too_little(tool: LearnedTool, tally: _Tally, score: _Score, criteria: Criteria) -> Iterator[str]:
     """Whether there is too little to judge by; never "wait" where waiting would change nothing."""
     if not tally.fitted:
-        yield "it fits nowhere in the record: what its parameters need was never known when the chain began"
+        yield (
+            "it fits nowhere in the record: what it asks of the caller was never known when the chain began, "
+            "or its schema refuses what agents gave"
+        )
         return
     if not tally.uses:
         yield f"it fits at {tally.fitted} places, and at none of them the agent went on as the tool does"
