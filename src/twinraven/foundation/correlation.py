@@ -9,10 +9,17 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from twinraven.foundation.ids import new_id
+
 if TYPE_CHECKING:
     import logging
 
 current_correlation: ContextVar[str | None] = ContextVar("twinraven_correlation", default=None)
+
+
+def correlation_or_new() -> str:
+    """Return the id of the request that is being served, or mint one where nothing was asked from outside."""
+    return current_correlation.get() or new_id()
 
 
 def note_correlation(record: logging.LogRecord) -> bool:

@@ -23,6 +23,7 @@ sent again.
     │   ├── ToolUnavailable     TOOL_UNAVAILABLE        it could not be reached
     │   ├── ToolTimeout         TOOL_TIMEOUT            it did not answer in time
     │   ├── InvalidOutput       OUTPUT_INVALID          it answered something its own schema forbids
+    │   ├── InputRequired       INPUT_REQUIRED          it asks its caller something first: answer, and call again
     │   ├── ScriptFailed        SCRIPT_FAILED           a script raised, does not parse or returned what is no JSON
     │   ├── ScriptStopped       SCRIPT_STOPPED          a script went beyond one of its limits and was ended
     │   └── EffectUnknown       EFFECT_UNKNOWN          it may or may not have happened: a person must look
@@ -38,6 +39,8 @@ sent again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal
 
 Actor = Literal["caller", "operator", "model", "nobody"]
@@ -54,10 +57,17 @@ class TwinRavenError(Exception):
         super().__init__(message)
         self.message = message
         self.details = details
+        if details.get("fix"):
+            # A traceback prints notes, so that whoever uses the library sees what the command line says.
+            self.add_note(f"fix: {details['fix']}")
 
     def as_json(self) -> dict[str, Any]:
         """The error object of every envelope and every HTTP answer."""
         return {"code": self.code, "message": self.message, "retryable": self.retryable, "details": self.details}
+
+    def as_record(self) -> dict[str, Any]:
+        """The error object with who acts, for a store from which `error_from_json` reads it back."""
+        return {**self.as_json(), "acts": self.acts}
 
 
 class InvalidInput(TwinRavenError):
@@ -147,6 +157,11 @@ class InvalidOutput(ToolError):
     acts = "operator"
 
 
+class InputRequired(ToolError):
+    code = "INPUT_REQUIRED"
+    acts = "caller"
+
+
 class ScriptFailed(ToolError):
     code = "SCRIPT_FAILED"
 
@@ -194,3 +209,30 @@ class SchemaOutdated(StorageError):
 
 class AppendOnly(StorageError):
     code = "APPEND_ONLY"
+
+
+def error_from_json(body: Mapping[str, Any]) -> TwinRavenError:
+    """Read an error back from `as_record` or `as_json`: of the class of its code, else of the root with that code."""
+    code = str(body.get("code", TwinRavenError.code))
+    error = _by_code().get(code, TwinRavenError)(str(body.get("message", "")))
+    error.details = dict(body.get("details") or {})
+    error.code = code
+    error.acts = body.get("acts", error.acts)
+    error.retryable = bool(body.get("retryable", error.retryable))
+    return error
+
+
+@cache
+def _by_code() -> dict[str, type[TwinRavenError]]:
+    """The classes of this tree, without those that have a constructor of their own."""
+    found: dict[str, type[TwinRavenError]] = {}
+    pending = [TwinRavenError]
+    while pending:
+        each = pending.pop()
+        found[each.code] = each
+        pending += [child for child in each.__subclasses__() if _is_plain(child)]
+    return found
+
+
+def _is_plain(kind: type[TwinRavenError]) -> bool:
+    return kind.__module__ == __name__ and kind.__init__ is TwinRavenError.__init__

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
-from twinraven.foundation.references import Reference, invalid_expression, read_quoted, read_reference
+from twinraven.foundation.references import Reference, invalid_expression, read_quoted_text, read_reference
 
 MAX_PREDICATE_CHARS = 2_000
 MAX_PREDICATE_DEPTH = 32
@@ -31,7 +31,7 @@ Scope = Mapping[str, Any]
 _Term = Callable[[Scope], Any]
 
 # Possessive, so that none of them can ever step back.
-_NUMBER = re.compile(r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+")
+_NUMERAL = re.compile(r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
 _SYMBOL = re.compile(r"==|!=|<=|>=|&&|\|\||[<>!()]")
 _LITERALS: dict[str, bool | None] = {"null": None, "true": True, "false": False}
@@ -253,12 +253,12 @@ class _Parser:
         if start == len(text):
             return _Token("end", start)
         if text[start] in "'\"":
-            value, self._position = read_quoted(text, start)
+            value, self._position = read_quoted_text(text, start)
             return _Token("value", start, value)
         if text[start] in "${":
             segments, self._position = read_reference(text, start)
             return _Token("reference", start, Reference(segments, text[start : self._position]))
-        found = _SYMBOL.match(text, start) or _WORD.match(text, start) or _NUMBER.match(text, start)
+        found = _SYMBOL.match(text, start) or _WORD.match(text, start) or _NUMERAL.match(text, start)
         if found is None:
             raise invalid_expression("predicate", f"cannot contain {text[start]!r}", text, start)
         self._position = found.end()

@@ -145,11 +145,13 @@ class Whole:
 class Number:
     """A number within limits."""
 
-    def __init__(self, least: float, most: float | None = None) -> None:
-        self.name = _describe_range("number", least, most, optional=False)
-        self._least, self._most = least, most
+    def __init__(self, least: float, most: float | None = None, *, optional: bool = False) -> None:
+        self.name = _describe_range("number", least, most, optional=optional)
+        self._least, self._most, self._optional = least, most, optional
 
-    def from_file(self, value: Any) -> float:
+    def from_file(self, value: Any) -> float | None:
+        if self._optional and value is None:
+            return None
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise UnfitValue(self.name)
         number = _converted(float, value, self.name)
@@ -157,7 +159,9 @@ class Number:
             raise UnfitValue(self.name)
         return _within(number, self._least, self._most, self.name)
 
-    def from_text(self, text: str) -> float:
+    def from_text(self, text: str) -> float | None:
+        if self._optional and text.strip().lower() in _NONE:
+            return None
         return self.from_file(_converted(float, text, self.name))
 
 

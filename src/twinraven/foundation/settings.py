@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from twinraven.foundation.errors import InvalidSetting
+from twinraven.foundation.homes import HOME_NAME, find_home
 from twinraven.foundation.setting_kinds import (
     Choice,
     Flag,
@@ -31,9 +32,7 @@ from twinraven.foundation.setting_kinds import (
 )
 from twinraven.foundation.setting_sources import StatedSettings
 
-HOME_NAME = ".twinraven"
 FILE_NAME = "twinraven.yaml"
-HOME_VARIABLE = "TWINRAVEN_HOME"
 
 
 # No __repr__ is generated: it would print passwords. No __eq__ either: each method costs every command start-up time.
@@ -60,7 +59,11 @@ class MuninnSettings:
     store_outputs: bool = _setting(
         True, Flag(), "Keep full outputs; without them no wiring can be inferred and nothing can be replayed."
     )
-    summaries: str = _setting("deterministic", Choice("deterministic", "off"), "How output_summary is made.")
+    summaries: str = _setting(
+        "deterministic",
+        Choice("deterministic", "model", "off"),
+        "How output_summary is made; model: that of model.name.",
+    )
     summary_chars: int = _setting(280, Whole(1, 100_000), "Longest output_summary, in characters.")
     queue_size: int = _setting(10_000, Whole(1, 10_000_000), "Events that may wait to be written before callers wait.")
     session_idle_gap_s: float = _setting(
@@ -74,6 +77,9 @@ class CallsSettings:
     python_threads: int = _setting(16, Whole(1, 10_000), "Threads that run synchronous Python tools.")
     default_timeout_ms: int = _setting(
         30_000, Whole(1, 86_400_000), "How long a tool may take that states no time-out of its own."
+    )
+    longest_ms: int = _setting(
+        3_600_000, Whole(1, 86_400_000), "Longest time of a call whose time begins anew because it reports progress."
     )
 
 
@@ -101,12 +107,27 @@ class PolicySettings:
     approval_ttl_s: float = _setting(
         86_400.0, Number(1, 31_536_000), "Seconds after which a request for approval, granted or not, has expired."
     )
+    checks: tuple[dict[str, Any], ...] = _setting(
+        (), Objects(), "What the results of tasks are held against; a check that fires rejects, escalates or warns."
+    )
+    functions: tuple[str, ...] = _setting(
+        (), Texts(), "Python functions that check results, as module:function; one that raises or hangs denies."
+    )
+    check_timeout_s: float = _setting(5.0, Number(0.05, 600), "Seconds in which such a function must answer.")
+    judge: str = _setting(
+        "house",
+        Choice("house", "outside"),
+        "Who judges results: the checks of this home, or judges outside.",
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ServingSettings:
     require_keys: bool = _setting(
         False, Flag(), "Ask callers on this machine for a key, too; needed behind a reverse proxy."
+    )
+    allow_origins: tuple[str, ...] = _setting(
+        (), Texts(), "Web origins whose pages may read answers (CORS), such as https://app.example, or *; none: off."
     )
 
 
@@ -119,11 +140,19 @@ class GatewaySettings:
         Choice("tools", "search", "code"),
         "What clients are shown: every tool, a search and a call, or a search and a sandbox for scripts.",
     )
+    prefix: bool = _setting(
+        True, Flag(), "Name tools and prompts after their server; without, only those whose name another one has."
+    )
+    sampling: bool = _setting(True, Flag(), "Let upstream servers ask the client's model for a completion.")
+    elicitation: bool = _setting(True, Flag(), "Let upstream servers ask the person at the client for input.")
+    roots: bool = _setting(True, Flag(), "Let upstream servers ask the client for its folders.")
+    ask_s: float = _setting(600.0, Number(1, 86_400), "How long a client may take to answer a server's question.")
+    max_questions: int = _setting(16, Whole(0, 1_000), "Most questions that one call may ask its client.")
     batch: bool = _setting(
         True, Flag(), "Offer batch_reads, one call that makes several reads; not in code mode, where scripts do."
     )
     start_s: float = _setting(
-        15.0, Number(0, 600), "How long a client that asks for tools waits for servers that are just starting."
+        4.0, Number(0, 600), "How long a client's first questions wait for servers that start; some give up after 5 s."
     )
     await_reads: bool = _setting(
         False, Flag(), "Answer a read only when its record is on disk; writes are always recorded first."
@@ -141,6 +170,11 @@ class GatewaySettings:
     )
     guessed_gap_s: float = _setting(
         60.0, Number(0), "Idle seconds after which a session that a client did not name is over."
+    )
+    repeat_reads_s: float = _setting(
+        0.0,
+        Number(0, 86_400),
+        "Seconds for which a session's repeated read, with no write since, is answered from its record; 0: never.",
     )
 
 
@@ -213,25 +247,45 @@ class ValidationSettings:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class LearningSettings:
-    """Without `model`, learning asks nobody."""
+class ModelSettings:
+    """The model that plans, conversations, judges and learning ask; without `name` there is none."""
 
-    max_tools: int = _setting(30, Whole(1, 1_000), "Most tools that a round proposes, the most valuable first.")
-
-    model: str | None = _setting(
-        None, Text(optional=True), "Model that may word drafts and propose sources for what stayed open; none: off."
-    )
-    model_protocol: str = _setting("openai", Choice("openai", "anthropic"), "How the model is spoken to.")
-    model_url: str | None = _setting(
+    name: str | None = _setting(None, Text(optional=True), "Model that may be asked, such as gpt-5-mini; none: nobody.")
+    protocol: str = _setting("openai", Choice("openai", "anthropic"), "How the model is spoken to.")
+    url: str | None = _setting(
         None, Text(optional=True), "Where it is, such as http://127.0.0.1:8080/v1; none: its provider's own address."
     )
-    model_secret: str | None = _setting(
+    secret: str | None = _setting(
         None, Text(optional=True), "Name of the secret in the vault that holds its key; none: it asks for no key."
     )
-    model_timeout_s: float = _setting(30.0, Number(0.1, 600), "How long one question may take.")
+    timeout_s: float = _setting(60.0, Number(0.1, 600), "How long one question may take.")
+    max_tokens: int = _setting(2_048, Whole(64, 100_000), "Longest answer, in tokens.")
+    temperature: float | None = _setting(
+        None, Number(0, 2, optional=True), "How freely it speaks; none: the provider's own."
+    )
+    input_price: float | None = _setting(
+        None, Number(0, optional=True), "What a million tokens of a question cost; needs output_price."
+    )
+    output_price: float | None = _setting(
+        None, Number(0, optional=True), "What a million tokens of an answer cost; needs input_price."
+    )
+    currency: str = _setting("USD", Text(), "The currency of both prices.")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LearningSettings:
+    """Without `ask_model`, learning asks nobody."""
+
+    max_tools: int = _setting(30, Whole(1, 1_000), "Most tools that a round proposes, the most valuable first.")
+    list_writes: bool = _setting(
+        False, Flag(), "Propose tools that write once for each element of a list that a read gave, too."
+    )
+
+    ask_model: bool = _setting(
+        False, Flag(), "Let the configured model word drafts and propose sources for what stayed open."
+    )
     model_budget_s: float = _setting(120.0, Number(0.1, 86_400), "How long all questions of a round may take.")
     model_max_calls: int = _setting(10, Whole(1, 1_000), "Most drafts a round may ask about.")
-    model_max_tokens: int = _setting(1_024, Whole(64, 100_000), "Longest answer, in tokens.")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -245,6 +299,88 @@ class RegistrySettings:
         "weekly", Choice("off", "hourly", "daily", "weekly", "monthly"), "How often staleness and drift are checked."
     )
     require_approval: bool = _setting(True, Flag(), "A tool that passed waits for a person before it is promoted.")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class EngineSettings:
+    workers: bool = _setting(True, Flag(), "Work on runs in `twinraven up`, too; `twinraven worker` always does.")
+    dispatcher: str = _setting(
+        "embedded", Choice("embedded", "temporal"), "Who decides which worker advances a run: our tables, or Temporal."
+    )
+    temporal_address: str = _setting("127.0.0.1:7233", Text(), "Where Temporal is, if it dispatches.")
+    temporal_namespace: str = _setting("default", Text(), "Temporal's namespace for runs.")
+    pools: tuple[dict[str, Any], ...] = _setting(
+        (), Objects(), "Pools as {queue, slots, per_second}; the queue is runs, or a worker type such as rest_api."
+    )
+    lease_s: float = _setting(
+        30.0, Number(0.5, 3_600), "Seconds without a heartbeat after which a worker's runs are taken over."
+    )
+    poll_s: float = _setting(0.5, Number(0.01, 60), "How often a worker looks for runs that others made due.")
+    drain_s: float = _setting(30.0, Number(0, 3_600), "How long a worker that is stopped lets calls under way end.")
+    max_deaths: int = _setting(5, Whole(1, 1_000), "Workers that may die with a run before it is set aside.")
+    keep_days: int | None = _setting(
+        30, Whole(1, optional=True), "Days for which runs that ended are kept; none: for ever."
+    )
+    learning_schedule: str = _setting(
+        "off", Choice("off", "daily", "weekly", "monthly"), "How often workers start a round of learning, at night."
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PlansSettings:
+    ttl: int = _setting(20, Whole(1, 1_000), "How often a plan may ask the model, if its caller does not say.")
+    offer_tool: bool = _setting(
+        True, Flag(), "Offer run_plan to every caller as a built-in tool, where a model is configured."
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class KnowledgeSettings:
+    tools: bool = _setting(
+        False, Flag(), "Offer memory_search, memory_remember and memory_entities to every caller, as built-in tools."
+    )
+    duplicate_similarity: float = _setting(
+        0.85, Number(0.5, 1), "How alike two entities must be for a proposal to merge them."
+    )
+    embedder: str = _setting(
+        "off", Choice("off", "installed"), "Whether search also compares vectors, with the extra `embeddings`."
+    )
+    enrichment_edge_threshold: int = _setting(
+        5, Whole(1, 1_000_000), "How many episodes must mention an entity before it is enriched in the background."
+    )
+    compression_process: str = _setting(
+        "compress_memory", Text(), "The process that sums up parts of a dialogue; the built-in one unless you say so."
+    )
+    reflection_process: str = _setting(
+        "reflect_memory", Text(), "The process that reconsiders the notes about a user; the built-in one by default."
+    )
+    introspection_notes: int = _setting(10, Whole(1, 1_000), "How many notes the carousel of each user holds.")
+    introspection_compression_threshold: int = _setting(
+        5, Whole(1, 20), "After how many compressions of a conversation the notes are reconsidered."
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ConversationsSettings:
+    token_budget: int = _setting(
+        32_000, Whole(100, 100_000_000), "Tokens of a working memory; what does not fit is left out in a stated order."
+    )
+    answer_timeout_s: float = _setting(600.0, Number(1, 86_400), "How long an answer may take before it fails.")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class EffectsSettings:
+    providers: tuple[dict[str, Any], ...] = _setting(
+        (),
+        Objects(),
+        "Providers as {name, url, kinds} or {name, folder, kinds}; the outbox of the home is always there.",
+    )
+    disclosure: str | None = _setting(
+        None, Text(optional=True), "Words put under every publication that brings none of its own; none: nothing."
+    )
+    first_pause_s: float = _setting(
+        1.0, Number(0.01, 3_600), "Pause after a first attempt that reached nobody; each further one is twice as long."
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -268,8 +404,14 @@ class Settings:
     code: CodeSettings = field(default_factory=CodeSettings)
     mining: MiningSettings = field(default_factory=MiningSettings)
     validation: ValidationSettings = field(default_factory=ValidationSettings)
+    model: ModelSettings = field(default_factory=ModelSettings)
     learning: LearningSettings = field(default_factory=LearningSettings)
     registry: RegistrySettings = field(default_factory=RegistrySettings)
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    plans: PlansSettings = field(default_factory=PlansSettings)
+    knowledge: KnowledgeSettings = field(default_factory=KnowledgeSettings)
+    conversations: ConversationsSettings = field(default_factory=ConversationsSettings)
+    effects: EffectsSettings = field(default_factory=EffectsSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
     file: Path | None = None
@@ -304,22 +446,16 @@ _SECTIONS: dict[str, type[Any]] = {
     "code": CodeSettings,
     "mining": MiningSettings,
     "validation": ValidationSettings,
+    "model": ModelSettings,
     "learning": LearningSettings,
     "registry": RegistrySettings,
+    "engine": EngineSettings,
+    "plans": PlansSettings,
+    "knowledge": KnowledgeSettings,
+    "conversations": ConversationsSettings,
+    "effects": EffectsSettings,
     "retention": RetentionSettings,
 }
-
-
-def find_home(start: Path, env: Mapping[str, str]) -> Path | None:
-    """`TWINRAVEN_HOME` if set, else the nearest `.twinraven` folder from `start` upwards, as git finds its own."""
-    beginning = start.expanduser().absolute()
-    stated = env.get(HOME_VARIABLE)
-    if stated:
-        return beginning / Path(stated).expanduser()
-    for folder in (beginning, *beginning.parents):
-        if _is_folder(folder / HOME_NAME):
-            return folder / HOME_NAME
-    return None
 
 
 def load_settings(home: Path | None = None, env: Mapping[str, str] | None = None) -> Settings:
@@ -334,7 +470,7 @@ def load_settings(home: Path | None = None, env: Mapping[str, str] | None = None
     sections: dict[str, Any] = {name: section(**stated.of(name)) for name, section in _SECTIONS.items()}
     if not sections["storage"].url:
         sections["storage"] = StorageSettings(f"sqlite:///{place / 'twinraven.db'}", sections["storage"].admin_url)
-    _check_together(sections["mining"])
+    _check_together(sections["mining"], sections["model"])
     return Settings(home=place, origins=stated.origins, file=file, servers=stated.servers, **sections)
 
 
@@ -358,7 +494,9 @@ def settings_as_rows(settings: Settings) -> list[SettingRow]:
     return rows
 
 
-def _check_together(mining: MiningSettings) -> None:
+def _check_together(mining: MiningSettings, model: ModelSettings) -> None:
+    if (model.input_price is None) != (model.output_price is None):
+        raise InvalidSetting("model.input_price and model.output_price go together", field="model.input_price")
     if mining.min_length > mining.max_length:
         raise InvalidSetting(
             f"mining.min_length ({mining.min_length}) is above mining.max_length ({mining.max_length})",
@@ -388,10 +526,3 @@ def _find_file(home: Path) -> Path | None:
     if len(found) > 1:
         raise InvalidSetting(f"there are two settings files, {found[0]} and {found[1]}; keep one", field=FILE_NAME)
     return found[0] if found else None
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:
-        return False

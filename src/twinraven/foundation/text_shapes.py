@@ -40,14 +40,14 @@ _QUOTED = re.compile(r"\"([^\"\n]{1,500}+)\"|(?<!\w)'([^'\n]{1,500}+)'(?!\w)|`([
 
 
 def _pieces_of(pattern: re.Pattern[str], text: str, trim: Callable[[str], str]) -> list[str] | None:
-    """Each trimmed match once; what is trimmed to nothing is left out."""
+    """Each trimmed match once, of the first `SHAPE_ITEMS`; what is trimmed to nothing is left out."""
     found: dict[str, None] = {}
-    for match in pattern.finditer(text, 0, SHAPE_CHARS):
+    for number, match in enumerate(pattern.finditer(text, 0, SHAPE_CHARS), start=1):
         piece = trim(match[match.lastindex or 0])
         if piece:
             found[piece] = None
-            if len(found) >= SHAPE_ITEMS:
-                break
+        if number >= SHAPE_ITEMS:
+            break
     return list(found) or None
 
 

@@ -26,6 +26,7 @@ from twinraven.storage.forks import forget_after_fork
 
 if TYPE_CHECKING:
     from twinraven.storage.backup import BackupManifest, Folder, restore_backup, write_backup
+    from twinraven.storage.changes import Change, ChangeFeed
     from twinraven.storage.maintenance import MaintainedDatabase, clear_residue, lifted, maintained, pruning
     from twinraven.storage.postgres import PostgresDatabase
     from twinraven.storage.sqlite import SqliteDatabase
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_TENANT",
     "BackupManifest",
+    "Change",
+    "ChangeFeed",
     "Connection",
     "Database",
     "Dialect",
@@ -58,6 +61,7 @@ __all__ = [
 
 _RARELY_USED = {
     "backup": ("BackupManifest", "Folder", "restore_backup", "write_backup"),
+    "changes": ("Change", "ChangeFeed"),
     "maintenance": ("MaintainedDatabase", "clear_residue", "lifted", "maintained", "pruning"),
     "sqlite": ("SqliteDatabase",),
 }
@@ -79,8 +83,14 @@ def open_database(url: str, *, admin_url: str | None = None) -> Database:
 
         return SqliteDatabase(Path(rest[1:]))
     if scheme in ("postgres", "postgresql") and separator:
-        from twinraven.storage.postgres import PostgresDatabase
-
+        try:
+            from twinraven.storage.postgres import PostgresDatabase
+        except ModuleNotFoundError as error:
+            raise InvalidSetting(
+                f"storage.url names Postgres, and {error.name} is not installed",
+                field="storage.url",
+                fix="pip install 'twinraven[postgres]'",
+            ) from error
         return PostgresDatabase(url, admin_url=admin_url)
     raise InvalidSetting(
         f"storage.url {scheme + '://…' if separator else url!r} names no store; "

@@ -87,6 +87,8 @@ def restore_backup(
 ) -> BackupManifest:
     """Put an archive's database and folders in place; refuses to replace a database unless told to."""
     target = database.path
+    if not archive.is_file():
+        raise InvalidInput(f"there is no file {archive}", field="file")
     if target.exists() and not force:
         raise Conflict(f"{target} is there already; a restore would replace it", fix="add --force to replace it")
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

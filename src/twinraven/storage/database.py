@@ -63,6 +63,14 @@ class Transaction(Protocol):
         """Go on for another tenant inside the same transaction (only the event writer batches tenants)."""
         ...
 
+    def begin_part(self, tenant_id: str) -> None:
+        """Keep what was done so far, and set the savepoint of the next work in a group commit."""
+        ...
+
+    def undo_part(self) -> None:
+        """Take back what was done since `begin_part`."""
+        ...
+
 
 Work = Callable[[Transaction], T]
 

@@ -16,13 +16,28 @@ GUARD_MESSAGE = "append-only"
 
 APPEND_ONLY_TABLES = frozenset(
     {
+        "alternative_episodes",
+        "alternative_outcomes",
+        "alternative_quotes",
         "approval_decisions",
         "approvals",
         "audit_log",
         "candidate_chains",
+        "conversation_turns",
+        "envelopes",
+        "episodes",
+        "introspection_contents",
+        "judge_decisions",
+        "ledger_transfers",
+        "media_assets",
         "muninn_event_log",
         "retention_notes",
         "session_verdicts",
+        "summary_contents",
+        "summary_sources",
+        "task_dependencies",
+        "task_specs",
+        "worker_results",
     }
 )
 

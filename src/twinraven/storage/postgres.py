@@ -43,6 +43,7 @@ from twinraven.foundation.errors import (
 )
 from twinraven.storage.database import Dialect, Row, Work
 from twinraven.storage.forks import forget_after_fork
+from twinraven.storage.grouped import GroupCommit
 from twinraven.storage.guards import APP_ROLE, GUARD_MESSAGE, TENANT_SETTING
 from twinraven.storage.threads import hop
 
@@ -88,6 +89,7 @@ class PostgresTransaction:
 
     def __init__(self, raw: psycopg.Connection[Any]) -> None:
         self._raw = raw
+        self._has_parts = False
 
     def execute(self, sql: str, **params: Any) -> int:
         return self._run(sql, params).rowcount
@@ -129,6 +131,14 @@ class PostgresTransaction:
     def act_for(self, tenant_id: str) -> None:
         self._raw.execute(f"SELECT set_config('{TENANT_SETTING}', %s, true)", (tenant_id,))
 
+    def begin_part(self, tenant_id: str) -> None:
+        keep = "RELEASE SAVEPOINT part; " if self._has_parts else ""
+        self._raw.execute(f"{keep}SAVEPOINT part; {_setting(tenant_id)}", prepare=False)
+        self._has_parts = True
+
+    def undo_part(self) -> None:
+        self._raw.execute("ROLLBACK TO SAVEPOINT part")
+
     def _insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], tail: str) -> None:
         """One statement for all rows: COPY is refused under row-level security, and a row a statement is slow."""
         if not rows:
@@ -149,6 +159,11 @@ class PostgresTransaction:
         if not params:
             return self._raw.execute(cast("LiteralString", sql))
         return self._raw.execute(_translated(sql), params)
+
+
+def _setting(tenant_id: str) -> LiteralString:
+    """The statement that states whose rows the transaction may touch, as text: it goes along with others."""
+    return cast("LiteralString", f"SELECT set_config('{TENANT_SETTING}', {Literal(tenant_id).as_string()}, true)")
 
 
 def _array_type(values: list[Any]) -> str | None:
@@ -194,6 +209,18 @@ class PostgresConnection:
         except (OverflowError, UnicodeEncodeError) as error:
             raise InvalidInput(f"Postgres cannot hold a value: {error}") from error
 
+    def notifications(self, channel: str, *, within_s: float) -> list[str] | None:
+        """Payloads that NOTIFY sent to a channel, waiting for the first; None where listening has only just begun."""
+        try:
+            raw, is_new = self._usable()
+            if is_new:
+                raw.execute(cast("LiteralString", f"LISTEN {channel}"))
+                return None
+            return [each.payload for each in raw.notifies(timeout=within_s, stop_after=1)]
+        except psycopg.Error as error:
+            self.close()
+            raise translate(error) from error
+
     def close(self) -> None:
         if self._raw is not None:
             self._raw.close()
@@ -201,7 +228,7 @@ class PostgresConnection:
 
     def _begin(self, mode: str, tenant_id: str) -> psycopg.Connection[Any]:
         """One round trip; a connection that died while nobody used it is replaced without a word."""
-        statement = f"BEGIN {mode}; SELECT set_config('{TENANT_SETTING}', {Literal(tenant_id).as_string()}, true)"
+        statement = f"BEGIN {mode}; {_setting(tenant_id)}"
         raw, is_new = self._usable()
         try:
             raw.execute(cast("LiteralString", statement), prepare=False)
@@ -255,6 +282,9 @@ class PostgresDatabase:
 
     def _start_threads(self) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="twinraven-postgres")
+        self._group = GroupCommit(
+            self._pool, lambda tenant_id, work: self._run(tenant_id, work, write=True), most_lanes=_THREADS // 2
+        )
         self._local = threading.local()
         self._opened: queue.SimpleQueue[PostgresConnection] = queue.SimpleQueue()
 
@@ -266,7 +296,7 @@ class PostgresDatabase:
         return await hop(self._pool, lambda: self._run(tenant_id, work, write=False))
 
     async def write(self, tenant_id: str, work: Work[T]) -> T:
-        return await hop(self._pool, lambda: self._run(tenant_id, work, write=True))
+        return await self._group.write(tenant_id, work)
 
     def connect(self) -> PostgresConnection:
         return PostgresConnection(self._url)
@@ -278,6 +308,15 @@ class PostgresDatabase:
         try:
             with connection.transaction("", write=True) as tx:
                 return upgrade(tx)
+        except AppendOnly as error:
+            if not isinstance(error.__cause__, errors.InsufficientPrivilege):
+                raise
+            reason = error.message.removeprefix("refused: ")
+            raise InvalidSetting(
+                f"the login of storage.admin_url may not upgrade the database: {reason}",
+                field="storage.admin_url",
+                fix=f"as a superuser run: CREATE ROLE {APP_ROLE} NOLOGIN; and let this login own the database",
+            ) from error
         finally:
             connection.close()
 

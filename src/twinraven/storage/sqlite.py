@@ -39,6 +39,7 @@ from twinraven.foundation.errors import (
 )
 from twinraven.storage.database import Dialect, Row, Work
 from twinraven.storage.forks import forget_after_fork, put_away_before_fork
+from twinraven.storage.grouped import GroupCommit
 from twinraven.storage.guards import APPEND_ONLY_TABLES, GUARD_MESSAGE
 from twinraven.storage.threads import hop
 
@@ -74,6 +75,7 @@ class SqliteTransaction:
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
+        self._has_parts = False
 
     def execute(self, sql: str, **params: Any) -> int:
         return self._raw.execute(sql, params).rowcount
@@ -113,6 +115,16 @@ class SqliteTransaction:
 
     def act_for(self, tenant_id: str) -> None:
         """Every query names its tenant; an embedded file has no further fence."""
+
+    def begin_part(self, tenant_id: str) -> None:
+        del tenant_id
+        if self._has_parts:
+            self._raw.execute("RELEASE SAVEPOINT part")
+        self._raw.execute("SAVEPOINT part")
+        self._has_parts = True
+
+    def undo_part(self) -> None:
+        self._raw.execute("ROLLBACK TO SAVEPOINT part")
 
 
 def _insert_all(raw: Any, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, then: str = "") -> None:
@@ -225,6 +237,7 @@ class SqliteDatabase:
     def _start_threads(self) -> None:
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="twinraven-read")
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="twinraven-write")
+        self._group = GroupCommit(self._writer, lambda tenant_id, work: self._run(tenant_id, work, write=True))
         self._local = threading.local()
         self._opened: queue.SimpleQueue[SqliteConnection] = queue.SimpleQueue()
 
@@ -236,7 +249,7 @@ class SqliteDatabase:
         return await hop(self._readers, lambda: self._run(tenant_id, work, write=False))
 
     async def write(self, tenant_id: str, work: Work[T]) -> T:
-        return await hop(self._writer, lambda: self._run(tenant_id, work, write=True))
+        return await self._group.write(tenant_id, work)
 
     def connect(self) -> SqliteConnection:
         return SqliteConnection(self._open)

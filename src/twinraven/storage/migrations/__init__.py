@@ -28,6 +28,19 @@ STEPS = (
     "m0010_approved_definitions",
     "m0011_learning_rounds",
     "m0012_actors",
+    "m0013_requesters",
+    "m0014_changes",
+    "m0015_runs",
+    "m0016_knowledge",
+    "m0017_processes",
+    "m0018_plans",
+    "m0019_governance",
+    "m0020_effects",
+    "m0021_conversations",
+    "m0022_summaries",
+    "m0023_metrics",
+    "m0024_sign_ins",
+    "m0025_worker_types",
 )
 """In order; the number in the name is the version."""
 
