@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         AuditRecord,
         Fault,
         Head,
+        UnlinkedEffect,
         VerifyReport,
     )
     from twinraven.audit.service import AuditLog
@@ -44,6 +45,7 @@ __all__ = [
     "KeyRing",
     "Signer",
     "SqlAuditStore",
+    "UnlinkedEffect",
     "VerifyReport",
     "merge_key_files",
 ]
@@ -62,6 +64,7 @@ _HOMES = {
         "AuditRecord",
         "Fault",
         "Head",
+        "UnlinkedEffect",
         "VerifyReport",
     ),
     "service": ("AuditLog",),

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from twinraven.foundation.actors import SYSTEM, Actor, ActorType
 from twinraven.foundation.clock import iso, utc_now
+from twinraven.foundation.correlation import correlation_or_new
 from twinraven.foundation.ids import new_id
 
 RecordedActorType = ActorType | Literal["human", "external_node"]
@@ -44,7 +45,7 @@ class AuditEntry:
     body: Any = None
     code: str | None = None
     message: str | None = None
-    correlation_id: str = field(default_factory=new_id)
+    correlation_id: str = field(default_factory=correlation_or_new)
     id: str = field(default_factory=new_id)
     timestamp: datetime = field(default_factory=utc_now)
 
@@ -144,6 +145,18 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class UnlinkedEffect:
+    """Something that left the house, or may have, and that no entry links to its origin."""
+
+    subject_type: str
+    subject_id: str
+    status: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"subject_type": self.subject_type, "subject_id": self.subject_id, "status": self.status}
+
+
+@dataclass(frozen=True, slots=True)
 class VerifyReport:
     """What a check of one tenant's chain found."""
 
@@ -153,10 +166,12 @@ class VerifyReport:
     erased_bodies: int
     sealed_reads: int
     fault: Fault | None
+    unlinked: tuple[UnlinkedEffect, ...] = ()
+    """Effects without an entry that links them to their task and their decision."""
 
     @property
     def ok(self) -> bool:
-        return self.fault is None
+        return self.fault is None and not self.unlinked
 
     def as_json(self) -> dict[str, Any]:
         fault = self.fault
@@ -171,4 +186,5 @@ class VerifyReport:
             "first_bad_sequence": None if fault is None else fault.sequence,
             "kind": None if fault is None else fault.kind,
             "why": None if fault is None else fault.why,
+            "unlinked_effects": [effect.as_json() for effect in self.unlinked],
         }

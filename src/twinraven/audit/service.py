@@ -7,7 +7,8 @@ of the tenant's chain until that transaction ends: call it last. Everything is r
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from twinraven.audit.model import (
     Event,
     Fault,
     Head,
+    UnlinkedEffect,
     VerifyReport,
 )
 from twinraven.audit.reads import LOG, digest_range
@@ -31,20 +33,16 @@ from twinraven.foundation.canonical import canonical_json, parse_json, to_json_v
 from twinraven.foundation.clock import to_micros
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
 from twinraven.foundation.ids import new_id
+from twinraven.foundation.redaction import Redact, keep_everything
 from twinraven.storage import Database, Transaction, settled_arrival
 
 T = TypeVar("T")
-Redact = Callable[[str, bytes], bytes]
-"""Replaces what must not be stored in a JSON text, for a tenant."""
+LinkCheck = Callable[[Transaction, str], Iterable[UnlinkedEffect]]
+"""Names the effects of a tenant that no entry links to their origin."""
 
 SEAL_AT_MOST = 50_000
 _SALT_BYTES = 32
 _LONGEST_NAME = 500
-
-
-def _keep_everything(tenant_id: str, text: bytes) -> bytes:
-    del tenant_id
-    return text
 
 
 class AuditLog:
@@ -55,7 +53,7 @@ class AuditLog:
         database: Database,
         signer: Signer,
         *,
-        redact: Redact = _keep_everything,
+        redact: Redact = keep_everything,
         redact_names: Redact | None = None,
         store: AuditStore | None = None,
     ) -> None:
@@ -64,6 +62,17 @@ class AuditLog:
         self._redact = redact
         self._redact_names = redact_names or redact
         self._store = store or SqlAuditStore()
+        self._links: list[LinkCheck] = []
+
+    def register_links(self, check: LinkCheck) -> None:
+        """Let `verify` ask somebody which of their effects no entry links to its origin."""
+        self._links.append(check)
+
+    def about(
+        self, tx: Transaction, tenant_id: str, subject_type: str, subject_ids: Sequence[str]
+    ) -> dict[str, list[Mapping[str, Any]]]:
+        """What the entries about each of these subjects say, by subject."""
+        return self._store.about(tx, tenant_id, subject_type, subject_ids)
 
     def append(self, tx: Transaction, entry: AuditEntry) -> AuditRecord:
         """Add an entry inside the caller's transaction; if this fails, so must that."""
@@ -74,6 +83,14 @@ class AuditLog:
         self._store.add(tx, row)
         self._store.set_head(tx, self._signer.sign(row.tenant_id, row.sequence, row.entry_hash))
         return _to_record(row, entry)
+
+    def records(self, tx: Transaction, tenant_id: str, where: AuditFilter) -> list[AuditRecord]:
+        """Entries without their bodies, inside the caller's transaction."""
+        return self._store.entries(tx, tenant_id, where)
+
+    def look(self, tx: Transaction, tenant_id: str, entry_id: str) -> AuditRecord | None:
+        """One entry inside the caller's transaction, or None."""
+        return self._store.entry(tx, tenant_id, entry_id)
 
     async def write(self, entry: AuditEntry) -> AuditRecord:
         """Add an entry that stands for itself, such as a refusal, in a transaction of its own."""
@@ -110,7 +127,12 @@ class AuditLog:
     async def verify(self, tenant_id: str, *, anchor: Path | None = None, reads: bool = True) -> VerifyReport:
         """Follow the whole chain and say where it first departs from what was appended."""
         anchors = () if anchor is None else await _off_the_loop(lambda: read_anchors(anchor, tenant_id))
-        return await self._database.read(tenant_id, lambda tx: self._verify(tx, tenant_id, anchors, reads=reads))
+
+        def work(tx: Transaction) -> VerifyReport:
+            report = self._verify(tx, tenant_id, anchors, reads=reads)
+            return replace(report, unlinked=tuple(each for check in self._links for each in check(tx, tenant_id)))
+
+        return await self._database.read(tenant_id, work)
 
     async def erase(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -113,6 +113,23 @@ class SqlAuditStore:
         if row is None:
             return None
         return replace(_to_record(row), body=None if body is None else parse_json(bytes(body["body"]), field="body"))
+
+    def about(
+        self, tx: Transaction, tenant_id: str, subject_type: str, subject_ids: Sequence[str]
+    ) -> dict[str, list[Mapping[str, Any]]]:
+        found: dict[str, list[Mapping[str, Any]]] = {}
+        for part in chunks(subject_ids, 500):
+            marks = ", ".join(f":id{number}" for number in range(len(part)))
+            rows = tx.fetch_all(
+                "SELECT subject_id, data_json FROM audit_log WHERE tenant_id = :tenant AND subject_type = :type "
+                f"AND subject_id IN ({marks})",
+                tenant=tenant_id,
+                type=subject_type,
+                **{f"id{number}": each for number, each in enumerate(part)},
+            )
+            for row in rows:
+                found.setdefault(row["subject_id"], []).append(parse_json(row["data_json"], field="data_json"))
+        return found
 
     def last_of(self, tx: Transaction, tenant_id: str, event_type: str) -> AuditRecord | None:
         found = self.entries(tx, tenant_id, AuditFilter(event_type=event_type, limit=1, newest_first=True))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from twinraven.audit.chain import ChainRow
 from twinraven.audit.model import AuditFilter, AuditRecord, Head
@@ -40,6 +40,12 @@ class AuditStore(Protocol):
 
     def entry(self, tx: Transaction, tenant_id: str, entry_id: str) -> AuditRecord | None:
         """One entry with its body."""
+        ...
+
+    def about(
+        self, tx: Transaction, tenant_id: str, subject_type: str, subject_ids: Sequence[str]
+    ) -> dict[str, list[Mapping[str, Any]]]:
+        """The data of the entries about each of these subjects."""
         ...
 
     def last_of(self, tx: Transaction, tenant_id: str, event_type: str) -> AuditRecord | None:

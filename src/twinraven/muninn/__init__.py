@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from twinraven.muninn.activity import ActivityBucket, RecentSession, SessionFilter, SqlActivity, TimeSpan
     from twinraven.muninn.collector import (
         Collector,
         SessionObserver,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from twinraven.muninn.formats import LineError, TraceReader
     from twinraven.muninn.formats.calls import parse_call
     from twinraven.muninn.formats.otlp_protobuf import decode_request, encode_response
+    from twinraven.muninn.link_sql import LinkedEvent, event_of, events_below, events_of_session, events_of_task
     from twinraven.muninn.model import (
         MAX_NAME,
         MAX_TENANT,
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
         check_name,
         check_turn,
     )
-    from twinraven.muninn.observed import observed
+    from twinraven.muninn.observing import observed
     from twinraven.muninn.otlp_export import export_otlp
     from twinraven.muninn.parquet import export_parquet
     from twinraven.muninn.parquet_read import CallArrays, ParquetPart, plan_parts, read_part
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from twinraven.muninn.sql import SqlEventStore
     from twinraven.muninn.store import EventFilter, EventStore, ToolUse, Transition
     from twinraven.muninn.tagging import CACHED, FALLBACK, RETRY
+    from twinraven.muninn.tail import EventBatch, EventFollower, EventTail
+    from twinraven.muninn.tool_use import count_calls, latest_uses
     from twinraven.muninn.trace_files import TraceFile, find_traces
 
 __all__ = [
@@ -57,19 +61,25 @@ __all__ = [
     "MAX_NAME",
     "MAX_TENANT",
     "RETRY",
+    "ActivityBucket",
     "CallArrays",
     "Collector",
     "EncodingRules",
+    "EventBatch",
     "EventFilter",
+    "EventFollower",
     "EventStore",
+    "EventTail",
     "ImportReport",
     "Importer",
     "LineError",
+    "LinkedEvent",
     "MuninnEvent",
     "Observation",
     "Outcome",
     "ParquetPart",
     "Receipt",
+    "RecentSession",
     "Reception",
     "Redact",
     "Retention",
@@ -77,9 +87,12 @@ __all__ = [
     "RetentionReport",
     "RingSigner",
     "Session",
+    "SessionFilter",
     "SessionObserver",
     "SpanReceiver",
+    "SqlActivity",
     "SqlEventStore",
+    "TimeSpan",
     "ToolUse",
     "TraceFile",
     "TraceReader",
@@ -88,16 +101,22 @@ __all__ = [
     "check_tags",
     "check_turn",
     "clean_text",
+    "count_calls",
     "current_observer",
     "decode_request",
     "encode_output",
     "encode_params",
     "encode_response",
+    "event_of",
+    "events_below",
+    "events_of_session",
+    "events_of_task",
     "export_json",
     "export_otlp",
     "export_parquet",
     "find_traces",
     "has_odd_float",
+    "latest_uses",
     "observed",
     "open_lines",
     "parse_call",
@@ -108,6 +127,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "activity": ("ActivityBucket", "RecentSession", "SessionFilter", "TimeSpan", "SqlActivity"),
+    "tool_use": ("count_calls", "latest_uses"),
     "collector": (
         "Collector",
         "SessionObserver",
@@ -139,7 +160,7 @@ _HOMES = {
         "check_name",
         "check_turn",
     ),
-    "observed": ("observed",),
+    "observing": ("observed",),
     "otlp_export": ("export_otlp",),
     "parquet": ("export_parquet",),
     "parquet_read": ("CallArrays", "ParquetPart", "plan_parts", "read_part"),
@@ -150,6 +171,7 @@ _HOMES = {
         "Redact",
     ),
     "span_receiver": ("Reception", "SpanReceiver"),
+    "link_sql": ("LinkedEvent", "event_of", "events_below", "events_of_session", "events_of_task"),
     "sql": ("SqlEventStore",),
     "store": (
         "EventFilter",
@@ -162,6 +184,7 @@ _HOMES = {
         "FALLBACK",
         "RETRY",
     ),
+    "tail": ("EventBatch", "EventTail", "EventFollower"),
     "trace_files": ("TraceFile", "find_traces"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -25,9 +25,10 @@ from twinraven.foundation.canonical import canonical_json, to_json_value
 from twinraven.foundation.clock import now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_uuid
+from twinraven.foundation.redaction import Redact, keep_everything
 from twinraven.muninn.model import MAX_TENANT, Observation, Outcome, check_latency, check_name, check_turn
 from twinraven.muninn.receipt import Receipt
-from twinraven.muninn.row import EncodingRules, Redact, RowEncoder, keep_everything
+from twinraven.muninn.row import Compress, EncodingRules, RowEncoder
 from twinraven.muninn.writer import QUEUE_SIZE, EventWriter
 from twinraven.storage import DEFAULT_TENANT, Database
 
@@ -49,10 +50,11 @@ class Collector:
         rules: EncodingRules | None = None,
         redact: Redact = keep_everything,
         redact_names: Redact | None = None,
+        compress: Compress | None = None,
         queue_size: int = QUEUE_SIZE,
         micros: Callable[[], int] = now_micros,
     ) -> None:
-        encoder = RowEncoder(rules or EncodingRules(), redact, redact_names=redact_names)
+        encoder = RowEncoder(rules or EncodingRules(), redact, redact_names=redact_names, compress=compress)
         self._writer = EventWriter(database, encoder, queue_size=queue_size)
         self._micros = micros
 

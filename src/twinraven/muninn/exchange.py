@@ -27,12 +27,13 @@ import orjson
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import Conflict, InvalidInput
+from twinraven.foundation.redaction import Redact, keep_everything
 from twinraven.muninn.batch import Encoded, write_rows
 from twinraven.muninn.columns import COLUMNS, Row
 from twinraven.muninn.formats import AUTO, LineError, TraceReader
 from twinraven.muninn.formats.calls import SEQUENCE_LIMIT
 from twinraven.muninn.model import MAX_TENANT, MuninnEvent, check_name
-from twinraven.muninn.row import EncodingRules, Redact, RowEncoder, keep_everything
+from twinraven.muninn.row import EncodingRules, RowEncoder
 from twinraven.muninn.store import EventStore
 from twinraven.storage import Database, Transaction
 

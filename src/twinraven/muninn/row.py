@@ -16,6 +16,7 @@ import orjson
 import xxhash
 
 from twinraven.foundation.canonical import content_hash
+from twinraven.foundation.redaction import Redact, keep_everything
 from twinraven.muninn.columns import COLUMNS, Row
 from twinraven.muninn.model import EVENT_FIELDS, Observation
 from twinraven.muninn.summary import summarize
@@ -39,14 +40,8 @@ _NAMES: Final = _places(kind="str", redaction="name")
 _TEXTS: Final = _places(kind="str", redaction="text")
 _TAGS: Final = COLUMNS.index("tags")
 
-Redact = Callable[[str, bytes], bytes]
-"""Replaces what must not be stored in a JSON text, for a tenant."""
-
-
-def keep_everything(tenant_id: str, text: bytes) -> bytes:
-    """The redaction of a home that has no secrets."""
-    del tenant_id
-    return text
+Compress = Callable[[str, bytes, int], str | None]
+"""Summarizes an output for a tenant in at most so many characters; None where it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +57,16 @@ class RowEncoder:
     """Turns observations into rows of the log and blobs; one per writer, because tags look back."""
 
     def __init__(
-        self, rules: EncodingRules, redact: Redact = keep_everything, *, redact_names: Redact | None = None
+        self,
+        rules: EncodingRules,
+        redact: Redact = keep_everything,
+        *,
+        redact_names: Redact | None = None,
+        compress: Compress | None = None,
     ) -> None:
+        """`compress` is asked for summaries of outputs that are too long to be their own."""
         self._rules = rules
+        self._compress = compress
         self._redact = redact
         self._redact_names = redact_names or redact
         self._tagger = TagExtractor()
@@ -94,7 +96,11 @@ class RowEncoder:
         if output is None:
             return None, None
         limit = self._rules.summary_chars
-        summary = summarize(output, limit) if limit else None
+        summary = None
+        if limit and self._compress is not None and len(output) > limit:
+            summary = self._compress(tenant, output, limit)
+        if limit and summary is None:
+            summary = summarize(output, limit)
         blob = (tenant, content_hash(output), output) if self._rules.store_outputs else None
         return summary, blob
 

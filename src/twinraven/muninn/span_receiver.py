@@ -20,13 +20,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from twinraven.foundation.errors import InvalidInput, StorageBusy, StorageUnavailable, TwinRavenError
+from twinraven.foundation.redaction import Redact, keep_everything
 from twinraven.muninn.batch import Encoded
 from twinraven.muninn.exchange import write_new
 from twinraven.muninn.formats.otlp import OtlpParser, spans_in, trace_of
 from twinraven.muninn.formats.spans import Contexts, ModelSpan, ToolSpan
 from twinraven.muninn.formats.trace import LineError
 from twinraven.muninn.model import MAX_NAME, check_name
-from twinraven.muninn.row import EncodingRules, Redact, RowEncoder, keep_everything
+from twinraven.muninn.row import EncodingRules, RowEncoder
 from twinraven.storage import Connection, Database
 
 _logger = logging.getLogger("twinraven.muninn")

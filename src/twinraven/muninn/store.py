@@ -57,6 +57,10 @@ class EventFilter:
     session_id: str | None = None
     tool_id: str | None = None
     tag: str | None = None
+    raised: bool | None = None
+    error_code: str | None = None
+    correlation_id: str | None = None
+    parent_event_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     after_arrival: int | None = None

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
         IssuedKey,
         Principal,
         Role,
+        SignIn,
         TenancyChange,
         Tenant,
         User,
         UserKind,
     )
     from twinraven.tenancy.service import Tenancy
+    from twinraven.tenancy.sign_ins import SignIns
     from twinraven.tenancy.sql import SqlTenancyStore
     from twinraven.tenancy.store import TenancyStore
 
@@ -41,6 +43,8 @@ __all__ = [
     "NotAuthenticated",
     "Principal",
     "Role",
+    "SignIn",
+    "SignIns",
     "SqlTenancyStore",
     "Tenancy",
     "TenancyChange",
@@ -64,12 +68,14 @@ _HOMES = {
         "LOCAL_USER",
         "Principal",
         "Role",
+        "SignIn",
         "TenancyChange",
         "Tenant",
         "User",
         "UserKind",
     ),
     "service": ("Tenancy",),
+    "sign_ins": ("SignIns",),
     "sql": ("SqlTenancyStore",),
     "store": ("TenancyStore",),
 }

@@ -11,7 +11,8 @@ from twinraven.foundation.actors import Actor
 from twinraven.foundation.clock import iso
 from twinraven.storage import DEFAULT_TENANT
 
-Role = Literal["admin", "member"]
+Role = Literal["admin", "approver", "member"]
+"""An administrator does everything; an approver decides what waits for people and administers nothing."""
 UserKind = Literal["person", "agent"]
 
 LOCAL_USER = "local"
@@ -52,11 +53,11 @@ class User:
 
     @property
     def state_version(self) -> int:
-        """Which of the four states that a user can be in this is.
+        """Which of the six states that a user can be in this is.
 
         It need not count: who changes a user who is again as they saw them overwrites nothing unseen.
         """
-        return 1 + (self.role == "member") + 2 * (not self.active)
+        return 1 + (self.role == "member") + 2 * (not self.active) + 4 * (self.role == "approver")
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -108,6 +109,32 @@ class IssuedKey:
 
 
 @dataclass(frozen=True, slots=True)
+class SignIn:
+    """A browser that a key let in: until when, and whether somebody ended it. What the browser holds is not kept."""
+
+    tenant_id: str
+    sign_in_id: str
+    user_id: str
+    key_id: str
+    label: str
+    created_at: datetime
+    expires_at: datetime
+    ended_at: datetime | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "tenant_id": self.tenant_id,
+            "sign_in_id": self.sign_in_id,
+            "user_id": self.user_id,
+            "key_id": self.key_id,
+            "label": self.label,
+            "created_at": iso(self.created_at),
+            "expires_at": iso(self.expires_at),
+            "ended_at": None if self.ended_at is None else iso(self.ended_at),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Principal:
     """On whose behalf something happens."""
 
@@ -121,6 +148,11 @@ class Principal:
     def actor(self) -> Actor:
         """Who is recorded for what this principal does."""
         return Actor(self.kind, self.user_id)
+
+    @property
+    def may_decide(self) -> bool:
+        """Whether they decide what waits for people, whoever asked."""
+        return self.role in ("admin", "approver")
 
 
 LOCAL = Principal(DEFAULT_TENANT, LOCAL_USER, "admin")

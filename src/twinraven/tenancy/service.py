@@ -39,6 +39,7 @@ Note = Callable[[Transaction, TenancyChange], None]
 
 USE_NOTED_EVERY = timedelta(hours=1)
 _LONGEST_NAME = 200
+_MOST_NAMED = 20
 
 
 def _note_nothing(tx: Transaction, change: TenancyChange) -> None:
@@ -65,6 +66,9 @@ class Tenancy:
         """A new tenant, without users yet."""
         tenant = Tenant(new_id(), _checked_name(name), from_micros(self._micros()))
 
+        if any(tenant.name in (each.name, each.tenant_id) for each in await self.tenants()):
+            raise Conflict(f"there is a tenant {name!r} already; choose another name", field="name")
+
         def work(tx: Transaction) -> None:
             self._store.add_tenant(tx, tenant)
             self._note(
@@ -77,6 +81,18 @@ class Tenancy:
     async def tenants(self) -> list[Tenant]:
         """Every tenant, for the operator."""
         return await self._database.read(DIRECTORY, self._store.tenants)
+
+    async def named(self, name: str) -> Tenant:
+        """Find a tenant by its id or its name, for the operator."""
+        known = await self.tenants()
+        found = [each for each in known if each.tenant_id == name] or [each for each in known if each.name == name]
+        if not found:
+            names = ", ".join(sorted(each.name for each in known)[:_MOST_NAMED])
+            raise NotFound(f"no tenant {name!r}; there is {names}", fix=f"twinraven tenants create {name}")
+        if len(found) > 1:
+            ids = ", ".join(each.tenant_id for each in found)
+            raise InvalidInput(f"{len(found)} tenants are called {name!r}; give the id: {ids}", field="tenant")
+        return found[0]
 
     async def tenant(self, tenant_id: str) -> Tenant:
         found = await self._database.read(tenant_id, lambda tx: self._store.tenant(tx, tenant_id))
@@ -245,10 +261,20 @@ class Tenancy:
             raise _refusal()
         tenant_id, key = found.key.tenant_id, found.key
         user = await self._database.read(tenant_id, lambda tx: self._store.user(tx, tenant_id, key.user_id))
-        if user is None or not user.active:
-            raise _refusal()
+        principal = _principal(user, key)
         await self._note_use(key, now)
-        return Principal(tenant_id, user.user_id, user.role, key.key_id, user.kind)
+        return principal
+
+    async def principal_of(self, tenant_id: str, key_id: str) -> Principal:
+        """Whom a key in force stands for that is known by its id alone, or NotAuthenticated."""
+
+        def work(tx: Transaction) -> Principal:
+            key = self._store.key(tx, tenant_id, key_id)
+            if key is None or not _in_force(key, self._micros()):
+                raise _refusal()
+            return _principal(self._store.user(tx, tenant_id, key.user_id), key)
+
+        return await self._database.read(tenant_id, work)
 
     async def _note_use(self, key: ApiKey, now: int) -> None:
         since = now - USE_NOTED_EVERY // timedelta(microseconds=1)
@@ -257,6 +283,12 @@ class Tenancy:
                 key.tenant_id,
                 lambda tx: self._store.note_use(tx, key.tenant_id, key.key_id, at=now, unless_since=since),
             )
+
+
+def _principal(user: User | None, key: ApiKey) -> Principal:
+    if user is None or not user.active:
+        raise _refusal()
+    return Principal(key.tenant_id, user.user_id, user.role, key.key_id, user.kind)
 
 
 def _in_force(key: ApiKey, now: int) -> bool:
@@ -308,9 +340,11 @@ def _checked_name(name: str) -> str:
 def _checked_role(role: str) -> Role:
     if role == "admin":
         return "admin"
+    if role == "approver":
+        return "approver"
     if role == "member":
         return "member"
-    raise InvalidInput(f"role must be admin or member, not {role!r}", field="role")
+    raise InvalidInput(f"role must be admin, approver or member, not {role!r}", field="role")
 
 
 def _checked_kind(kind: str) -> UserKind:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from twinraven.vault.logs import RedactingFilter, clean_log
     from twinraven.vault.model import SECRET_TYPES, KekRotation, Secret, SecretRef, SecretType
     from twinraven.vault.redaction import Redactor
+    from twinraven.vault.seals import TenantSeals
     from twinraven.vault.service import SecretWatch, UsageCheck, Vault
     from twinraven.vault.sql import SqlSecretStore
     from twinraven.vault.store import SecretStore
@@ -37,6 +38,7 @@ __all__ = [
     "SqlSecretStore",
     "StoredValues",
     "TenantKeys",
+    "TenantSeals",
     "UsageCheck",
     "Vault",
     "clean_log",
@@ -57,6 +59,7 @@ _HOMES = {
         "SecretType",
     ),
     "redaction": ("Redactor",),
+    "seals": ("TenantSeals",),
     "service": (
         "SecretWatch",
         "UsageCheck",

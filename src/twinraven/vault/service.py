@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from twinraven.audit import AuditEntry, AuditLog, KeyRing
 from twinraven.foundation.clock import from_micros, now_micros
+from twinraven.foundation.correlation import correlation_or_new
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, StaleState
 from twinraven.foundation.ids import new_id
 from twinraven.storage import Database, Transaction
@@ -280,7 +281,7 @@ class Vault:
             secret.secret_id,
             actor_of(tx, secret.tenant_id, secret.owner_id),
             data=data,
-            correlation_id=correlation_id or new_id(),
+            correlation_id=correlation_id or correlation_or_new(),
         )
         self._audit.append(tx, entry)
 

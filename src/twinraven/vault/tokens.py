@@ -29,9 +29,10 @@ class TenantKeys:
 
     def hash(self, tenant_id: str, purpose: str, body: bytes) -> str:
         """A keyed hash that nobody without the key can try values against."""
-        return hmac.digest(self._key(tenant_id, purpose), body, "sha256").hex()
+        return hmac.digest(self.derive(tenant_id, purpose), body, "sha256").hex()
 
-    def _key(self, tenant_id: str, purpose: str) -> bytes:
+    def derive(self, tenant_id: str, purpose: str) -> bytes:
+        """The 32 bytes of key that a tenant has for a purpose."""
         key = self._derived.get((tenant_id, purpose))
         if key is None:
             root = self._ring.first().key

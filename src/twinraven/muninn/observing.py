@@ -1,8 +1,9 @@
 """`@observed`: record every call of a function, sync or async, without touching its body.
 
-The call is recorded into the session that `Collector.observe` opened around it. Outside of one there is nothing to
-record into, and saying so beats losing the call silently. A call that is cancelled or interrupted is recorded too; what
-cannot be recorded of a call (an argument nested too deep, say) is replaced by the reason, because the call happened.
+The call is recorded into the session that `Collector.observe` opened around it. Outside of one the function just runs,
+with a line in the debug log: tests, scripts and other callers of a decorated function need no session. A call that is
+cancelled or interrupted is recorded too; what cannot be recorded of a call (an argument nested too deep, say) is
+replaced by the reason, because the call happened.
 
 A sync function waits for durability unless it runs on an event loop's thread, where waiting would stop every other
 task; there its event is queued, as with `durable=False`.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import logging
 from collections.abc import Callable, Coroutine
 from time import perf_counter_ns
 from typing import Any, ParamSpec, TypeVar, cast
@@ -24,6 +26,7 @@ from twinraven.muninn.receipt import Receipt
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_log = logging.getLogger(__name__)
 Bind = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]
 
 
@@ -32,7 +35,8 @@ def observed(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a function so that each call becomes an event named `tool_id` (default: the function's name).
 
-    With `durable=False` the call does not wait for the event to be on disk.
+    With `durable=False` the call does not wait for the event to be on disk. Outside of a session the function
+    runs, and the call is not recorded.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -56,14 +60,10 @@ class _Recorder:
         self.bind = bind
         self._outcome = outcome
 
-    def observer(self) -> SessionObserver:
+    def observer(self) -> SessionObserver | None:
         observer = current_observer.get()
         if observer is None:
-            raise InvalidInput(
-                f"{self._name} is @observed but no session is open; "
-                "call it inside `with collector.observe(session_id):`",
-                field="session_id",
-            )
+            _log.debug("%s ran outside of `with collector.observe(session_id):` and was not recorded", self._name)
         return observer
 
     def success(self, observer: SessionObserver, params: dict[str, Any], result: Any, started: int) -> Receipt:
@@ -87,6 +87,8 @@ class _Recorder:
 def _observe_sync(function: Callable[..., Any], record: _Recorder, *, durable: bool) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         observer = record.observer()
+        if observer is None:
+            return function(*args, **kwargs)
         started = perf_counter_ns()
         try:
             result = function(*args, **kwargs)
@@ -112,6 +114,8 @@ def _observe_async(
 ) -> Callable[..., Any]:
     async def call(*args: Any, **kwargs: Any) -> Any:
         observer = record.observer()
+        if observer is None:
+            return await function(*args, **kwargs)
         await observer.room()
         started = perf_counter_ns()
         try:
