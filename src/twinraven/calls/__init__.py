@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from twinraven.calls.approval import Approval, ApprovalState, ApprovalWish
 from twinraven.calls.approvals import Approvals
-from twinraven.calls.claims import Claim, Claims, EarlierAnswer
+from twinraven.calls.claims import Claim, Claims, EarlierAnswer, EffectWord
 from twinraven.calls.envelope import Envelope, Reach
 from twinraven.calls.evidence import CallEvidence
+from twinraven.calls.key_history import KeyHistory, key_history
 from twinraven.calls.model import (
     CallAudit,
     CallContext,
+    CallerChannel,
     CallFailed,
     Grant,
     SkillInvocationRequest,
     SkillInvocationResponse,
+    StepJournal,
     ToolCall,
     side_effect_of,
 )
@@ -29,6 +32,7 @@ from twinraven.calls.ports import (
     PolicyGate,
 )
 from twinraven.calls.service import Calls
+from twinraven.calls.sql import is_decided
 
 __all__ = [
     "Approval",
@@ -41,6 +45,7 @@ __all__ = [
     "CallEvidence",
     "CallFailed",
     "CallFrame",
+    "CallerChannel",
     "Calls",
     "Claim",
     "Claims",
@@ -48,8 +53,10 @@ __all__ = [
     "Concealment",
     "Connector",
     "EarlierAnswer",
+    "EffectWord",
     "Envelope",
     "Grant",
+    "KeyHistory",
     "OpenGate",
     "PolicyDecision",
     "PolicyGate",
@@ -58,7 +65,10 @@ __all__ = [
     "RulesGate",
     "SkillInvocationRequest",
     "SkillInvocationResponse",
+    "StepJournal",
     "ToolCall",
+    "is_decided",
+    "key_history",
     "read_rules",
     "side_effect_of",
 ]

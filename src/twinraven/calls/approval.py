@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, get_args
 
 from twinraven.foundation.actors import SYSTEM, Actor
 from twinraven.foundation.clock import iso
+from twinraven.tenancy import LOCAL_USER, Principal
 
 ApprovalState = Literal["pending", "granted", "denied", "expired", "used"]
 """Derived, never stored: from the decision, the clock, and the claim of the key."""
@@ -73,6 +74,17 @@ class Approval:
     note: str = ""
     definition: Mapping[str, str] = field(default_factory=dict[str, str])
     """What was asked for, as fingerprints by tool: an approval is for nothing that has changed since."""
+    requested_actor: str | None = None
+    """Who asked, as the audit chain names them; None for requests from before this was kept."""
+
+    def was_requested_by(self, by: Principal) -> bool:
+        """Tell whether whoever decides is the one who asked.
+
+        "local" is everybody at the machine without a key, so for that user only the actor tells people and agents
+        apart. For all others the user decides as well: a caller may name any actor it acts for.
+        """
+        is_told_apart = self.requested_actor is not None and by.user_id == LOCAL_USER
+        return str(by.actor) == self.requested_actor or (by.user_id == self.requested_by and not is_told_apart)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -89,6 +101,7 @@ class Approval:
             "rule": self.rule,
             "reason": self.reason,
             "requested_by": self.requested_by,
+            "requested_actor": self.requested_actor,
             "session_id": self.session_id,
             "correlation_id": self.correlation_id,
             "requested_at": iso(self.requested_at),

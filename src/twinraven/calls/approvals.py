@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from twinraven.audit import AuditEntry, AuditLog
 from twinraven.calls.approval import STATES, Approval, ApprovalState, ApprovalVerdict, ApprovalWish
-from twinraven.calls.claims import HashBody, keep_everything, plain_hash, refuse_secret_key, request_body
+from twinraven.calls.claims import HashBody, plain_hash, refuse_secret_key, request_body
 from twinraven.calls.evidence import append_entry
 from twinraven.calls.model import Grant
 from twinraven.calls.sql import SqlApprovalStore
@@ -31,7 +31,8 @@ from twinraven.foundation.errors import (
     StorageBusy,
 )
 from twinraven.foundation.ids import new_id
-from twinraven.muninn import Redact, clean_text
+from twinraven.foundation.redaction import Redact, keep_everything
+from twinraven.muninn import clean_text
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy import Principal
 
@@ -54,8 +55,11 @@ class Approvals:
         redact: Redact = keep_everything,
         redact_names: Redact = keep_everything,
         micros: Callable[[], int] = now_micros,
+        on_decided: Callable[[Transaction, Approval], None] | None = None,
     ) -> None:
+        """`on_decided` is told of a decision in its transaction, for whoever waits for it."""
         self._database = database
+        self._on_decided = on_decided
         self._store = SqlApprovalStore()
         self._audit = audit
         self._ttl = round(ttl_s * _SECOND)
@@ -92,6 +96,10 @@ class Approvals:
     async def get(self, tenant_id: str, approval_id: str, *, requested_by: str | None = None) -> Approval:
         """One request as it stands, or NotFound; for `requested_by` what others asked for is not there."""
         return await self._database.read(tenant_id, lambda tx: self._present(tx, tenant_id, approval_id, requested_by))
+
+    def look(self, tx: Transaction, tenant_id: str, approval_id: str) -> Approval | None:
+        """One request inside the caller's transaction, or None."""
+        return self._store.find(tx, tenant_id, approval_id, now=self._micros())
 
     async def grant(self, tenant_id: str, approval_id: str, *, by: Principal, note: str = "") -> Approval:
         """Let the call run, once, as long as the request has not expired."""
@@ -167,6 +175,7 @@ class Approvals:
     ) -> dict[str, object]:
         now, tenant_id = self._micros(), wish.tenant_id
         names = {"session_id": wish.session_id, "correlation_id": wish.correlation_id, "requested_by": wish.caller}
+        names["requested_actor"] = str(wish.actor)
         return {
             "tenant_id": tenant_id,
             "approval_id": approval_id,
@@ -208,6 +217,8 @@ class Approvals:
                 raise _over(self._present(tx, tenant_id, approval_id))
             after = self._present(tx, tenant_id, approval_id)
             self._witness(tx, _decided(after, by))
+            if self._on_decided is not None:
+                self._on_decided(tx, after)
             return after
 
         return await self._database.write(tenant_id, work)
@@ -237,7 +248,7 @@ def _over(approval: Approval) -> IllegalTransition:
 
 
 def _refuse_own(approval: Approval, verdict: ApprovalVerdict, by: Principal) -> None:
-    if verdict == "granted" and by.role != "admin" and by.user_id == approval.requested_by:
+    if verdict == "granted" and by.role != "admin" and approval.was_requested_by(by):
         raise PolicyViolation(
             "whoever asked for an approval cannot grant it; somebody else or an administrator must",
             approval_id=approval.approval_id,
@@ -304,7 +315,7 @@ def _decided(approval: Approval, by: Principal) -> AuditEntry:
         by.actor,
         data={
             "requested_by": approval.requested_by,
-            "by_requester": by.user_id == approval.requested_by,
+            "by_requester": approval.was_requested_by(by),
             "role": by.role,
             "policy": {"rule": approval.rule},
         },

@@ -5,6 +5,10 @@ A claim is made by INSERT … ON CONFLICT DO NOTHING and committed before anythi
 belongs to a process that died: whether its effect happened cannot be known from here, so it becomes unknown and is
 never sent again blindly, unless that process was only slow and says after all what came of it. The same key with
 another body is refused.
+
+A call of a durable run names its epoch. A claim of an earlier epoch was left by a worker that lost the run, so nobody
+waits for it: a tool that recognises repetitions gets the call again under its key, any other effect is unknown at once,
+and a person says what happened (`resolve`).
 """
 
 from __future__ import annotations
@@ -19,15 +23,20 @@ from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import (
     CallInProgress,
     IdempotencyConflict,
+    IllegalTransition,
     InvalidInput,
+    NotFound,
     StorageError,
     TwinRavenError,
 )
 from twinraven.foundation.ids import new_id
-from twinraven.muninn import Redact
+from twinraven.foundation.redaction import Redact, keep_everything
 from twinraven.storage import Database, Row, Transaction
 
 Settled = Literal["success", "failed", "unknown"]
+EffectWord = Literal["happened", "did_not_happen", "give_up"]
+"""What a person can say of an effect that nobody knows about."""
+
 GRACE_MS = 5_000
 
 
@@ -39,11 +48,6 @@ Along = Callable[[Transaction], None]
 
 def plain_hash(tenant_id: str, body: bytes) -> str:
     return content_hash(tenant_id.encode() + b"\0" + body)
-
-
-def keep_everything(tenant_id: str, text: bytes) -> bytes:
-    del tenant_id
-    return text
 
 
 def request_body(tool_id: str, body: bytes) -> bytes:
@@ -106,6 +110,8 @@ class Claims:
         body: bytes,
         timeout_ms: int,
         along: Along | None = None,
+        epoch: int | None = None,
+        takes_key: bool = False,
     ) -> Claim | EarlierAnswer:
         """Take the key, or learn what came of it; raises if it is running or means something else.
 
@@ -115,24 +121,18 @@ class Claims:
         hashed = self._hash_body(tenant_id, request_body(tool_id, body))
         now = self._micros()
 
+        wanted = {"tenant": tenant_id, "key": key, "hash": hashed, "owner": owner, "now": now, "epoch": epoch}
+
         def work(tx: Transaction) -> Row | None:
             refuse_secret_key(self._redact_names, tenant_id, key)
-            taken = tx.execute(
-                "INSERT INTO idempotency_claims "
-                "(tenant_id, idempotency_key, tool_id, body_hash, state, owner, claimed_at) "
-                "VALUES (:tenant, :key, :tool, :hash, 'running', :owner, :now) ON CONFLICT DO NOTHING",
-                tenant=tenant_id,
-                key=key,
-                tool=tool_id,
-                hash=hashed,
-                owner=owner,
-                now=now,
-            )
+            taken = tx.execute(_INSERT, tool=tool_id, **wanted)
+            if not taken and epoch is not None and takes_key:
+                taken = tx.execute(_TAKE_OVER, **wanted)
             if taken:
                 if along is not None:
                     along(tx)
                 return None
-            self._expire(tx, tenant_id, key, before=now - (timeout_ms + GRACE_MS) * 1000)
+            self._expire(tx, tenant_id, key, before=now - (timeout_ms + GRACE_MS) * 1000, epoch=epoch)
             return tx.fetch_one(
                 "SELECT body_hash, state, response, tool_id FROM idempotency_claims "
                 "WHERE tenant_id = :tenant AND idempotency_key = :key",
@@ -198,20 +198,77 @@ class Claims:
 
         await self._database.write(claim.tenant_id, work)
 
+    def resolve(self, tx: Transaction, tenant_id: str, key: str, word: EffectWord, *, output: Any = None) -> None:
+        """Keep a person's word on an unknown effect: it happened and gave `output`, or it did not and the key is free.
+
+        Giving up leaves the effect unknown. The key must stand as unknown; the caller writes the audit entry.
+        """
+        found = tx.fetch_one(
+            "SELECT state FROM idempotency_claims WHERE tenant_id = :tenant AND idempotency_key = :key",
+            tenant=tenant_id,
+            key=key,
+        )
+        if found is None:
+            raise NotFound(f"no call was made under key {key!r}", idempotency_key=key)
+        if found["state"] != "unknown":
+            raise IllegalTransition(
+                f"the call under key {key!r} is {found['state']}; only an unknown effect can be resolved",
+                idempotency_key=key,
+                state=found["state"],
+            )
+        if word == "happened":
+            self._store_answer(tx, tenant_id, key, {"output": output})
+        elif word == "did_not_happen":
+            self.free(tx, tenant_id, key, state="unknown")
+
+    def free(self, tx: Transaction, tenant_id: str, key: str, *, state: Literal["failed", "unknown"]) -> None:
+        """Let a key be used again that stands so, because a person said so; one that stands otherwise stays."""
+        tx.execute(
+            "DELETE FROM idempotency_claims WHERE tenant_id = :tenant AND idempotency_key = :key AND state = :state",
+            state=state,
+            tenant=tenant_id,
+            key=key,
+        )
+
+    def conclude(self, tx: Transaction, tenant_id: str, key: str, state: Settled, response: dict[str, Any]) -> None:
+        """Keep what came of a key that outlives the process which took it; what is known for good stays."""
+        tx.execute(
+            "UPDATE idempotency_claims SET state = :state, settled_at = :now, response = :response "
+            "WHERE tenant_id = :tenant AND idempotency_key = :key AND state IN ('running', 'unknown')",
+            state=state,
+            now=self._micros(),
+            response=self._redact(tenant_id, _members(response).encode()).decode(),
+            tenant=tenant_id,
+            key=key,
+        )
+
+    def _store_answer(self, tx: Transaction, tenant_id: str, key: str, response: dict[str, Any]) -> None:
+        tx.execute(
+            "UPDATE idempotency_claims SET state = 'success', settled_at = :now, response = :response, owner = :owner "
+            "WHERE tenant_id = :tenant AND idempotency_key = :key AND state = 'unknown'",
+            now=self._micros(),
+            response=self._redact(tenant_id, _members(response).encode()).decode(),
+            owner=new_id(),  # whoever had the claim is too late to say anything else
+            tenant=tenant_id,
+            key=key,
+        )
+
     async def _withdraw(self, claim: Claim) -> None:
         """Nothing was sent under a claim whose commit nobody knows about; if it is there, it must not stay."""
         with suppress(TwinRavenError):
             await self.release(claim)
 
-    def _expire(self, tx: Transaction, tenant_id: str, key: str, *, before: int) -> None:
+    def _expire(self, tx: Transaction, tenant_id: str, key: str, *, before: int, epoch: int | None) -> None:
         tx.execute(
             "UPDATE idempotency_claims SET state = 'unknown', settled_at = :now, response = :response "
-            "WHERE tenant_id = :tenant AND idempotency_key = :key AND state = 'running' AND claimed_at < :before",
+            "WHERE tenant_id = :tenant AND idempotency_key = :key AND state = 'running' "
+            "AND (claimed_at < :before OR epoch < :epoch)",
             now=self._micros(),
-            response=_members({"error": _LOST}),
+            response=_members({"error": {**_LOST, "details": {"idempotency_key": key}}}),
             tenant=tenant_id,
             key=key,
             before=before,
+            epoch=0 if epoch is None else epoch,
         )
 
 
@@ -225,5 +282,15 @@ _LOST: dict[str, Any] = {
     "code": "EFFECT_UNKNOWN",
     "message": "the process that ran this call ended before it could say what happened; look before you try again",
     "retryable": False,
-    "details": {},
 }
+
+_INSERT = """
+    INSERT INTO idempotency_claims
+        (tenant_id, idempotency_key, tool_id, body_hash, state, owner, claimed_at, epoch)
+    VALUES (:tenant, :key, :tool, :hash, 'running', :owner, :now, :epoch) ON CONFLICT DO NOTHING"""
+
+_TAKE_OVER = """
+    UPDATE idempotency_claims
+    SET state = 'running', owner = :owner, claimed_at = :now, epoch = :epoch, settled_at = NULL, response = NULL
+    WHERE tenant_id = :tenant AND idempotency_key = :key AND body_hash = :hash
+        AND state IN ('running', 'unknown') AND epoch < :epoch"""

@@ -8,6 +8,7 @@ Muninn's log.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,10 +18,12 @@ from twinraven.calls.claims import Settled
 from twinraven.calls.invocation import Invocation
 from twinraven.calls.ports import PolicyDecision
 from twinraven.foundation.canonical import canonical_json
-from twinraven.foundation.errors import InvalidInput, TwinRavenError
+from twinraven.foundation.errors import InvalidInput, PolicyViolation, StorageError, TwinRavenError
 from twinraven.storage import Transaction
 
 Append = Callable[[Transaction], None]
+
+_logger = logging.getLogger("twinraven.calls")
 
 
 class CallEvidence:
@@ -48,8 +51,15 @@ class CallEvidence:
 
     def released(self, call: Invocation, error: TwinRavenError) -> Append:
         """To be run in the transaction that frees the key after a failure, so that the call may be made again."""
-        entry = _entry(call, "call.failed", code=error.code, message=error.message, data={"retryable": error.retryable})
+        entry = _failure(call, error)
         return lambda tx: append_entry(self._audit, tx, entry)
+
+    async def failed(self, call: Invocation, error: TwinRavenError) -> None:
+        """A call without a key that was sent and failed; without a store for the entry, the log has to do."""
+        try:
+            await self._audit.write(_failure(call, error))
+        except StorageError as unwritten:
+            _logger.error("the failure of %s is not in the audit log: %s", call.entry.tool_id, unwritten.code)  # noqa: TRY400
 
     async def refused(self, call: Invocation, error: TwinRavenError, decision: PolicyDecision) -> None:
         """A policy's no, which stands for itself."""
@@ -61,6 +71,11 @@ class CallEvidence:
         """A read whose data could do harm, or that somebody approved, leaves its entry before it happens."""
         data = {"policy": {"verdict": decision.verdict, "rule": decision.rule}}
         await self._audit.write(_entry(call, "call.read", data=data, body={"params": call.shown_params}))
+
+
+def _failure(call: Invocation, error: TwinRavenError) -> AuditEntry:
+    kind = "policy.refused" if isinstance(error, PolicyViolation) else "call.failed"
+    return _entry(call, kind, code=error.code, message=error.message, data={"retryable": error.retryable})
 
 
 def append_entry(audit: AuditLog, tx: Transaction, entry: AuditEntry) -> None:
@@ -92,6 +107,7 @@ def _entry(
         "session_id": context.session_id,
         "idempotency_key": request.idempotency_key,
         "campaign_id": request.campaign_id,
+        "goal_id": request.goal_id,
         "task_id": request.task_id,
         "approval": None if call.grant is None else call.grant.as_json(),
     }

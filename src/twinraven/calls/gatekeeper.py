@@ -15,7 +15,7 @@ from twinraven.calls.approval import ApprovalWish
 from twinraven.calls.evidence import CallEvidence
 from twinraven.calls.invocation import Invocation
 from twinraven.calls.model import Grant, SkillInvocationRequest, side_effect_of
-from twinraven.calls.ports import Approver, PolicyDecision, PolicyGate
+from twinraven.calls.ports import Approver, DecisionSource, PolicyDecision, PolicyGate
 from twinraven.catalog import Sensitivity, ToolEntry
 from twinraven.foundation.errors import ApprovalDenied, PolicyViolation, TwinRavenError
 from twinraven.foundation.ids import new_id
@@ -25,8 +25,16 @@ from twinraven.muninn import check_name
 class Gatekeeper:
     """Lets calls pass, or says why not."""
 
-    def __init__(self, gate: PolicyGate, *, approver: Approver | None, evidence: CallEvidence | None) -> None:
+    def __init__(
+        self,
+        gate: PolicyGate,
+        *,
+        approver: Approver | None,
+        evidence: CallEvidence | None,
+        decisions: DecisionSource | None = None,
+    ) -> None:
         self._gate = gate
+        self._decisions = decisions
         self._approver = approver
         self._evidence = evidence
 
@@ -47,6 +55,8 @@ class Gatekeeper:
             call.grant = await self._approval(call, decision, asked, definition)
         elif decision.verdict == "deny":
             await self._refuse(call, decision)
+        elif decision.verdict == "judge":
+            await self._require_decision(call, decision)
         return decision
 
     async def _judge(self, call: Invocation, inside: Iterable[ToolEntry]) -> tuple[PolicyDecision, tuple[str, ...]]:
@@ -56,15 +66,38 @@ class Gatekeeper:
             request = _request_for(call.entry, request)
         decision = await self._gate.decide(call.entry, request, call.context)
         asked = {call.entry.tool_id: decision} if decision.verdict == "ask" else {}
+        judged = decision if decision.verdict == "judge" else None
         if decision.verdict != "deny":
             for entry in inside:
                 if entry.writes or entry.sensitivity is Sensitivity.HIGH or self.judges_reads:
                     inner = await self._gate.decide(entry, _request_for(entry, request), call.context)
                     if inner.verdict == "ask":
                         asked[entry.tool_id] = inner
+                    elif inner.verdict == "judge":
+                        judged = inner
+        if judged is not None and asked:
+            # A person's word does not stand in for a judge's: both are needed, and the judge's comes first.
+            await self._require_decision(call, judged)
         if asked:
             decision = next(iter(asked.values()))
-        return decision, tuple(sorted(asked))
+        return decision if judged is None or asked else judged, tuple(sorted(asked))
+
+    async def _require_decision(self, call: Invocation, decision: PolicyDecision) -> None:
+        """Let a call pass that policy marks, if its task has a judge's approval in force."""
+        if self._decisions is None:
+            await self._refuse(call, decision)
+        try:
+            await self._decisions.require(call.request.tenant_id, call.request.task_id)
+        except PolicyViolation as error:
+            refusal = PolicyViolation(
+                f"{decision.reason}; {error.message}",
+                tool_id=call.entry.tool_id,
+                rule=decision.rule,
+                verdict="judge",
+                task_id=call.request.task_id,
+            )
+            await self._note(call, refusal, decision)
+            raise refusal from error
 
     async def _approval(
         self, call: Invocation, decision: PolicyDecision, asked: tuple[str, ...], definition: Mapping[str, str]

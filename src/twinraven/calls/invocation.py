@@ -79,6 +79,8 @@ class Invocation:
     """Whether the key is one that nobody will name again."""
     is_sent: bool = False
     is_recorded: bool = False
+    raw: Any = None
+    """The answer as a server sent it, also one that says that the tool failed."""
 
     def admit(self, contract: Contract) -> None:
         """Take the arguments, with defaults filled in, or refuse them before anything is sent."""
@@ -147,6 +149,8 @@ class Invocation:
             durable=context.durable,
             grant=self.grant,
             spare_key=context.spare_key,
+            epoch=context.epoch,
+            channel=context.channel,
         )
 
     def observation(
@@ -203,7 +207,7 @@ class Invocation:
         remarks = answer.remarks
         return SkillInvocationResponse(
             request_id=self.request.id,
-            status="success" if error is None else "failed",
+            status="failed" if error is not None else "partial" if remarks.is_partial else "success",
             output=answer.output,
             error=error,
             audit=CallAudit(self.started, finished, remarks.tokens, remarks.currency, remarks.amount),
@@ -213,6 +217,7 @@ class Invocation:
             risk_tags=remarks.risk_tags,
             side_effect=side_effect_of(self.entry.effect),
             sensitivity=self.entry.sensitivity.value,
+            raw=self.raw,
         )
 
 

@@ -6,19 +6,19 @@ do not know are kept as they came, because contracts grow by addition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 from uuid import UUID
 
-from twinraven.catalog import Effect, Sensitivity
+from twinraven.catalog import Effect, Sensitivity, ToolEntry
 from twinraven.foundation.actors import Actor
 from twinraven.foundation.clock import from_micros, iso, iso_micros, parse_iso, utc_now
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.muninn import MAX_TENANT, check_name, check_tags, check_turn
-from twinraven.storage import DEFAULT_TENANT
+from twinraven.storage import DEFAULT_TENANT, Transaction
 
 SideEffect = Literal["read", "write", "read_write"]
 CallStatus = Literal["success", "failed", "partial"]
@@ -151,11 +151,25 @@ class SkillInvocationResponse:
     risk_tags: tuple[str, ...] = ()
     side_effect: SideEffect | None = None
     sensitivity: str | None = None
+    raw: Any = None
+    """The answer as a server sent it, for a door that passes it on; no part of the envelope."""
     id: str = field(default_factory=new_id)
 
     @property
     def payload(self) -> dict[str, Any]:
         return cast("dict[str, Any]", self.output) if isinstance(self.output, dict) else {"result": self.output}
+
+    @property
+    def remarks(self) -> dict[str, Any]:
+        """What the call says of itself: its event, what it cost, how sure it is, and what is risky about it."""
+        audit = self.audit
+        return {
+            "call_id": None if self.event_id is None else str(self.event_id),
+            "status": "success" if self.error is None else "failed",
+            "cost_estimate": {"tokens": audit.tokens, "currency": audit.currency, "amount": audit.amount},
+            "confidence_score": self.confidence_score,
+            "risk_tags": list(self.risk_tags),
+        }
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -197,6 +211,69 @@ class Grant:
         }
 
 
+Recall = Callable[[ToolEntry, bytes], Awaitable[Any]]
+"""The earlier output of a tool for these encoded arguments; None where the call must be made."""
+
+
+class StepJournal(Protocol):
+    """The durable step that a call is: written in the transactions that claim and settle the call's key."""
+
+    def begin(self, tx: Transaction) -> None:
+        """Store what the step builds on; raises where somebody else works on the run by now, so nothing is sent."""
+        ...
+
+    def settle(self, tx: Transaction, outcome: dict[str, Any]) -> None:
+        """Keep what came of the call, whoever works on the run by now: it has happened.
+
+        `output` or `error`, and `remarks`: what the call says of itself.
+        """
+        ...
+
+
+class CallerChannel(Protocol):
+    """Reaches the client that made a call while the call runs: progress, log messages, and a tool's questions to it.
+
+    Methods and parameters are those of the Model Context Protocol, from which such tools come.
+    """
+
+    @property
+    def client(self) -> str:
+        """Names the client; two calls of one client name the same."""
+        ...
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """What the client says that it can do."""
+        ...
+
+    @property
+    def log_level(self) -> str | None:
+        """From which level on the client wants log messages with this call."""
+        ...
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """What the client answers to an earlier `input_required` of the same call, and the state it sends back."""
+        ...
+
+    @property
+    def takes_questions(self) -> bool:
+        """Whether a call may be answered with a question (`input_required`), after which the client calls again."""
+        ...
+
+    async def report(self, progress: float, total: float | None, message: str | None) -> None:
+        """Pass on how far the call is."""
+        ...
+
+    async def log(self, message: dict[str, Any]) -> None:
+        """Pass on a log message."""
+        ...
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Pass on a question (sampling, elicitation, roots) and wait for the client's answer."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class CallContext:
     """Where in an agent's work a call happens; it goes into the record, not to the tool."""
@@ -218,6 +295,14 @@ class CallContext:
     """Whether a composite makes this call; approval is asked for the composite, not here."""
     grant: Grant | None = None
     """What the composite around this call was allowed."""
+    step: StepJournal | None = None
+    """The durable step that this call is."""
+    epoch: int | None = None
+    """How often a run was taken up, where the call belongs to one; a claim of an earlier epoch was left behind."""
+    recall: Recall | None = None
+    """Asked before a plain read is sent, after policy has spoken: an earlier answer that may be given again."""
+    channel: CallerChannel | None = None
+    """The client, where the tool may reach it while the call runs."""
 
     def __post_init__(self) -> None:
         check_name(self.session_id, field="session_id")

@@ -5,9 +5,9 @@
         - {tool: "refund_*", sensitivity: high, then: ask, reason: refunds need a person}
         - {effect: write, caller: intern, then: deny}
 
-A rule that says nothing of a field fits any value of it; names take `*` and `?`. Without a rule that fits, a call is
-allowed. A rule that cannot be understood is refused when the home is opened, because skipping it would allow what it
-forbids.
+`judge` lets a call pass only for a task whose result a judge approved; the call names the task in `task_id`. A rule
+that says nothing of a field fits any value of it; names take `*` and `?`. Without a rule that fits, a call is allowed.
+A rule that cannot be understood is refused when the home is opened, because skipping it would allow what it forbids.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from twinraven.calls.ports import ALLOWED, PolicyDecision
 from twinraven.catalog import Effect, Sensitivity, ToolEntry
 from twinraven.foundation.errors import InvalidSetting
 
-Verdict = Literal["allow", "deny", "ask"]
+Verdict = Literal["allow", "deny", "ask", "judge"]
 _MOST_DECIDED = 4096
 _FIELDS = ("tool", "effect", "sensitivity", "caller", "tenant", "then", "reason")
 
@@ -83,8 +83,8 @@ class RulesGate:
 
 
 def read_rules(rules: Iterable[Mapping[str, Any]]) -> tuple[Rule, ...]:
-    """Rules as the settings state them; what is wrong is named by its place."""
-    return tuple(_read_rule(f"policy.rules[{number}]", rule) for number, rule in enumerate(rules))
+    """Read the policy rules of the settings; a wrong one is named by its place, counted from 1 as in the audit log."""
+    return tuple(_read_rule(f"policy.rules[{number}]", rule) for number, rule in enumerate(rules, start=1))
 
 
 def _read_rule(where: str, body: Mapping[str, Any]) -> Rule:

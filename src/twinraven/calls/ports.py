@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from uuid import UUID
 
 from twinraven.calls.approval import ApprovalWish
-from twinraven.calls.model import CallContext, Grant, SkillInvocationRequest
+from twinraven.calls.model import CallContext, CallerChannel, Grant, SkillInvocationRequest
 from twinraven.catalog import ToolEntry
 from twinraven.foundation.actors import Actor
 
@@ -33,6 +33,12 @@ class CallFrame:
     """What somebody approved; inner calls go on under it."""
     spare_key: str | None = None
     """What stands for this request where it has no key; the keys of inner writes can be made of it."""
+    epoch: int | None = None
+    """How often the durable run around this call was taken up; inner calls name it too."""
+    channel: CallerChannel | None = None
+    """The client that waits for this call, where a tool may reach it."""
+    keep_alive: Callable[[], None] | None = None
+    """Begins the call's time anew, for a tool that shows that it is at work."""
 
 
 class Connector(Protocol):
@@ -55,7 +61,7 @@ class CompositeConnector(Protocol):
 class PolicyDecision:
     """What policy says of a call, and why."""
 
-    verdict: Literal["allow", "deny", "ask"]
+    verdict: Literal["allow", "deny", "ask", "judge"]
     reason: str
     rule: str | None = None
 
@@ -81,6 +87,14 @@ class Approver(Protocol):
 
     async def seek(self, wish: ApprovalWish) -> Grant:
         """What allows the call; raises ApprovalPending as long as nobody has decided, ApprovalDenied after a no."""
+        ...
+
+
+class DecisionSource(Protocol):
+    """Knows which judges' approvals are in force."""
+
+    async def require(self, tenant_id: str, task_id: str | None) -> str:
+        """The id of the decision in force that approves a task; raises PolicyViolation where there is none."""
         ...
 
 

@@ -27,14 +27,22 @@ from twinraven.calls.model import (
     SkillInvocationResponse,
     side_effect_of,
 )
-from twinraven.calls.ports import Approver, CompositeConnector, Concealment, Connector, OpenGate, PolicyGate
-from twinraven.calls.time_limit import TimeLimits
-from twinraven.catalog import Catalog, Sensitivity, ToolEntry
+from twinraven.calls.ports import (
+    Approver,
+    CompositeConnector,
+    Concealment,
+    Connector,
+    DecisionSource,
+    OpenGate,
+    PolicyGate,
+)
+from twinraven.catalog import Catalog, Sensitivity, ToolAnswer, ToolEntry
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.correlation import current_correlation
 from twinraven.foundation.errors import (
     ApprovalPending,
     EffectUnknown,
+    InputRequired,
     InvalidInput,
     InvalidOutput,
     ToolError,
@@ -44,10 +52,12 @@ from twinraven.foundation.errors import (
 )
 from twinraven.foundation.ids import new_id, new_uuid
 from twinraven.foundation.json_schema import compile_schema
+from twinraven.foundation.time_limit import TimeLimits
 from twinraven.muninn import CACHED, Collector, Observation, check_name, encode_output
-from twinraven.storage import DEFAULT_TENANT
+from twinraven.storage import DEFAULT_TENANT, Transaction
 
 DEFAULT_TIMEOUT_MS = 30_000
+LONGEST_MS = 3_600_000
 
 _logger = logging.getLogger("twinraven.calls")
 
@@ -68,8 +78,10 @@ class Calls:
         gate: PolicyGate | None = None,
         approver: Approver | None = None,
         evidence: CallEvidence | None = None,
+        decisions: DecisionSource | None = None,
         concealment: Concealment | None = None,
         default_timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        longest_ms: int = LONGEST_MS,
         micros: Callable[[], int] = now_micros,
     ) -> None:
         self._catalog = catalog
@@ -79,10 +91,11 @@ class Calls:
         self._composites: dict[str, CompositeConnector] = {}
         for connector in connectors:
             self.add_connector(connector)
-        self._gatekeeper = Gatekeeper(gate or OpenGate(), approver=approver, evidence=evidence)
+        self._gatekeeper = Gatekeeper(gate or OpenGate(), approver=approver, evidence=evidence, decisions=decisions)
         self._evidence = evidence
         self._concealment = concealment
         self._default_timeout_ms = default_timeout_ms
+        self._longest_s = longest_ms / 1000
         self._micros = micros
         self._contracts: dict[str, Contract] = {}
         self._prepared: set[str] = set()
@@ -117,9 +130,15 @@ class Calls:
             raise CallFailed(response)
         return response.output
 
-    async def invoke(self, request: SkillInvocationRequest, context: CallContext) -> SkillInvocationResponse:
-        """The full door: an envelope in, an envelope out; only an unknown tool raises."""
-        entry = self._catalog.find(request.tenant_id, request.tool_name, caller=context.caller)
+    async def invoke(
+        self, request: SkillInvocationRequest, context: CallContext, *, entry: ToolEntry | None = None
+    ) -> SkillInvocationResponse:
+        """The full door: an envelope in, an envelope out; only an unknown tool raises.
+
+        `entry` is what the catalogue resolved for this caller already; without it the request's name is looked up.
+        """
+        if entry is None:
+            entry = self._catalog.resolve(request.tenant_id, request.tool_name, context.caller)
         if self._collector.is_full:
             await self._collector.room()
         if self._concealment is not None and request.tenant_id not in self._prepared:
@@ -149,6 +168,10 @@ class Calls:
                 earlier = await self._enter_guarded(call)
                 if earlier is not None:
                     return await self._replay(call, earlier)
+            if is_plain and not contract.is_marked and call.context.recall is not None:
+                output = await call.context.recall(call.entry, call.encoded or b"")
+                if output is not None:
+                    return await self._replay(call, EarlierAnswer("success", {"output": output}))
             answer = await self._reach(call, contract)
         except TwinRavenError as error:
             return await self._failed(call, error)
@@ -177,6 +200,8 @@ class Calls:
                 await self._evidence.read(call, decision)
             return None
         along = None if self._evidence is None else self._evidence.intended(call, decision)
+        if call.context.step is not None:
+            along = _both(call.context.step.begin, along)
         taken = await self._claim(call, check_name(key, field="idempotency_key"), along)
         if isinstance(taken, EarlierAnswer):
             return taken
@@ -197,6 +222,8 @@ class Calls:
                 body=call.encoded or b"",
                 timeout_ms=self._timeout(call.entry),
                 along=along,
+                epoch=call.context.epoch,
+                takes_key=call.entry.takes_key,
             )
         )
         try:
@@ -221,10 +248,13 @@ class Calls:
             raise ToolUnavailable(f"no connector {entry.connector!r} is set up", tool_id=entry.tool_id)
         limit = self._limits.of(contract.timeout_s)
         call.is_sent = True
+        frame = call.frame
+        frame.keep_alive = partial(limit.extend, self._longest_s)
         try:
             with limit:
-                returned = await connector.invoke(entry, call.params, call=call.frame)
-        except TwinRavenError:
+                returned = await connector.invoke(entry, call.params, call=frame)
+        except TwinRavenError as error:
+            call.raw = error.details.get("result")
             raise
         except TimeoutError as error:
             self._raise_timeout(entry, error, is_ours=limit.is_over)
@@ -235,6 +265,7 @@ class Calls:
         except (Exception, SystemExit) as error:  # foreign code: whatever a tool raises is its own failure
             raise ToolError(f"{type(error).__name__}: {error}", tool_id=entry.tool_id) from error
         answer = to_answer(returned, entry.tool_id)
+        call.raw = answer.remarks.raw
         if contract.output is not None:
             _check_output(contract, answer)
         return answer
@@ -259,7 +290,8 @@ class Calls:
         finished = self._micros()
         shown = call.shown_answer(answer)
         seen = call.observation(finished, output=shown.encoded, error_code=None)
-        await self._conclude(call, seen, None if call.claim is None else self._settle(call, call.claim, shown))
+        settled = None if call.claim is None else self._settle(call, call.claim, shown, exact=answer.output)
+        await self._conclude(call, seen, settled)
         return call.response(finished, answer=answer)
 
     async def _failed(self, call: Invocation, error: TwinRavenError) -> SkillInvocationResponse:
@@ -269,11 +301,17 @@ class Calls:
         if call.claim is not None and isinstance(error, CallFailed):
             # A tool that called another may have done its own work first, whatever the other one says of itself.
             error.retryable = False
+        if call.claim is not None and error.code == EffectUnknown.code:
+            error.details.setdefault("idempotency_key", call.claim.key)
         # What could not be reached was not sent, whether or not it comes back by itself; a script whose call waits for
-        # approval goes on under its key.
-        is_unsent = error.retryable or isinstance(error, (ToolUnavailable, ApprovalPending))
+        # approval goes on under its key, and so does a call that asks for input first.
+        is_unsent = error.retryable or isinstance(error, (ToolUnavailable, InputRequired, ApprovalPending))
         state: FailedState = "released" if is_unsent else "unknown" if error.code == EffectUnknown.code else "failed"
-        settled = None if call.claim is None else self._settle_failure(call, call.claim, state, shown)
+        settled = None
+        if call.claim is not None:
+            settled = self._settle_failure(call, call.claim, state, shown)
+        elif call.is_sent and self._evidence is not None:
+            settled = self._evidence.failed(call, shown)
         await self._conclude(call, seen, settled)
         return call.response(finished, answer=Answer(), error=await self._told(call, error))
 
@@ -285,22 +323,29 @@ class Calls:
         clean = await asyncio.to_thread(self._concealment.redact, call.request.tenant_id, text)
         return error.as_json() if clean is text else restated(error, clean).as_json()
 
-    async def _settle(self, call: Invocation, claim: Claim, answer: Answer) -> None:
+    async def _settle(self, call: Invocation, claim: Claim, answer: Answer, *, exact: Any) -> None:
         along = None
         if self._evidence is not None:
             along = self._evidence.settled(call, "success", output=answer.output, error=None)
-        await self._claims.settle(claim, "success", {"output": answer.output}, along=along)
+        along = _journaled(call, along, {"output": exact}, answer)
+        kept = {"output": answer.output, **({"partial": True} if answer.remarks.is_partial else {})}
+        await self._claims.settle(claim, "success", kept, along=along)
 
     async def _settle_failure(self, call: Invocation, claim: Claim, state: FailedState, error: TwinRavenError) -> None:
         evidence = self._evidence
+        told = {"error": error.as_json()}
         if state == "released":
-            await self._claims.release(claim, along=None if evidence is None else evidence.released(call, error))
+            along = None if evidence is None else evidence.released(call, error)
+            is_outcome = not isinstance(error, ApprovalPending)
+            await self._claims.release(claim, along=_journaled(call, along, told) if is_outcome else along)
             return
         along = None if evidence is None else evidence.settled(call, state, output=None, error=error)
+        if state == "failed":  # of an unknown effect a person says what came of it
+            along = _journaled(call, along, told)
         await self._claims.settle(claim, state, {"error": error.as_json()}, along=along)
 
     async def _replay(self, call: Invocation, earlier: EarlierAnswer) -> SkillInvocationResponse:
-        """Answer from the key's record; the log shows that a call was made and nothing was sent."""
+        """Answer from the record; the log shows that a call was made and nothing was sent."""
         finished = self._micros()
         output, error = earlier.response.get("output"), earlier.response.get("error")
         shown = output if error is None else {"error": error["message"]}
@@ -311,7 +356,8 @@ class Calls:
             tags=(CACHED,),
         )
         await self._conclude(call, seen, None)
-        return call.response(finished, answer=Answer(output), error=error, replayed=True)
+        answer = Answer(output, remarks=ToolAnswer(None, is_partial=bool(earlier.response.get("partial"))))
+        return call.response(finished, answer=answer, error=error, replayed=True)
 
     async def _conclude(self, call: Invocation, seen: Observation, settled: Coroutine[Any, Any, None] | None) -> None:
         """Record the call and settle its key; the one must not be left out because the other failed."""
@@ -347,6 +393,27 @@ class Calls:
         return entry.timeout_ms or self._default_timeout_ms
 
 
+def _both(first: Along, second: Along | None) -> Along:
+    def along(tx: Transaction) -> None:
+        first(tx)
+        if second is not None:
+            second(tx)
+
+    return along
+
+
+def _journaled(
+    call: Invocation, along: Along | None, outcome: dict[str, Any], answer: Answer | None = None
+) -> Along | None:
+    """What a settlement's transaction writes besides, with the outcome of the durable step that the call is."""
+    step = call.context.step
+    if step is None:
+        return along
+    said = call.response(call.started, answer=answer or Answer(), error=outcome.get("error"))
+    told = {**outcome, "remarks": said.remarks}
+    return _both(lambda tx: step.settle(tx, told), along)
+
+
 def _is_cancelled() -> bool:
     """Whether somebody cancelled the task around us; a tool may also cancel something of its own."""
     task = asyncio.current_task()
@@ -356,8 +423,9 @@ def _is_cancelled() -> bool:
 def _check_output(contract: Contract, answer: Answer) -> None:
     if contract.output is None:
         return
+    described = answer.remarks.described
     try:
-        contract.output.check(answer.output, field="output")
+        contract.output.check(answer.output if described is None else described, field="output")
     except InvalidInput as error:
         raise InvalidOutput(
             f"{contract.entry.tool_id!r} answered what its output schema forbids: {error.message}",

@@ -86,6 +86,11 @@ class SqlApprovalStore:
         )
         return [_approval(row) for row in rows]
 
+    def under_key(self, tx: Transaction, tenant_id: str, key: str, *, now: int) -> list[Approval]:
+        """What was asked for under a key, the newest first."""
+        query = f"{_STATED} AND a.idempotency_key = :key ORDER BY a.requested_at DESC, a.approval_id DESC"
+        return [_approval(row) for row in tx.fetch_all(query, tenant=tenant_id, key=key, now=now)]
+
     def is_settled(self, tx: Transaction, tenant_id: str, key: str) -> bool:
         """Whether the answer under a key is there for good: nothing will be run under it any more."""
         found = tx.fetch_one(
@@ -134,6 +139,16 @@ class SqlApprovalStore:
         return bool(done)
 
 
+def is_decided(tx: Transaction, tenant_id: str, approval_id: str) -> bool:
+    """Whether somebody granted or denied a request for approval."""
+    found = tx.fetch_one(
+        "SELECT 1 AS found FROM approval_decisions WHERE tenant_id = :tenant AND approval_id = :id",
+        tenant=tenant_id,
+        id=approval_id,
+    )
+    return found is not None
+
+
 def _approval(row: Row) -> Approval:
     decided_at = row["decided_at"]
     return Approval(
@@ -158,4 +173,5 @@ def _approval(row: Row) -> Approval:
         decided_at=None if decided_at is None else from_micros(decided_at),
         note=row["note"] or "",
         definition=parse_json(row["definition"], field="definition"),
+        requested_actor=row["requested_actor"],
     )

@@ -12,23 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.catalog.effects import infer_effect
 from twinraven.catalog.functions import FunctionTool, FunctionTools, tool
+from twinraven.catalog.lookup import Catalog, ToolSource
 from twinraven.catalog.model import (
     BATCH_READS,
     RUN_CODE,
-    Catalog,
     Effect,
     IdempotentBy,
     Sensitivity,
     ToolAnswer,
     ToolEntry,
-    ToolSource,
 )
+from twinraven.catalog.version_sql import current_version, next_version
 
 if TYPE_CHECKING:
     from twinraven.catalog.applying import Applied, CatalogFiles
     from twinraven.catalog.bindings import Bindings, Endpoint, ToolBinding
     from twinraven.catalog.defined_catalog import DefinedCatalog
     from twinraven.catalog.defined_tools import DefinedTools
+    from twinraven.catalog.documents import plain_name
     from twinraven.catalog.health import HealthChecks, HealthProbe
     from twinraven.catalog.known_names import KnownNames
     from twinraven.catalog.operations import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         McpCall,
         McpRequest,
         Operation,
+        OperationType,
         PromptRequest,
         RestCall,
         read_operation,
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
     from twinraven.catalog.tool_model import Tool, ToolChange, ToolPlacement, ToolSpec, ToolStructure
     from twinraven.catalog.tools import Tools
     from twinraven.catalog.watch import HealthWatch
-    from twinraven.catalog.yaml_file import CatalogFile, read_file
+    from twinraven.catalog.yaml_file import CatalogFile, load_document, read_file
 
 __all__ = [
     "BATCH_READS",
@@ -92,6 +94,7 @@ __all__ = [
     "McpCall",
     "McpRequest",
     "Operation",
+    "OperationType",
     "PromptRequest",
     "RestCall",
     "RestRequest",
@@ -123,7 +126,11 @@ __all__ = [
     "WireProtocol",
     "Witness",
     "audited",
+    "current_version",
     "infer_effect",
+    "load_document",
+    "next_version",
+    "plain_name",
     "read_file",
     "read_operation",
     "tool",
@@ -131,7 +138,7 @@ __all__ = [
 
 _MODULES = (
     *("service_model", "tool_model", "template_model", "operations", "rest_request", "ports", "store", "sql"),
-    *("services", "tools", "templates", "bindings", "health", "defined_tools", "yaml_file", "applying"),
+    *("services", "tools", "templates", "bindings", "health", "defined_tools", "yaml_file", "applying", "documents"),
     *("defined_catalog", "known_names", "watch"),
 )
 

@@ -17,8 +17,8 @@ from twinraven.catalog.ports import Announce, CatalogChange, ConnectionCheck, Wi
 from twinraven.catalog.sql import SqlCatalogStore
 from twinraven.catalog.store import CatalogStore
 from twinraven.foundation.clock import from_micros, now_micros
+from twinraven.foundation.correlation import correlation_or_new
 from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation, StaleState
-from twinraven.foundation.ids import new_id
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy import Principal, SqlTenancyStore
 
@@ -136,7 +136,7 @@ class Acts:
                 tenant_id,
                 by,
                 self.now(),
-                correlation_id or new_id(),
+                correlation_id or correlation_or_new(),
                 holds_secret=self._holds_secret,
                 check_connection=self._check_connection,
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -62,7 +63,7 @@ class Bindings:
         self._acts = acts
         self._store = acts.store
         self._recheck = recheck
-        self._rechecking: dict[tuple[str, str], asyncio.Future[object]] = {}
+        self._rechecking: dict[tuple[str, str], Future[object]] = {}
         self._looked_at: dict[tuple[str, str], datetime] = {}
 
     async def binding(
@@ -101,15 +102,23 @@ class Bindings:
     async def _look_again(self, recheck: Recheck, tenant_id: str, service_id: str) -> None:
         """Callers that find the same service dead wait for one look at it, also those who read before it ended."""
         place = (tenant_id, service_id)
-        if place not in self._rechecking:
+        looking = self._rechecking.get(place)
+        if looking is None:
             now, last = self._acts.now(), self._looked_at.get(place)
             if last is not None and now - last < RECHECK_AFTER:
                 return
             self._looked_at[place] = now
-            looking = asyncio.ensure_future(recheck(tenant_id, service_id))
+            # Callers on other event loops wait for it too.
+            looking = asyncio.run_coroutine_threadsafe(
+                _done(recheck(tenant_id, service_id)), asyncio.get_running_loop()
+            )
             self._rechecking[place] = looking
             looking.add_done_callback(lambda _: self._rechecking.pop(place, None))
-        await asyncio.shield(self._rechecking[place])
+        await asyncio.shield(asyncio.wrap_future(looking))
+
+
+async def _done(work: Awaitable[object]) -> object:
+    return await work
 
 
 def bind(tool: Tool, service: Service) -> ToolBinding:

@@ -61,10 +61,9 @@ class DefinedTools:
         """The tools that are offered: those that nobody disabled."""
         return [known.entry for known in self._snapshot(tenant_id).tools.values() if known.is_offered]
 
-    def visible(self, tenant_id: str, caller: str | None) -> dict[str, ToolEntry]:
-        """The tools that a user sees, offered or not, by key; nobody in particular sees all."""
-        tools = self._snapshot(tenant_id).tools
-        return {key: known.entry for key, known in tools.items() if known.entry.is_visible_to(caller)}
+    def withheld(self, tenant_id: str) -> list[ToolEntry]:
+        """The tools that somebody disabled."""
+        return [known.entry for known in self._snapshot(tenant_id).tools.values() if not known.is_offered]
 
     def why_not(self, tenant_id: str, caller: str | None, tool_id: str) -> str | None:
         """Why a user cannot call a tool of this source, however healthy it is; None where they can."""
@@ -75,11 +74,6 @@ class DefinedTools:
             is_shown = known.entry.is_visible_to(caller)
             return f"it {OWNERS_ONLY}" if is_shown else "it belongs to somebody else, who does not share it"
         return why_barred(known.tool, known.service)
-
-    def may_call(self, tenant_id: str, caller: str | None, tool_id: str) -> bool:
-        """Whether a user may call a tool, as far as this source knows it; nobody in particular may call all."""
-        known = self._snapshot(tenant_id).tools.get(tool_id)
-        return known is None or caller is None or known.tool.is_runnable_by(caller)
 
     async def refresh(self, tenant_id: str) -> None:
         """Know what is committed now; for doors that open, and for whoever has just changed something."""

@@ -13,22 +13,27 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
+from traceback import extract_tb
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from twinraven.catalog.effects import infer_effect
 from twinraven.catalog.model import Effect, IdempotentBy, Sensitivity, ToolEntry
 from twinraven.foundation.canonical import canonical_json, parse_json
-from twinraven.foundation.errors import InvalidDefinition, InvalidInput, InvalidSetting
+from twinraven.foundation.errors import InvalidDefinition, InvalidInput, InvalidSetting, TwinRavenError
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=Enum)
 _MARK = "__twinraven_tool__"
+KEY_PARAMETER: Final = "idempotency_key"
 _PLAIN: frozenset[Any] = frozenset({str, int, float, bool, type(None), list, dict, object, Any, Union, UnionType})
 
 
@@ -43,14 +48,17 @@ class FunctionTool:
     sensitivity: Sensitivity
     timeout_ms: int | None
     idempotent_by: IdempotentBy | None = None
+    takes_key: bool = False
 
     @cached_property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.function)
 
-    def arguments(self, params: dict[str, Any]) -> dict[str, Any]:
-        """JSON arguments as the function's own types."""
+    def arguments(self, params: dict[str, Any], *, key: str | None = None) -> dict[str, Any]:
+        """JSON arguments as the function's own types; one that wants the call's key gets it besides."""
         readers = self._signature.readers
+        if self._signature.wants_key:
+            params = {**params, KEY_PARAMETER: key}
         if not readers:
             return params
         read = {name: _read(readers[name], name, params[name]) for name in readers if name in params}
@@ -75,9 +83,15 @@ class FunctionTool:
             connector="python",
             timeout_ms=self.timeout_ms,
             idempotent_by=self.idempotent_by,
+            takes_key=self.takes_key,
         )
 
 
+@overload
+def tool(function: F, /) -> F: ...
+
+
+@overload
 def tool(
     *,
     name: str | None = None,
@@ -87,12 +101,32 @@ def tool(
     description: str | None = None,
     idempotent_by: Iterable[str] = (),
     within: int | Literal["session"] = "session",
-) -> Callable[[F], F]:
-    """Declare a function a tool; it stays the function it was.
+    takes_key: bool = False,
+) -> Callable[[F], F]: ...
+
+
+def tool(  # noqa: PLR0913 - everything that can be said of a tool, each by name
+    function: F | None = None,
+    /,
+    *,
+    name: str | None = None,
+    effect: str | None = None,
+    sensitivity: str = "low",
+    timeout_ms: int | None = None,
+    description: str | None = None,
+    idempotent_by: Iterable[str] = (),
+    within: int | Literal["session"] = "session",
+    takes_key: bool = False,
+) -> F | Callable[[F], F]:
+    """Declare a function a tool, as `@tool` or `@tool(effect="read")`; it stays the function it was.
 
     `idempotent_by` names the arguments that make two calls the same effect within a session, or within so many seconds.
+    `takes_key` promises that two calls under one idempotency key have one effect; a parameter `idempotency_key` of such
+    a function is given that key and is no argument of the tool.
     """
     named = tuple(idempotent_by)
+    declared_effect = None if effect is None else _choice(Effect, effect, "effect")
+    declared_sensitivity = _choice(Sensitivity, sensitivity, "sensitivity")
 
     def decorate(function: F) -> F:
         setattr(
@@ -102,15 +136,24 @@ def tool(
                 function=function,
                 tool_id=name or function.__name__,
                 description=description or _first_paragraph(function),
-                effect=None if effect is None else Effect(effect),
-                sensitivity=Sensitivity(sensitivity),
+                effect=declared_effect,
+                sensitivity=declared_sensitivity,
                 timeout_ms=timeout_ms,
                 idempotent_by=IdempotentBy(named, within) if named else None,
+                takes_key=takes_key,
             ),
         )
         return function
 
-    return decorate
+    return decorate if function is None else decorate(function)
+
+
+def _choice(kind: type[C], value: str, field: str) -> C:
+    try:
+        return kind(value)
+    except ValueError:
+        choices = ", ".join(str(each.value) for each in kind)
+        raise InvalidDefinition(f"@tool({field}={value!r}): use one of {choices}", field=field) from None
 
 
 class FunctionTools:
@@ -141,6 +184,11 @@ class FunctionTools:
             loaded = import_module(module)
         except ImportError as error:
             raise InvalidSetting(f"tools.modules: cannot import {module!r}: {error}", field="tools.modules") from error
+        except TwinRavenError:
+            raise
+        except Exception as error:  # the module is somebody else's code, and runs whole when it is imported
+            said = f"{type(error).__name__} when it was imported: {error}{_place_of(error)}"
+            raise InvalidSetting(f"tools.modules: {module!r} raised {said}", field="tools.modules") from error
         found = [value for value in vars(loaded).values() if callable(value) and hasattr(value, _MARK)]
         for function in found:
             self.add(function)
@@ -159,16 +207,16 @@ class FunctionTools:
         return [declared.entry for declared in self._tools.values()]
 
 
+def _place_of(error: BaseException) -> str:
+    """Name file and line of somebody's own code where an error arose; a syntax error says that itself."""
+    if isinstance(error, SyntaxError) or error.__traceback__ is None:
+        return ""
+    last = extract_tb(error.__traceback__)[-1]
+    return f" ({Path(last.filename).name}, line {last.lineno})"
+
+
 def _bound(declared: FunctionTool, method: Callable[..., Any]) -> FunctionTool:
-    return FunctionTool(
-        function=method,
-        tool_id=declared.tool_id,
-        description=declared.description,
-        effect=declared.effect,
-        sensitivity=declared.sensitivity,
-        timeout_ms=declared.timeout_ms,
-        idempotent_by=declared.idempotent_by,
-    )
+    return replace(declared, function=method)
 
 
 def _first_paragraph(function: Callable[..., Any]) -> str:
@@ -183,6 +231,7 @@ class _Signature:
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None
     readers: dict[str, TypeAdapter[Any]]
+    wants_key: bool
 
     @classmethod
     def of(cls, declared: FunctionTool) -> _Signature:
@@ -191,13 +240,15 @@ class _Signature:
 
         try:
             hints = get_type_hints(declared.function, include_extras=True)
-            parameters = inspect.signature(declared.function).parameters
+            parameters = dict(inspect.signature(declared.function).parameters)
+            wants_key = declared.takes_key and parameters.pop(KEY_PARAMETER, None) is not None
             adapters: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(hints.get(name, Any)) for name in parameters}
             returned = hints.get("return", Any)
             return cls(
                 input_schema=_input_schema(declared, parameters, adapters),
                 output_schema=None if returned is Any else TypeAdapter(returned).json_schema(mode="serialization"),
                 readers={name: adapters[name] for name in parameters if not _is_plain(hints.get(name, Any))},
+                wants_key=wants_key,
             )
         except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, NameError) as error:
             raise InvalidDefinition(f"tool {declared.tool_id!r}: {error}", tool_id=declared.tool_id) from error

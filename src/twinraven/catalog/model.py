@@ -6,13 +6,12 @@ to the world: declared beats inferred, and unknown counts as write.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from twinraven.foundation.canonical import canonical_json, content_hash
-from twinraven.foundation.errors import InvalidDefinition, NotFound
+from twinraven.foundation.errors import InvalidDefinition
 
 MAX_TOOL_ID = 256
 
@@ -73,8 +72,16 @@ class ToolEntry:
     idempotent_by: IdempotentBy | None = None
     private_to: str | None = None
     """The one user who sees it; None where the whole tenant does."""
+    takes_key: bool = False
+    """Whether repeating a call under its idempotency key has no second effect, so that a lost one may be sent again."""
+    runs_for: str | None = None
+    """The one user who may call it; None where everybody may who sees it."""
+    parts: tuple[str, ...] = ()
+    """The tools that it calls in turn; only those who may call each of them may call it."""
     definition: str = ""
     """What stands behind it, hashed by its source: another one where a call would do something else."""
+    target: Any = field(default=None, compare=False, repr=False)
+    """What its connector needs to reach it, put there by its source; nobody else reads it."""
 
     def __post_init__(self) -> None:
         if not self.tool_id or len(self.tool_id) > MAX_TOOL_ID or not self.tool_id.isprintable():
@@ -87,6 +94,10 @@ class ToolEntry:
     def is_visible_to(self, caller: str | None) -> bool:
         """Whether a user sees it; whoever is nobody in particular acts for the whole tenant."""
         return caller is None or self.private_to in (None, caller)
+
+    def is_callable_by(self, caller: str | None) -> bool:
+        """Whether a user who sees it may call it, as far as the tool itself goes: its parts are judged apart."""
+        return self.is_visible_to(caller) and (caller is None or self.runs_for in (None, caller))
 
     @property
     def writes(self) -> bool:
@@ -111,6 +122,7 @@ class ToolEntry:
             "input_schema": self.input_schema,
             "output_schema": self.output_schema,
             "tags": list(self.tags),
+            "takes_key": self.takes_key,
             "idempotent_by": None
             if self.idempotent_by is None
             else {"arguments": list(self.idempotent_by.arguments), "within": self.idempotent_by.within},
@@ -128,54 +140,9 @@ class ToolAnswer:
     """Money as a decimal in text; a float would not keep it."""
     confidence_score: float = 1.0
     risk_tags: tuple[str, ...] = ()
-
-
-class ToolSource(Protocol):
-    """Somewhere entries come from: Python modules, upstream servers, the registry of learned tools."""
-
-    def find(self, tenant_id: str, tool_id: str) -> ToolEntry | None: ...
-
-    def entries(self, tenant_id: str) -> list[ToolEntry]: ...
-
-
-class Catalog:
-    """All sources as one; the first that knows a name wins."""
-
-    def __init__(self, *sources: ToolSource) -> None:
-        self._sources = list(sources)
-
-    def add(self, source: ToolSource) -> None:
-        self._sources.append(source)
-
-    def find(self, tenant_id: str, tool_id: str, *, caller: str | None = None) -> ToolEntry:
-        """The entry, or NotFound with the nearest names; what a caller may not see is not there."""
-        for source in self._sources:
-            entry = source.find(tenant_id, tool_id)
-            if entry is not None and entry.is_visible_to(caller):
-                return entry
-        raise self.missing(tenant_id, tool_id, caller=caller)
-
-    def missing(
-        self, tenant_id: str, tool_id: str, *, caller: str | None, may_use: Callable[[str], bool] | None = None
-    ) -> NotFound:
-        """Make the NotFound for a tool id, with the nearest names that the caller sees and may use.
-
-        The answer is the same for an id that nobody has and for one that is another's: the caller must not learn which.
-        """
-        from difflib import get_close_matches
-
-        seen = self.entries(tenant_id, caller=caller)
-        own = [entry.tool_id for entry in seen if entry.private_to in (None, caller) and entry.tool_id != tool_id]
-        near = get_close_matches(tool_id, [name for name in own if may_use is None or may_use(name)], n=3)
-        hint = f"; did you mean {', '.join(near)}?" if near else ""
-        return NotFound(f"no tool {tool_id!r}{hint}", tool_id=tool_id)
-
-    def entries(self, tenant_id: str, *, caller: str | None = None) -> list[ToolEntry]:
-        """Every entry that a tenant has and a caller may see, by name."""
-        found: dict[str, ToolEntry] = {}
-        for source in self._sources:
-            for entry in source.entries(tenant_id):
-                if not entry.is_visible_to(caller):
-                    continue
-                found.setdefault(entry.tool_id, entry)
-        return [found[name] for name in sorted(found)]
+    described: Any = None
+    """What the tool's output schema describes, where that is only a part of the output."""
+    raw: Any = None
+    """The answer as a server sent it, for a door that passes it on."""
+    is_partial: bool = False
+    """Whether a part of what was asked for is missing, as the output says."""

@@ -14,6 +14,7 @@ from twinraven.catalog.service_model import HealthStatus, Service, ServiceStruct
 from twinraven.catalog.store import Health
 from twinraven.catalog.template_model import Template, TemplateKind, TemplateSpec
 from twinraven.catalog.tool_model import Tool, ToolStructure
+from twinraven.catalog.version_sql import current_version, next_version
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.clock import from_micros, to_micros
 from twinraven.storage import Row, Transaction
@@ -46,11 +47,10 @@ class SqlCatalogStore:
         )
 
     def raise_version(self, tx: Transaction, tenant_id: str) -> None:
-        tx.execute(f"UPDATE catalog_version SET version = version + 1 {_HERE}", tenant=tenant_id)
+        next_version(tx, tenant_id)
 
     def version(self, tx: Transaction, tenant_id: str) -> int:
-        row = tx.fetch_one(f"SELECT version FROM catalog_version {_HERE}", tenant=tenant_id)
-        return 0 if row is None else row["version"]
+        return current_version(tx, tenant_id)
 
     def add_service(self, tx: Transaction, service: Service) -> None:
         _insert(tx, "catalog_services", _service_row(service))

@@ -26,6 +26,8 @@ _KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 _STRUCTURE: Final = ("operation", "input_schema", "output_schema", "effect", "sensitivity", "timeout_ms")
 
+_KEY_HEADERS: Final = ("idempotency_header", "idempotencyHeader")
+
 
 @dataclass(frozen=True, slots=True)
 class ToolStructure:
@@ -218,6 +220,9 @@ class Tool:
             connector=CONNECTORS[service.type],
             timeout_ms=structure.timeout_ms,
             private_to=None if self.shared else self.owner_id,
+            takes_key=any(self.connection_params.get(name) for name in _KEY_HEADERS),
+            # A secret serves its owner's calls alone.
+            runs_for=None if self.shared and self.secret_id is None else self.owner_id,
             definition=self.definition(service),
         )
 

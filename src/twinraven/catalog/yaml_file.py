@@ -58,15 +58,17 @@ class CatalogFile:
 
 def read_file(text: str) -> CatalogFile:
     """The catalogue that a YAML or JSON text describes."""
-    if len(text) > MAX_FILE_CHARS:
-        raise InvalidDefinition(f"the file is longer than {MAX_FILE_CHARS} characters")
-    loaded = _load(text)
+    loaded = load_document(text)
     document = Document("file", {} if loaded is None else loaded, known=SECTIONS)
     return CatalogFile(**{name: _bodies(document.fields.get(name), name) for name in SECTIONS})
 
 
-def _load(text: str) -> Any:
+def load_document(text: str) -> Any:
+    """The value that a YAML or JSON text describes, which holds nothing that JSON does not have."""
     import yaml
+
+    if len(text) > MAX_FILE_CHARS:
+        raise InvalidDefinition(f"the file is longer than {MAX_FILE_CHARS} characters")
 
     class Loader(yaml.SafeLoader):
         """Refuses a key that is given twice, which YAML forbids and PyYAML does not notice."""

@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinraven.connectors.addresses import AddressGuard, AddressRules
-    from twinraven.connectors.binding import Binding, BindingSource, Frame, Health, Operation, Prober, RevealSecret
+    from twinraven.connectors.binding import Binding, BindingSource, Prober, RevealSecret
     from twinraven.connectors.breaker import CircuitBreaker
     from twinraven.connectors.connection_checks import check_connection
     from twinraven.connectors.delivery import HttpDelivery
     from twinraven.connectors.graph import GraphConnector, GraphLimits
-    from twinraven.connectors.http_model import HttpLimits
+    from twinraven.connectors.http_model import Credential, HttpLimits, HttpRequest, HttpResponse, NoAnswer, NotSent
     from twinraven.connectors.llm import LlmConnector
-    from twinraven.connectors.llm_answers import find_json
+    from twinraven.connectors.llm_answers import find_json, without_thoughts
+    from twinraven.connectors.llm_dialects import Completion, ModelToolCall, OfferedTool, Prompt, PromptTurn
     from twinraven.connectors.mcp import (
         ACCEPT_SUGGESTIONS,
         SERVERS_FILE,
         Abilities,
         AuditJournal,
+        CallSide,
         Classification,
+        ClientSide,
         Journal,
         LogJournal,
         McpConnector,
@@ -37,12 +40,13 @@ if TYPE_CHECKING:
         UpstreamLost,
         UpstreamNews,
         UpstreamPool,
+        UpstreamPools,
         UpstreamStatus,
         UpstreamTools,
         VaultSecrets,
+        definition_hash,
         find_block,
         is_result,
-        keeping_answers,
         legal_name,
         load_servers,
         read_servers,
@@ -60,6 +64,7 @@ if TYPE_CHECKING:
     from twinraven.connectors.rest import RestConnector
     from twinraven.connectors.services import ServiceConnectors
     from twinraven.connectors.transport import HttpTransport
+    from twinraven.connectors.urls import parse_url
 
 __all__ = [
     "ACCEPT_SUGGESTIONS",
@@ -70,14 +75,18 @@ __all__ = [
     "AuditJournal",
     "Binding",
     "BindingSource",
+    "CallSide",
     "CircuitBreaker",
     "Classification",
-    "Frame",
+    "ClientSide",
+    "Completion",
+    "Credential",
     "GraphConnector",
     "GraphLimits",
-    "Health",
     "HttpDelivery",
     "HttpLimits",
+    "HttpRequest",
+    "HttpResponse",
     "HttpTransport",
     "Journal",
     "LineDispatcher",
@@ -86,11 +95,16 @@ __all__ = [
     "McpConnector",
     "McpServiceConnector",
     "ModelClient",
+    "ModelToolCall",
+    "NoAnswer",
+    "NotSent",
+    "OfferedTool",
     "OpenApiImport",
-    "Operation",
     "PinnedTool",
     "Prober",
     "ProgramRules",
+    "Prompt",
+    "PromptTurn",
     "PythonConnector",
     "RestConnector",
     "RevealSecret",
@@ -105,21 +119,24 @@ __all__ = [
     "UpstreamLost",
     "UpstreamNews",
     "UpstreamPool",
+    "UpstreamPools",
     "UpstreamStatus",
     "UpstreamTools",
     "VaultSecrets",
     "check_connection",
+    "definition_hash",
     "find_block",
     "find_json",
     "is_result",
-    "keeping_answers",
     "legal_name",
     "load_servers",
+    "parse_url",
     "read_openapi",
     "read_servers",
     "to_output",
     "to_result",
     "upstream_tool_id",
+    "without_thoughts",
 ]
 
 _HOMES = {
@@ -131,14 +148,18 @@ _HOMES = {
     "AuditJournal": "mcp",
     "Binding": "binding",
     "BindingSource": "binding",
+    "CallSide": "mcp",
     "CircuitBreaker": "breaker",
     "Classification": "mcp",
-    "Frame": "binding",
+    "Completion": "llm_dialects",
+    "ClientSide": "mcp",
+    "Credential": "http_model",
     "GraphConnector": "graph",
     "GraphLimits": "graph",
-    "Health": "binding",
     "HttpDelivery": "delivery",
     "HttpLimits": "http_model",
+    "HttpRequest": "http_model",
+    "HttpResponse": "http_model",
     "HttpTransport": "transport",
     "Journal": "mcp",
     "LineDispatcher": "mcp.lines",
@@ -147,11 +168,16 @@ _HOMES = {
     "McpConnector": "mcp",
     "McpServiceConnector": "mcp.service_connector",
     "ModelClient": "model_client",
+    "ModelToolCall": "llm_dialects",
+    "OfferedTool": "llm_dialects",
+    "NoAnswer": "http_model",
+    "NotSent": "http_model",
     "OpenApiImport": "openapi",
-    "Operation": "binding",
     "PinnedTool": "mcp",
     "Prober": "binding",
     "ProgramRules": "mcp.programs",
+    "Prompt": "llm_dialects",
+    "PromptTurn": "llm_dialects",
     "PythonConnector": "python",
     "RestConnector": "rest",
     "RevealSecret": "binding",
@@ -166,21 +192,24 @@ _HOMES = {
     "UpstreamLost": "mcp",
     "UpstreamNews": "mcp",
     "UpstreamPool": "mcp",
+    "UpstreamPools": "mcp",
     "UpstreamStatus": "mcp",
     "UpstreamTools": "mcp",
     "VaultSecrets": "mcp",
     "check_connection": "connection_checks",
+    "definition_hash": "mcp",
     "find_block": "mcp",
     "find_json": "llm_answers",
     "is_result": "mcp",
-    "keeping_answers": "mcp",
     "legal_name": "mcp",
     "load_servers": "mcp",
+    "parse_url": "urls",
     "read_openapi": "openapi",
     "read_servers": "mcp",
     "to_output": "mcp",
     "to_result": "mcp",
     "upstream_tool_id": "mcp",
+    "without_thoughts": "llm_answers",
 }
 
 

@@ -1,8 +1,8 @@
-"""What a connector needs to know of one tool: where the service is, what to ask of it, and how to prove who asks.
+"""Binds one tool to one service: where the service is, what to ask of it, and how to prove who asks.
 
-Connectors stand above the catalogue but do not read its rows; whoever wires them gives a `BindingSource`. An operation
-turns arguments into a request by itself, so what is asked of it here is no more than that. The secret comes as a
-function and not as a value, because it is opened at the moment of the call, for the user the call runs for.
+Connectors stand above the catalogue and the call path but do not read the catalogue's rows: they are given a
+`BindingSource`. The operation is the catalogue's own and turns arguments into a request by itself. The secret comes as
+a function and not as a value, because it is opened at the moment of the call, for the user the call runs for.
 """
 
 from __future__ import annotations
@@ -10,96 +10,24 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from twinraven.catalog import ToolEntry
 from twinraven.foundation.errors import InvalidDefinition
 
-HealthStatus = Literal["healthy", "degraded", "down"]
+if TYPE_CHECKING:
+    from twinraven.calls import CallFrame
+    from twinraven.catalog import Health, ToolEntry
 
 RevealSecret = Callable[[str | None], Awaitable[str]]
 """Opens the secret for a user; raises if it may not serve them."""
 
-RequestT_co = TypeVar("RequestT_co", covariant=True)
+OperationT_co = TypeVar("OperationT_co", covariant=True)
 
 _LOW_LINE = re.compile(r"_([a-z])")
 
 
-class RestRequest(Protocol):
-    """What a REST operation makes of arguments; the path is encoded and stands below the endpoint."""
-
-    @property
-    def method(self) -> str: ...
-
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def query(self) -> tuple[tuple[str, str], ...]: ...
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-    @property
-    def body(self) -> Any: ...
-
-
-class PromptRequest(Protocol):
-    """What a prompt makes of arguments."""
-
-    @property
-    def prompt(self) -> str: ...
-
-    @property
-    def system(self) -> str | None: ...
-
-
-class GraphRequest(Protocol):
-    """What a graph query makes of arguments."""
-
-    @property
-    def query(self) -> str: ...
-
-    @property
-    def parameters(self) -> dict[str, Any]: ...
-
-
-class McpRequest(Protocol):
-    """What a call of an MCP tool makes of arguments."""
-
-    @property
-    def tool(self) -> str: ...
-
-    @property
-    def arguments(self) -> dict[str, Any]: ...
-
-
-class Operation(Protocol[RequestT_co]):
-    """What a tool does at its service."""
-
-    def request(self, params: Mapping[str, Any], /) -> RequestT_co: ...
-
-
-class Frame(Protocol):
-    """What a connector sees of the call it serves."""
-
-    @property
-    def tenant_id(self) -> str: ...
-
-    @property
-    def key(self) -> str | None: ...
-
-    @property
-    def caller(self) -> str | None: ...
-
-    @property
-    def grant(self) -> object | None:
-        """Somebody's approval, where the call runs under one."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class Binding(Generic[RequestT_co]):
+class Binding(Generic[OperationT_co]):
     """One tool, bound to one service."""
 
     tool_id: str
@@ -107,7 +35,8 @@ class Binding(Generic[RequestT_co]):
     """http, https, bolt, bolt+s, stdio or sse."""
     params: Mapping[str, Any]
     """Connection parameters, already checked against the service's schema, defaults filled in."""
-    operation: Operation[RequestT_co]
+    operation: OperationT_co
+    """Makes arguments into a request; None where nothing is called and only the connection is looked at."""
     reveal: RevealSecret | None = None
     tenant_id: str = ""
     """Whose it is, for those who keep something open between calls."""
@@ -148,19 +77,10 @@ class BindingSource(Protocol):
         ...
 
 
-async def bind_call(source: BindingSource, entry: ToolEntry, call: Frame) -> Binding[Any]:
+async def bind_call(source: BindingSource, entry: ToolEntry, call: CallFrame) -> Binding[Any]:
     """The binding that a call uses; one that was approved gets no other than the one that was approved."""
     definition = None if call.grant is None else entry.definition
     return await source.binding(call.tenant_id, entry.tool_id, caller=call.caller, definition=definition)
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """What a look at a service found."""
-
-    status: HealthStatus
-    latency_ms: int
-    message: str | None = None
 
 
 class Prober(Protocol):

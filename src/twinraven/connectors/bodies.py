@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from twinraven.foundation.canonical import parse_json
@@ -33,7 +33,11 @@ _TEXT = re.compile(
 class BodyReader:
     """Takes a body piece by piece; raises InvalidOutput when it grows beyond the limit, or cuts it there."""
 
-    def __init__(self, encoding: str, *, limit: int, cut: bool = False) -> None:
+    def __init__(
+        self, encoding: str, *, limit: int, cut: bool = False, hear: Callable[[bytes], None] | None = None
+    ) -> None:
+        """`hear` is given each part as it was decompressed."""
+        self._hear = hear
         self._limit = limit
         self._cut = cut
         self._pieces: list[bytes] = []
@@ -55,6 +59,8 @@ class BodyReader:
             if self._size > self._limit and not self._cut:
                 raise self._too_large()
             self._pieces.append(part)
+            if self._hear is not None:
+                self._hear(part)
             if self.is_full:
                 return
 

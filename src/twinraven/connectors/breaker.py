@@ -10,6 +10,7 @@ impatience, close a door to somebody else.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable
@@ -53,25 +54,32 @@ class CircuitBreaker:
         self._longest_pause_s = longest_pause_s
         self._clock = clock
         self._circuits: OrderedDict[Hashable, _Circuit] = OrderedDict()
+        # Calls come from several threads, each with an event loop of its own.
+        self._counting = threading.Lock()
 
     @contextmanager
     def attempt(self, key: Hashable, *, name: str) -> Generator[Attempt]:
         """Let one call through, or raise ToolUnavailable; the caller states the verdict on what it is given."""
-        attempt = self._admit(key, name)
+        with self._counting:
+            attempt = self._admit(key, name)
         try:
             yield attempt
         finally:
-            circuit = self._circuits.get(key)
-            if circuit is not None and attempt.is_trial:
-                circuit.on_trial = False
-            if attempt.succeeded is True:
-                self._circuits.pop(key, None)
-            elif attempt.succeeded is False:
-                self._count_failure(key, is_trial=attempt.is_trial)
+            with self._counting:
+                self._count(key, attempt)
 
     def is_open(self, key: Hashable) -> bool:
         circuit = self._circuits.get(key)
         return circuit is not None and circuit.failures >= self._threshold
+
+    def _count(self, key: Hashable, attempt: Attempt) -> None:
+        circuit = self._circuits.get(key)
+        if circuit is not None and attempt.is_trial:
+            circuit.on_trial = False
+        if attempt.succeeded is True:
+            self._circuits.pop(key, None)
+        elif attempt.succeeded is False:
+            self._count_failure(key, is_trial=attempt.is_trial)
 
     def _admit(self, key: Hashable, name: str) -> Attempt:
         circuit = self._circuits.get(key)

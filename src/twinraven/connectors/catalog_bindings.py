@@ -6,11 +6,11 @@ opened here, at the moment of use: for the user a call runs for, and for a probe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from twinraven.catalog import Bindings, Endpoint, Health, HealthStatus
-from twinraven.connectors.binding import Binding, Operation, Prober, RevealSecret
+from twinraven.catalog import Bindings, Endpoint, Health, Operation
+from twinraven.connectors.binding import Binding, Prober, RevealSecret
 from twinraven.tenancy import LOCAL_USER
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class CatalogBindings:
     """The `BindingSource` that reads the data-defined catalogue."""
 
-    def __init__(self, bindings: Bindings, vault: Vault) -> None:
+    def __init__(self, bindings: Callable[[], Bindings], vault: Vault) -> None:
+        """`bindings` is asked for when a call needs it: the catalogue itself is made with the connectors' probes."""
         self._bindings = bindings
         self._vault = vault
 
@@ -28,7 +29,7 @@ class CatalogBindings:
         self, tenant_id: str, tool_id: str, *, caller: str | None, definition: str | None = None
     ) -> Binding[Any]:
         """A tool that the user may call now; otherwise the catalogue's refusal."""
-        found = await self._bindings.binding(tenant_id, tool_id, caller=caller, definition=definition)
+        found = await self._bindings().binding(tenant_id, tool_id, caller=caller, definition=definition)
         return _bound(found.endpoint, tool_id, found.tool.structure.operation, self._vault)
 
 
@@ -42,20 +43,11 @@ class CatalogProbe:
     async def probe(self, endpoint: Endpoint) -> Health:
         """Look at an endpoint with the secret of whoever connects to it."""
         service = endpoint.service
-        found = await self._prober.probe(
-            _bound(endpoint, f"health of {service.name}", _Nothing(), self._vault), user=endpoint.owner_id
-        )
-        return Health(HealthStatus(found.status), found.message)
+        binding = _bound(endpoint, f"health of {service.name}", None, self._vault)
+        return await self._prober.probe(binding, user=endpoint.owner_id)
 
 
-class _Nothing:
-    """What a probe asks of a service."""
-
-    def request(self, params: Mapping[str, Any], /) -> Any:
-        raise AssertionError(f"a probe calls no operation with {list(params)}")
-
-
-def _bound(endpoint: Endpoint, tool_id: str, operation: Operation[Any], vault: Vault) -> Binding[Any]:
+def _bound(endpoint: Endpoint, tool_id: str, operation: Operation | None, vault: Vault) -> Binding[Any]:
     return Binding(
         tool_id=tool_id,
         protocol=endpoint.service.structure.protocol.value,

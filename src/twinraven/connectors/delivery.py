@@ -63,7 +63,8 @@ class HttpDelivery:
                 return outcome
             delay = _delay(outcome, number)
             is_last = number == self.transport.limits.attempts or time.monotonic() + delay >= until
-            if is_last or not outcome.may_retry:
+            is_heard = request.listener is not None and request.listener.has_heard
+            if is_last or is_heard or not outcome.may_retry:
                 raise outcome.error
             await self._sleep(delay)
         raise AssertionError("the last attempt returns or raises")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from twinraven.connectors.binding import Binding, Health
+from twinraven.catalog import Health, HealthStatus
+from twinraven.connectors.binding import Binding
 from twinraven.connectors.http_model import Credential, Headers, HttpRequest, NoAnswer, NotSent, read_auth
 from twinraven.connectors.tls import make_tls_context
 from twinraven.connectors.transport import HttpTransport
@@ -68,22 +68,17 @@ async def probe_http(
     transport: HttpTransport, binding: Binding[Any], prepare: Callable[[], Probe], *, user: str | None
 ) -> Health:
     """One GET, without retries; whatever is wrong with the binding shows here too."""
-    begun = time.monotonic()
     try:
         probe = prepare()
         credential = await credential_of(binding, user, default=probe.auth)
         request = HttpRequest("GET", probe.url, probe.headers, None, credential, certificate_of(binding))
         response = await transport.exchange(request, seconds=PROBE_TIMEOUT_S)
     except (NotSent, NoAnswer) as error:
-        return Health("down", elapsed_ms(begun), str(error))
+        return Health(HealthStatus.DOWN, str(error))
     except TwinRavenError as error:
-        return Health("down", elapsed_ms(begun), error.message)
+        return Health(HealthStatus.DOWN, error.message)
     if response.status in (401, 403) and credential is not None:
-        return Health("down", elapsed_ms(begun), f"the service refuses the credentials ({response.status})")
+        return Health(HealthStatus.DOWN, f"the service refuses the credentials ({response.status})")
     if response.status >= (500 if probe.is_bare else 300):
-        return Health("degraded", elapsed_ms(begun), f"the service answered {response.status}")
-    return Health("healthy", elapsed_ms(begun))
-
-
-def elapsed_ms(begun: float) -> int:
-    return round((time.monotonic() - begun) * 1000)
+        return Health(HealthStatus.DEGRADED, f"the service answered {response.status}")
+    return Health(HealthStatus.HEALTHY)

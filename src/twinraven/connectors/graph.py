@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from twinraven.catalog import ToolEntry
+from twinraven.catalog import GraphQuery, Health, HealthStatus, ToolEntry
 from twinraven.connectors.addresses import AddressGuard
-from twinraven.connectors.binding import Binding, BindingSource, Frame, GraphRequest, Health, bind_call
+from twinraven.connectors.binding import Binding, BindingSource, bind_call
 from twinraven.connectors.breaker import CircuitBreaker
 from twinraven.connectors.delivery import Sleep
-from twinraven.connectors.endpoints import PROBE_TIMEOUT_S, check_certificate, elapsed_ms
+from twinraven.connectors.endpoints import PROBE_TIMEOUT_S, check_certificate
 from twinraven.connectors.extras import require
 from twinraven.connectors.graph_target import GraphTarget
 from twinraven.foundation.errors import (
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from neo4j import AsyncDriver, AsyncSession, AsyncTransaction
 
+    from twinraven.calls import CallFrame
     from twinraven.connectors.graph_drivers import GraphDrivers
 
     OpenSession = Callable[..., AsyncSession]
@@ -76,10 +77,10 @@ class GraphConnector:
         self._sleep = sleep
         forget_after_fork(self)
 
-    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: Frame) -> list[dict[str, Any]]:
+    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: CallFrame) -> list[dict[str, Any]]:
         """Run the query with these parameters; rows are objects by column."""
         require("neo4j", "graph")
-        binding: Binding[GraphRequest] = await bind_call(self._bindings, entry, call)
+        binding: Binding[GraphQuery] = await bind_call(self._bindings, entry, call)
         asked = binding.operation.request(params)
         target = GraphTarget.of(binding, await binding.secret(call.caller))
         work = _Work(
@@ -96,15 +97,14 @@ class GraphConnector:
     async def probe(self, binding: Binding[Any], *, user: str | None = None) -> Health:
         """Connect, log in and ask for nothing."""
         require("neo4j", "graph")
-        begun = time.monotonic()
         try:
             work = _Work("RETURN 1 AS one", {}, GraphTarget.database_of(binding), False, binding.tool_id, 1)
             target = GraphTarget.of(binding, await binding.secret(user))
             async with self._drivers.lease(target) as driver:
-                await work.run(driver, begun + PROBE_TIMEOUT_S)
+                await work.run(driver, time.monotonic() + PROBE_TIMEOUT_S)
         except TwinRavenError as error:
-            return Health("down", elapsed_ms(begun), error.message)
-        return Health("healthy", elapsed_ms(begun))
+            return Health(HealthStatus.DOWN, error.message)
+        return Health(HealthStatus.HEALTHY)
 
     @staticmethod
     def check(binding: Binding[Any]) -> None:

@@ -10,7 +10,7 @@ import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 from twinraven.connectors.urls import Url
 from twinraven.foundation.errors import InvalidDefinition, TwinRavenError
@@ -99,6 +99,17 @@ def is_header_name(name: str) -> bool:
     return _HEADER_NAME.fullmatch(name) is not None and name.lower() not in OF_THE_CONNECTION
 
 
+class BodyListener(Protocol):
+    """Hears the body of a good answer while it arrives."""
+
+    @property
+    def has_heard(self) -> bool:
+        """Whether something of an answer was passed on, so that the request must not be sent a second time."""
+        ...
+
+    def hear(self, part: bytes) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
     """One request, before anything is sent."""
@@ -111,6 +122,8 @@ class HttpRequest:
     ca_certificate: str | None = None
     is_strict: bool = False
     """Whether it goes where a stranger pointed, so that the operator's exceptions do not count."""
+    listener: BodyListener | None = None
+    """Whoever wants the answer piece by piece; the whole of it is returned besides."""
 
 
 @dataclass(frozen=True, slots=True)

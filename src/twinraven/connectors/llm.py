@@ -8,12 +8,12 @@ is sent back once, with what is wrong with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from twinraven.catalog import ToolAnswer, ToolEntry
-from twinraven.connectors.binding import Binding, BindingSource, Frame, Health, PromptRequest, bind_call
+from twinraven.catalog import Health, LlmCall, ToolAnswer, ToolEntry
+from twinraven.connectors.binding import Binding, BindingSource, bind_call
 from twinraven.connectors.bodies import read_body
 from twinraven.connectors.delivery import HttpDelivery, Terms
 from twinraven.connectors.endpoints import (
@@ -26,10 +26,14 @@ from twinraven.connectors.endpoints import (
 )
 from twinraven.connectors.http_model import Credential, HttpRequest
 from twinraven.connectors.llm_answers import AnswerShape, Price, without_thoughts
-from twinraven.connectors.llm_dialects import Completion, Dialect, ModelChoice, Prompt, dialect_of
+from twinraven.connectors.llm_dialects import Completion, Dialect, ModelChoice, Prompt, PromptTurn, dialect_of
+from twinraven.connectors.llm_streams import AnswerListener
 from twinraven.connectors.urls import Url
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import InvalidOutput, ToolError
+
+if TYPE_CHECKING:
+    from twinraven.calls import CallFrame
 
 REPAIRS = 1
 TRUNCATED = "truncated"
@@ -44,15 +48,15 @@ class LlmConnector:
         self._bindings = bindings
         self._delivery = delivery
 
-    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: Frame) -> ToolAnswer:
+    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: CallFrame) -> ToolAnswer:
         """Ask the model; the answer carries the tokens and, where prices are known, the money it took."""
-        binding: Binding[PromptRequest] = await bind_call(self._bindings, entry, call)
+        binding: Binding[LlmCall] = await bind_call(self._bindings, entry, call)
         asked = binding.operation.request(params)
         timeout_ms = entry.timeout_ms or self._delivery.transport.limits.timeout_ms
         terms = Terms(call.tenant_id, entry.tool_id, timeout_ms, is_repeatable=True, owner_id=binding.owner_id)
         conversation = await open_conversation(binding, self._delivery, terms, user=call.caller)
         shape = _shape(entry)
-        prompt = Prompt(asked.system, (("user", asked.prompt),), None if shape is None else shape.asked)
+        prompt = Prompt(asked.system, (PromptTurn("user", asked.prompt),), None if shape is None else shape.asked)
         return await conversation.hold(prompt, shape)
 
     async def probe(self, binding: Binding[Any], *, user: str | None = None) -> Health:
@@ -111,18 +115,27 @@ class Conversation:
                 prompt = prompt.continued(said, f"{error.message}. Answer again, with JSON alone.")
         raise AssertionError("the last repair returns or raises")
 
-    async def ask(self, prompt: Prompt) -> Completion:
-        """One exchange, whatever its answer is worth."""
+    async def ask(self, prompt: Prompt, hear: Callable[[str], None] | None = None) -> Completion:
+        """One exchange, whatever its answer is worth; `hear` is given the text piece by piece as it is said."""
+        body = self.dialect.body(prompt, self.choice, self.endpoint)
+        listener = None if hear is None else AnswerListener(self.dialect.name, hear)
         request = HttpRequest(
             method="POST",
             url=self.dialect.address(self.endpoint, "ask"),
             headers=(("Content-Type", "application/json"), *self.dialect.headers),
-            body=canonical_json(self.dialect.body(prompt, self.choice, self.endpoint)),
+            body=canonical_json(body if listener is None else listener.streamed(body)),
             credential=self.credential,
             ca_certificate=self.ca_certificate,
+            listener=listener,
         )
         response = await self.delivery.deliver(request, self.terms)
-        completion = self.dialect.read(read_body(response.body, response.content_type, reading="json"))
+        if listener is not None and "event-stream" in response.content_type:
+            answer = listener.whole()
+        else:
+            answer = read_body(response.body, response.content_type, reading="json")
+        completion = self.dialect.read(answer)
+        if listener is not None:
+            listener.finish(completion.text)
         self.input_tokens += completion.input_tokens
         self.output_tokens += completion.output_tokens
         return completion

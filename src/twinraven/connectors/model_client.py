@@ -8,11 +8,13 @@ answer to a schema says 400 to the asking; it is asked again without one.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from twinraven.connectors.binding import Binding, RevealSecret
 from twinraven.connectors.delivery import HttpDelivery, Terms
 from twinraven.connectors.llm import open_conversation
+from twinraven.connectors.llm_answers import Price
 from twinraven.connectors.llm_dialects import Completion, Prompt
 from twinraven.connectors.urls import parse_url
 from twinraven.foundation.errors import ToolError
@@ -20,7 +22,6 @@ from twinraven.foundation.errors import ToolError
 RevealFor = Callable[[str], Awaitable[str]]
 """Opens the model's key for a tenant."""
 
-_NAME = "learning.model"
 _NOT_UNDERSTOOD = (400, 422)
 HOMES: Mapping[str, str] = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
 
@@ -37,36 +38,39 @@ class ModelClient:
         url: str | None,
         reveal: RevealFor | None,
         timeout_ms: int,
-        max_tokens: int,
+        params: Mapping[str, Any],
     ) -> None:
+        """`params` are further connection parameters, as of a model's tool: max_tokens, temperature, pricing."""
         self.name = model
+        self.price = Price.of(params.get("pricing"))
         self._delivery = delivery
         self._endpoint = url or HOMES[protocol]
-        self._params = {"endpoint": self._endpoint, "dialect": protocol, "model": model, "max_tokens": max_tokens}
+        self._params = {**params, "endpoint": self._endpoint, "dialect": protocol, "model": model}
         self._reveal = reveal
         self._timeout_ms = timeout_ms
 
-    async def ask(self, tenant_id: str, *, system: str, prompt: str, schema: Mapping[str, Any]) -> Completion:
+    async def ask(
+        self, tenant_id: str, tool_id: str, prompt: Prompt, *, hear: Callable[[str], None] | None = None
+    ) -> Completion:
         """What the model says; a failure to reach it, or its refusal to speak, raises."""
-        terms = Terms(tenant_id, _NAME, self._timeout_ms, is_repeatable=True)
-        conversation = await open_conversation(self._binding(tenant_id), self._delivery, terms, user=None)
-        asked = Prompt(system, (("user", prompt),), schema)
+        terms = Terms(tenant_id, tool_id, self._timeout_ms, is_repeatable=True)
+        conversation = await open_conversation(self._binding(tenant_id, tool_id), self._delivery, terms, user=None)
         try:
-            answer = await conversation.ask(asked)
+            answer = await conversation.ask(prompt, hear)
         except ToolError as error:
-            if error.details.get("status") not in _NOT_UNDERSTOOD:
+            if prompt.schema is None or error.details.get("status") not in _NOT_UNDERSTOOD:
                 raise
-            answer = await conversation.ask(Prompt(system, asked.turns))
+            answer = await conversation.ask(replace(prompt, schema=None), hear)
         if answer.stop == "refusal":
-            raise ToolError(f"the model refuses: {answer.text[:300]}", tool_id=_NAME)
+            raise ToolError(f"the model refuses: {answer.text[:300]}", tool_id=tool_id)
         return answer
 
     async def aclose(self) -> None:
         await self._delivery.transport.aclose()
 
-    def _binding(self, tenant_id: str) -> Binding[Any]:
-        scheme = parse_url(self._endpoint, field="learning.model_url").origin.scheme
-        return Binding(_NAME, scheme, self._params, _Verbatim(), self._opener(tenant_id))
+    def _binding(self, tenant_id: str, tool_id: str) -> Binding[Any]:
+        scheme = parse_url(self._endpoint, field="model.url").origin.scheme
+        return Binding(tool_id, scheme, self._params, None, self._opener(tenant_id))
 
     def _opener(self, tenant_id: str) -> RevealSecret | None:
         source = self._reveal
@@ -77,10 +81,3 @@ class ModelClient:
             return await source(tenant_id)
 
         return reveal
-
-
-class _Verbatim:
-    """The prompt stands already."""
-
-    def request(self, params: Mapping[str, Any], /) -> Any:
-        raise AssertionError(f"the prompt is not made from {list(params)}")

@@ -9,11 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
 from twinraven.catalog import FunctionTool, FunctionTools, ToolEntry
 from twinraven.foundation.errors import ToolUnavailable
 from twinraven.storage import forget_after_fork
+
+
+class KeyedCall(Protocol):
+    """What a function may know of its call: the idempotency key."""
+
+    key: str | None
 
 
 class PythonConnector:
@@ -27,20 +33,21 @@ class PythonConnector:
         self._pool: ThreadPoolExecutor | None = None
         forget_after_fork(self)
 
-    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: object) -> Any:
+    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: KeyedCall) -> Any:
         """Run the function with these arguments; what it raises is the caller's to judge."""
-        del call  # a function is given its arguments and nothing else
         declared = self._tools.function(entry.tool_id)
         if declared is None:
             raise ToolUnavailable(f"tool {entry.tool_id!r} is not loaded in this process", tool_id=entry.tool_id)
-        arguments = declared.arguments(params)
+        arguments = declared.arguments(params, key=call.key)
         if declared.is_async:
             return await declared.function(**arguments)
         return await self._on_thread(declared, arguments)
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        """Let the threads end; one that is needed again is made anew."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def after_fork(self) -> None:
         """A child has none of the pool's threads."""

@@ -10,11 +10,11 @@ requests by a header names it in `idempotency_header`; only then is a write ever
 from __future__ import annotations
 
 import hashlib
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
-from twinraven.catalog import ToolEntry
-from twinraven.connectors.binding import Binding, BindingSource, Frame, Health, RestRequest, bind_call
+from twinraven.catalog import Health, HealthStatus, RestCall, RestRequest, ToolEntry
+from twinraven.connectors.binding import Binding, BindingSource, bind_call
 from twinraven.connectors.bodies import read_body
 from twinraven.connectors.delivery import HttpDelivery, Terms
 from twinraven.connectors.endpoints import (
@@ -28,6 +28,9 @@ from twinraven.connectors.endpoints import (
 from twinraven.connectors.http_model import Headers, HttpRequest, is_header_name, read_auth
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import InvalidDefinition, InvalidInput
+
+if TYPE_CHECKING:
+    from twinraven.calls import CallFrame
 
 _FORM = "application/x-www-form-urlencoded"
 # A key must not stand where credentials do, nor say what a body is.
@@ -43,9 +46,9 @@ class RestConnector:
         self._bindings = bindings
         self._delivery = delivery
 
-    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: Frame) -> Any:
+    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: CallFrame) -> Any:
         """Send the request that the arguments make, and give back the answer's body."""
-        binding: Binding[RestRequest] = await bind_call(self._bindings, entry, call)
+        binding: Binding[RestCall] = await bind_call(self._bindings, entry, call)
         asked = binding.operation.request(params)
         key_header = _key_header(binding, entry, call)
         body, headers = _encoded(asked)
@@ -73,7 +76,7 @@ class RestConnector:
             path = _health_path(binding)
         except InvalidDefinition as error:
             # Calls do not use it, so it must not keep them away.
-            return Health("degraded", 0, error.message)
+            return Health(HealthStatus.DEGRADED, error.message)
 
         def prepare() -> Probe:
             return Probe(endpoint_of(binding).extended(path or ""), is_bare=path is None)
@@ -91,7 +94,7 @@ class RestConnector:
         await self._delivery.transport.aclose()
 
 
-def _key_header(binding: Binding[Any], entry: ToolEntry, call: Frame) -> Headers:
+def _key_header(binding: Binding[Any], entry: ToolEntry, call: CallFrame) -> Headers:
     """The call's key as the service wants it; one that no header can carry is sent as its hash."""
     if not entry.writes or call.key is None:
         return ()

@@ -22,7 +22,6 @@ from twinraven.connectors.transport import HttpTransport
 from twinraven.connectors.urls import parse_url
 
 if TYPE_CHECKING:
-    from twinraven.connectors.binding import Binding
     from twinraven.vault import Vault
 
 
@@ -39,7 +38,7 @@ class ServiceConnectors:
         timeout_ms: int = 30_000,
     ) -> None:
         """`timeout_ms` is how long a tool may take that states no time of its own."""
-        source = _LateBindings(bindings, vault)
+        source = CatalogBindings(bindings, vault)
         self._transport = HttpTransport(guard, limits=HttpLimits(timeout_ms=timeout_ms))
         self._delivery = delivery = HttpDelivery(self._transport)
         self._vault = vault
@@ -73,17 +72,3 @@ class ServiceConnectors:
         await self._transport.aclose()
         await self._graph.aclose()
         await self._servers.aclose()
-
-
-class _LateBindings:
-    """The catalogue's bindings, asked for when a call needs them: the catalogue is made with our probes."""
-
-    def __init__(self, bindings: Callable[[], Bindings], vault: Vault) -> None:
-        self._bindings = bindings
-        self._vault = vault
-
-    async def binding(
-        self, tenant_id: str, tool_id: str, *, caller: str | None, definition: str | None = None
-    ) -> Binding[object]:
-        source = CatalogBindings(self._bindings(), self._vault)
-        return await source.binding(tenant_id, tool_id, caller=caller, definition=definition)

@@ -17,6 +17,7 @@ from twinraven.connectors.bodies import ACCEPTED, BodyReader
 from twinraven.connectors.extras import require
 from twinraven.connectors.http_model import (
     OF_THE_CONNECTION,
+    BodyListener,
     HttpLimits,
     HttpRequest,
     HttpResponse,
@@ -141,16 +142,17 @@ class HttpTransport:
                 "trace": progress,
             },
         ) as response:
-            return await self._read(response)
+            return await self._read(response, request.listener)
 
-    async def _read(self, response: Response) -> HttpResponse:
+    async def _read(self, response: Response, listener: BodyListener | None) -> HttpResponse:
         headers: dict[str, str] = {}
         for raw_name, raw_value in response.headers:
             name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         failed = response.status >= 400
         limit = self.limits.max_error_bytes if failed else self.limits.max_response_bytes
-        reader = BodyReader(headers.get("content-encoding", ""), limit=limit, cut=failed)
+        hear = None if listener is None or response.status >= 300 else listener.hear
+        reader = BodyReader(headers.get("content-encoding", ""), limit=limit, cut=failed, hear=hear)
         async for piece in response.aiter_stream():
             reader.feed(piece)
             if reader.is_full:

@@ -5,7 +5,8 @@ Nothing here loads the MCP SDK until a server is really reached.
 
 from __future__ import annotations
 
-from twinraven.connectors.mcp.connector import McpConnector, keeping_answers
+from twinraven.connectors.mcp.backchannel import CallSide, ClientSide
+from twinraven.connectors.mcp.connector import McpConnector
 from twinraven.connectors.mcp.content import is_result, to_output, to_result
 from twinraven.connectors.mcp.errors import ToolQuarantined, UpstreamLost
 from twinraven.connectors.mcp.journal import AuditJournal, LogJournal
@@ -22,7 +23,7 @@ from twinraven.connectors.mcp.model import (
 )
 from twinraven.connectors.mcp.naming import legal_name, upstream_tool_id
 from twinraven.connectors.mcp.placeholders import SecretSource, VaultSecrets
-from twinraven.connectors.mcp.pool import UpstreamPool
+from twinraven.connectors.mcp.pool import UpstreamPool, UpstreamPools
 from twinraven.connectors.mcp.servers import SERVERS_FILE, ServerConfig, find_block, load_servers, read_servers
 from twinraven.connectors.mcp.suggestions import ACCEPT_SUGGESTIONS, Suggestion
 from twinraven.connectors.mcp.tools import UpstreamTools
@@ -33,7 +34,9 @@ __all__ = [
     "SERVERS_FILE",
     "Abilities",
     "AuditJournal",
+    "CallSide",
     "Classification",
+    "ClientSide",
     "Journal",
     "LogJournal",
     "McpConnector",
@@ -48,13 +51,13 @@ __all__ = [
     "UpstreamLost",
     "UpstreamNews",
     "UpstreamPool",
+    "UpstreamPools",
     "UpstreamStatus",
     "UpstreamTools",
     "VaultSecrets",
     "definition_hash",
     "find_block",
     "is_result",
-    "keeping_answers",
     "legal_name",
     "load_servers",
     "read_servers",

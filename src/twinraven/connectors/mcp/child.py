@@ -69,7 +69,13 @@ async def child_link(
 ) -> AsyncGenerator[LineDispatcher]:
     """Run the program as long as the block does."""
     line = LineDispatcher(max_bytes=max_bytes, on_fault=on_fault)
-    transport, program = await _start(server, line)
+    starting = asyncio.ensure_future(_start(server, line))
+    try:
+        transport, program = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # Whoever gives up while the program starts never sees it, and nobody else would end it.
+        starting.add_done_callback(_abandon)
+        raise
     guard: Guard | None = None
     try:
         # It leads a group of its own.
@@ -100,6 +106,14 @@ async def _start(server: ServerConfig, line: LineDispatcher) -> tuple[asyncio.Su
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ToolUnavailable(f"{server.command!r} cannot be started: {reason}", server=server.name) from error
+
+
+def _abandon(starting: asyncio.Future[tuple[asyncio.SubprocessTransport, ChildProgram]]) -> None:
+    """Kill a program that was started for nobody, with its group."""
+    if not starting.cancelled() and starting.exception() is None:
+        transport, _ = starting.result()
+        _signal_group(transport.get_pid(), signal.SIGKILL)
+        transport.close()
 
 
 async def _end(transport: asyncio.SubprocessTransport, program: ChildProgram, guard: Guard | None) -> None:

@@ -1,41 +1,48 @@
 """One living connection to an upstream server: which revision it speaks, what it offers, and calling it.
 
-The newest revision is tried first, and the older handshake where a server does not know it. We offer a server nothing
-in return: no sampling, no files, no questions to a person, and nothing of what our own caller sent besides the call.
+The newest revision is tried first, and the older handshake where a server does not know it. A server is told what the
+client in front of us can do, and may ask it during a call; of what the client sent it gets nothing besides the call.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, cast
 
-import anyio
-import anyio.abc
 import httpx2
 import mcp_types as types
 from mcp.client.session import ClientSession, IncomingMessage
-from mcp.shared.dispatcher import CallOptions, Dispatcher, OnNotify, OnNotifyIntercept, OnRequest
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, METHOD_NOT_FOUND, REQUEST_TIMEOUT
-from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import RootModel, ValidationError
 
+from twinraven.connectors.mcp.backchannel import Backchannel, CallSide, ClientSide, Stamp, current_stamp
 from twinraven.connectors.mcp.child import child_link
 from twinraven.connectors.mcp.errors import UpstreamLost
+from twinraven.connectors.mcp.link import Faults, WatchedLink
 from twinraven.connectors.mcp.listening import ResourceWatch, follow
-from twinraven.connectors.mcp.listing import LIST_TOOLS, describe, joined, sift
+from twinraven.connectors.mcp.listing import LIST_TOOLS, describe, joined
 from twinraven.connectors.mcp.model import Abilities, Definition, Listing, NewsKind
 from twinraven.connectors.mcp.servers import ServerConfig
+from twinraven.connectors.mcp.task_calls import run_task
 from twinraven.connectors.mcp.web import web_link
 from twinraven.connectors.mcp.wire import NOT_SENT
 from twinraven.foundation.errors import InvalidOutput, ToolError, ToolTimeout, ToolUnavailable
 
+INPUT_REQUIRED: Final = "input_required"
 _CLIENT: Final = types.Implementation(name="twinraven", version="0.1")
 _MOST_PAGES: Final = 100
 _MOST_TOOLS: Final = 2_000
+_MOST_ROUNDS: Final = 16
+"""How often one call may come back with questions."""
+_DISCOVERED_WITHIN_S: Final = 10.0
+"""After so long without an answer a server is also asked the older way; the first way stays open."""
+_LONGEST_INSTRUCTIONS: Final = 16_384
 
 _REQUESTS: Final[dict[str, type[types.Request[Any, Any]]]] = {
     "prompts/list": types.ListPromptsRequest,
@@ -54,60 +61,13 @@ class _Raw(RootModel[dict[str, Any]]):
     """An answer as it came."""
 
 
-class _Faults:
-    """Notes what is wrong with a connection, and the first thing for which we ended it."""
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self.reason: str | None = None
-        self.is_over = False
-        self._tell = tell
-
-    def note(self, reason: str) -> None:
-        # What is said of a connection that is over is how the server ended, not why we ended it.
-        if self.reason is None and not self.is_over:
-            self.reason = reason
-        self._tell(reason)
-
-
-class _Watched(Dispatcher[Any]):
-    """A dispatcher of which somebody wants to know when it ends, and that passes on only what is a tool."""
-
-    def __init__(self, inner: Dispatcher[Any], faults: _Faults) -> None:
-        self.lost = asyncio.Event()
-        self.faults = faults
-        self.version: Callable[[], str | None] = lambda: None
-        self._inner = inner
-
-    async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
-    ) -> dict[str, Any]:
-        answer = await self._inner.send_raw_request(method, params, opts)
-        return sift(answer, self.version() or LATEST_HANDSHAKE_VERSION) if method == LIST_TOOLS else answer
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
-        await self._inner.notify(method, params, opts)
-
-    async def run(
-        self,
-        on_request: OnRequest,
-        on_notify: OnNotify,
-        on_notify_intercept: OnNotifyIntercept | None = None,
-        *,
-        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
-    ) -> None:
-        try:
-            await self._inner.run(on_request, on_notify, on_notify_intercept, task_status=task_status)
-        finally:
-            self.faults.is_over = True
-            self.lost.set()
-
-
 class Connection:
     """An upstream server we can talk to right now."""
 
-    def __init__(self, server: ServerConfig, session: ClientSession, link: _Watched) -> None:
+    def __init__(self, server: ServerConfig, session: ClientSession, link: WatchedLink, back: Backchannel) -> None:
         self._server = server
         self._session = session
+        self._back = back
         self._watch = ResourceWatch(session)
         self._link = link
         self.lost = link.lost
@@ -125,7 +85,20 @@ class Connection:
     def abilities(self) -> Abilities:
         said = self._session.server_capabilities or types.ServerCapabilities()
         subscribe = said.resources is not None and bool(said.resources.subscribe)
-        return Abilities(said.prompts is not None, said.resources is not None, subscribe, said.completions is not None)
+        return Abilities(
+            prompts=said.prompts is not None,
+            resources=said.resources is not None,
+            subscribe=subscribe,
+            completions=said.completions is not None,
+            logging=said.logging is not None,
+        )
+
+    @property
+    def instructions(self) -> str | None:
+        """What the server says of itself to the model that uses it."""
+        said = self._session.initialize_result or self._session.discover_result
+        words = None if said is None else said.instructions
+        return None if not words or not words.strip() else words.strip()[:_LONGEST_INSTRUCTIONS]
 
     async def tools(self) -> Listing:
         """The definitions of all tools; a server without any may not even know the question."""
@@ -162,14 +135,56 @@ class Connection:
         except MCPError as error:
             raise self._translated(error, "tools/list") from error
 
-    def call(self, tool: str, arguments: dict[str, Any]) -> Awaitable[dict[str, Any]]:
-        """The server's answer, as it came."""
+    async def call(self, tool: str, arguments: dict[str, Any], call: CallSide | None = None) -> dict[str, Any]:
+        """The server's answer, as it came; its questions are answered by the client, where that can be asked."""
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=arguments))
-        return self._send(request, tool)
+        with self._back.during(call):
+            if call is not None and call.needs_task and not self.is_newer:
+                return await self._as_task(tool, arguments, call)
+            return await self._rounds(request, tool, call)
 
-    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def _as_task(self, tool: str, arguments: dict[str, Any], call: CallSide) -> dict[str, Any]:
+        async def send(method: str, params: dict[str, Any]) -> dict[str, Any]:
+            headers = {MCP_PROTOCOL_VERSION_HEADER: self.protocol_version}
+            return await self._link.send_raw_request(method, params, {"headers": headers, "on_progress": call.progress})
+
+        try:
+            return await run_task(send, tool, arguments, call)
+        except MCPError as error:
+            raise self._translated(error, tool) from error
+
+    async def _rounds(self, request: types.CallToolRequest, tool: str, call: CallSide | None) -> dict[str, Any]:
+        channel = None if call is None else call.channel
+        more = {} if channel is None else dict(channel.inputs)
+        for _ in range(_MOST_ROUNDS):
+            answer = await self._send(request, tool, call, more)
+            if answer.get("resultType") != INPUT_REQUIRED or channel is None or channel.takes_questions:
+                return answer
+            assert call is not None
+            more = await _answers(answer, call)
+        raise ToolError(f"{tool!r} asks more than {_MOST_ROUNDS} times for input", server=self._server.name)
+
+    async def ask(self, method: str, params: dict[str, Any], call: CallSide | None = None) -> dict[str, Any]:
         """The server's answer to one of the questions that are not about tools, as it came."""
-        return await self._send(_REQUESTS[method].model_validate({"method": method, "params": params}), method)
+        request = _REQUESTS[method].model_validate({"method": method, "params": params})
+        more = None if call is None or call.channel is None else call.channel.inputs
+        with self._back.during(call):
+            answer = await self._send(request, method, call, more)
+        is_open = call is not None and call.channel is not None and call.channel.takes_questions
+        if answer.get("resultType") == INPUT_REQUIRED and not is_open:
+            raise ToolError(f"{method!r} asks for input, which cannot be given here", server=self._server.name)
+        return answer
+
+    async def set_log_level(self, level: str) -> None:
+        """Have the server send log messages from this level on, where its revision is told so beforehand."""
+        if self.abilities.logging and not self.is_newer:
+            request = types.SetLevelRequest(params=types.SetLevelRequestParams(level=cast("Any", level)))
+            await self._send(request, "logging/setLevel")
+
+    async def roots_changed(self) -> None:
+        """Tell the server that its client's folders are others now."""
+        if not self.is_newer and "roots" in self._back.side.capabilities:
+            await self._session.send_notification(types.RootsListChangedNotification())
 
     async def listed(self, method: str, member: str, *, most: int) -> list[Definition]:
         """All that the server lists, page by page; beyond so many it is not read any further."""
@@ -197,16 +212,23 @@ class Connection:
         else:
             await self.ask("resources/unsubscribe", {"uri": uri})
 
-    async def _send(self, request: types.Request[Any, Any], what: str) -> dict[str, Any]:
+    async def _send(
+        self,
+        request: types.Request[Any, Any],
+        what: str,
+        call: CallSide | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        token = current_stamp.set(None if call is None else _stamp(call, more or {}))
         try:
-            answer = (await self._session.send_request(request, _Raw)).root
+            on_progress = None if call is None else call.progress
+            return (await self._session.send_request(request, _Raw, progress_callback=on_progress)).root
         except MCPError as error:
             raise self._translated(error, what) from error
         except ValidationError as error:
             raise _wrong_answer(self._server, what, error) from error
-        if answer.get("resultType") == "input_required":
-            raise ToolError(f"{what!r} asks a person for input, which cannot be given here", server=self._server.name)
-        return answer
+        finally:
+            current_stamp.reset(token)
 
     def _translated(self, error: MCPError, tool: str) -> ToolError:
         name = self._server.name
@@ -244,15 +266,19 @@ async def connect(
     on_fault: Callable[[str], None],
     on_change: Callable[[], None],
     on_news: Callable[[NewsKind, str | None], None],
-    handshake_only: bool = False,
+    handshake_first: bool = False,
+    side: ClientSide | None = None,
     transport: httpx2.AsyncBaseTransport | None = None,
 ) -> AsyncGenerator[Connection]:
     """Start or reach the server and agree on a revision; some old servers do not survive being asked for the newest.
 
-    `transport` sends the requests to a server that is an address, where not every address will do.
+    `handshake_first` is for servers that do not, and for those whose tools know older ways to ask alone.
+
+    `side` knows the clients that the server may ask; `transport` sends the requests to a server that is an address,
+    where not every address will do.
     """
 
-    faults = _Faults(on_fault)
+    faults = Faults(on_fault)
 
     async def on_message(message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -276,11 +302,12 @@ async def connect(
     async with link as dispatcher:
         if isinstance(dispatcher, JSONRPCDispatcher):
             dispatcher.on_stream_exception = on_broken
-        watched = _Watched(dispatcher, faults)
+        back = Backchannel(side or ClientSide())
+        watched = WatchedLink(dispatcher, faults, back)
         async with ClientSession(dispatcher=watched, client_info=_CLIENT, message_handler=on_message) as session:
             watched.version = lambda: session.protocol_version
-            await _agree(server, session, handshake_only=handshake_only)
-            connection = Connection(server, session, watched)
+            await _agree(server, session, handshake_first=handshake_first)
+            connection = Connection(server, session, watched, back)
             try:
                 yield connection
             finally:
@@ -291,16 +318,74 @@ def _wrong_answer(server: ServerConfig, what: str, error: ValidationError) -> In
     return InvalidOutput(f"{server.name!r} answered {what!r} wrongly: {describe(error)}")
 
 
-async def _agree(server: ServerConfig, session: ClientSession, *, handshake_only: bool) -> None:
-    """The newest revision where the server knows it, else the handshake."""
-    if not handshake_only:
-        try:
-            await session.discover()
-        except (MCPError, RuntimeError, ValidationError) as error:
-            if isinstance(error, MCPError) and error.code in (CONNECTION_CLOSED, NOT_SENT):
-                raise
-        else:
+def _stamp(call: CallSide, more: Mapping[str, Any]) -> Stamp:
+    channel = call.channel
+    return Stamp({}) if channel is None else Stamp(channel.capabilities, channel.log_level, more)
+
+
+async def _answers(asked: dict[str, Any], call: CallSide) -> dict[str, Any]:
+    """A client's answers to the questions of an unfinished call, as they are sent with the next try."""
+    questions = cast("dict[str, dict[str, Any]]", asked.get("inputRequests") or {})
+    answers = {name: await call.ask(one["method"], one.get("params") or {}) for name, one in questions.items()}
+    state = asked.get("requestState")
+    return {"inputResponses": answers, **({} if state is None else {"requestState": state})}
+
+
+async def _agree(server: ServerConfig, session: ClientSession, *, handshake_first: bool) -> None:
+    """The newest revision where the server knows it, else the handshake; or the other way round."""
+    if handshake_first and await _is_handshake(server, session):
+        return
+    discovering = asyncio.ensure_future(session.discover())
+    try:
+        await asyncio.wait([discovering], timeout=_DISCOVERED_WITHIN_S)
+        if discovering.done():
+            if not _is_discovered(discovering):
+                await _shake_hands(server, session)
             return
+        await _agree_late(server, session, discovering)
+    finally:
+        discovering.cancel()
+
+
+async def _is_handshake(server: ServerConfig, session: ClientSession) -> bool:
+    """Whether the server shakes hands; raises where it is gone."""
+    try:
+        await _shake_hands(server, session)
+    except MCPError as error:
+        if error.code in (CONNECTION_CLOSED, NOT_SENT):
+            raise
+        return False
+    return True
+
+
+async def _agree_late(server: ServerConfig, session: ClientSession, discovering: asyncio.Future[Any]) -> None:
+    """Take the first answer of a server that is slow to start, or that drops questions it does not know."""
+    shaking = asyncio.ensure_future(_shake_hands(server, session))
+    try:
+        await asyncio.wait([discovering, shaking], return_when=asyncio.FIRST_COMPLETED)
+        if not shaking.done() and not _is_discovered(discovering):
+            await asyncio.wait([shaking])
+        elif shaking.done() and shaking.exception() is not None:
+            # It refuses the handshake where it has answered the other question, or is about to.
+            await asyncio.wait([discovering])
+        is_discovered = discovering.done() and _is_discovered(discovering)
+        if shaking.done() and not is_discovered:
+            shaking.result()
+    finally:
+        shaking.cancel()
+
+
+def _is_discovered(discovering: asyncio.Future[Any]) -> bool:
+    """Whether the server speaks the newest revision; raises where it is gone."""
+    error = discovering.exception()
+    if isinstance(error, MCPError) and error.code in (CONNECTION_CLOSED, NOT_SENT):
+        raise error
+    if error is not None and not isinstance(error, (MCPError, RuntimeError, ValidationError)):
+        raise error
+    return error is None
+
+
+async def _shake_hands(server: ServerConfig, session: ClientSession) -> None:
     try:
         await session.initialize()
     except ValidationError as error:

@@ -1,69 +1,38 @@
-"""Calling tools of upstream servers, as a connector of the one call path.
+"""Calls tools of upstream MCP servers, as a connector of the one call path.
 
-What a server answers goes two ways: its value becomes the call's output, which is recorded and which learned tools
-build on; the answer itself, to the last content block, is kept for the door through which it goes back out.
+The value of a server's answer becomes the call's output, which is recorded and which learned tools build on. The answer
+itself, to the last content block, goes with it as `ToolAnswer.raw` for the door through which it goes back out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, Protocol, cast
-from uuid import UUID
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, cast
 
-from twinraven.catalog import ToolEntry
+from twinraven.catalog import ToolAnswer, ToolEntry
+from twinraven.connectors.mcp.backchannel import CallSide
 from twinraven.connectors.mcp.content import Result, error_text, read_result, to_output
 from twinraven.connectors.mcp.errors import UpstreamLost
 from twinraven.connectors.mcp.model import PinnedTool
 from twinraven.connectors.mcp.pool import UpstreamPool
-from twinraven.connectors.mcp.tools import CONNECTOR, UpstreamTools
-from twinraven.foundation.errors import (
-    EffectUnknown,
-    InvalidInput,
-    InvalidOutput,
-    ToolError,
-    ToolUnavailable,
-    TwinRavenError,
-)
-from twinraven.foundation.json_schema import Schema, compile_schema
+from twinraven.connectors.mcp.tools import CONNECTOR
+from twinraven.foundation.errors import EffectUnknown, InputRequired, InvalidOutput, ToolError
 
-_answers: ContextVar[dict[UUID, Result] | None] = ContextVar("twinraven_mcp_answers", default=None)
+if TYPE_CHECKING:
+    from twinraven.calls import CallFrame
 
 
-class Frame(Protocol):
-    """What this connector needs to know of the call it serves."""
-
-    @property
-    def tenant_id(self) -> str: ...
-
-    @property
-    def event_id(self) -> UUID: ...
-
-
-@contextmanager
-def keeping_answers() -> Generator[dict[UUID, Result]]:
-    """Inside the block, the answers of upstream servers are kept as they came, by the event of their call."""
-    kept: dict[UUID, Result] = {}
-    token = _answers.set(kept)
-    try:
-        yield kept
-    finally:
-        _answers.reset(token)
-
-
-async def accept_answer(asking: Awaitable[dict[str, Any]], entry: ToolEntry, event_id: UUID) -> Result:
-    """What a server answers to a call, kept for the door it goes out by; what failed there is raised."""
+async def accept_answer(asking: Awaitable[dict[str, Any]], entry: ToolEntry) -> Result:
+    """Wait for a server's answer to a call; what failed there is raised, with the answer in its details."""
     try:
         answer = await asking
     except UpstreamLost as error:
         if entry.writes:
             raise EffectUnknown(f"{error.message}; whether it took effect is unknown", **error.details) from error
         raise
+    if answer.get("resultType") == "input_required":
+        raise InputRequired(f"{entry.tool_id!r} asks for input first", tool_id=entry.tool_id, result=answer)
     result = read_result(answer, entry.tool_id)
-    kept = _answers.get()
-    if kept is not None:
-        kept[event_id] = result
     if result.get("isError"):
         raise ToolError(error_text(result), tool_id=entry.tool_id, result=result)
     return result
@@ -74,52 +43,27 @@ class McpConnector:
 
     name = CONNECTOR
 
-    def __init__(self, pool: Callable[[], UpstreamPool], tools: UpstreamTools) -> None:
-        """`pool` is asked for when the first call needs it, so that servers nobody calls are not even read."""
+    def __init__(self, pool: Callable[[str], UpstreamPool]) -> None:
+        """`pool` gives the servers of a tenant when a call needs them: servers that nobody calls are not even read."""
         self._pool = pool
-        self._tools = tools
-        self._schemas: dict[str, tuple[Any, Schema | None]] = {}
 
-    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: Frame) -> Any:
+    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: CallFrame) -> ToolAnswer:
         """Call the tool where it lives; its output, or what went wrong."""
-        tool = self._tools.pinned(call.tenant_id, entry.tool_id)
-        if tool is None:
-            raise ToolUnavailable(f"{entry.tool_id!r} is not known any more", tool_id=entry.tool_id)
-        asking = self._pool().call(
-            call.tenant_id, tool.server, tool.name, params, writes=entry.writes, timeout_ms=entry.timeout_ms
+        tool = cast("PinnedTool", entry.target)
+        asking = self._pool(call.tenant_id).call(
+            call.tenant_id,
+            tool.server,
+            tool.name,
+            params,
+            writes=entry.writes,
+            timeout_ms=entry.timeout_ms,
+            side=CallSide(call.channel, call.keep_alive, needs_task=tool.needs_task),
         )
-        result = await accept_answer(asking, entry, call.event_id)
-        self._check(tool, result)
-        return to_output(result)
-
-    def _check(self, tool: PinnedTool, result: Result) -> None:
-        """Hold the structured content to the schema with which the tool was accepted."""
-        schema = self._schema(tool)
-        if schema is None:
-            return
-        if "structuredContent" not in result:
-            raise InvalidOutput(f"{tool.tool_id!r} promises structured content and sent none", tool_id=tool.tool_id)
-        try:
-            schema.check(result["structuredContent"], field="output")
-        except InvalidInput as error:
+        result = await accept_answer(asking, entry)
+        structured = result.get("structuredContent")
+        if structured is None and entry.output_schema is not None:
+            # Raised with the answer, like a failure that a server reports: a door passes on what was sent.
             raise InvalidOutput(
-                f"{tool.tool_id!r} answered what its output schema forbids: {error.message}", tool_id=tool.tool_id
-            ) from error
-
-    def _schema(self, tool: PinnedTool) -> Schema | None:
-        stated: Any = tool.definition.get("outputSchema")
-        if not isinstance(stated, dict):
-            return None
-        known = self._schemas.get(tool.tool_id)
-        if known is None or known[0] is not stated:
-            known = (cast("Any", stated), _compiled(cast("dict[str, Any]", stated)))
-            self._schemas[tool.tool_id] = known
-        return known[1]
-
-
-def _compiled(schema: dict[str, Any]) -> Schema | None:
-    """A schema that can be checked, or nothing where the server's is beyond us."""
-    try:
-        return compile_schema(schema)
-    except TwinRavenError:
-        return None
+                f"{entry.tool_id!r} promises structured content and sent none", tool_id=entry.tool_id, result=result
+            )
+        return ToolAnswer(to_output(result), described=structured, raw=result)

@@ -3,7 +3,8 @@
 A process that is killed cannot end its programs, and one that does not read its input never learns of it. So a shell
 waits at a pipe of which this process alone holds the other end. When that end closes without a word, it kills the
 program's group. Unlike a signal at the parent's death this reaches the whole group, works on every Unix, does not
-depend on the thread that started the program, and runs no code between fork and exec.
+depend on the thread that started the program, and runs no code between fork and exec. Where the system shows its
+processes in /proc, what left the group but not the session is killed as well.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ from contextlib import suppress
 from typing import Final
 
 _SHELL: Final = "/bin/sh"
-_SCRIPT: Final = 'read -r word || kill -s KILL -- "-$0"'
+_SCRIPT: Final = """
+read -r word && exit
+kill -s KILL -- "-$0"
+for stat in /proc/[0-9]*/stat; do
+  { read -r line < "$stat"; } 2>/dev/null || continue
+  pid=${stat#/proc/}
+  set -- ${line##*) }
+  [ "$4" = "$0" ] && kill -s KILL "${pid%/stat}"
+done
+"""
+"""After the last bracket a line of /proc holds state, parent, group and session."""
 _FAREWELL_S: Final = 1.0
 _logger = logging.getLogger("twinraven.mcp")
 

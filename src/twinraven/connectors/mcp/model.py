@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from twinraven.catalog import Effect, Sensitivity
 from twinraven.foundation.canonical import canonical_json, content_hash
@@ -45,6 +45,12 @@ class PinnedTool:
     @property
     def is_quarantined(self) -> bool:
         return self.changed is not None and not self.is_held
+
+    @property
+    def needs_task(self) -> bool:
+        """Whether it can only be run as a task."""
+        execution: Any = self.definition.get("execution")
+        return isinstance(execution, dict) and cast("dict[str, Any]", execution).get("taskSupport") == "required"
 
     @property
     def is_offered(self) -> bool:
@@ -116,6 +122,7 @@ class Abilities:
     subscribe: bool = False
     """Whether it says when a resource changes."""
     completions: bool = False
+    logging: bool = False
 
     def __or__(self, other: Abilities) -> Abilities:
         return Abilities(
@@ -123,6 +130,7 @@ class Abilities:
             self.resources or other.resources,
             self.subscribe or other.subscribe,
             self.completions or other.completions,
+            self.logging or other.logging,
         )
 
 

@@ -1,11 +1,19 @@
-"""All upstream servers of one tenant: each supervised for itself, so that one that fails costs only its own tools."""
+"""Keeps the upstream MCP servers of each tenant alive and calls their tools, from any event loop of the process.
+
+Each server is supervised for itself, so that one that fails costs only its own tools. The servers of a tenant live on
+the event loop that first needed them; work from another loop is handed to it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from twinraven.connectors.loops import LoopEnded, OwningLoop
+from twinraven.connectors.mcp.backchannel import CallSide, ClientSide
+from twinraven.connectors.mcp.errors import UpstreamLost
 from twinraven.connectors.mcp.journal import LogJournal
 from twinraven.connectors.mcp.model import (
     Abilities,
@@ -25,13 +33,42 @@ from twinraven.connectors.mcp.upstream import Connecting, Upstream, UpstreamLimi
 from twinraven.foundation.errors import InvalidSetting, ToolTimeout, ToolUnavailable
 from twinraven.storage import DEFAULT_TENANT
 
+if TYPE_CHECKING:
+    from twinraven.connectors.mcp.connection import Connection
+
 _DEFAULT_TIMEOUT_MS: Final = 30_000
 _MOST_NAMED: Final = 20
 """Of a long list of tools that are none, so many are told of one by one."""
+T = TypeVar("T")
+OnNews = Callable[[UpstreamNews], None]
+
+
+class UpstreamPools:
+    """The upstream servers of every tenant: the same list for each, with clients and secrets of its own."""
+
+    def __init__(
+        self, servers: Iterable[ServerConfig], open_pool: Callable[[str, list[ServerConfig]], UpstreamPool]
+    ) -> None:
+        """`open_pool` makes the pool of a tenant; none of its servers is started before it is needed."""
+        self.servers = list(servers)
+        self._open_pool = open_pool
+        self._pools: dict[str, UpstreamPool] = {}
+        self._opening = threading.Lock()
+
+    def of(self, tenant_id: str) -> UpstreamPool:
+        """The servers of one tenant."""
+        with self._opening:
+            if tenant_id not in self._pools:
+                self._pools[tenant_id] = self._open_pool(tenant_id, self.servers)
+            return self._pools[tenant_id]
+
+    async def aclose(self) -> None:
+        """End every program that was started, of all tenants."""
+        await asyncio.gather(*(pool.aclose() for pool in list(self._pools.values())))
 
 
 class UpstreamPool:
-    """One client per upstream server."""
+    """One tenant's clients, one per upstream server."""
 
     def __init__(
         self,
@@ -45,10 +82,12 @@ class UpstreamPool:
         connect: Connecting | None = None,
         default_timeout_ms: int = _DEFAULT_TIMEOUT_MS,
     ) -> None:
-        self.tenant_id = tenant_id
-        """Whose servers these are; settled before the first of them is started."""
-        self.on_news: Callable[[UpstreamNews], None] | None = None
-        """Who is told, on the loop, of other prompts, other resources and changed ones."""
+        self.tenant_id: Final = tenant_id
+        """Whose servers these are."""
+        self.side: Final = ClientSide()
+        """What the servers may know of the clients in front of them."""
+        self._own = OwningLoop()
+        self._listeners: list[tuple[asyncio.AbstractEventLoop, OnNews]] = []
         self._tools = tools
         self._journal = journal or LogJournal()
         self._secrets = secrets or NoSecrets()
@@ -73,6 +112,7 @@ class UpstreamPool:
             on_news=self._tell,
             limits=limits,
             connect=connect,
+            side=self.side,
         )
 
     @property
@@ -80,10 +120,20 @@ class UpstreamPool:
         return [upstream.server for upstream in self._upstreams.values()]
 
     def start(self) -> None:
-        """Begin to keep all of them alive, on the running loop."""
+        """Begin to keep all of them alive: on the running loop, unless they live on another one."""
+        owner = self._own.claim()
         self._started_at = asyncio.get_running_loop().time()
         for upstream in self._upstreams.values():
-            upstream.start()
+            if owner is asyncio.get_running_loop():
+                upstream.start()
+            else:
+                owner.call_soon_threadsafe(upstream.start)
+
+    def listen(self, listener: OnNews) -> Callable[[], None]:
+        """Have other prompts, other resources and changed ones told of, on the running loop; the answer ends it."""
+        entry = (asyncio.get_running_loop(), listener)
+        self._listeners.append(entry)
+        return lambda: self._listeners.remove(entry)
 
     async def settle(self, patience_s: float) -> None:
         """Return when each server was reached or failed once, but wait no longer than this.
@@ -91,13 +141,15 @@ class UpstreamPool:
         A server whose tools are known from before is not waited for: what changed is announced when it is there.
         """
         known = self._tools.servers(self.tenant_id)
-        await _tried([upstream for name, upstream in self._upstreams.items() if name not in known], patience_s)
+        waited_for = [upstream for name, upstream in self._upstreams.items() if name not in known]
+        await self._there(lambda: _tried(waited_for, patience_s))
 
     async def heard(self, patience_s: float) -> None:
         """Return when each server said what it offers or failed once, or so much time has passed since the start."""
         left_s = self._started_at + patience_s - asyncio.get_running_loop().time()
         if left_s > 0:
-            await _tried([upstream for upstream in self._upstreams.values() if _is_new(upstream)], left_s)
+            waited_for = [upstream for upstream in self._upstreams.values() if _is_new(upstream)]
+            await self._there(lambda: _tried(waited_for, left_s))
 
     async def call(
         self,
@@ -108,57 +160,96 @@ class UpstreamPool:
         *,
         writes: bool = True,
         timeout_ms: int | None = None,
+        side: CallSide | None = None,
     ) -> dict[str, Any]:
         """Call a tool of one of the tenant's servers; the answer is as it came.
 
-        `timeout_ms` is what the caller's patience is, where it is not that of everybody.
+        `timeout_ms` is what the caller's patience is, where it is not that of everybody; `side` is the way back to it.
         """
         until = give_up_at(timeout_ms or self.default_timeout_ms)
-        return await self._of(tenant_id, server).call(tool, arguments, writes=writes, until=until)
+        upstream = self._of(tenant_id, server)
+        return await self._there(lambda: upstream.call(tool, arguments, writes=writes, until=until, side=side))
 
     def abilities(self) -> dict[str, Abilities]:
         """What each server offers besides tools, as far as it has ever said so, in the order of the configuration."""
         every = self._upstreams.items()
         return {name: upstream.abilities for name, upstream in every if upstream.abilities is not None}
 
+    def instructions(self) -> dict[str, str]:
+        """What servers say to the models that use them, in the order of the configuration."""
+        every = self._upstreams.items()
+        return {name: upstream.instructions for name, upstream in every if upstream.instructions is not None}
+
+    async def set_log_level(self, level: str) -> None:
+        """Have servers send log messages from this level on, those that are there and those that come."""
+        self.side.log_level = level
+        await self._tell_all(lambda connection: connection.set_log_level(level))
+
+    async def roots_changed(self) -> None:
+        """Tell the servers that the client's folders are others now."""
+        await self._tell_all(lambda connection: connection.roots_changed())
+
+    async def _tell_all(self, telling: Callable[[Connection], Awaitable[None]]) -> None:
+        async def tell_all() -> None:
+            await asyncio.gather(*(upstream.tell(telling) for upstream in self._upstreams.values()))
+
+        await self._there(tell_all)
+
     def undecided(self) -> bool:
         """Whether a server is still at its first attempt, so that nobody knows what it will offer."""
         return any(_is_new(upstream) for upstream in self._upstreams.values())
 
-    async def ask(self, tenant_id: str, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def ask(
+        self, tenant_id: str, server: str, method: str, params: dict[str, Any], *, side: CallSide | None = None
+    ) -> dict[str, Any]:
         """Ask one of the tenant's servers something that is not about tools; the answer is as it came."""
         upstream = self._of(tenant_id, server)
         limit_ms = upstream.server.timeout_ms or self.default_timeout_ms
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                return await upstream.ask(method, params)
+                return await self._there(lambda: upstream.ask(method, params, side))
         except TimeoutError:
             raise ToolTimeout(f"{server!r} did not answer {method!r} in time", server=server) from None
 
     async def listed(self, tenant_id: str, server: str, method: str, member: str, *, most: int) -> list[Definition]:
         """All that one of the tenant's servers lists in answer to this."""
-        return await self._of(tenant_id, server).listed(method, member, most=most)
+        upstream = self._of(tenant_id, server)
+        return await self._there(lambda: upstream.listed(method, member, most=most))
 
     async def subscribe(self, tenant_id: str, server: str, uri: str) -> None:
         """Have changes of a resource announced; each such wish is given up by itself."""
-        await self._of(tenant_id, server).subscribe(uri)
+        upstream = self._of(tenant_id, server)
+        await self._there(lambda: upstream.subscribe(uri))
 
     async def unsubscribe(self, tenant_id: str, server: str, uri: str) -> None:
-        await self._of(tenant_id, server).unsubscribe(uri)
+        upstream = self._of(tenant_id, server)
+        await self._there(lambda: upstream.unsubscribe(uri))
 
     def statuses(self) -> list[UpstreamStatus]:
         return [upstream.status for upstream in self._upstreams.values()]
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """End every program that was started, all at once."""
+        await self._there(self._close_all)
+
+    async def _close_all(self) -> None:
         await asyncio.gather(*(upstream.close() for upstream in self._upstreams.values()))
+
+    async def _there(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do work on the loop that the servers live on."""
+        try:
+            return await self._own.run(work)
+        except LoopEnded:
+            raise UpstreamLost(
+                "the event loop that the MCP servers live on has ended; nobody knows the answer"
+            ) from None
 
     async def __aenter__(self) -> UpstreamPool:
         self.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        await self.aclose()
 
     def _of(self, tenant_id: str, server: str) -> Upstream:
         upstream = self._upstreams.get(server) if tenant_id == self.tenant_id else None
@@ -167,8 +258,12 @@ class UpstreamPool:
         return upstream
 
     def _tell(self, news: UpstreamNews) -> None:
-        if self.on_news is not None:
-            self.on_news(news)
+        running = asyncio.get_running_loop()
+        for loop, listener in list(self._listeners):
+            if loop is running:
+                listener(news)
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(listener, news)
 
     async def _fill(self, server: ServerConfig) -> FilledServer:
         return await Placeholders(self._secrets, self.tenant_id).fill(server)

@@ -22,6 +22,8 @@ SERVERS_FILE: Final = "mcp.json"
 """The file of a home that holds its servers."""
 
 MAX_NAME: Final = 64
+_FEWEST_MS: Final = 1_000
+"""A number below this is taken for seconds: nobody gives a call less than one."""
 _BLOCKS: Final = ("mcpServers", "servers", "context_servers")
 _TRANSPORTS: Final[Mapping[str, Transport]] = {
     "stdio": "stdio",
@@ -48,6 +50,8 @@ class ServerConfig:
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     timeout_ms: int | None = None
+    handshake: bool = False
+    """Whether the older handshake is tried before the newest revision."""
 
     def as_json(self) -> dict[str, Any]:
         """The entry of a `mcpServers` block that means this."""
@@ -58,7 +62,8 @@ class ServerConfig:
         else:
             body = {"type": self.transport, "url": self.url}
             body |= {"headers": dict(self.headers)} if self.headers else {}
-        return body | ({"timeout_ms": self.timeout_ms} if self.timeout_ms else {})
+        body |= {"timeout_ms": self.timeout_ms} if self.timeout_ms else {}
+        return body | ({"handshake": True} if self.handshake else {})
 
 
 def read_servers(document: Any, *, where: str) -> tuple[ServerConfig, ...]:
@@ -113,6 +118,7 @@ def _read_server(name: str, entry: Any, where: str) -> ServerConfig | None:
         return None
     transport = _transport(members, where)
     common: dict[str, Any] = {"name": name, "transport": transport, "timeout_ms": _timeout(members, where)}
+    common["handshake"] = members.get("handshake") is True
     if transport == "stdio":
         command, args = _command(members, where)
         cwd = members.get("cwd")
@@ -172,10 +178,18 @@ def _text(value: Any, key: str, where: str) -> str:
     return str(value)
 
 
+def _client_timeout(members: Mapping[str, Any]) -> int | None:
+    """The time that another client's file allows a call: some write milliseconds, some seconds."""
+    value = members.get("timeout", members.get("tool_timeout_sec"))
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+        return None
+    return round(value * 1000) if "timeout" not in members or value < _FEWEST_MS else round(value)
+
+
 def _timeout(members: Mapping[str, Any], where: str) -> int | None:
     value = members.get("timeout_ms")
     if value is None:
-        return None
+        return _client_timeout(members)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise InvalidSetting(f"{where}.timeout_ms must be a whole number from 1", field="timeout_ms")
     return value

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from typing import Any, Protocol
-from uuid import UUID
+from typing import TYPE_CHECKING, Any
 
-from twinraven.catalog import ToolEntry
-from twinraven.connectors.binding import Binding, BindingSource, Frame, Health, McpRequest, bind_call
-from twinraven.connectors.endpoints import elapsed_ms
+from twinraven.catalog import Health, HealthStatus, McpCall, ToolAnswer, ToolEntry
+from twinraven.connectors.binding import Binding, BindingSource, bind_call
+from twinraven.connectors.mcp.backchannel import CallSide
 from twinraven.connectors.mcp.connector import accept_answer
 from twinraven.connectors.mcp.content import to_output
 from twinraven.connectors.mcp.service_servers import NamedServer, ServiceServers
 from twinraven.connectors.mcp.upstream import give_up_at
 from twinraven.foundation.errors import TwinRavenError
 
-
-class _Frame(Frame, Protocol):
-    @property
-    def event_id(self) -> UUID: ...
+if TYPE_CHECKING:
+    from twinraven.calls import CallFrame
 
 
 class McpServiceConnector:
@@ -32,24 +28,24 @@ class McpServiceConnector:
         self._servers = servers
         self._timeout_ms = timeout_ms
 
-    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: _Frame) -> Any:
+    async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: CallFrame) -> ToolAnswer:
         """Call the tool that the operation names; its output, or what went wrong."""
         until = give_up_at(entry.timeout_ms or self._timeout_ms)
-        binding: Binding[McpRequest] = await bind_call(self._bindings, entry, call)
+        binding: Binding[McpCall] = await bind_call(self._bindings, entry, call)
         asked = binding.operation.request(params)
         server = NamedServer.of(binding, await binding.secret(call.caller))
         async with self._servers.lease(call.tenant_id, server) as upstream:
-            asking = upstream.call(asked.tool, asked.arguments, writes=entry.writes, until=until)
-            result = await accept_answer(asking, entry, call.event_id)
-        return to_output(result)
+            side = CallSide(call.channel, call.keep_alive)
+            asking = upstream.call(asked.tool, asked.arguments, writes=entry.writes, until=until, side=side)
+            result = await accept_answer(asking, entry)
+        return ToolAnswer(to_output(result), raw=result)
 
     async def probe(self, binding: Binding[Any], *, user: str | None = None) -> Health:
         """Connect and ask for the list of tools."""
-        begun = time.monotonic()
         try:
             server = NamedServer.of(binding, await binding.secret(user))
             async with self._servers.lease(binding.tenant_id, server, anew=True) as upstream:
                 await upstream.probe()
         except TwinRavenError as error:
-            return Health("down", elapsed_ms(begun), error.message)
-        return Health("healthy", elapsed_ms(begun))
+            return Health(HealthStatus.DOWN, error.message)
+        return Health(HealthStatus.HEALTHY)

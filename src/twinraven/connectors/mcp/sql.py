@@ -85,15 +85,6 @@ def classify(tx: Transaction, tenant_id: str, tool_id: str, said: Classification
     )
 
 
-def raise_catalog_version(tx: Transaction, tenant_id: str) -> None:
-    """Let every process know that the catalogue is another one now."""
-    tx.execute(
-        "INSERT INTO catalog_version (tenant_id, version) VALUES (:tenant, 1) "
-        "ON CONFLICT (tenant_id) DO UPDATE SET version = catalog_version.version + 1",
-        tenant=tenant_id,
-    )
-
-
 def _to_tool(row: Row) -> PinnedTool:
     changed = row["changed_definition"]
     return PinnedTool(

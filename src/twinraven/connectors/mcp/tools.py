@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from twinraven.audit import AuditEntry, AuditLog
-from twinraven.catalog import Effect, Sensitivity, ToolEntry
+from twinraven.catalog import Effect, Sensitivity, ToolEntry, next_version
 from twinraven.connectors.mcp import sql
 from twinraven.connectors.mcp.errors import ToolQuarantined
 from twinraven.connectors.mcp.model import Classification, Definition, PinnedTool, ToolChanges, definition_hash
@@ -28,7 +28,7 @@ from twinraven.connectors.mcp.rewording import is_rewording
 from twinraven.connectors.mcp.suggestions import Suggestion, suggest
 from twinraven.foundation.actors import Actor
 from twinraven.foundation.clock import from_micros, now_micros
-from twinraven.foundation.errors import InvalidInput, NotFound, TwinRavenError
+from twinraven.foundation.errors import InvalidInput, NotFound, StaleState, TwinRavenError
 from twinraven.storage import Database, Transaction, forget_after_fork
 from twinraven.tenancy import actor_of
 
@@ -162,6 +162,17 @@ class UpstreamTools:
 
         return await self._change(tenant_id, work)
 
+    async def accept_seen(self, tenant_id: str, tool_id: str, *, seen: str, by: str) -> PinnedTool:
+        """Take one tool over with the changed definition of this hash; another one by now is refused."""
+
+        def work(tx: Transaction) -> PinnedTool:
+            changed = self._one(tx, tenant_id, tool_id).changed
+            if changed is None or definition_hash(changed) != seen:
+                raise StaleState(f"{tool_id!r} describes itself otherwise than was shown", tool_id=tool_id)
+            return self._accept(tx, tenant_id, tool_id, by=by)
+
+        return await self._change(tenant_id, work)
+
     # What a server says.
 
     async def observe(self, tenant_id: str, server: str, definitions: Iterable[Definition]) -> ToolChanges:
@@ -245,7 +256,7 @@ class UpstreamTools:
     async def _change(self, tenant_id: str, work: Callable[[Transaction], T]) -> T:
         def changing(tx: Transaction) -> tuple[T, list[PinnedTool]]:
             done = work(tx)
-            sql.raise_catalog_version(tx, tenant_id)
+            next_version(tx, tenant_id)
             return done, self._all(tx, tenant_id)
 
         done, tools = await self._database.write(tenant_id, changing)
@@ -290,7 +301,8 @@ def to_entry(tool: PinnedTool, *, timeout_ms: int | None = None) -> ToolEntry:
     return ToolEntry(
         tool_id=tool.tool_id,
         description=_description(tool),
-        input_schema=_usable_schema(tool.definition.get("inputSchema")),
+        input_schema=_usable_schema(tool.definition.get("inputSchema")) or _ANYTHING,
+        output_schema=_usable_schema(tool.definition.get("outputSchema")),
         effect=Effect.UNKNOWN if said is None else said.effect,
         effect_origin="none" if said is None else "declared",
         sensitivity=Sensitivity.LOW if said is None else said.sensitivity,
@@ -298,6 +310,7 @@ def to_entry(tool: PinnedTool, *, timeout_ms: int | None = None) -> ToolEntry:
         timeout_ms=timeout_ms,
         tags=("upstream",),
         definition=definition_hash(tool.definition),
+        target=tool,
     )
 
 
@@ -309,16 +322,16 @@ def _description(tool: PinnedTool) -> str:
     return f"{tool.name} of {tool.server}"
 
 
-def _usable_schema(schema: Any) -> dict[str, Any]:
+def _usable_schema(schema: Any) -> dict[str, Any] | None:
     """The tool's own schema; one that we cannot check is left to the server, which checks for itself."""
     from twinraven.foundation.json_schema import compile_schema
 
     if not isinstance(schema, dict):
-        return _ANYTHING
+        return None
     try:
         compile_schema(cast("dict[str, Any]", schema))
     except TwinRavenError:
-        return _ANYTHING
+        return None
     return cast("dict[str, Any]", schema)
 
 

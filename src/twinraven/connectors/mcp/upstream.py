@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
+from twinraven.connectors.mcp.backchannel import CallSide, ClientSide
 from twinraven.connectors.mcp.model import (
     Abilities,
     Definition,
@@ -44,7 +45,8 @@ class UpstreamLimits:
     """What a server may cost us."""
 
     max_bytes: int = 16 * 1024 * 1024
-    connect_s: float = 30.0
+    connect_s: float = 120.0
+    """How long a server may take to start: some are installed by the command that starts them."""
     probe_s: float = 5.0
     """How long a server that cut a call short may take to show that it still answers."""
     first_pause_s: float = 0.5
@@ -66,7 +68,8 @@ class Connecting(Protocol):
         on_fault: Callable[[str], None],
         on_change: Callable[[], None],
         on_news: Callable[[NewsKind, str | None], None],
-        handshake_only: bool,
+        handshake_first: bool,
+        side: ClientSide,
     ) -> AbstractAsyncContextManager[Connection]: ...
 
 
@@ -83,10 +86,14 @@ class Upstream:
         limits: UpstreamLimits,
         on_news: Callable[[UpstreamNews], None] | None = None,
         connect: Connecting | None = None,
+        side: ClientSide | None = None,
     ) -> None:
         self.server = server
         self.abilities: Abilities | None = None
         """What it offers besides tools, once it has said so; a server that is down is remembered."""
+        self.instructions: str | None = None
+        """What it says to the models that use it."""
+        self._side = side or ClientSide()
         self._fill = fill
         self._on_tools = on_tools
         self._on_event = on_event
@@ -128,7 +135,8 @@ class Upstream:
     async def close(self) -> None:
         """Let go of it, and end it where we started it."""
         task, self._task = self._task, None
-        if task is not None:
+        # One that is done may be of a loop that is closed.
+        if task is not None and not task.done():
             task.cancel()
             await asyncio.wait([task])
         self._state = "closed"
@@ -141,13 +149,20 @@ class Upstream:
         )
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], *, writes: bool = True, until: float | None = None
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        writes: bool = True,
+        until: float | None = None,
+        side: CallSide | None = None,
     ) -> dict[str, Any]:
         """Call one of its tools; a server that is starting is waited for, one that is down is not.
 
         What may change something is not sent to a server that perhaps hangs before it has shown that it does not; what
         others suspect meanwhile does not count, or callers without patience could hold up all writes for ever.
-        Whoever waits longer than `until`, by the clock of the loop, is told that nothing was sent.
+        Whoever waits longer than `until`, by the clock of the loop, is told that nothing was sent. `side` is the way
+        back to whoever called.
         """
         connection = await self._reach(until)
         met = self._suspicions
@@ -155,15 +170,24 @@ class Upstream:
             await self._wait(self._judged, until, "perhaps hangs: it left a call without an answer")
             connection = await self._reach(until)
         try:
-            return await connection.call(tool, arguments)
+            return await connection.call(tool, arguments, side)
         except asyncio.CancelledError:
             # The caller's time ran out, or the caller left: perhaps the server hangs.
             self._suspect()
             raise
 
-    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def ask(self, method: str, params: dict[str, Any], side: CallSide | None = None) -> dict[str, Any]:
         """Ask it something that is not about tools, under the same rules as a call."""
-        return await self._asking(lambda connection: connection.ask(method, params))
+        return await self._asking(lambda connection: connection.ask(method, params, side))
+
+    async def tell(self, telling: Callable[[Connection], Awaitable[None]]) -> None:
+        """Tell it something of the clients, if it is there; what it thinks of that is its own business."""
+        if self._connection is not None:
+            try:
+                async with asyncio.timeout(self._limits.probe_s):
+                    await telling(self._connection)
+            except (TwinRavenError, TimeoutError) as error:
+                _logger.debug("%r was told something in vain: %s", self.server.name, error)
 
     async def listed(self, method: str, member: str, *, most: int) -> list[Definition]:
         """All that it lists in answer to this."""
@@ -256,6 +280,7 @@ class Upstream:
         """One connection, from its first word to its last."""
         filled = await self._fill(self.server)
         self._filled = filled
+        await self._side.known()
         begin = self._connect or _sdk_connect()
         link = begin(
             filled.config,
@@ -263,13 +288,14 @@ class Upstream:
             on_fault=self._fault,
             on_change=self._wake.set,
             on_news=self._tell,
-            handshake_only=self._failures % 2 == 1,
+            handshake_first=filled.config.handshake or self._failures % 2 == 1,
+            side=self._side,
         )
         async with asyncio.timeout(self._limits.connect_s) as limit, link as connection:
             await self._on_tools(self.server.name, await connection.tools())
             limit.reschedule(None)
             await self._come_up(connection)
-            work = (connection.watch_lists(), self._resubscribe(connection))
+            work = (connection.watch_lists(), self._resubscribe(connection), self._set_log_level())
             watching = [asyncio.ensure_future(part) for part in work]
             try:
                 await self._stay(connection)
@@ -279,6 +305,12 @@ class Upstream:
                 for task in watching:
                     task.cancel()
                 await asyncio.wait(watching)
+
+    async def _set_log_level(self) -> None:
+        """Want of a new connection the log messages that clients want."""
+        level = self._side.log_level
+        if level is not None:
+            await self.tell(lambda connection: connection.set_log_level(level))
 
     async def _resubscribe(self, connection: Connection) -> None:
         """Wish again what was wished of an earlier connection; what changed in between was not heard."""
@@ -292,7 +324,7 @@ class Upstream:
 
     async def _come_up(self, connection: Connection) -> None:
         self._connection, self._version, self._state = connection, connection.protocol_version, "up"
-        self.abilities = connection.abilities
+        self.abilities, self.instructions = connection.abilities, connection.instructions
         self._clear(self._suspicions)
         self._tried.set()
         self._tell_of_lists()
