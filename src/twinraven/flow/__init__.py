@@ -1,50 +1,95 @@
-"""Flow: composite tools as data, and the one executor that runs them.
+"""Flow: composites as data, one scheduler that decides what happens next, and the drivers that do it.
 
-A definition (`SynthesizedTool`) is a graph of steps with references between them. The same executor serves production,
-where its steps go through `calls`, and validation, where recorded answers take the place of the tools.
+A definition (`FlowDefinition`) is a graph of steps with references between them; learned tools, processes and plans are
+front ends that compile to it. `Schedule` is the pure scheduler: events in, actions out. `FlowExecutor.run` drives it on
+asyncio, where steps go through `calls`; `FlowExecutor.replay` drives it with recorded answers, for validation. A
+durable run uses `FlowExecutor.prepare` with an invoker that knows outcomes by `StepRun.place` and raises `Waiting`
+where a step has to wait, with a `pause` that does the same, and with a `deadline`.
 """
 
 from __future__ import annotations
 
 from twinraven.flow.composite import CONNECTOR, DefinitionSource, FlowConnector, entry_of
-from twinraven.flow.definition import ErrorStrategy, RetryPolicy, StepDefinition, SynthesizedTool
+from twinraven.flow.definition import ErrorStrategy, FlowDefinition, RetryPolicy, StepDefinition
+from twinraven.flow.drawing import StepBox, draw_steps
 from twinraven.flow.executor import FlowExecutor
+from twinraven.flow.fields import Fields, invalid, refuse_excess
 from twinraven.flow.graph import StepGraph
-from twinraven.flow.lifecycle import ALLOWED_TRANSITIONS, ToolStatus, check_transition
 from twinraven.flow.mapping import is_operator, literal
 from twinraven.flow.operators import VALUE_READERS
-from twinraven.flow.plan import FlowPlan, PlannedStep, compile_flow
-from twinraven.flow.results import FlowFailed, FlowResult, StepResult, StepRun
-from twinraven.flow.run import StepInvoker
+from twinraven.flow.plan import MAX_TIMEOUT_MS, FlowPlan, PlannedStep, compile_flow
+from twinraven.flow.protocol import (
+    Action,
+    Answered,
+    CancelCall,
+    Deferred,
+    Event,
+    Failed,
+    Finish,
+    Halted,
+    MakeCall,
+    Pause,
+    Rested,
+    StepRun,
+    TimedOut,
+    Waiting,
+)
+from twinraven.flow.results import FlowFailed, FlowResult, FlowStatus, StepResult
+from twinraven.flow.run import FlowRun, PauseFor, RunEnvironment, StepInvoker
+from twinraven.flow.schedule import Schedule, late_call
 from twinraven.flow.shelf import DefinitionShelf
-from twinraven.flow.validation import ToolLookup, validate_definition
+from twinraven.flow.validation import SLUG, ToolLookup, check_input_names, validate_definition
 
 __all__ = [
-    "ALLOWED_TRANSITIONS",
     "CONNECTOR",
+    "MAX_TIMEOUT_MS",
+    "SLUG",
     "VALUE_READERS",
+    "Action",
+    "Answered",
+    "CancelCall",
+    "Deferred",
     "DefinitionShelf",
     "DefinitionSource",
     "ErrorStrategy",
+    "Event",
+    "Failed",
+    "Fields",
+    "Finish",
     "FlowConnector",
+    "FlowDefinition",
     "FlowExecutor",
     "FlowFailed",
     "FlowPlan",
     "FlowResult",
+    "FlowRun",
+    "FlowStatus",
+    "Halted",
+    "MakeCall",
+    "Pause",
+    "PauseFor",
     "PlannedStep",
+    "Rested",
     "RetryPolicy",
+    "RunEnvironment",
+    "Schedule",
+    "StepBox",
     "StepDefinition",
     "StepGraph",
     "StepInvoker",
     "StepResult",
     "StepRun",
-    "SynthesizedTool",
+    "TimedOut",
     "ToolLookup",
-    "ToolStatus",
-    "check_transition",
+    "Waiting",
+    "check_input_names",
     "compile_flow",
+    "draw_steps",
     "entry_of",
+    "invalid",
     "is_operator",
+    "late_call",
     "literal",
+    "refuse_excess",
     "validate_definition",
 ]

@@ -15,11 +15,11 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from twinraven.calls import CallContext, CallFailed, CallFrame, Calls, SkillInvocationRequest
-from twinraven.catalog import Catalog, Effect, Sensitivity, ToolEntry
-from twinraven.flow.definition import StepDefinition, SynthesizedTool
+from twinraven.catalog import Catalog, Effect, Sensitivity, ToolAnswer, ToolEntry
+from twinraven.flow.definition import FlowDefinition, StepDefinition
 from twinraven.flow.executor import FlowExecutor
-from twinraven.flow.plan import compile_flow
-from twinraven.flow.results import StepRun
+from twinraven.flow.plan import MAX_STEPS, compile_flow
+from twinraven.flow.protocol import StepRun
 from twinraven.flow.validation import ToolLookup
 from twinraven.foundation.canonical import JsonObject, canonical_json, content_hash
 from twinraven.foundation.errors import InvalidDefinition, NotFound, ToolUnavailable
@@ -39,7 +39,7 @@ _around: ContextVar[tuple[str, ...]] = ContextVar("twinraven_composites", defaul
 class DefinitionSource(Protocol):
     """Where the definitions of learned tools are kept."""
 
-    def definition(self, tenant_id: str, tool_id: str) -> SynthesizedTool:
+    def definition(self, tenant_id: str, tool_id: str) -> FlowDefinition:
         """The definition in service, or NotFound."""
         ...
 
@@ -81,7 +81,7 @@ class FlowConnector:
             _around.reset(token)
         if result.error is not None:
             raise result.error
-        return result.output
+        return ToolAnswer(result.output, is_partial=True) if result.is_partial else result.output
 
     def tools_inside(self, tenant_id: str, entry: ToolEntry) -> Iterator[ToolEntry]:
         """Every tool that a run may call, fallbacks and composites inside included, each once."""
@@ -120,6 +120,7 @@ class _InnerCalls:
             actor=outer.actor,
             is_inner=True,
             grant=outer.grant,
+            epoch=outer.epoch,
         )
 
     def writes(self, tool_id: str) -> bool:
@@ -153,7 +154,7 @@ class _InnerCalls:
         return response.output
 
 
-def entry_of(definition: SynthesizedTool, find: ToolLookup) -> ToolEntry:
+def entry_of(definition: FlowDefinition, find: ToolLookup, *, max_steps: int = MAX_STEPS) -> ToolEntry:
     """The catalogue entry of a learned tool: as powerful and as sensitive as the most so of its steps."""
     found = [find(step.tool_id) for step in _steps(definition)]
     effects = [Effect.UNKNOWN if entry is None else entry.effect for entry in found]
@@ -168,20 +169,20 @@ def entry_of(definition: SynthesizedTool, find: ToolLookup) -> ToolEntry:
         sensitivity=max(sensitivities, key=_SENSITIVITIES.index),
         connector=CONNECTOR,
         # A moment more than the run itself takes, so that it can say which step was late.
-        timeout_ms=compile_flow(definition).budget_ms + 1_000,
-        tags=("learned",),
+        timeout_ms=compile_flow(definition, max_steps=max_steps).budget_ms + 1_000,
+        tags=definition.tags,
+        takes_key=True,
         definition=_definition_hash(definition),
+        parts=tuple(dict.fromkeys(step.tool_id for step in _steps(definition))),
     )
 
 
-def _definition_hash(definition: SynthesizedTool) -> str:
-    """What a version does; when it was promoted is no part of that."""
-    body = definition.as_json()
-    said = {name: value for name, value in body.items() if name not in ("status", "promoted_at", "retired_at")}
-    return content_hash(canonical_json(said))
+def _definition_hash(definition: FlowDefinition) -> str:
+    """What an approval was given for: the same as long as a run would do the same."""
+    return content_hash(canonical_json(definition.meaning()))
 
 
-def _steps(definition: SynthesizedTool) -> Iterable[StepDefinition]:
+def _steps(definition: FlowDefinition) -> Iterable[StepDefinition]:
     yield from definition.steps
     for sequence in definition.error_strategy.fallback_steps.values():
         yield from sequence

@@ -1,19 +1,18 @@
-"""A composite tool as data: its steps, how values flow between them, and what to do when one fails.
+"""Defines a flow as data: parameters, steps, how values pass between them, and what to do when one fails.
 
-The JSON form is the registry's file format. `for_each`, `max_items`, `output`, `timeout_ms`, `evidence` and `replaces`
-are additions; they are written only where they say something, so a file without them reads and writes back unchanged.
-Reading checks kinds and nothing more; whether a definition makes sense is `validate_definition`'s question.
+Nothing here says where a definition comes from: learned tools, processes and plans are front ends that add their own
+fields to it. `id`, `after`, `on_failure`, `for_each`, `max_items`, `output` and `timeout_ms` are additions to the file
+format of learned tools; they are written only where they say something, so a file without them reads and writes back
+unchanged. Reading checks kinds and nothing more; whether a definition makes sense is `validate_definition`'s question.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Final, Literal, TypeVar, cast, get_args
+from typing import Any, ClassVar, Final, Literal, Self, TypeVar, cast, get_args
 
 from twinraven.flow.fields import Fields, as_index, as_object, invalid, refuse_excess
-from twinraven.flow.lifecycle import ToolStatus
 from twinraven.foundation.canonical import JsonObject, to_json_value
 
 BackoffStrategy = Literal["fixed", "exponential"]
@@ -38,6 +37,17 @@ class StepDefinition:
     for_each: str | None = None
     """A reference to a list; the step runs once per element, which the mapping sees as `$.item`."""
     max_items: int = DEFAULT_MAX_ITEMS
+    id: str | None = None
+    """A name that keeps when steps move; without one, the index is the id."""
+    after: tuple[str, ...] | None = None
+    """The ids of the steps it waits for, beside those whose results it uses; without them, all before it."""
+    on_failure: DefaultBehavior | None = None
+    """What its failure leads to when retries and fallback have failed; without it, the strategy of the whole."""
+
+    @property
+    def step_id(self) -> str:
+        """What names this step in places, keys, `after` and references."""
+        return str(self.step_index) if self.id is None else self.id
 
     @classmethod
     def from_json(cls, body: Any, where: str = "step") -> StepDefinition:
@@ -51,6 +61,9 @@ class StepDefinition:
             timeout_ms=fields.integer_or_null("timeout_ms"),
             for_each=fields.text_or_null("for_each"),
             max_items=fields.integer("max_items", DEFAULT_MAX_ITEMS),
+            id=fields.text_or_null("id"),
+            after=_texts(fields, "after") if fields.has("after") else None,
+            on_failure=_one_of(fields, "on_failure", DefaultBehavior) if fields.has("on_failure") else None,
         )
         fields.finish()
         return step
@@ -64,8 +77,9 @@ class StepDefinition:
             "parallelizable_with": list(self.parallelizable_with),
             "timeout_ms": self.timeout_ms,
         }
-        if self.for_each is not None:
-            body["for_each"] = self.for_each
+        after = None if self.after is None else list(self.after)
+        ours = {"for_each": self.for_each, "id": self.id, "after": after, "on_failure": self.on_failure}
+        body |= {name: value for name, value in ours.items() if value is not None}
         if self.max_items != DEFAULT_MAX_ITEMS:
             body["max_items"] = self.max_items
         return body
@@ -139,57 +153,56 @@ class ErrorStrategy:
 
 
 @dataclass(frozen=True, slots=True)
-class SynthesizedTool:
-    """A composite tool: what its caller gives, what it calls, and where it comes from."""
+class FlowDefinition:
+    """A composite: what its caller gives, what it calls, and what comes back."""
+
+    tags: ClassVar[tuple[str, ...]] = ()
+    """What the catalogue says of such a composite."""
 
     tool_id: str
     description: str
     parameters: JsonObject
     steps: tuple[StepDefinition, ...]
-    source_chain_id: str
-    created_at: datetime
     internal_wiring: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     error_strategy: ErrorStrategy = field(default_factory=ErrorStrategy)
-    version: int = 1
-    status: ToolStatus = ToolStatus.DRAFT
-    promoted_at: datetime | None = None
-    retired_at: datetime | None = None
     timeout_ms: int | None = None
     """For the whole; steps without a time of their own inherit it."""
     output: JsonObject | None = None
     """What the caller gets, as a mapping; without one, everything the steps gave."""
-    evidence: JsonObject = field(default_factory=dict[str, Any])
-    replaces: str | None = None
 
     @classmethod
-    def from_json(cls, body: Any) -> SynthesizedTool:
-        """Read the file format; anything of the wrong kind is named by its place."""
+    def from_json(cls, body: Any) -> Self:
+        """Read the JSON form; anything of the wrong kind is named by its place."""
         refuse_excess(body)
         fields = Fields(to_json_value(body))
-        wiring = fields.object("internal_wiring", {})
-        tool = cls(
-            tool_id=fields.text("tool_id"),
-            description=fields.text("description"),
-            parameters=fields.object("parameters"),
-            steps=_step_list(fields.take("steps"), "steps"),
-            source_chain_id=fields.text("source_chain_id"),
-            created_at=fields.moment("created_at"),
-            internal_wiring={key: as_object(value, f"internal_wiring.{key[:40]}") for key, value in wiring.items()},
-            error_strategy=ErrorStrategy.from_json(fields.object("error_strategy", {})),
-            version=fields.integer("version", 1),
-            status=_status(fields),
-            promoted_at=fields.moment_or_null("promoted_at"),
-            retired_at=fields.moment_or_null("retired_at"),
-            timeout_ms=fields.integer_or_null("timeout_ms"),
-            output=fields.object("output") if fields.has("output") else None,
-            evidence=fields.object("evidence", {}),
-            replaces=fields.text_or_null("replaces"),
-        )
+        definition = cls(**cls._read(fields))
         fields.finish()
-        return tool
+        return definition
 
     def as_json(self) -> JsonObject:
-        """The file format, detached from this object."""
+        """The JSON form, detached from this object."""
+        return cast("JsonObject", to_json_value(self._written()))
+
+    def meaning(self) -> JsonObject:
+        """The JSON form of what a run depends on; two definitions that mean the same have the same hash."""
+        return self.as_json()
+
+    @classmethod
+    def _read(cls, fields: Fields) -> dict[str, Any]:
+        """The arguments of the constructor."""
+        wiring = fields.object("internal_wiring", {})
+        return {
+            "tool_id": fields.text("tool_id"),
+            "description": fields.text("description"),
+            "parameters": fields.object("parameters"),
+            "steps": _step_list(fields.take("steps"), "steps"),
+            "internal_wiring": {key: as_object(value, f"internal_wiring.{key[:40]}") for key, value in wiring.items()},
+            "error_strategy": ErrorStrategy.from_json(fields.object("error_strategy", {})),
+            "timeout_ms": fields.integer_or_null("timeout_ms"),
+            "output": fields.object("output") if fields.has("output") else None,
+        }
+
+    def _written(self) -> JsonObject:
         body: JsonObject = {
             "tool_id": self.tool_id,
             "description": self.description,
@@ -197,30 +210,9 @@ class SynthesizedTool:
             "internal_wiring": self.internal_wiring,
             "steps": [step.as_json() for step in self.steps],
             "error_strategy": self.error_strategy.as_json(),
-            "source_chain_id": self.source_chain_id,
-            "version": self.version,
-            "status": self.status.value,
-            "created_at": _written(self.created_at),
-            "promoted_at": _written(self.promoted_at),
-            "retired_at": _written(self.retired_at),
         }
-        ours = {"timeout_ms": self.timeout_ms, "output": self.output, "replaces": self.replaces}
-        body |= {name: value for name, value in ours.items() if value is not None}
-        if self.evidence:
-            body["evidence"] = self.evidence
-        return cast("JsonObject", to_json_value(body))
-
-
-def _written(moment: datetime | None) -> str | None:
-    # Whole seconds stay whole seconds, so that a file reads and writes back unchanged.
-    return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def _status(fields: Fields) -> ToolStatus:
-    text = fields.text("status", ToolStatus.DRAFT.value)
-    if text not in set(ToolStatus):
-        raise invalid("status", f"{text[:40]!r} is not one of {', '.join(ToolStatus)}")
-    return ToolStatus(text)
+        ours = {"timeout_ms": self.timeout_ms, "output": self.output}
+        return body | {name: value for name, value in ours.items() if value is not None}
 
 
 def _step_list(body: Any, where: str) -> tuple[StepDefinition, ...]:
@@ -251,7 +243,7 @@ def _texts(fields: Fields, name: str) -> tuple[str, ...]:
     return tuple(items)
 
 
-def _one_of(fields: Fields, name: str, words: Any, default: str) -> Any:
+def _one_of(fields: Fields, name: str, words: Any, default: str = "") -> Any:
     text = fields.text(name, default)
     if text not in get_args(words):
         raise invalid(fields.place(name), f"{text[:40]!r} is not one of {', '.join(get_args(words))}")

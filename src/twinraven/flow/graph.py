@@ -1,12 +1,13 @@
-"""Which step waits for which.
+"""Builds the step graph: which step waits for which.
 
 Steps run in their order unless two of them name each other in `parallelizable_with`; then neither waits for the other.
-A step never runs beside one whose result it uses, directly or through others: saying so is a contradiction and refused.
+A step with `after` waits for the steps named there and for those whose results it uses, and for no other. A step never
+runs beside one whose result it uses, directly or through others: saying so is a contradiction and refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twinraven.flow.definition import StepDefinition
@@ -19,20 +20,37 @@ class StepGraph:
 
     needs: tuple[frozenset[int], ...]
     after: tuple[frozenset[int], ...]
-    is_sequential: bool
-    """Whether every step waits for all before it."""
+    blockers: tuple[int, ...]
+    """How many steps have to end right before it; those that these waited for are not counted again."""
+    unlocks: tuple[tuple[int, ...], ...]
+    """The steps that count this one among their blockers."""
 
 
-def build_graph(steps: Sequence[StepDefinition], needs: Sequence[frozenset[int]]) -> StepGraph:
-    """The order of steps whose direct needs are known and point backwards."""
+def build_graph(steps: Sequence[StepDefinition], needs: Sequence[frozenset[int]], ids: Mapping[str, int]) -> StepGraph:
+    """The order of steps whose direct needs are known and point backwards; `ids` gives their indices."""
     _check_parallel(steps, _with_indirect(needs))
     allowed = [frozenset(step.parallelizable_with) for step in steps]
     after = tuple(
         frozenset(before for before in range(number) if before not in allowed[number] or number not in allowed[before])
-        for number in range(len(steps))
+        if step.after is None
+        else _named(step, number, ids) | needs[number]
+        for number, step in enumerate(steps)
     )
-    is_sequential = all(len(before) == number for number, before in enumerate(after))
-    return StepGraph(tuple(needs), after, is_sequential)
+    reached = _with_indirect(after)
+    direct = [waits.difference(*(reached[number] for number in waits)) for waits in after]
+    unlocks: list[list[int]] = [[] for _ in steps]
+    for number, waits in enumerate(direct):
+        for before in waits:
+            unlocks[before].append(number)
+    return StepGraph(tuple(needs), after, tuple(map(len, direct)), tuple(map(tuple, unlocks)))
+
+
+def _named(step: StepDefinition, number: int, ids: Mapping[str, int]) -> frozenset[int]:
+    where = f"steps[{number}].after"
+    for name in step.after or ():
+        if ids.get(name, number) >= number:
+            raise invalid(where, f"{name[:80]!r} is not the id of an earlier step", step_index=number)
+    return frozenset(ids[name] for name in step.after or ())
 
 
 def _with_indirect(needs: Sequence[frozenset[int]]) -> list[frozenset[int]]:

@@ -7,24 +7,28 @@
     {"$literal": …}                                         a literal, whatever it looks like
     {"$string": v}, {"$integer": v}                         a cast
     {"$affix": {"of": v, "before": "#", "after": ""}}       text around a value
-    {"$part": {"of": v, "separator": "-", "index": 0}}      one piece of a text
+    {"$part": {"of": v, "separator": "-", "index": 0}}      one piece of a text; with "count": n, so many in a row
     {"$read": {"of": v, "as": "json", "at": "$.items[0]"}}  a value out of text, by a reader (docs/text.md)
     {"$at": {"of": v, "path": "$.a[0]"}}                    a path into a mapped value
     {"$join": [v, "/", w]}                                  texts joined
     {"$map": {"over": v, "to": {"id": "$.item.id"}}}        each element of a list, changed
     {"$where": {"of": v, "at": "$.tag", "equals": w}}       the elements that match; with "first": true, the first
+    {"$render": {"template": "{{a}}", "with": {"a": v}}}    text by a Handlebars template
+    {"$after": {"states": [v, w], "of": x}}                 x, or null where a step of these states failed or none ran
+    {"$tokens": [v, w]}                                     the tokens that these outputs say they took, together
 
 In a `to`, `$.item` is the element, and what reads or goes through lists looks only into that element, so that the work
 is never more than the data. A path in `at` and `path` begins at the value: `$` alone is all of it.
 
 Like references, all of it is total: a change that does not fit its value gives null, and the tool's own schema says
-whether null will do. An input that is just `$.parameters.x` is left out when the caller left x out.
+whether null will do. Only a template that grows without end is an error. An input that is just `$.parameters.x` is left
+out when the caller left x out.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -36,21 +40,22 @@ from twinraven.flow.operators import (
     map_items,
     matching_items,
     read_value,
+    reported_tokens,
     value_at,
 )
 from twinraven.foundation.canonical import JsonObject, canonical_json
 from twinraven.foundation.errors import InvalidExpression
-from twinraven.foundation.predicates import Predicate, parse_predicate
+from twinraven.foundation.predicates import Predicate, Scope, parse_predicate
 from twinraven.foundation.references import Reference, parse_reference
+from twinraven.foundation.templates import parse_handlebars
 from twinraven.foundation.text_readers import READERS
 
 MAX_LITERAL_BYTES: Final = 64 * 1024
 
-_ESCAPED = re.compile(r"\$\$+[.\[]")
+_ESCAPED_TEXT = re.compile(r"\$\$+[.\[]")
 _NEEDS_ESCAPE = re.compile(r"\$+[.\[]")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 
-Scope = Mapping[str, Any]
 Source = Callable[[Scope], Any]
 
 
@@ -107,7 +112,7 @@ def compile_value(value: Any, where: str) -> MappedValue:
     refuse_excess(value, where)
     if len(canonical_json(value)) > MAX_LITERAL_BYTES:
         raise invalid(where, f"is larger than {MAX_LITERAL_BYTES} bytes; pass such values as parameters")
-    compiler = _Compiler(where)
+    compiler = _ValueCompiler(where)
     source = compiler.compile(value)
     return MappedValue(source, tuple(compiler.references))
 
@@ -135,7 +140,7 @@ def _bare_parameter(value: Any, mapped: MappedValue) -> str | None:
     return str(segments[1]) if len(segments) == 2 and segments[0] == "parameters" else None
 
 
-class _Compiler:
+class _ValueCompiler:
     """Turns one value into a closure and gathers its references; depth is bounded before it is asked."""
 
     def __init__(self, where: str) -> None:
@@ -162,7 +167,7 @@ class _Compiler:
             reference = compile_reference(text, self._where)
             self.references.append(reference)
             return reference.resolve
-        plain = text[1:] if _ESCAPED.match(text) else text
+        plain = text[1:] if _ESCAPED_TEXT.match(text) else text
         return lambda _: plain
 
     def literal(self, value: Any, where: str) -> Source:
@@ -195,14 +200,18 @@ class _Compiler:
         fields = Fields(value, where)
         source = self.compile(fields.take("of"))
         separator, index = fields.text("separator"), fields.integer("index", 0)
+        count = fields.integer("count", 1)
         fields.finish()
         if not separator:
             raise invalid(where, "needs a separator that is not empty")
+        if count < 1:
+            raise invalid(f"{where}.count", "must be at least 1")
 
         def resolve(scope: Scope) -> str | None:
             text = source(scope)
             pieces: list[str] = text.split(separator) if isinstance(text, str) else []
-            return pieces[index] if -len(pieces) <= index < len(pieces) else None
+            start = index if index >= 0 else len(pieces) + index
+            return separator.join(pieces[start : start + count]) if 0 <= start <= len(pieces) - count else None
 
         return resolve
 
@@ -250,6 +259,36 @@ class _Compiler:
 
         return resolve
 
+    def render(self, value: Any, where: str) -> Source:
+        fields = Fields(value, where)
+        text, members = fields.text("template"), fields.object("with", {})
+        fields.finish()
+        try:
+            template = parse_handlebars(text)
+        except InvalidExpression as error:
+            raise invalid(f"{where}.template", error.message) from None
+        named = {name: self.compile(member) for name, member in members.items()}
+        return lambda scope: template.render({name: source(scope) for name, source in named.items()})
+
+    def after(self, value: Any, where: str) -> Source:
+        fields = Fields(value, where)
+        states = [self.compile(state) for state in fields.array("states")]
+        source = self.compile(fields.take("of"))
+        fields.finish()
+
+        def resolve(scope: Scope) -> Any:
+            known = [state(scope) for state in states]
+            has_come = "failed" not in known and any(state in ("ran", "fallback") for state in known)
+            return source(scope) if has_come else None
+
+        return resolve
+
+    def tokens(self, value: Any, where: str) -> Source:
+        if not isinstance(value, list):
+            raise invalid(where, "must be a list of the outputs to count")
+        sources = [self.compile(part) for part in cast("list[Any]", value)]
+        return lambda scope: sum(reported_tokens(source(scope)) for source in sources)
+
     def _looked_into(self, value: Any, where: str) -> Source:
         """What an operator reads or goes through; inside a `$map` only what belongs to the element."""
         known = len(self.references)
@@ -268,17 +307,20 @@ class _Compiler:
         return source
 
 
-_OPERATORS: dict[str, Callable[[_Compiler, Any, str], Source]] = {
-    "$literal": _Compiler.literal,
-    "$string": _Compiler.string,
-    "$integer": _Compiler.integer,
-    "$affix": _Compiler.affix,
-    "$part": _Compiler.part,
-    "$read": _Compiler.read,
-    "$at": _Compiler.at,
-    "$join": _Compiler.join,
-    "$map": _Compiler.map,
-    "$where": _Compiler.where,
+_OPERATORS: dict[str, Callable[[_ValueCompiler, Any, str], Source]] = {
+    "$literal": _ValueCompiler.literal,
+    "$string": _ValueCompiler.string,
+    "$integer": _ValueCompiler.integer,
+    "$affix": _ValueCompiler.affix,
+    "$part": _ValueCompiler.part,
+    "$read": _ValueCompiler.read,
+    "$at": _ValueCompiler.at,
+    "$join": _ValueCompiler.join,
+    "$map": _ValueCompiler.map,
+    "$where": _ValueCompiler.where,
+    "$render": _ValueCompiler.render,
+    "$after": _ValueCompiler.after,
+    "$tokens": _ValueCompiler.tokens,
 }
 
 

@@ -1,7 +1,6 @@
 """Evaluates the mapping operators that look into values: reading text, paths, joining, and going through lists.
 
-All of them are total: what does not fit gives None. `mapping` parses them, and bounds how they nest; an export carries
-functions that do the same (`registry.exports.runtime_text`).
+All of them are total: what does not fit gives None. `mapping` parses them, and bounds how they nest.
 """
 
 from __future__ import annotations
@@ -86,3 +85,19 @@ def matching_items(whole: Any, path: Reference | None, wanted: Any) -> list[Any]
         return equal
     folded = wanted.casefold()
     return [item for value, item in compared if isinstance(value, str) and value.casefold() == folded]
+
+
+def reported_tokens(output: Any) -> int:
+    """Count the tokens that an output says it took, in `tokens` or in a model's `usage`; else it took none."""
+    members = cast("JsonObject", output) if isinstance(output, dict) else {}
+    usage = members.get("usage")
+    stated = cast("JsonObject", usage) if isinstance(usage, dict) else {}
+    if "total_tokens" in stated:
+        return _as_count(stated["total_tokens"])
+    if stated:
+        return _as_count(stated.get("input_tokens")) + _as_count(stated.get("output_tokens"))
+    return _as_count(members.get("tokens"))
+
+
+def _as_count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -1,4 +1,4 @@
-"""A definition made ready to run: every expression parsed, every reference known to point backwards.
+"""Compiles a definition into a plan: every expression parsed, every reference known to point backwards.
 
 Whatever executes a definition compiles it first, so one that contradicts itself is refused with the place named before
 any tool is called. What a definition asks of the tools it names is checked in `validation`.
@@ -6,6 +6,7 @@ any tool is called. What a definition asks of the tools it names is checked in `
 A reference may name
     $.parameters…            what the caller gave
     $.steps[i].output…       an earlier step's result, and its .input, .status and .error (code, message)
+    $.steps.load.output…     the same, by the step's id
     $.internal_wiring.i.x…   a named result after step i
     $.item…                  in a for_each step, the element
     $.fallback[j].output…    in a fallback step, what an earlier one of the same sequence gave
@@ -13,11 +14,12 @@ A reference may name
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from twinraven.flow.definition import MAX_BACKOFF_MS, RetryPolicy, StepDefinition, SynthesizedTool
+from twinraven.flow.definition import MAX_BACKOFF_MS, FlowDefinition, RetryPolicy, StepDefinition
 from twinraven.flow.fields import as_index, invalid
 from twinraven.flow.graph import StepGraph, build_graph
 from twinraven.flow.mapping import (
@@ -28,6 +30,7 @@ from twinraven.flow.mapping import (
     compile_reference,
     compile_value,
 )
+from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.errors import InvalidInput
 from twinraven.foundation.json_schema import Schema, compile_schema
 from twinraven.foundation.predicates import Predicate
@@ -51,6 +54,8 @@ _SLACK_MS: Final = 1_000
 """Between the steps' own times and the whole's: on a busy machine attempts end a little late, and none must be lost."""
 _STEP_PARTS: Final = frozenset({"input", "output", "status", "error"})
 
+_STEP_ID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
 _NOTHING: frozenset[int] = frozenset()
 
 
@@ -59,6 +64,7 @@ class PlannedStep:
     """A step with everything parsed that its run needs."""
 
     definition: StepDefinition
+    tool_id: str
     inputs: MappedInputs
     condition: Predicate | None
     for_each: Reference | None
@@ -67,10 +73,6 @@ class PlannedStep:
     fallback: tuple[PlannedStep, ...] = ()
     skips: bool = False
     """Whether the composite goes on without it when it fails."""
-
-    @property
-    def tool_id(self) -> str:
-        return self.definition.tool_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class AbortCondition:
 class FlowPlan:
     """A definition that can be run."""
 
-    definition: SynthesizedTool
+    definition: FlowDefinition
     schema: Schema
     steps: tuple[PlannedStep, ...]
     graph: StepGraph
@@ -107,12 +109,18 @@ class FlowPlan:
     budget_ms: int
     """The time for the whole: as defined, or what the steps may take together."""
 
+    def accept(self, parameters: JsonObject) -> JsonObject:
+        """A caller's parameters with defaults filled in; raises InvalidInput unless the schema takes them."""
+        given = self.schema.fill(parameters)
+        self.schema.check(given, field="parameters")
+        return given
 
-def compile_flow(definition: SynthesizedTool) -> FlowPlan:
+
+def compile_flow(definition: FlowDefinition, *, max_steps: int = MAX_STEPS) -> FlowPlan:
     """The plan of a definition; InvalidDefinition names the place of what is wrong."""
-    compiler = _Compiler(definition)
+    compiler = _PlanCompiler(definition, max_steps)
     steps = tuple(compiler.step(number, step) for number, step in enumerate(definition.steps))
-    graph = build_graph(definition.steps, [step.needs for step in steps])
+    graph = build_graph(definition.steps, [step.needs for step in steps], compiler.ids)
     return FlowPlan(
         definition=definition,
         schema=_parameters_schema(definition),
@@ -140,14 +148,15 @@ class _Place:
     is_wiring: bool = False
 
 
-class _Compiler:
-    def __init__(self, definition: SynthesizedTool) -> None:
+class _PlanCompiler:
+    def __init__(self, definition: FlowDefinition, max_steps: int) -> None:
         count = len(definition.steps)
-        if not 1 <= count <= MAX_STEPS:
-            raise invalid("steps", f"must be 1 to {MAX_STEPS} steps, not {count}")
+        if not 1 <= count <= max_steps:
+            raise invalid("steps", f"must be 1 to {max_steps} steps, not {count}")
         check_timeout(definition.timeout_ms, "timeout_ms")
         self._definition = definition
         self._count = count
+        self.ids = _ids(definition.steps)
         self._strategy = definition.error_strategy
         self._check_strategy()
         self._wired: dict[str, dict[str, frozenset[int]]] = {}
@@ -160,15 +169,15 @@ class _Compiler:
         planned = self._planned(step, _Place(where, before=number, has_item=step.for_each is not None))
         fallback = tuple(self._fallbacks(number, step))
         covered = number in self._strategy.retry_policy or bool(fallback)
-        behavior = self._strategy.default_behavior
-        default = DEFAULT_RETRY if behavior == "retry" and not covered else _NO_RETRY
+        behavior = step.on_failure or ("abort" if covered else self._strategy.default_behavior)
+        default = DEFAULT_RETRY if behavior == "retry" else _NO_RETRY
         return replace(
             planned,
             # A fallback may look at the failure it stands in for, which is no need of the step itself.
             needs=planned.needs.union(*(other.needs for other in fallback)) - {number},
             retry=self._strategy.retry_policy.get(number, default),
             fallback=fallback,
-            skips=behavior == "skip" and not covered,
+            skips=behavior == "skip",
         )
 
     def aborts(self) -> tuple[AbortCondition, ...]:
@@ -205,7 +214,7 @@ class _Compiler:
         if step.for_each is not None:
             for_each = compile_reference(step.for_each, f"{where}.for_each")
             needs |= self._needs([for_each], replace(place, where=f"{where}.for_each", has_item=False))
-        return PlannedStep(step, inputs, condition, for_each, needs)
+        return PlannedStep(step, step.tool_id, inputs, condition, for_each, needs)
 
     def _fallbacks(self, number: int, step: StepDefinition) -> Iterable[PlannedStep]:
         sequence = self._strategy.fallback_steps.get(number, ())
@@ -213,8 +222,11 @@ class _Compiler:
             raise invalid(f"error_strategy.fallback_steps.{number}", f"has more than {MAX_FALLBACKS} steps")
         for position, other in enumerate(sequence):
             where = f"error_strategy.fallback_steps.{number}[{position}]"
-            if other.for_each is not None or other.parallelizable_with:
-                raise invalid(where, "fallback steps run one after another; no for_each, no parallelizable_with")
+            if other.for_each is not None or other.parallelizable_with or other.after is not None:
+                problem = "fallback steps run one after another; no for_each, no parallelizable_with, no after"
+                raise invalid(where, problem)
+            if other.id is not None or other.on_failure is not None:
+                raise invalid(where, "fallback steps have no id and no on_failure of their own")
             has_item = step.for_each is not None
             yield self._planned(other, _Place(where, before=number + 1, has_item=has_item, fallbacks=position))
 
@@ -235,7 +247,7 @@ class _Compiler:
 
     def _wire(self) -> Iterable[WiredField]:
         for key, members in self._definition.internal_wiring.items():
-            index = as_index(key, "internal_wiring")
+            index = self.ids[key] if key in self.ids else as_index(key, "internal_wiring")
             if index >= self._count:
                 raise invalid(f"internal_wiring.{key}", f"there is no step {index}")
             for name, value in members.items():
@@ -265,14 +277,18 @@ class _Compiler:
         raise invalid(place.where, f"{reference.text} points at nothing that exists here{hint}")
 
     def _need_step(self, reference: Reference, rest: list[str | int], place: _Place) -> frozenset[int]:
-        index = rest[0] if rest else None
-        if not isinstance(index, int) or len(rest) < 2 or rest[1] not in _STEP_PARTS:
+        index = self._index(rest[0]) if rest else None
+        if index is None or len(rest) < 2 or rest[1] not in _STEP_PARTS:
             raise invalid(place.where, f"{reference.text} must read $.steps[i].output (or .input, .status, .error)")
         if index >= self._count:
             raise invalid(place.where, f"{reference.text}: there is no step {index}")
         if index >= place.before:
             raise invalid(place.where, f"{reference.text} uses a step that has not run by then")
         return frozenset({index})
+
+    def _index(self, name: str | int) -> int | None:
+        """The step that a reference names, by its index or its id."""
+        return name if isinstance(name, int) else self.ids.get(name)
 
     def _need_wiring(self, reference: Reference, rest: list[str | int], place: _Place) -> frozenset[int]:
         key, *names = map(str, rest) if rest else ("",)
@@ -289,9 +305,21 @@ class _Compiler:
         root, *rest = reference.segments
         if root == "internal_wiring":
             return self._need_wiring(reference, rest, _Place("", before=self._count))
-        if root == "steps" and rest[1] == "output" and isinstance(rest[0], int):
-            return frozenset({rest[0]})
-        return _NOTHING
+        index = self._index(rest[0]) if root == "steps" and rest[1] == "output" else None
+        return _NOTHING if index is None else frozenset({index})
+
+
+def _ids(steps: Sequence[StepDefinition]) -> dict[str, int]:
+    """Each step's index by its id, which for a step without one is the index."""
+    ids: dict[str, int] = {}
+    for number, step in enumerate(steps):
+        where = f"steps[{number}].id"
+        if step.id is not None and not _STEP_ID.fullmatch(step.id):
+            raise invalid(where, "must begin with a letter or _, then letters, digits, _ and -, 64 at most")
+        if step.id in ids:
+            raise invalid(where, f"{step.id!r} is already the id of step {ids[step.id]}")
+        ids[str(number) if step.id is None else step.id] = number
+    return ids
 
 
 def check_timeout(timeout_ms: int | None, where: str) -> None:
@@ -299,7 +327,7 @@ def check_timeout(timeout_ms: int | None, where: str) -> None:
         raise invalid(where, f"must be 1 to {MAX_TIMEOUT_MS} milliseconds, or null")
 
 
-def _parameters_schema(definition: SynthesizedTool) -> Schema:
+def _parameters_schema(definition: FlowDefinition) -> Schema:
     kind: Any = definition.parameters.get("type")
     if kind != "object":
         raise invalid("parameters", 'must be a JSON Schema with "type": "object"')

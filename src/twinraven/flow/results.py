@@ -4,7 +4,7 @@ A composite answers with everything its steps gave, because the agent would have
 itself: `result` is the last step's output, `earlier` the others in order, and `incomplete` (only if there are any)
 names the steps that did not do what they were there for.
 
-`StepRun` and `StepResult` are made for every call and every step, so they are tuples, which cost least to make.
+`StepResult` is made for every step, so it is a tuple, which costs least to make.
 """
 
 from __future__ import annotations
@@ -18,29 +18,10 @@ from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import iso_micros
 from twinraven.foundation.errors import ToolError, TwinRavenError
 
-FlowStatus = Literal["success", "failed"]
-StepStatus = Literal["ran", "skipped", "failed", "fallback", "cancelled", "not_run"]
+FlowStatus = Literal["success", "failed", "waiting"]
+StepStatus = Literal["ran", "skipped", "failed", "fallback", "cancelled", "waiting", "not_run"]
 
-
-class StepRun(NamedTuple):
-    """Which call of a run this is, as its invoker is told."""
-
-    step_index: int
-    item: int | None = None
-    """The position in the list of a for_each step."""
-    attempt: int = 1
-    fallback: int | None = None
-    """The position in the step's fallback sequence."""
-
-    @property
-    def key_suffix(self) -> str:
-        """What tells this call from all others of the run, the same for every attempt."""
-        parts = [str(self.step_index)]
-        if self.item is not None:
-            parts.append(str(self.item))
-        if self.fallback is not None:
-            parts.append(f"f{self.fallback}")
-        return ":".join(parts)
+_NO_ITEMS: list[Any] = []
 
 
 class StepResult(NamedTuple):
@@ -78,10 +59,17 @@ class FlowResult:
     error: TwinRavenError | None
     started: int
     finished: int
+    until: int | None = None
+    """Of a run that waits: the soonest moment at which it can go on by itself."""
 
     @property
     def latency_ms(self) -> int:
         return (self.finished - self.started) // 1000
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it succeeded without some of its steps."""
+        return self.error is None and any(map(is_incomplete, self.steps))
 
     def as_json(self) -> JsonObject:
         return {
@@ -103,6 +91,7 @@ class FlowFailed(ToolError):
         self.code = cause.code
         self.acts = cause.acts
         self.retryable = cause.retryable
+        self.__cause__ = cause
 
 
 class StepProgress:
@@ -114,28 +103,39 @@ class StepProgress:
         "changed",
         "ended",
         "errors",
+        "has_begun",
         "inputs",
         "interrupted",
+        "items",
         "lost",
+        "next_item",
+        "number",
+        "open_items",
+        "outputs",
         "rescued",
         "seen",
         "status",
         "step",
-        "writing",
+        "waits",
     )
 
-    def __init__(self, step: PlannedStep) -> None:
+    def __init__(self, step: PlannedStep, number: int) -> None:
         self.step = step
+        self.number = number
         self.status: StepStatus = "not_run"
+        self.has_begun = False
         self.begun = self.ended = 0
         self.attempts = 0
         self.rescued = 0  # calls for which a fallback stood in
         self.lost = 0  # calls that nothing stood in for
-        self.writing = 0  # calls under way that can change something
+        self.waits = 0  # calls that were put aside
         self.changed = False
         self.interrupted: str | None = None  # the tool of a write that was cut off, so that nobody knows its end
         self.inputs: dict[int, JsonObject] = {}
         self.errors: dict[int, TwinRavenError] = {}
+        self.items: list[Any] = _NO_ITEMS  # of a for_each step: its list, what came of it, and how far it is
+        self.outputs: list[Any] = _NO_ITEMS
+        self.next_item = self.open_items = 0
         self.seen: JsonObject = {"input": None, "output": None, "status": "not_run", "error": None}
 
     def settle(self, status: StepStatus, output: Any) -> None:
@@ -143,6 +143,11 @@ class StepProgress:
         self.status = self.seen["status"] = status
         self.seen["output"] = output
         self.seen["input"] = self.inputs.get(0) if self.step.for_each is None else self._inputs_in_order()
+
+    def settle_calls(self, calls: int, output: Any) -> None:
+        """Decide what came of it by what came of so many calls."""
+        status = "failed" if self.lost and self.lost == calls else "fallback" if self.rescued else "ran"
+        self.settle(status, output)
 
     def settle_once(self, status: StepStatus) -> None:
         """Decide it, without an output, unless that was done."""
@@ -165,18 +170,24 @@ class StepProgress:
 
     def result(self) -> StepResult:
         return StepResult(
-            step_index=self.step.definition.step_index,
-            tool_id=self.step.tool_id,
-            status=self.status,
-            attempts=self.attempts,
-            latency_ms=max(0, self.ended - self.begun) // 1000,
-            inputs=tuple(self._inputs_in_order()),
-            output=self.seen["output"],
-            error=self.first_error,
+            self.number,
+            self.step.tool_id,
+            self.status,
+            self.attempts,
+            max(0, self.ended - self.begun) // 1000,
+            tuple(self._inputs_in_order()),
+            self.seen["output"],
+            self.first_error,
         )
 
     def _inputs_in_order(self) -> list[JsonObject]:
-        return [self.inputs[item] for item in sorted(self.inputs)]
+        inputs = self.inputs
+        return [inputs[item] for item in sorted(inputs)] if len(inputs) > 1 else list(inputs.values())
+
+
+def is_incomplete(step: StepResult) -> bool:
+    """Whether a composite went on without what this step was to give."""
+    return step.status == "skipped" or (step.error is not None and step.status != "fallback")
 
 
 def whole_output(steps: Sequence[StepResult]) -> JsonObject:
@@ -187,8 +198,6 @@ def whole_output(steps: Sequence[StepResult]) -> JsonObject:
         "earlier": [{"tool_id": step.tool_id, "output": step.output} for step in earlier],
     }
     incomplete = [
-        {"tool_id": step.tool_id, "status": step.status, "error": step.error}
-        for step in steps
-        if step.status == "skipped" or (step.error is not None and step.status != "fallback")
+        {"tool_id": step.tool_id, "status": step.status, "error": step.error} for step in steps if is_incomplete(step)
     ]
     return {**output, "incomplete": incomplete} if incomplete else output

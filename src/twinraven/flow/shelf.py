@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from twinraven.catalog import Catalog, ToolEntry
 from twinraven.flow.composite import entry_of
-from twinraven.flow.definition import SynthesizedTool
+from twinraven.flow.definition import FlowDefinition
 from twinraven.flow.validation import validate_definition
 from twinraven.foundation.errors import NotFound
 
@@ -15,10 +15,10 @@ class DefinitionShelf:
     """A source of catalogue entries and of the definitions behind them, the same for every tenant."""
 
     def __init__(self) -> None:
-        self._definitions: dict[str, SynthesizedTool] = {}
+        self._definitions: dict[str, FlowDefinition] = {}
         self._entries: dict[str, ToolEntry] = {}
 
-    def offer(self, definitions: Iterable[SynthesizedTool], catalog: Catalog, *, tenant_id: str) -> None:
+    def offer(self, definitions: Iterable[FlowDefinition], catalog: Catalog, *, tenant_id: str) -> None:
         """Check definitions against the tools they name, and offer them."""
 
         def find(tool_id: str) -> ToolEntry | None:
@@ -32,7 +32,7 @@ class DefinitionShelf:
             self._definitions[definition.tool_id] = definition
             self._entries[definition.tool_id] = entry_of(definition, find)
 
-    def definition(self, tenant_id: str, tool_id: str) -> SynthesizedTool:
+    def definition(self, tenant_id: str, tool_id: str) -> FlowDefinition:
         del tenant_id
         if tool_id not in self._definitions:
             raise NotFound(f"no definition {tool_id!r} is offered here", tool_id=tool_id)

@@ -7,11 +7,11 @@ ask for, the parameters it uses must be declared, and its name must be fit for f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, cast
 
 from twinraven.catalog import ToolEntry
-from twinraven.flow.definition import StepDefinition, SynthesizedTool
+from twinraven.flow.definition import FlowDefinition
 from twinraven.flow.fields import invalid, refuse_excess
 from twinraven.flow.mapping import MappedInputs
 from twinraven.flow.plan import FlowPlan, PlannedStep, compile_flow
@@ -27,16 +27,13 @@ MAX_DESCRIPTION: Final = 4_000
 _COMPOSED: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas"})
 
 
-def validate_definition(tool: SynthesizedTool, known_tools: ToolLookup) -> None:
+def validate_definition(tool: FlowDefinition, known_tools: ToolLookup) -> None:
     """Raise InvalidDefinition, naming step and field, unless the definition can be offered."""
-    refuse_excess(tool.evidence, "evidence")
     refuse_excess(tool.parameters, "parameters")
     if not SLUG.fullmatch(tool.tool_id):
         raise invalid("tool_id", "must be a slug: a to z first, then a to z, 0 to 9, _ and -, 128 at most")
     if not tool.description.strip() or len(tool.description) > MAX_DESCRIPTION:
         raise invalid("description", f"must have 1 to {MAX_DESCRIPTION} characters that say what the tool does")
-    if tool.version < 1:
-        raise invalid("version", "must be 1 or more")
     if len(tool.steps) < 2 and not any(step.for_each for step in tool.steps):
         raise invalid("steps", "must be at least 2, or one with for_each: a single call is no composite")
     plan = compile_flow(tool)
@@ -52,27 +49,27 @@ def _all_steps(plan: FlowPlan) -> Iterator[tuple[str, PlannedStep]]:
             yield f"error_strategy.fallback_steps.{number}[{position}]", other
 
 
-def _check_tool(tool: SynthesizedTool, step: PlannedStep, where: str, known_tools: ToolLookup) -> None:
+def _check_tool(tool: FlowDefinition, step: PlannedStep, where: str, known_tools: ToolLookup) -> None:
     if step.tool_id == tool.tool_id:
         raise invalid(f"{where}.tool_id", "a composite cannot be a step of itself")
     entry = known_tools(step.tool_id)
     if entry is None:
         raise invalid(f"{where}.tool_id", f"there is no tool {step.tool_id!r}", tool_id=step.tool_id)
-    _check_inputs(entry, step.definition, where)
+    check_input_names(entry, step.definition.input_mapping, f"{where}.input_mapping")
 
 
-def _check_inputs(entry: ToolEntry, step: StepDefinition, where: str) -> None:
+def check_input_names(entry: ToolEntry, given: Collection[str], where: str) -> None:
+    """Raise unless a tool gets every input that it needs, and none that it does not know."""
     properties = _properties(entry.input_schema)
-    given = step.input_mapping.keys()
     required = entry.input_schema.get("required")
     for name in cast("list[Any]", required) if isinstance(required, list) else []:
         member = properties.get(name) if isinstance(name, str) else None
         has_default = isinstance(member, dict) and "default" in member
         if name not in given and not has_default:
-            raise invalid(f"{where}.input_mapping", f"{entry.tool_id!r} needs {name!r}, which nothing supplies")
+            raise invalid(where, f"{entry.tool_id!r} needs {name!r}, which nothing supplies", variable=name)
     if entry.input_schema.get("additionalProperties") is False and not _COMPOSED & entry.input_schema.keys():
-        for name in given - properties.keys():
-            raise invalid(f"{where}.input_mapping.{name[:80]}", f"{entry.tool_id!r} has no such input")
+        for name in [each for each in given if each not in properties]:
+            raise invalid(f"{where}.{name[:80]}", f"{entry.tool_id!r} has no such input")
 
 
 def _check_parameters(plan: FlowPlan) -> None:

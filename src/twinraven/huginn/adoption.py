@@ -22,13 +22,12 @@ from operator import itemgetter
 from typing import Any, Final
 
 from twinraven.catalog import BATCH_READS
-from twinraven.flow import SynthesizedTool
 from twinraven.foundation.clock import from_micros, to_micros
 from twinraven.huginn.instances import Instance, find_repeats, instances_of
 from twinraven.huginn.traces import SessionTrace, load_traces
 from twinraven.huginn.validation.judge import wilson_low
 from twinraven.muninn import EventFilter, EventStore
-from twinraven.registry import Adoption, RegisteredTool
+from twinraven.registry import Adoption, RegisteredTool, SynthesizedTool
 
 MOST_CALLS: Final = 50_000
 """Calls read, the newest of the log."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from twinraven.flow import SynthesizedTool
 from twinraven.foundation.canonical import canonical_json
 from twinraven.huginn.rehearsal import LearnedTool
 from twinraven.huginn.splitting import FOLDS, assign_folds
 from twinraven.huginn.traces import SessionTrace
+from twinraven.registry import SynthesizedTool
 
 LEAST_AGREEING = 4
 

@@ -63,9 +63,17 @@ class SessionKnowledge:
         return first <= before
 
     def _own(self, leaf: str) -> bool:
-        """Whether no answer before its first use names a value or a word of it."""
+        """Whether no answer before its first use names a value, or a word of it that the agent had not used itself."""
         given = self._given.get(leaf, _NEVER)
-        words = [leaf, *(word for word in _WORD.findall(leaf) if len(word) > _SHORT or any(map(str.isdigit, word)))]
+        used = [text for text, position in self._given.items() if position < given]
+        words = [
+            leaf,
+            *(
+                word
+                for word in _WORD.findall(leaf)
+                if (len(word) > _SHORT or any(map(str.isdigit, word))) and not any(_stands_in(word, u) for u in used)
+            ),
+        ]
         told = [(position, text) for text, position in self._told.items() if position <= given]
         return not any(_stands_in(word, text) for word in words for _, text in told)
 

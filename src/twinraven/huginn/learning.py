@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from twinraven.flow import compile_flow
@@ -47,6 +48,8 @@ class LearningConfig:
     criteria: Criteria = field(default_factory=Criteria)
     prices: Prices = field(default_factory=Prices)
     max_tools: int = 10
+    list_writes: bool = False
+    """Whether a tool may be proposed that writes once for each element of a list that a read gave."""
     sample: SampleLimits = field(default_factory=SampleLimits)
 
 
@@ -58,6 +61,23 @@ class Draft:
     tool: LearnedTool
     verdict: ValidationResult
     judges: tuple[SessionTrace, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A chain that did not become a proven tool, and why."""
+
+    chain: CandidateChain
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        chain = self.chain
+        return {
+            "tools": list(chain.tools),
+            "sessions": chain.sessions,
+            "value": chain.value,
+            "reason": self.reason,
+        }
 
 
 @dataclass(slots=True)
@@ -85,6 +105,15 @@ class LearningReport:
         if not passed:
             return f"none of {len(self.drafts)} drafts passed; the first: {self.drafts[0].verdict.failure_reasons[0]}"
         return f"none of {len(passed)} proven tools saves more than it costs"
+
+    def left(self, most: int) -> list[Left]:
+        """The chains that came to nothing, each with its reason, the most valuable first."""
+        failed = {
+            draft.chain.tools: draft.verdict.failure_reasons[0] for draft in self.drafts if not draft.verdict.passed
+        }
+        reasons = {**self.refused, **failed}
+        found = [Left(chain, reasons[chain.tools]) for chain in self.chains if chain.tools in reasons]
+        return sorted(found, key=lambda left: (-left.chain.value, left.chain.tools))[:most]
 
     @property
     def advice(self) -> str | None:
@@ -174,7 +203,7 @@ class Learner:
         drafts: dict[bytes, tuple[CandidateChain, CrossFitted]] = {}
         folds = Folds(sessions)
         for chain in report.chains:
-            fitted = self._cross_fit(chain, folds, votes)
+            fitted = self._proposable(self._cross_fit(chain, folds, votes, with_writes=self._config.list_writes))
             if isinstance(fitted, str):
                 report.refused[chain.tools] = fitted
                 blocking = next((tool for tool in chain.tools if self._facts.undeclared_write(tool)), None)
@@ -183,6 +212,17 @@ class Learner:
                 continue
             drafts.setdefault(essence(fitted.tool.definition), (chain, fitted))
         return list(drafts.values())
+
+    def _proposable(self, fitted: CrossFitted | str) -> CrossFitted | str:
+        """What a round may propose: tools that only read and, where it was asked for, a write for each of a list."""
+        if isinstance(fitted, str) or fitted.tool.shape == "map":
+            return fitted
+        writing = next(
+            (step.tool_id for step in fitted.tool.definition.steps if self._facts.writes(step.tool_id)), None
+        )
+        return (
+            fitted if writing is None else f"{writing} may write; ask for it with `twinraven synthesize --with-writes`"
+        )
 
     def _cross_fit(
         self, chain: CandidateChain, folds: Folds, votes: Votes, *, with_writes: bool = False

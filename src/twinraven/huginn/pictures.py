@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinraven.flow import SynthesizedTool
 from twinraven.foundation.references import is_reference, parse_reference
+from twinraven.registry import SynthesizedTool
 
 
 def draw_chain(tool: SynthesizedTool) -> str:

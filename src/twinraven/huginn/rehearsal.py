@@ -1,4 +1,4 @@
-"""Running a learned tool on recorded history, through the real executor.
+"""Replays a learned tool on recorded history, through the scheduler that serves production.
 
 At a recorded call that equals the tool's first step, the tool is run as if the agent had called it there. Each inner
 call is answered from the record: from this session where it was made there, else from another session that made exactly
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from twinraven.flow import FlowExecutor, FlowResult, StepDefinition, SynthesizedTool
+from twinraven.flow import FlowExecutor, FlowResult, StepDefinition
 from twinraven.foundation.errors import InvalidInput, ToolError
 from twinraven.foundation.references import is_reference, parse_reference
 from twinraven.huginn.knowledge import SessionKnowledge
@@ -19,6 +19,7 @@ from twinraven.huginn.synthesis.look_ups import looked_up_name
 from twinraven.huginn.synthesis.mapping_text import read_look_up
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.traces import RecordedCall, SessionTrace, call_key
+from twinraven.registry import SynthesizedTool
 
 Shape = Literal["chain", "map", "batch"]
 
@@ -93,7 +94,7 @@ class Rehearsal:
         self._answers = answers
         self._index = index
         self.writes = writes
-        self._executor = FlowExecutor(sleep=_no_sleep)
+        self._executor = FlowExecutor()
         self._attempts: dict[tuple[LearnedTool, SessionTrace, int], Attempt | None] = {}
 
     def knowledge(self, session: SessionTrace) -> SessionKnowledge:
@@ -118,7 +119,7 @@ class Rehearsal:
             return None
         invoker = _Replay(session, position, self._answers)
         try:
-            result = await self._executor.run(tool.definition, bound, invoker, writes=self.writes)
+            result = self._executor.replay(tool.definition, bound, invoker, writes=self.writes)
         except InvalidInput:
             # The recorded arguments are not what the parameters' schema takes: here an agent could not call the tool.
             return None
@@ -139,7 +140,7 @@ class _Replay:
         self._answers = answers
         self.made: dict[str, MadeCall] = {}
 
-    async def __call__(self, tool_id: str, params: dict[str, Any], **_: Any) -> Any:
+    def __call__(self, tool_id: str, params: dict[str, Any]) -> Any:
         key = call_key(tool_id, params)
         call = nearest_equal(self._session, key, self._position)
         known, output = (True, call.output) if call is not None else self._answers.output(key)
@@ -292,7 +293,3 @@ def _straight_run(session: SessionTrace, position: int) -> Iterator[RecordedCall
         if call.outside_input is not None or call.tool_id != first.tool_id:
             return
         yield call
-
-
-async def _no_sleep(_: float) -> None:
-    """History answers at once; waiting between its retries would prove nothing."""

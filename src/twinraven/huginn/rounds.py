@@ -24,6 +24,8 @@ RoundState = Literal["running", "done", "failed", "interrupted"]
 
 SEEN_EVERY_S = 5.0
 LOST_AFTER_S = 60.0
+MOST_REFUSED = 50
+"""Chains that came to nothing and are told with their reasons, the most valuable first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +140,27 @@ class RoundStore:
         )
         if row is None:
             raise NotFound(f"no round {round_id!r}", round_id=round_id)
-        found = _of_row(row)
-        lost = found.state == "running" and now_micros() - row["seen_at"] > LOST_AFTER_S * 1_000_000
-        return replace(found, state="interrupted", finished_at=from_micros(row["seen_at"])) if lost else found
+        return _with_end(row)
+
+    async def rounds(self, tenant_id: str, *, limit: int) -> list[LearningRound]:
+        """The newest rounds."""
+        rows = await self._database.read(
+            tenant_id,
+            lambda tx: tx.fetch_all(
+                "SELECT * FROM learning_rounds WHERE tenant_id = :tenant "
+                "ORDER BY started_at DESC, round_id LIMIT :limit",
+                tenant=tenant_id,
+                limit=limit,
+            ),
+        )
+        return [_with_end(row) for row in rows]
+
+
+def _with_end(row: Row) -> LearningRound:
+    """A round; one of which nothing was heard for long was interrupted."""
+    found = _of_row(row)
+    lost = found.state == "running" and now_micros() - row["seen_at"] > LOST_AFTER_S * 1_000_000
+    return replace(found, state="interrupted", finished_at=from_micros(row["seen_at"])) if lost else found
 
 
 def _of_row(row: Row) -> LearningRound:
@@ -166,6 +186,7 @@ def round_outcome(outcome: Round) -> dict[str, Any]:
         "drafts": len(report.drafts),
         "proven": sum(draft.verdict.passed for draft in report.drafts),
         "proposals": proposal_rows(outcome),
+        "refused": [left.as_json() for left in report.left(MOST_REFUSED)],
         "because": None if outcome.proposals else report.because,
         "advice": report.advice,
         "model": model_summary(outcome),

@@ -71,17 +71,20 @@ class _Record:
     def __init__(self, session: SessionTrace, writes: Callable[[str], bool]) -> None:
         self.session = session
         self.stretch: list[int] = []
-        """For each call, the number of writes before it."""
+        """For each call, the number of runs of writes before it."""
         self.repeats: list[bool] = []
         """For each call, whether the agent had its answer already."""
         self._places: dict[tuple[int, str], list[int]] = {}
         number = 0
+        writing: str | None = None
         for position, call in enumerate(session.calls):
+            # Writes of one tool in a row end one stretch together: a composite may make them all.
+            number += writing is not None and call.tool_id != writing
+            writing = call.tool_id if writes(call.tool_id) else None
             places = self._places.setdefault((number, call.key), [])
             self.repeats.append(bool(places))
             places.append(position)
             self.stretch.append(number)
-            number += writes(call.tool_id)
 
     def twin(self, key: str, position: int) -> int | None:
         """Where the agent makes this call for the first time, from here on and before the next write."""
@@ -101,6 +104,8 @@ async def uses_in(
     for position, call in enumerate(session.calls):
         if call.key in made:
             covered.append(made[call.key])
+            if rehearsal.writes(call.tool_id):
+                made = {key: use for key, use in made.items() if key in _writes_of(use, rehearsal)}
             continue
         covered.append(None)
         if rehearsal.writes(call.tool_id):
@@ -114,6 +119,11 @@ async def uses_in(
             made.update(dict.fromkeys((inner.key for inner in use.calls), use))
     _credit_turns(record, covered)
     return uses
+
+
+def _writes_of(use: Use, rehearsal: Rehearsal) -> set[str]:
+    """The writes of a use: what was read before one of them is stale after it."""
+    return {call.key for call in use.calls if rehearsal.writes(call.tool_id)}
 
 
 async def _use_at(record: _Record, position: int, tools: Sequence[LearnedTool], rehearsal: Rehearsal) -> Use | None:

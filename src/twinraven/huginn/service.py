@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from twinraven.flow import SynthesizedTool, ToolStatus
 from twinraven.foundation.canonical import canonical_json, content_hash
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
 from twinraven.huginn.advice.counsel import Counsel, CounselRound, Trial
@@ -27,18 +26,28 @@ from twinraven.huginn.scripts import load_script_traces
 from twinraven.huginn.selection import Chosen, Worth, measure, worth
 from twinraven.huginn.splitting import best_split, split_sessions
 from twinraven.huginn.store import ChainStore
+from twinraven.huginn.synthesis.rewording import goal_first
 from twinraven.huginn.tool_facts import ToolFacts
 from twinraven.huginn.traces import SessionTrace
 from twinraven.huginn.validation.judge import validate
 from twinraven.huginn.validation.model import ValidationResult
 from twinraven.huginn.voting import Votes
 from twinraven.muninn import EventStore
-from twinraven.registry import Draft, Registry
+from twinraven.registry import (
+    BRING_TOOLS,
+    NOT_TAKEN,
+    Draft,
+    Registry,
+    SynthesizedTool,
+    ToolRecord,
+    ToolStatus,
+    missing_text,
+)
 
 STUDY_SHARE = 0.6
 """What a model may be shown of the record; the rest judges what it proposed."""
 
-Novelty = Literal["awaiting", "promoted", "known", "rejected", "uncallable", "unproven"]
+Novelty = Literal["awaiting", "promoted", "known", "rejected", "unproven"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +159,20 @@ class Huginn:
         await self._registry.register(tenant_id, draft.definition, verdict.as_json(), by=by, savings=earned)
 
     async def learn(
-        self, tenant_id: str, *, by: str, progress: Progress | None = None, with_model: bool = True
+        self,
+        tenant_id: str,
+        *,
+        by: str,
+        progress: Progress | None = None,
+        with_model: bool = True,
+        list_writes: bool = False,
     ) -> Round:
-        """The whole round; what is new and proven waits in the registry for a decision."""
-        record = await self._evidence(tenant_id, note=progress)
+        """The whole round; what is new and proven waits in the registry for a decision.
+
+        With `list_writes`, or where the settings say so, tools that write for each element of a list are proposed too.
+        """
+        config = replace(self._config, list_writes=list_writes or self._config.list_writes)
+        record = await self._evidence(tenant_id, note=progress, config=config)
         report = await record.learner.learn(record.sessions, progress=progress, window=record.window)
         counsel = self._counsel.begin() if self._counsel is not None and with_model else None
         outcome = Round(report, model=None if counsel is None else counsel.model)
@@ -170,14 +189,11 @@ class Huginn:
         tenant_id, definition = record.tenant_id, chosen.tool.definition
         known = await self._known(tenant_id, definition)
         if known is not None:
-            return Proposal(known.tool_id, known.version, "known", known.definition, chosen)
-        missing = [step.tool_id for step in definition.steps if record.facts.entry(step.tool_id) is None]
-        if missing:
-            note = f"{missing[0]} is in the record, but not in this home's catalogue"
-            return Proposal(definition.tool_id, 0, "uncallable", definition, chosen, note)
+            return await self._known_proposal(record, chosen, known, by=by, counsel=counsel)
+        missing = self._registry.missing_tools(tenant_id, definition)
         draft_of = next(draft for draft in report.drafts if draft.tool is chosen.tool)
         verdict = draft_of.verdict
-        if counsel is not None and await self._is_new(tenant_id, definition):
+        if counsel is not None and not missing and await self._is_new(tenant_id, definition):
             advised = await counsel.advise(tenant_id, chosen.tool, record.trial)
             verdict = advised.verdict or verdict
             chosen = replace(chosen, tool=advised.tool, alone=await record.worth(advised.tool))
@@ -198,8 +214,49 @@ class Huginn:
         state = await self._registry.register(
             tenant_id, draft.definition, verdict.as_json(), by=by, savings=chosen.alone.as_json()
         )
-        novelty: Novelty = "promoted" if state.is_in_service else "awaiting"
-        return Proposal(draft.tool_id, draft.version, novelty, draft.definition, chosen)
+        novelty: Novelty = "promoted" if _serves(state, draft) else "awaiting"
+        note = f"{missing_text(missing)}: {BRING_TOOLS}" if missing else ""
+        return Proposal(draft.tool_id, draft.version, novelty, draft.definition, chosen, note)
+
+    async def _known_proposal(
+        self, record: _Evidence, chosen: Chosen, known: Draft, *, by: str, counsel: CounselRound | None
+    ) -> Proposal:
+        """What there is already; in service and passed over by agents, the same tool in other words."""
+        same = Proposal(known.tool_id, known.version, "known", known.definition, chosen)
+        tool = (await self._registry.tool(record.tenant_id, known.tool_id)).record
+        if NOT_TAKEN not in tool.flags or tool.current_version != known.version or not tool.is_in_service:
+            return same
+        words = await self._other_words(record, known.definition, counsel)
+        if words == known.definition.description:
+            note = f"agents pass it over in these words, too; end it with `twinraven retire {known.tool_id}`"
+            return replace(same, note=note)
+        definition = replace(known.definition, description=words)
+        try:
+            # The words are the evidence here: a person who rejected them is not asked again.
+            evidence = content_hash(canonical_json([evidence_hash(definition), words]))
+            draft = await self._registry.draft(record.tenant_id, definition, evidence_hash=evidence)
+        except Conflict as error:
+            return replace(same, note=error.message)
+        chosen, verdict = await self._judged_again(record, chosen, draft)
+        if not verdict.passed:
+            return replace(same, note=f"it would get other words, but {verdict.failure_reasons[0]}")
+        verdict = replace(verdict, tool_id=draft.tool_id, tool_version=draft.version)
+        savings = chosen.alone.as_json()
+        state = await self._registry.register(
+            record.tenant_id, draft.definition, verdict.as_json(), by=by, savings=savings
+        )
+        novelty: Novelty = "promoted" if _serves(state, draft) else "awaiting"
+        taken = tool.flags[NOT_TAKEN]
+        note = f"in other words, because {taken.get('taken')} of {taken.get('fitted')} sessions it fits in took it"
+        return Proposal(draft.tool_id, draft.version, novelty, draft.definition, chosen, note)
+
+    async def _other_words(self, record: _Evidence, definition: SynthesizedTool, counsel: CounselRound | None) -> str:
+        """A description that the model proposes, where there is one and it has another; else one by rule."""
+        if counsel is not None:
+            advised = await counsel.advise(record.tenant_id, as_learned(definition), record.trial)
+            if advised.tool.definition.description != definition.description:
+                return advised.tool.definition.description
+        return goal_first(definition)
 
     async def _judged_again(self, record: _Evidence, chosen: Chosen, draft: Draft) -> tuple[Chosen, ValidationResult]:
         tool = as_learned(draft.definition)
@@ -260,7 +317,12 @@ class Huginn:
         return max(chosen, key=lambda draft: draft.version)
 
     async def _evidence(
-        self, tenant_id: str, *, note: Progress | None = None, calling: Sequence[str] = ()
+        self,
+        tenant_id: str,
+        *,
+        note: Progress | None = None,
+        calling: Sequence[str] = (),
+        config: LearningConfig | None = None,
     ) -> _Evidence:
         run = replace(self._run(), config=self._config.mining)
         loaded = await load_evidence(
@@ -272,16 +334,22 @@ class Huginn:
         sessions = [*loaded.log.sessions, *scripts.sessions]
         study, judge = _split(sessions)
         facts = self._facts(tenant_id)
-        learner = Learner(self._config, facts, now=self._now)
+        config = config or self._config
+        learner = Learner(config, facts, now=self._now)
         chains = [*loaded.chains, *(learner.mine(scripts.sessions) if scripts.sessions else ())]
         window = Window(loaded.sessions + len(scripts.sessions), chains, loaded.turns)
-        return _Evidence(tenant_id, sessions, study, judge, learner, facts, self._config, window)
+        return _Evidence(tenant_id, sessions, study, judge, learner, facts, config, window)
 
 
 def _split(sessions: list[SessionTrace]) -> tuple[list[SessionTrace], list[SessionTrace]]:
     if not sessions:
         return [], []
     return split_sessions(sessions, best_split(sessions), share=STUDY_SHARE, salt="synthesis")
+
+
+def _serves(state: ToolRecord, draft: Draft) -> bool:
+    """Whether this very version is in service, and not an earlier one."""
+    return state.is_in_service and state.current_version == draft.version
 
 
 def as_learned(definition: SynthesizedTool) -> LearnedTool:

@@ -100,9 +100,12 @@ def read_traces(lines: Iterable[bytes]) -> TraceLog:
     return reading.finish()
 
 
-def read_trace_files(files: Iterable[TraceFile]) -> TraceLog:
-    """Sessions from several files; one that nobody named and that holds no traces is a complaint."""
-    reading = _Reading()
+def read_trace_files(files: Iterable[TraceFile], *, most_calls: int | None = None) -> TraceLog:
+    """Sessions from several files; one that nobody named and that holds no traces is a complaint.
+
+    Of a session with more than `most_calls` calls the first ones are read, and the log says how many are cut.
+    """
+    reading = _Reading(most_calls)
     for file in files:
         try:
             with file.opened() as lines:
@@ -117,8 +120,10 @@ def read_trace_files(files: Iterable[TraceFile]) -> TraceLog:
 class _Reading:
     """Collects the sessions of files as they are read."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_calls: int | None = None) -> None:
         self.log = TraceLog([])
+        self._most_calls = most_calls
+        self._cut: set[str] = set()
         self._drafts: dict[str, _Draft] = {}
         self._keys: set[str] = set()
 
@@ -128,12 +133,17 @@ class _Reading:
             if isinstance(heard, LineError):
                 self.log.complain(heard)
             elif heard.source_key not in self._keys and heard.parent_event_id is None:
+                draft = self._drafts.get(heard.session_id)
+                if draft is not None and self._most_calls is not None and len(draft.calls) >= self._most_calls:
+                    self._cut.add(heard.session_id)
+                    continue
                 self._keys.add(heard.source_key or "")
                 _take(self._drafts, heard)
         self.log.seen.append(f"read as {reader.format}, {reader.seen}")
 
     def finish(self) -> TraceLog:
         self.log.sessions = [draft.finish() for draft in self._drafts.values()]
+        self.log.cut_sessions = len(self._cut)
         return self.log
 
 

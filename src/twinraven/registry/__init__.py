@@ -8,13 +8,13 @@ A tool is rows in the database, which decide, and files beside them, which peopl
 
 from __future__ import annotations
 
+from twinraven.registry.admission import BRING_TOOLS, missing_text
 from twinraven.registry.adoption import Adoption
 from twinraven.registry.callers import callers_of
-from twinraven.registry.chains import StoredChains
 from twinraven.registry.exports import EXPORT_FORMS, ExportForm, ToolExport, export_tool
 from twinraven.registry.folders import Refused
 from twinraven.registry.learned import LearnedTools
-from twinraven.registry.maintenance import Action, Maintenance, MaintenanceReport, Measures
+from twinraven.registry.maintenance import NOT_TAKEN, Action, Maintenance, MaintenanceReport, Measures
 from twinraven.registry.model import (
     SYSTEM,
     Draft,
@@ -29,13 +29,18 @@ from twinraven.registry.model import (
     definition_text,
 )
 from twinraven.registry.places import Places
-from twinraven.registry.ports import AdoptionProbe, ChainLookup, FindTool, MayCall, Support, SupportProbe, Witness
+from twinraven.registry.ports import AdoptionProbe, ChainLookup, FindTool, Support, SupportProbe, Witness
 from twinraven.registry.review import Review, review_version
 from twinraven.registry.service import Registry
+from twinraven.registry.status import ALLOWED_TRANSITIONS, ToolStatus, check_transition
+from twinraven.registry.synthesized import SynthesizedTool, validate_tool
 from twinraven.registry.verification import Disagreement, Rebuilt, Verification
 
 __all__ = [
+    "ALLOWED_TRANSITIONS",
+    "BRING_TOOLS",
     "EXPORT_FORMS",
+    "NOT_TAKEN",
     "SYSTEM",
     "Action",
     "Adoption",
@@ -48,7 +53,6 @@ __all__ = [
     "LearnedTools",
     "Maintenance",
     "MaintenanceReport",
-    "MayCall",
     "Measures",
     "Places",
     "Quarantine",
@@ -60,17 +64,21 @@ __all__ = [
     "Rejection",
     "RetirementReason",
     "Review",
-    "StoredChains",
     "Support",
     "SupportProbe",
+    "SynthesizedTool",
     "ToolExport",
     "ToolRecord",
+    "ToolStatus",
     "ToolVersion",
     "Verification",
     "Witness",
     "callers_of",
     "chain_key",
+    "check_transition",
     "definition_text",
     "export_tool",
+    "missing_text",
     "review_version",
+    "validate_tool",
 ]

@@ -17,6 +17,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from twinraven.catalog import next_version
 from twinraven.foundation.errors import StorageError, TwinRavenError
 from twinraven.registry import sql
 from twinraven.registry.locks import ToolLock, ToolLocks
@@ -126,7 +127,7 @@ class Acts:
 
     async def _mend(self, tenant_id: str, tool_id: str, leftovers: Sequence[str], *, is_sure: bool) -> None:
         if not is_sure:
-            await self._database.write(tenant_id, lambda tx: sql.next_revision(tx, tenant_id))
+            await self._database.write(tenant_id, lambda tx: next_version(tx, tenant_id))
         tool = await self._rows(tenant_id, tool_id)
         await asyncio.to_thread(self._mirror.sync, tenant_id, tool_id, tool, leftovers)
 

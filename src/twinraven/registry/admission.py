@@ -6,14 +6,23 @@ somebody else's, it holds a secret of the vault. And one that may come in need n
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
+from typing import Final, cast
 
-from twinraven.flow import CONNECTOR, SynthesizedTool, entry_of, validate_definition
+from twinraven.catalog import ToolEntry
+from twinraven.flow import CONNECTOR, entry_of
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.errors import Conflict, InvalidDefinition
 from twinraven.registry.model import definition_text
 from twinraven.registry.ports import ChainLookup, FindTool, HoldsSecret
+from twinraven.registry.registration import tools_of
+from twinraven.registry.synthesized import SynthesizedTool, validate_tool
 from twinraven.storage import Database
+
+BRING_TOOLS: Final = (
+    "name their Python module in tools.modules, import their API with `twinraven services import-openapi`, or put "
+    "their MCP server behind `twinraven gateway`"
+)
 
 
 class Admission:
@@ -44,11 +53,24 @@ class Admission:
                 f"{definition.tool_id!r} is the name of a tool that was not learned; take another",
                 tool_id=definition.tool_id,
             )
-        self.check_definition(tenant_id, definition)
+        # What was learned from somebody's traces may be looked at before its tools are here; it cannot serve before.
+        validate_tool(definition, lambda name: self._find_tool(tenant_id, name) or _unknown_tool(name))
 
-    def check_definition(self, tenant_id: str, definition: SynthesizedTool) -> None:
-        """Refuse what does not fit the tools it calls, as they are now."""
-        validate_definition(definition, lambda name: self._find_tool(tenant_id, name))
+    def check_service(self, tenant_id: str, definition: SynthesizedTool) -> None:
+        """Refuse to put into service what does not fit the tools it calls, as they are now."""
+        missing = self.missing_tools(tenant_id, definition)
+        if missing:
+            raise InvalidDefinition(
+                f"{definition.tool_id!r} cannot serve yet: {missing_text(missing)}",
+                field="steps",
+                missing=missing,
+                fix=BRING_TOOLS,
+            )
+        validate_tool(definition, lambda name: self._find_tool(tenant_id, name))
+
+    def missing_tools(self, tenant_id: str, definition: SynthesizedTool) -> list[str]:
+        """List the tools of a definition that this home's catalogue does not have."""
+        return [name for name in dict.fromkeys(tools_of(definition)) if self._find_tool(tenant_id, name) is None]
 
     async def require_chain(self, tenant_id: str, definition: SynthesizedTool) -> None:
         if not await self._chains.exists(tenant_id, definition.source_chain_id):
@@ -70,7 +92,7 @@ class Admission:
 
         Words that a model wrote reach other models: a person reads them first, whatever the setting says.
         """
-        if self._needs_approval or _is_advised(definition):
+        if self._needs_approval or _is_advised(definition) or self.missing_tools(tenant_id, definition):
             return False
         return entry_of(definition, lambda name: self._find_tool(tenant_id, name)).effect_origin == "declared"
 
@@ -83,6 +105,16 @@ class Admission:
         """Refuse a name that any tool has."""
         if self._find_tool(tenant_id, tool_id) is not None:
             raise Conflict(f"there is a tool {tool_id!r} already", tool_id=tool_id)
+
+
+def missing_text(missing: Sequence[str]) -> str:
+    """Say which tools a home lacks."""
+    verb = "is" if len(missing) == 1 else "are"
+    return f"{', '.join(missing)} {verb} in the record, but not in this home's catalogue"
+
+
+def _unknown_tool(name: str) -> ToolEntry:
+    return ToolEntry(tool_id=name, description="not in this home's catalogue", input_schema={"type": "object"})
 
 
 def _is_advised(definition: SynthesizedTool) -> bool:

@@ -13,10 +13,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from twinraven.flow import SynthesizedTool
 from twinraven.foundation.errors import Conflict
 from twinraven.registry import sql
 from twinraven.registry.model import Draft, chain_key, check_slug
+from twinraven.registry.synthesized import SynthesizedTool
 from twinraven.storage import Transaction
 
 MAX_NAME: Final = 128

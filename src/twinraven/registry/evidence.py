@@ -13,7 +13,7 @@ from datetime import datetime
 from math import prod, sqrt
 from typing import Final
 
-from twinraven.foundation.clock import to_micros
+from twinraven.muninn import count_calls, latest_uses
 from twinraven.storage import Transaction
 
 RECENT_USES: Final = 500
@@ -21,35 +21,10 @@ RECENT_USES: Final = 500
 
 _Z: Final = 1.96
 
-_CALLS = """
-SELECT count(*) AS calls, COALESCE(sum(raised), 0) AS raised FROM muninn_event_log
-WHERE tenant_id = :tenant AND tool_id = :tool AND timestamp >= :since
-"""
-_TURNS = """
-SELECT raised, inner_calls,
-       (SELECT count(*) FROM (
-            SELECT DISTINCT i.tool_id, i.input_hash FROM muninn_event_log i
-            WHERE i.tenant_id = uses.tenant_id AND i.session_id = uses.session_id
-              AND i.parent_event_id = uses.event_id) made
-        WHERE EXISTS (
-            SELECT 1 FROM muninn_event_log again
-            WHERE again.tenant_id = uses.tenant_id AND again.session_id = uses.session_id
-              AND again.parent_event_id IS NULL AND again.tool_id = made.tool_id
-              AND again.input_hash = made.input_hash
-              AND (again.timestamp, again.arrival) > (uses.timestamp, uses.arrival))) AS repeated
-FROM (SELECT tenant_id, session_id, event_id, timestamp, arrival, raised,
-             (SELECT count(*) FROM muninn_event_log i
-              WHERE i.tenant_id = e.tenant_id AND i.session_id = e.session_id
-                AND i.parent_event_id = e.event_id) AS inner_calls
-      FROM muninn_event_log e
-      WHERE e.tenant_id = :tenant AND e.tool_id = :tool AND e.timestamp >= :since AND e.parent_event_id IS NULL
-      ORDER BY e.timestamp DESC LIMIT :most) uses
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class CallRate:
-    """How often a tool was called and raised."""
+    """How often a tool was called, and how often that raised or was said to have failed."""
 
     calls: int
     raised: int
@@ -79,14 +54,12 @@ class TurnsSaved:
 
 def call_rate(tx: Transaction, tenant_id: str, tool_id: str, *, since: datetime) -> CallRate:
     """Calls of a tool since a time, from whoever made them."""
-    row = tx.fetch_one(_CALLS, tenant=tenant_id, tool=tool_id, since=to_micros(since))
-    return CallRate(0, 0) if row is None else CallRate(row["calls"], int(row["raised"]))
+    return CallRate(*count_calls(tx, tenant_id, tool_id, since=since))
 
 
 def direct_rate(tx: Transaction, tenant_id: str, tool_id: str, *, since: datetime) -> CallRate:
     """Calls of a tool since a time that agents made themselves."""
-    row = tx.fetch_one(f"{_CALLS} AND parent_event_id IS NULL", tenant=tenant_id, tool=tool_id, since=to_micros(since))
-    return CallRate(0, 0) if row is None else CallRate(row["calls"], int(row["raised"]))
+    return CallRate(*count_calls(tx, tenant_id, tool_id, since=since, by_agents=True))
 
 
 def expected_rate(parts: Sequence[CallRate]) -> float | None:
@@ -98,6 +71,5 @@ def expected_rate(parts: Sequence[CallRate]) -> float | None:
 
 def turns_saved(tx: Transaction, tenant_id: str, tool_id: str, *, since: datetime) -> TurnsSaved:
     """What the newest uses of a tool came to."""
-    rows = tx.fetch_all(_TURNS, tenant=tenant_id, tool=tool_id, since=to_micros(since), most=RECENT_USES)
-    turns = sum(-1 if row["raised"] else row["inner_calls"] - 1 - row["repeated"] for row in rows)
-    return TurnsSaved(len(rows), turns)
+    uses = latest_uses(tx, tenant_id, tool_id, since=since, most=RECENT_USES)
+    return TurnsSaved(len(uses), sum(-1 if use.raised else use.inner_calls - 1 - use.repeated for use in uses))

@@ -2,10 +2,10 @@
 
 Looking a tool up happens on every call, so it touches no database. A snapshot per tenant holds the current versions in
 service; their texts are read with it, and understood when somebody first asks for one. Every change in the registry
-raises the tenant's catalogue version, and a thread looks at that number twice a second: what another process promoted
-or quarantined is known here within a second, by reading the rows that changed and no others.
+raises the tenant's catalogue version, and the change feed tells of it: what another process promoted or quarantined is
+known here within a second, by reading the rows that changed and no others.
 
-A tool is offered only where each of its steps can be called, by those who may call each of them.
+A tool is offered only where each of its steps can be called; the catalogue shows it to those who may call them all.
 """
 
 from __future__ import annotations
@@ -17,19 +17,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
 
-from twinraven.catalog import ToolEntry, ToolSource
-from twinraven.flow import SynthesizedTool, ToolStatus, entry_of
+from twinraven.catalog import ToolEntry, ToolSource, current_version
+from twinraven.flow import entry_of
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.clock import from_micros
 from twinraven.foundation.errors import NotFound, TwinRavenError
 from twinraven.registry import sql
-from twinraven.registry.ports import MayCall
 from twinraven.registry.registration import tools_of
-from twinraven.storage import Connection, Database, Row, Transaction, forget_after_fork
-
-POLL_S: Final = 0.5
+from twinraven.registry.status import ToolStatus
+from twinraven.registry.synthesized import SynthesizedTool
+from twinraven.storage import Change, ChangeFeed, Database, Row, Transaction, forget_after_fork
 
 Subscriber = Callable[[str, int], None]
 """Told the tenant and the catalogue version, on whatever thread noticed."""
@@ -47,15 +45,13 @@ class LearnedTools:
         self,
         database: Database,
         others: Iterable[ToolSource],
-        *,
-        may_call: MayCall | None = None,
-        poll_s: float = POLL_S,
+        changes: ChangeFeed,
     ) -> None:
         """`others` are the sources that come before this one; the list is read anew each time."""
         self._database = database
         self._others = others
-        self._may_call = may_call
-        self._poll_s = poll_s
+        self._changes = changes
+        self._unfollow: Callable[[], None] | None = None
         self._subscribers: list[Subscriber] = []
         self._snapshots: dict[str, _Snapshot] = {}
         self._begin()
@@ -63,11 +59,9 @@ class LearnedTools:
 
     def _begin(self) -> None:
         self._swap = threading.Lock()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
 
     def after_fork(self) -> None:
-        """A child knows what its parent knew and watches for itself."""
+        """A child knows what its parent knew."""
         self._begin()
 
     def find(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
@@ -95,21 +89,6 @@ class LearnedTools:
             raise NotFound(f"no learned tool {tool_id!r} is in service", tool_id=tool_id)
         return definition
 
-    def offered(self, tenant_id: str, caller: str | None) -> list[ToolEntry]:
-        """The learned tools a caller is shown: those of which it may call every step."""
-        return [entry for entry in self.entries(tenant_id) if self.may_use(tenant_id, caller, entry.tool_id)]
-
-    def may_use(self, tenant_id: str, caller: str | None, tool_id: str) -> bool:
-        """Whether a caller may call a tool and, where it is learned, everything inside it."""
-        allowed, served = self._may_call, self._snapshot(tenant_id).tools.get(tool_id)
-        if allowed is not None and not allowed(tenant_id, caller, tool_id):
-            return False
-        definition = None if served is None else served.understood()
-        if definition is None:
-            return True
-        with _looking_into(tool_id) as is_circle:
-            return not is_circle and all(self.may_use(tenant_id, caller, name) for name in tools_of(definition))
-
     async def refresh(self, tenant_id: str) -> None:
         """Know what is committed now; for doors that open, and for whoever has just changed something."""
         known = self._snapshots.get(tenant_id)
@@ -121,11 +100,10 @@ class LearnedTools:
         return lambda: self._subscribers.remove(subscriber)
 
     def close(self) -> None:
-        """Stop watching."""
-        self._stop.set()
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+        """Stop following changes."""
+        unfollow, self._unfollow = self._unfollow, None
+        if unfollow is not None:
+            unfollow()
 
     def _entry(self, tenant_id: str, served: _Served) -> ToolEntry | None:
         definition = served.understood()
@@ -143,43 +121,33 @@ class LearnedTools:
         return served.entry
 
     def _snapshot(self, tenant_id: str) -> _Snapshot:
-        if self._thread is None and not self._stop.is_set():
-            self._watch_from_now()
+        if self._unfollow is None:
+            self._follow()
         found = self._snapshots.get(tenant_id)
         if found is not None:
             return found
-        connection = self._database.connect()
-        try:
-            self._look(connection, tenant_id)
-        finally:
-            connection.close()
+        self._look(tenant_id)
         return self._snapshots[tenant_id]
 
-    def _watch_from_now(self) -> None:
+    def _follow(self) -> None:
         with self._swap:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="twinraven-news", daemon=True)
-                self._thread.start()
+            if self._unfollow is None:
+                self._unfollow = self._changes.subscribe(self._on_change)
 
-    def _watch(self) -> None:
-        stop, connection, said = self._stop, None, False
-        while not stop.wait(self._poll_s):
-            try:
-                connection = connection or self._database.connect()
-                for tenant_id in list(self._snapshots):
-                    self._look(connection, tenant_id)
-                said = False
-            except Exception as error:  # noqa: BLE001 - the thread's edge: what is known stays in service meanwhile
-                if not said:
-                    _logger.warning("news of learned tools cannot be read, trying on: %s", error)
-                said = True
-        if connection is not None:
-            connection.close()
+    def _on_change(self, change: Change) -> None:
+        if change.concerns("catalog"):
+            for tenant_id in list(self._snapshots) if change.tenant_id is None else [change.tenant_id]:
+                if tenant_id in self._snapshots:
+                    self._look(tenant_id)
 
-    def _look(self, connection: Connection, tenant_id: str) -> None:
+    def _look(self, tenant_id: str) -> None:
         known = self._snapshots.get(tenant_id)
-        with connection.transaction(tenant_id, write=False) as tx:
-            found = _load(tx, tenant_id, known)
+        connection = self._database.connect()
+        try:
+            with connection.transaction(tenant_id, write=False) as tx:
+                found = _load(tx, tenant_id, known)
+        finally:
+            connection.close()
         self._take(tenant_id, found)
 
     def _take(self, tenant_id: str, found: _Snapshot) -> None:
@@ -233,7 +201,7 @@ class _Snapshot:
 
 def _load(tx: Transaction, tenant_id: str, known: _Snapshot | None) -> _Snapshot:
     """The snapshot of this moment, from the rows that changed since the one that is known."""
-    revision = sql.catalog_version(tx, tenant_id)
+    revision = current_version(tx, tenant_id)
     if known is not None and known.revision >= revision:
         return known
     tools = {} if known is None else dict(known.tools)

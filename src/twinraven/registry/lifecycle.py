@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from twinraven.flow import ToolStatus, check_transition
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.errors import Conflict, IllegalTransition, NotFound
 from twinraven.registry.model import Quarantine, RegisteredTool, RetirementReason, ToolRecord, ToolVersion
+from twinraven.registry.status import ToolStatus, check_transition
 
 
 def admit(tool: RegisteredTool | None, version: ToolVersion, *, fresh: ToolRecord) -> RegisteredTool:

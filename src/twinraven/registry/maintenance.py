@@ -234,7 +234,7 @@ class Maintenance:
         idle_days = (now - _idle_since(record)).days
         if failures.calls and failures.rate > self._settings.failure_spike_threshold:
             figures = {"calls": failures.calls, "raised": failures.raised, "rate": round(failures.rate, 4)}
-            why = f"{failures.raised} of {failures.calls} recent calls raised"
+            why = f"{failures.raised} of {failures.calls} recent calls failed"
             return Action(record.tool_id, "retire", RetirementReason.FAILURE_SPIKE.value, why, figures)
         if now - _idle_since(record) > timedelta(days=self._settings.auto_retire_after_days):
             why = f"not called for {idle_days} days"
@@ -282,8 +282,8 @@ class Maintenance:
 
 
 NOT_TAKEN_ADVICE: Final = (
-    "agents do its steps by hand where it fits; re-word it (`twinraven learn` with a model configured writes new "
-    "versions, `twinraven approve` shows their words) or retire it (`twinraven retire`)"
+    "agents do its steps by hand where it fits; `twinraven learn` proposes a version in other words, which `twinraven "
+    "approve` shows; if that is passed over too, retire it (`twinraven retire`)"
 )
 """What to do about a tool that is not taken; it is for a person to decide."""
 

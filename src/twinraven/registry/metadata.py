@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, TypeVar, cast
 
-from twinraven.flow import SynthesizedTool, ToolStatus, compile_flow
+from twinraven.flow import compile_flow
 from twinraven.foundation.canonical import JsonObject, content_hash, parse_json
 from twinraven.foundation.clock import parse_iso
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
@@ -26,6 +26,8 @@ from twinraven.registry.model import (
     chain_key,
 )
 from twinraven.registry.places import METADATA, definition_path, version_file, version_number
+from twinraven.registry.status import ToolStatus
+from twinraven.registry.synthesized import SynthesizedTool
 
 FORMAT: Final = 1
 _USAGE: Final = ("invocation_count", "last_used_at")

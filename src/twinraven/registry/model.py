@@ -15,18 +15,17 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, cast
 
-from twinraven.flow import SynthesizedTool, ToolStatus
 from twinraven.foundation.canonical import JsonObject, canonical_json, content_hash, parse_json
 from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import InvalidInput
+from twinraven.registry.status import ToolStatus
+from twinraven.registry.synthesized import SynthesizedTool
 
 SLUG: Final = re.compile(r"[a-z][a-z0-9_-]{0,127}")
 """What names a learned tool, and therefore its folder."""
 
 SYSTEM: Final = "system"
 """Who acts when nobody in particular does."""
-
-_PASSING: Final = ("status", "promoted_at", "retired_at")
 
 
 class RetirementReason(StrEnum):
@@ -137,6 +136,11 @@ class ToolVersion:
     def is_in_service(self) -> bool:
         return self.status is ToolStatus.PROMOTED and self.superseded_at is None
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for a person's decision."""
+        return self.status is ToolStatus.TESTING
+
     def as_json(self) -> JsonObject:
         """The version without its definition."""
         return {
@@ -239,8 +243,7 @@ def check_validation(body: JsonObject) -> JsonObject:
 
 def definition_text(definition: SynthesizedTool) -> str:
     """A definition as it is stored: readable, the same every time, and without what changes later."""
-    body = {name: value for name, value in definition.as_json().items() if name not in _PASSING}
-    return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(definition.meaning(), indent=2, ensure_ascii=False) + "\n"
 
 
 def chain_key(definition: SynthesizedTool) -> str:

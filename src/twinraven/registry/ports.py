@@ -25,9 +25,6 @@ Announce = Callable[[str], Awaitable[None]]
 HoldsSecret = Callable[[str, bytes], bool]
 """Whether a text of a tenant holds one of its secrets; may ask the store."""
 
-MayCall = Callable[[str, str | None, str], bool]
-"""Whether a caller of a tenant may call a tool."""
-
 
 class ChainLookup(Protocol):
     """Where candidate chains are kept."""

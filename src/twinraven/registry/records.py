@@ -9,11 +9,11 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from twinraven.flow import SynthesizedTool
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.errors import NotFound, StorageBusy
 from twinraven.registry import sql, usage
-from twinraven.registry.model import Draft, RegisteredTool, Rejection, ToolRecord, chain_key
+from twinraven.registry.model import Draft, RegisteredTool, Rejection, ToolRecord, ToolVersion, chain_key
+from twinraven.registry.synthesized import SynthesizedTool
 from twinraven.storage import Database, Transaction, settled_arrival
 
 
@@ -44,6 +44,16 @@ class Records:
             raise NotFound(f"no learned tool {tool_id!r}", tool_id=tool_id)
         await self._fold_if_long(tenant_id, fresh)
         return replace(found, record=usage.with_uses([found.record], fresh)[0])
+
+    async def awaiting(self, tenant_id: str) -> list[tuple[RegisteredTool, ToolVersion]]:
+        """The newest version of each tool that waits for a decision, with the tool."""
+
+        def work(tx: Transaction) -> list[tuple[RegisteredTool, ToolVersion]]:
+            waiting = {each.tool_id: each for each in sql.living_versions(tx, tenant_id) if each.is_waiting}
+            tools = {tool_id: sql.tool(tx, tenant_id, tool_id) for tool_id in waiting}
+            return [(tool, waiting[tool_id]) for tool_id, tool in tools.items() if tool is not None]
+
+        return await self._database.read(tenant_id, work)
 
     async def drafts(self, tenant_id: str, *, tool_id: str | None = None) -> list[Draft]:
         """Every synthesis, oldest first."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from twinraven.flow import SynthesizedTool, ToolStatus
 from twinraven.foundation.canonical import JsonObject, canonical_json, content_hash, to_json_value
 from twinraven.foundation.errors import Conflict, InvalidDefinition, InvalidInput
 from twinraven.registry import sql
@@ -19,6 +18,8 @@ from twinraven.registry.model import (
     definition_text,
 )
 from twinraven.registry.places import definition_path
+from twinraven.registry.status import ToolStatus
+from twinraven.registry.synthesized import SynthesizedTool
 from twinraven.storage import Transaction
 
 

@@ -13,10 +13,12 @@ from difflib import unified_diff
 from typing import Any, cast
 
 from twinraven.catalog import ToolEntry
-from twinraven.flow import StepDefinition, SynthesizedTool, ToolLookup, entry_of, is_operator
+from twinraven.flow import StepDefinition, ToolLookup, entry_of, is_operator
 from twinraven.foundation.canonical import JsonObject, to_json_value
 from twinraven.registry.exports.words import Phrases
 from twinraven.registry.model import RegisteredTool, ToolVersion
+from twinraven.registry.registration import tools_of
+from twinraven.registry.synthesized import SynthesizedTool
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class Review:
     chain: JsonObject | None
     entry: ToolEntry
     steps: tuple[StepReview, ...]
+    missing: tuple[str, ...]
+    """Tools it calls that this home does not have; until they are there it cannot serve."""
     compared_with: int | None
     diff: tuple[str, ...]
 
@@ -86,6 +90,7 @@ class Review:
             "effect_origin": self.entry.effect_origin,
             "sensitivity": self.entry.sensitivity.value,
             "steps": [step.as_json() for step in self.steps],
+            "missing": list(self.missing),
             "validation": self.version.validation,
             "savings": self.version.savings,
             "advice": self.definition.evidence.get("advice"),
@@ -105,6 +110,7 @@ def review_version(tool: RegisteredTool, number: int, chain: JsonObject | None, 
         chain=chain,
         entry=entry_of(definition, find),
         steps=tuple(_step_reviews(definition, find)),
+        missing=tuple(name for name in dict.fromkeys(tools_of(definition)) if find(name) is None),
         compared_with=None if before is None else before.version,
         diff=() if before is None else tuple(_difference(before, version)),
     )

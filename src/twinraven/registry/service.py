@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from twinraven.flow import SynthesizedTool, ToolStatus
+from twinraven.catalog import next_version
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import from_micros, now_micros
 from twinraven.foundation.errors import InvalidInput, NotFound, StaleState, StorageError
@@ -40,6 +40,8 @@ from twinraven.registry.ports import Announce, ChainLookup, FindTool, HoldsSecre
 from twinraven.registry.records import Records
 from twinraven.registry.registration import claim_version, new_record, refuse_circle, tested_version
 from twinraven.registry.renaming import move_rows, under_name
+from twinraven.registry.status import ToolStatus
+from twinraven.registry.synthesized import SynthesizedTool
 from twinraven.storage import Database, Transaction
 
 Step = Callable[[RegisteredTool, datetime], RegisteredTool]
@@ -84,7 +86,7 @@ class Registry(Records):
 
         def work(tx: Transaction) -> Draft:
             self._admission.refuse_secrets(tenant_id, definition)
-            sql.next_revision(tx, tenant_id)
+            next_version(tx, tenant_id)
             now = from_micros(self._micros())
             return make_draft(
                 tx,
@@ -96,6 +98,10 @@ class Registry(Records):
             )
 
         return await self._database.write(tenant_id, work)
+
+    def missing_tools(self, tenant_id: str, definition: SynthesizedTool) -> list[str]:
+        """List the tools of a definition that this home's catalogue does not have; until then it cannot serve."""
+        return self._admission.missing_tools(tenant_id, definition)
 
     async def register(
         self,
@@ -112,7 +118,7 @@ class Registry(Records):
         at_once = self._admission.is_promoted_at_once(tenant_id, definition)
 
         def work(tx: Transaction) -> ToolRecord:
-            revision = sql.next_revision(tx, tenant_id)
+            revision = next_version(tx, tenant_id)
             now = from_micros(self._micros())
             claim_version(tx, tenant_id, definition, now)
             refuse_circle(tx, tenant_id, definition)
@@ -152,10 +158,10 @@ class Registry(Records):
         if chosen is None:
             raise NotFound(f"{tool_id!r} has no version {number}", tool_id=tool_id, version=number)
         definition = chosen.definition
-        self._admission.check_definition(tenant_id, definition)
+        self._admission.check_service(tenant_id, definition)
 
         def work(tx: Transaction) -> ToolRecord:
-            revision = sql.next_revision(tx, tenant_id)
+            revision = next_version(tx, tenant_id)
             refuse_circle(tx, tenant_id, definition)
             before = _present(tx, tenant_id, tool_id, expected_revision)
             named = self._give_name(tx, before, name, by, revision) if renamed else before
@@ -183,7 +189,7 @@ class Registry(Records):
         why = _reason(reason)
 
         def work(tx: Transaction) -> Rejection:
-            revision = sql.next_revision(tx, tenant_id)
+            revision = next_version(tx, tenant_id)
             tool = _present(tx, tenant_id, tool_id, expected_revision)
             number = lifecycle.awaiting(tool) if version is None else version
             after = _stored(tx, tool, lifecycle.send_back(tool, number), revision)
@@ -286,7 +292,7 @@ class Registry(Records):
         """One step in the life of one tool that leaves its version files alone."""
 
         def work(tx: Transaction) -> ToolRecord:
-            revision = sql.next_revision(tx, tenant_id)
+            revision = next_version(tx, tenant_id)
             tool = _present(tx, tenant_id, tool_id, expected_revision)
             after = _stored(tx, tool, step(tool, from_micros(self._micros())), revision)
             self._tell(tx, event_type, after, after.record.current_version, by, **data)

@@ -13,7 +13,6 @@ from typing import Any
 
 import orjson
 
-from twinraven.flow import SynthesizedTool, ToolStatus
 from twinraven.foundation.canonical import JsonObject, canonical_json, parse_json
 from twinraven.foundation.clock import from_micros, to_micros
 from twinraven.registry.model import (
@@ -26,6 +25,8 @@ from twinraven.registry.model import (
     ToolVersion,
     definition_text,
 )
+from twinraven.registry.status import ToolStatus
+from twinraven.registry.synthesized import SynthesizedTool
 from twinraven.storage import Row, Transaction
 
 _RECORD = """
@@ -48,24 +49,6 @@ FROM tool_records r JOIN tool_versions v
   ON v.tenant_id = r.tenant_id AND v.tool_id = r.tool_id AND v.version = r.current_version
 WHERE r.tenant_id = :tenant AND r.revision > :after
 """
-
-
-def next_revision(tx: Transaction, tenant_id: str, *, above: int = 0) -> int:
-    """Raise the tenant's catalogue version, and by that wait for whoever is changing anything right now."""
-    rows = tx.fetch_all(
-        "INSERT INTO catalog_version (tenant_id, version) VALUES (:tenant, :first) "
-        "ON CONFLICT (tenant_id) DO UPDATE SET version = "
-        "CASE WHEN catalog_version.version < :above THEN :first ELSE catalog_version.version + 1 END RETURNING version",
-        tenant=tenant_id,
-        above=above,
-        first=above + 1,
-    )
-    return rows[0]["version"]
-
-
-def catalog_version(tx: Transaction, tenant_id: str) -> int:
-    row = tx.fetch_one("SELECT version FROM catalog_version WHERE tenant_id = :tenant", tenant=tenant_id)
-    return 0 if row is None else row["version"]
 
 
 def records(tx: Transaction, tenant_id: str) -> list[ToolRecord]:

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from twinraven.catalog import next_version
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import from_micros
 from twinraven.foundation.errors import Conflict, TwinRavenError
@@ -185,7 +186,7 @@ class Verification:
                     f"(revision {found.record.revision}); rebuild the files instead",
                     tool_id=found.record.tool_id,
                 )
-            revision = sql.next_revision(tx, tenant_id, above=found.record.revision)
+            revision = next_version(tx, tenant_id, above=found.record.revision)
             self._replace(tx, known, found, revision)
             data: dict[str, Any] = {"versions": [version.version for version in found.versions]}
             change = RegistryChange(

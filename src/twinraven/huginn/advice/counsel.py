@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
-from twinraven.flow import SynthesizedTool
 from twinraven.foundation.canonical import canonical_json, content_hash, parse_json
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.huginn.advice.port import AdviceLimits, Advisor, Answer, Redact
@@ -29,6 +28,7 @@ from twinraven.huginn.tool_facts import ToolFacts
 from twinraven.huginn.traces import SessionTrace
 from twinraven.huginn.validation.judge import validate
 from twinraven.huginn.validation.model import Criteria, ValidationResult
+from twinraven.registry import SynthesizedTool
 
 MAX_ANSWER_CHARS = 64_000
 
@@ -147,7 +147,7 @@ class CounselRound:
         said = await self._clean(tenant_id, _text(answer))
         record.answer = readable(said)
         if answer.stop == "length":
-            record.failure = "the answer was cut off; give it more learning.model_max_tokens"
+            record.failure = "the answer was cut off; give it more model.max_tokens"
             return None
         if len(said) > MAX_ANSWER_CHARS:
             record.failure = f"the answer has {len(said)} characters, at most {MAX_ANSWER_CHARS} are read"

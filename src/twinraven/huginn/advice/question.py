@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from twinraven.flow import SynthesizedTool, compile_flow
+from twinraven.flow import compile_flow
 from twinraven.foundation.canonical import JsonObject, canonical_json
 from twinraven.foundation.references import is_reference, parse_reference
 from twinraven.huginn.instances import Instance
 from twinraven.huginn.tool_facts import ToolFacts
+from twinraven.registry import SynthesizedTool
 
 MAX_SAMPLES = 3
 MAX_QUESTION_BYTES = 24_000

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from twinraven.flow import SynthesizedTool
 from twinraven.foundation.canonical import JsonObject, content_hash
 from twinraven.huginn.advice.proposals import Refusal
 from twinraven.huginn.crossfit import essence
+from twinraven.registry import SynthesizedTool
 
 ADVICE = "advice"
 MAX_KEPT_ANSWER = 4_000

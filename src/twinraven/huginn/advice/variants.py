@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from twinraven.flow import PlannedStep, StepDefinition, SynthesizedTool, compile_flow
+from twinraven.flow import PlannedStep, StepDefinition, compile_flow
 from twinraven.foundation.canonical import JsonObject, canonical_json, parse_json
 from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.advice.question import OpenArgument
@@ -20,6 +20,7 @@ from twinraven.huginn.rehearsal import LearnedTool, bind_parameters
 from twinraven.huginn.synthesis.sources import SECRET_TOKEN
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.synthesis.wiring import LEAST_SESSIONS, LEAST_SHARE
+from twinraven.registry import SynthesizedTool
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from typing import Any
 import orjson
 
 from twinraven.catalog import ToolEntry
-from twinraven.flow import SynthesizedTool
 from twinraven.foundation.clock import iso
 from twinraven.foundation.json_schema import infer_schema
 from twinraven.huginn.instances import Instance
@@ -33,6 +32,7 @@ from twinraven.huginn.synthesis.mapping_text import (
 from twinraven.huginn.synthesis.sources import Constant, Default, EachOf, LookUp
 from twinraven.huginn.synthesis.step_wiring import ChainWiring, StepWiring, needed_steps
 from twinraven.huginn.tool_facts import ToolFacts
+from twinraven.registry import SynthesizedTool
 
 MAX_SLUG = 64
 """What the function-calling interfaces of model providers accept."""
@@ -113,7 +113,7 @@ def compose_chain(wiring: ChainWiring, origin: Origin, facts: ToolFacts) -> Synt
         draft.evidence.append(_step_evidence(step) | ({"look_ups": looked_up} if looked_up else {}))
     _mark_parallel(draft.steps, wiring.steps, facts)
     slug = chain_slug(tools, mapped=wiring.steps[-1].each is not None)
-    return _finish(draft, slug, _describe_chain(wiring), origin)
+    return _finish(draft, slug, _describe_chain(wiring, facts), origin)
 
 
 def compose_batch(tool_id: str, instances: Sequence[Instance], origin: Origin, facts: ToolFacts) -> SynthesizedTool:
@@ -231,7 +231,7 @@ def _plural(name: str) -> str:
     return f"{name}_list" if name.endswith("s") else f"{name}s"
 
 
-def _describe_chain(wiring: ChainWiring) -> str:
+def _describe_chain(wiring: ChainWiring, facts: ToolFacts) -> str:
     parts = [f"Calls {wiring.steps[0].tool_id}"]
     for step in wiring.steps[1:]:
         taken = [name for name, found in step.sources.items() if not isinstance(found.source, (Constant, Default))]
@@ -241,7 +241,9 @@ def _describe_chain(wiring: ChainWiring) -> str:
             parts.append(
                 f"then {step.tool_id}" + (f" with {', '.join(taken)} taken from what came before" if taken else "")
             )
-    return ", ".join(parts) + ". Gives the answers of all steps."
+    writing = [step.tool_id for step in wiring.steps if facts.writes(step.tool_id)]
+    caution = f" It may change something: {', '.join(writing)} can write." if writing else ""
+    return ", ".join(parts) + f". Gives the answers of all steps.{caution}"
 
 
 def _step_evidence(step: StepWiring) -> dict[str, Any]:

@@ -132,19 +132,24 @@ class Assembled:
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """A small, total change of a value: `string` casts, `affix` puts text around it, `part` cuts it at a separator."""
+    """A small, total change of a value: `string` casts, `affix` puts text around it, `part` cuts it at a separator.
+
+    A part is one piece or, with `count`, so many pieces in a row: the hours and minutes of a time.
+    """
 
     kind: Literal["string", "integer", "affix", "part"]
     before: str = ""
     after: str = ""
     index: int = 0
+    count: int = 1
 
     def around(self, mapping: Any) -> dict[str, Any]:
         """The input mapping that passes a value through this."""
         if self.kind == "affix":
             return {"$affix": {"of": mapping, "before": self.before, "after": self.after}}
         if self.kind == "part":
-            return {"$part": {"of": mapping, "separator": self.before, "index": self.index}}
+            several = {"count": self.count} if self.count > 1 else {}
+            return {"$part": {"of": mapping, "separator": self.before, "index": self.index, **several}}
         return {f"${self.kind}": mapping}
 
 

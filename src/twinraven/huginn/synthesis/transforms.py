@@ -144,6 +144,17 @@ def _text_changes(given: str, wanted: str) -> Iterator[Transform]:
                 index = place - len(parts) if place == len(parts) - 1 else place
                 yield Transform("part", before=separator, index=index)
                 return
+        yield from _several_parts(given, wanted)
+
+
+def _several_parts(given: str, wanted: str) -> Iterator[Transform]:
+    """The first or the last pieces of a text, as many as were wanted: `14:30` of `14:30:00`."""
+    for separator in _SEPARATORS:
+        count = wanted.count(separator) + 1
+        if count > 1 and given.startswith(wanted + separator):
+            yield Transform("part", before=separator, index=0, count=count)
+        if count > 1 and given.endswith(separator + wanted):
+            yield Transform("part", before=separator, index=-count, count=count)
 
 
 def _is_edge(character: str) -> bool:

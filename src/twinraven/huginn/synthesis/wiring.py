@@ -43,8 +43,8 @@ RARE_SHARE = 0.05
 """An argument that fewer sessions give is taken for a mistake, and is no parameter of the tool."""
 LEAST_NAMED = 0.6
 """Share of the votes in which the caller could have said the name of what is looked up."""
-LEAST_REUSE = 2
-"""Sessions per value from which an argument is a choice among few, which a caller can make at the start."""
+LEAST_REUSE = 0.6
+"""Share of the values seen in two sessions from which an argument is a choice, which a caller can make at the start."""
 MAP_RUN = 1.25
 """Calls per run from which a last step is a map, even if a fixed place in the list explains each run's first call."""
 
@@ -108,7 +108,9 @@ class _Inference:
         complete = not linear.asked and takes_something(linear)
         if last and (not complete or len(every) >= MAP_RUN * len(samples)):
             mapped = self._explain(tool_id, number, every, mapped=True)
-            if mapped.each is not None and all(self._caller_knew(name, every) for name in mapped.asked):
+            is_better = not complete and not (takes_something(linear) and set(mapped.asked) >= set(linear.asked))
+            is_better = is_better or len(every) >= MAP_RUN * len(samples)
+            if mapped.each is not None and is_better and all(self._caller_knew(name, every) for name in mapped.asked):
                 strange = same_origin(mapped.sources.values(), every)
                 return (None, strange) if strange else (self._narrowed(mapped, number), "")
         unknown = [name for name in linear.asked if not self._caller_knew(name, samples)]
@@ -251,10 +253,13 @@ class _Inference:
     def _caller_knew(self, name: str, samples: Sequence[tuple[Instance, RecordedCall]]) -> bool:
         """Whether, by nearly every vote, the value was known before the chain began.
 
-        Where nobody hears the user, a value that no answer named was brought along; so were few values used often.
+        Where nobody hears the user, a value that no answer named was brought along if such values recur.
         """
         values = [_value(call, name) for _, call in samples]
-        is_choice = len(set(values)) * LEAST_REUSE <= len({instance.session for instance, _ in samples})
+        users: dict[str, set[int]] = {}
+        for (instance, _), value in zip(samples, values, strict=True):
+            users.setdefault(value, set()).add(id(instance.session))
+        is_choice = sum(len(users[value]) > 1 for value in values) >= LEAST_REUSE * len(values)
         weights = self.votes.weigh([instance.session for instance, _ in samples])
         knew = sum(
             weight

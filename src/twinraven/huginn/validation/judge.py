@@ -17,7 +17,7 @@ from typing import Any
 from twinraven.foundation.ids import new_uuid
 from twinraven.huginn.rehearsal import Attempt, LearnedTool, Rehearsal
 from twinraven.huginn.traces import RecordedCall, SessionTrace
-from twinraven.huginn.validation.model import Criteria, EquivalenceScore, ValidationResult
+from twinraven.huginn.validation.model import MOST_DIFFERING, Criteria, EquivalenceScore, ValidationResult
 from twinraven.huginn.validation.similarity import similarity
 from twinraven.huginn.voting import Votes
 
@@ -37,9 +37,13 @@ class _Tally:
     """For each pair, the step of the tool that it belongs to."""
     failures: int = 0
     masked: int = 0
+    unasked: int = 0
+    """Uses in which the tool writes what the agent did not."""
     original_ms: int = 0
     composite_ms: int = 0
     timed: bool = True
+    differing: list[str] = field(default_factory=list[str])
+    """The first events of uses that differ from the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +133,14 @@ def _weigh(tally: _Tally, attempt: Attempt, place: _Place) -> None:
         tally.steps.append(step)
     tally.uses += 1
     tally.hits += good
-    _time(tally, place.first, [call for _, call in expected])
+    if not good and len(tally.differing) < MOST_DIFFERING:
+        tally.differing.append(str(place.first.event_id))
+    tally.unasked += _writes_unasked(attempt, place, {call.key for _, call in expected})
+    _time(tally, place, [call for _, call in expected])
 
 
 def _expected(place: _Place) -> Iterator[tuple[int, RecordedCall]]:
-    """What the agent did next that the tool claims to do, step after step: up to a write, or a new start."""
+    """What the agent did next that the tool claims to do, step after step: up to another write, or a new start."""
     tool, first, writes = place.tool, place.first, place.rehearsal.writes
     steps = tool.definition.steps
     calls = place.session.calls[place.position + 1 :]
@@ -146,13 +153,18 @@ def _expected(place: _Place) -> Iterator[tuple[int, RecordedCall]]:
         return
     number = 1
     for call in calls:
-        if number == len(steps) or writes(call.tool_id):
+        if number == len(steps) or (writes(call.tool_id) and call.tool_id != steps[number].tool_id):
             return
         if call.tool_id == steps[number].tool_id:
             yield number, call
             number += steps[number].for_each is None
         elif call.tool_id == first.tool_id:
             return
+
+
+def _writes_unasked(attempt: Attempt, place: _Place, expected: set[str]) -> bool:
+    """Whether a composite makes a write that the agent, going on as the tool does, did not make."""
+    return any(call.key not in expected and place.rehearsal.writes(call.tool_id) for call in attempt.calls)
 
 
 def _hides_failure(attempt: Attempt) -> bool:
@@ -166,16 +178,17 @@ def _answers(attempt: Attempt) -> dict[str, Any]:
     return {call.key: call.output for call in attempt.calls if call.answered}
 
 
-def _time(tally: _Tally, first: RecordedCall, expected: Sequence[RecordedCall]) -> None:
-    """One call after another in the record; together, per step, in the composite."""
-    calls = [first, *(call for call in expected if call is not first)]
+def _time(tally: _Tally, place: _Place, expected: Sequence[RecordedCall]) -> None:
+    """One call after another in the record; in the composite the reads of a step together, writes one by one."""
+    calls = [place.first, *(call for call in expected if call is not place.first)]
     if any(call.latency_ms is None for call in calls):
         tally.timed = False
         return
     tally.original_ms += sum(call.latency_ms or 0 for call in calls)
     slowest: dict[str, int] = {}
     for call in calls:
-        slowest[call.tool_id] = max(slowest.get(call.tool_id, 0), call.latency_ms or 0)
+        before, own = slowest.get(call.tool_id, 0), call.latency_ms or 0
+        slowest[call.tool_id] = before + own if place.rehearsal.writes(call.tool_id) else max(before, own)
     tally.composite_ms += sum(slowest.values())
 
 
@@ -224,6 +237,7 @@ def _verdict(tool: LearnedTool, tally: _Tally, criteria: Criteria, now: datetime
         wired_low=score.low,
         failures_replayed=tally.failures,
         principals=backing.principals,
+        differing=tuple(tally.differing),
     )
 
 
@@ -241,6 +255,8 @@ def _reasons(tool: LearnedTool, tally: _Tally, score: _Score, ratio: float | Non
         )
     if not score.carried:
         yield "only one of several principals does this; a tool for all rests on the sessions of at least two"
+    if tally.unasked:
+        yield f"in {tally.unasked} of {tally.uses} uses it would have written what the agent did not"
     if tally.masked:
         yield f"in {tally.masked} of {tally.failures} recorded failures it would have answered as if nothing failed"
     if ratio is not None and ratio > criteria.max_latency_ratio:

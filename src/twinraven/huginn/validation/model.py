@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from twinraven.foundation.clock import iso
+
+MOST_DIFFERING: Final = 20
+"""Occasions on which replay differed that are kept, for people to look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class ValidationResult:
     failures_replayed: int = 0
     principals: int | None = None
     """Whose sessions judged it; None where the record names no principals."""
+    differing: tuple[str, ...] = ()
+    """Events at which a use began whose calls differ from the record; at most `MOST_DIFFERING`."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -70,6 +75,7 @@ class ValidationResult:
             "wired_low": self.wired_low,
             "failures_replayed": self.failures_replayed,
             "principals": self.principals,
+            "differing": list(self.differing),
         }
 
 

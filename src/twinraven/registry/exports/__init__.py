@@ -11,13 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-from twinraven.flow import SynthesizedTool, ToolLookup, ToolStatus, compile_flow, entry_of
+from twinraven.flow import ToolLookup, compile_flow, entry_of
 from twinraven.foundation.errors import InvalidDefinition
 from twinraven.registry.exports.documents import mcp_tool, openai_function
 from twinraven.registry.exports.python import python_module, python_name
 from twinraven.registry.exports.skill import skill_files, skill_name, skill_notes
 from twinraven.registry.exports.words import all_tools, may_be_incomplete
 from twinraven.registry.model import definition_text
+from twinraven.registry.status import ToolStatus
+from twinraven.registry.synthesized import SynthesizedTool
 
 ExportForm = Literal["python", "mcp", "openai", "skill"]
 EXPORT_FORMS: Final[tuple[ExportForm, ...]] = get_args(ExportForm)
@@ -57,11 +59,11 @@ def export_tool(
     if form == "python":
         name, text = f"{python_name(definition)}.py", python_module(definition, writes=writes)
     elif form == "mcp":
-        effect, partly = entry_of(definition, find).effect, may_be_incomplete(compile_flow(definition), writes)
+        effect, partly = entry_of(definition, find).effect, may_be_incomplete(compile_flow(definition))
         name = f"{definition.tool_id}.mcp.json"
         text = _json(mcp_tool(definition, effect=effect, may_be_incomplete=partly))
     else:
-        partly = may_be_incomplete(compile_flow(definition), writes)
+        partly = may_be_incomplete(compile_flow(definition))
         body, changes = openai_function(definition, may_be_incomplete=partly)
         notes += changes
         name, text = f"{definition.tool_id}.openai.json", _json(body)

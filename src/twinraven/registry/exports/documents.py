@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from twinraven.catalog import Effect
-from twinraven.flow import SynthesizedTool
+from twinraven.flow import FlowDefinition
 from twinraven.foundation.canonical import JsonObject
 from twinraven.registry.exports.names import clipped, shortened
 from twinraven.registry.exports.words import (
@@ -20,6 +20,7 @@ from twinraven.registry.exports.words import (
     told_of,
     usage,
 )
+from twinraven.registry.synthesized import SynthesizedTool
 
 OPENAI_NAME: Final = 64
 OPENAI_DESCRIPTION: Final = 1_024
@@ -64,7 +65,7 @@ def openai_function(definition: SynthesizedTool, *, may_be_incomplete: bool) -> 
     return {"type": "function", "function": function}, notes
 
 
-def title_of(definition: SynthesizedTool) -> str:
+def title_of(definition: FlowDefinition) -> str:
     """The name as people write it."""
     return definition.tool_id.replace("_", " ").replace("-", " ").strip().capitalize()
 

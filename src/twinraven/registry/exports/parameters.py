@@ -6,7 +6,7 @@ given is marked as left out, because a step whose input is just that parameter l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
@@ -60,12 +60,12 @@ class Parameter:
         return [f"{margin}if {self.python_name} is LEFT_OUT:", *made]
 
 
-def parameters_of(plan: FlowPlan, references: Iterable[Reference], taken: set[str]) -> list[Parameter]:
+def parameters_of(plan: FlowPlan, taken: set[str]) -> list[Parameter]:
     """Those that the schema declares and those that steps ask for; `taken` grows by their names."""
     schema = plan.definition.parameters
     declared = _object(schema.get("properties"))
     required = cast("list[Any]", schema.get("required") or [])
-    asked = [str(found.segments[1]) for found in references if _names_parameter(found)]
+    asked = [str(found.segments[1]) for found in _references(plan) if _names_parameter(found)]
     defaults = cast("JsonObject", plan.schema.fill({}))
     found: list[Parameter] = []
     for name in dict.fromkeys([*declared, *asked]):
@@ -118,6 +118,22 @@ def _declares_default(value: Any, *, top: bool = False) -> bool:
     if not top and "default" in members:
         return True
     return any(_declares_default(member) for member in members.values())
+
+
+def _references(plan: FlowPlan) -> Iterator[Reference]:
+    """Everything that a definition refers to."""
+    for step in plan.steps:
+        for each in (step, *step.fallback):
+            yield from each.inputs.references
+            yield from each.condition.references if each.condition else ()
+            if each.for_each is not None:
+                yield each.for_each
+    for wired in plan.wiring:
+        yield from wired.value.references
+    for abort in plan.aborts:
+        yield from abort.predicate.references
+    if plan.output is not None:
+        yield from plan.output.references
 
 
 def _names_parameter(reference: Reference) -> bool:

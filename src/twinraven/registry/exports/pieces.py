@@ -1,6 +1,8 @@
-"""The parts of the run-time modules that a text needs, cut out of their source.
+"""Assembles the vendored runner of an export from the source text of flow's own modules.
 
-An export carries what it uses and no more, in the order in which it stands in those modules.
+So there is one scheduler, and an export carries that: every definition that `run_flow` needs, in the order in which it
+stands in its module. Names are unique across these modules, which a test checks; those of `standalone` take the place
+of others.
 """
 
 from __future__ import annotations
@@ -10,68 +12,86 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+_FOUNDATION: Final = "errors clock canonical references predicates text_values text_lines text_tables text_shapes"
+_FLOW: Final = "fields definition graph operators mapping plan protocol results schedule run"
 _SOURCES: Final = {
-    "twinraven.registry.exports": ("runtime.py", "runtime_steps.py", "runtime_text.py"),
-    "twinraven.foundation": ("text_values.py", "text_lines.py", "text_tables.py", "text_shapes.py"),
+    "twinraven.foundation": (*_FOUNDATION.split(), "text_readers", "time_limit"),
+    "twinraven.flow": (*_FLOW.split(),),
+    "twinraven.registry.exports": ("standalone",),
 }
-_MODULES: Final = ("asyncio", "json", "re")
-"""What a function itself may use, so that nothing in it may be named like that."""
-_MODULES_BELOW: Final = ("csv", "itertools", "math")
-_BUILTINS: Final = frozenset({"str", "int", "float", "bool", "list", "dict", "set"})
+"""Each module after those that it imports."""
+ENTRY: Final = "run_flow"
+FIRST: Final = ("LEFT_OUT", "JsonObject", "Call")
+"""What a function's signature and its data need before the runner."""
 
 
 @cache
-def pieces() -> dict[str, tuple[str, frozenset[str]]]:
-    """By name: the text of each piece, and the names it uses."""
-    found: dict[str, tuple[str, frozenset[str]]] = {}
-    for package, names in _SOURCES.items():
-        for name in names:
-            found |= _pieces(files(package).joinpath(name).read_text(encoding="utf-8"))
-    return found
+def runner(*, reads_text: bool) -> tuple[str, str, str]:
+    """The imports of the runner, what a signature needs of it, and the rest; text readers only where one is used."""
+    known, imported = _definitions()
+    if not reads_text:
+        known = {**known, "READERS": ("READERS: Mapping[str, Reader] = {}", frozenset({"Mapping", "Reader"}))}
+    wanted: set[str] = set()
+    pending = [ENTRY, *FIRST]
+    while pending:
+        name = pending.pop()
+        if name not in wanted and (name in known or name in imported):
+            wanted.add(name)
+            pending += known[name][1] if name in known else ()
+    first = "\n".join(known[name][0] for name in FIRST)
+    rest = "\n\n\n".join(text for name, (text, _) in known.items() if name in wanted and name not in FIRST)
+    return _import_lines({name: imported[name] for name in wanted - known.keys()}), first, rest
 
 
 def reserved() -> frozenset[str]:
-    """The names that nothing else in an export may have."""
-    return _BUILTINS | {*_MODULES} | pieces().keys()
+    """The names that an exported function may not have."""
+    known, imported = _definitions()
+    return frozenset(known) | frozenset(imported)
 
 
-def needed(source: str) -> list[str]:
-    """The pieces that a text needs, and those that these need."""
-    known = pieces()
-    pending = list(_names(ast.parse(source)))
-    wanted: set[str] = set()
-    while pending:
-        name = pending.pop()
-        if name in known and name not in wanted:
-            wanted.add(name)
-            pending += known[name][1]
-    return [text for name, (text, _) in known.items() if name in wanted]
+@cache
+def _definitions() -> tuple[dict[str, tuple[str, frozenset[str]]], dict[str, str]]:
+    """By name: the text of each definition with the names that it uses, and the standard modules names come from."""
+    known: dict[str, tuple[str, frozenset[str]]] = {}
+    imported: dict[str, str] = {}
+    for package, names in _SOURCES.items():
+        for name in names:
+            text = files(package).joinpath(f"{name}.py").read_text(encoding="utf-8")
+            for node in ast.parse(text).body:
+                imported |= _imports(node)
+                if defined := _defined(node):
+                    known[defined] = (_text(text.splitlines(), node), _names(node))
+    return known, imported
 
 
-def imports(source: str) -> list[str]:
-    """The lines that import what a text needs."""
-    names = _names(ast.parse(source))
-    kinds = ["Awaitable", "Callable", *(["Sequence"] if "Sequence" in names else [])]
-    return [
-        "from __future__ import annotations",
-        "",
-        *(f"import {name}" for name in sorted((*_MODULES, *_MODULES_BELOW)) if name in names),
-        f"from collections.abc import {', '.join(kinds)}",
-        "from typing import Any",
-    ]
+def _text(lines: list[str], node: ast.stmt) -> str:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    start = min([node.lineno, *(each.lineno for each in decorators)]) - 1
+    while lines[start - 1].startswith("#"):
+        start -= 1
+    return "\n".join(lines[start : node.end_lineno])
 
 
-def _pieces(text: str) -> dict[str, tuple[str, frozenset[str]]]:
-    found: dict[str, tuple[str, frozenset[str]]] = {}
-    lines = text.splitlines()
-    for node in ast.parse(text).body:
-        name = _defined(node)
-        start, end = node.lineno - 1, node.end_lineno or node.lineno
-        while lines[start - 1].startswith("#"):
-            start -= 1
-        if name and name != "Call":
-            found[name] = ("\n".join(lines[start:end]), _names(node))
-    return found
+def _imports(node: ast.stmt) -> dict[str, str]:
+    """By name: the module that it is imported from, empty for a module itself; ours stand in the export."""
+    if isinstance(node, ast.Import):
+        return {alias.name: "" for alias in node.names}
+    if isinstance(node, ast.ImportFrom) and node.module and not node.module.startswith(("twinraven", "__future__")):
+        return {alias.name: node.module for alias in node.names}
+    return {}
+
+
+def _import_lines(names: dict[str, str]) -> str:
+    lines = [f"import {name}" for name in sorted(name for name, module in names.items() if not module)]
+    for module in sorted({module for module in names.values() if module}):
+        members = sorted((name for name in names if names[name] == module), key=_rank)
+        lines.append(f"from {module} import {', '.join(members)}")
+    return "\n".join(lines)
+
+
+def _rank(name: str) -> tuple[int, str]:
+    """Constants, then classes, then functions, as import sorters have it."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
 
 
 def _defined(node: ast.stmt) -> str:
@@ -83,5 +103,10 @@ def _defined(node: ast.stmt) -> str:
     return target.id if isinstance(target, ast.Name) else ""
 
 
-def _names(tree: ast.AST) -> frozenset[str]:
-    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+def _names(node: ast.stmt) -> frozenset[str]:
+    """The names that a definition takes from around it; its own arguments and variables are none."""
+    used = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+    own = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        own |= {each.id for each in used if isinstance(each.ctx, ast.Store)}
+    return frozenset(each.id for each in used if isinstance(each.ctx, ast.Load)) - own

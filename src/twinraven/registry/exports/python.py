@@ -1,66 +1,75 @@
-"""A definition as a Python module that depends on nothing: one async function that makes the calls.
+"""Exports a definition as a Python module that depends on nothing: one async function, its data, and the runner.
 
-The function is async because the executor is: steps side by side, time limits and retries are what asyncio is for, and
-`asyncio.run` is all that a synchronous program needs. It reads as a person would write it; only a definition that has
-to watch itself while it runs brings a small `Run` with it (`shapes` says which).
+The function has the signature that the parameters ask for. What it does is data, run by the scheduler that serves
+production: its source is copied below the function, so that an export cannot do otherwise than a run does.
 """
 
 from __future__ import annotations
 
 import builtins
+import json
 import sys
+from collections.abc import Callable
 from typing import Final
 
-from twinraven.flow import FlowPlan, SynthesizedTool, compile_flow
-from twinraven.registry.exports.layout import Group, docstring, identifier, lay_out
-from twinraven.registry.exports.parameters import Parameter, argument_lines, fills_inside, signature
-from twinraven.registry.exports.pieces import imports, needed, reserved
-from twinraven.registry.exports.plain_body import PlainBody
-from twinraven.registry.exports.run_body import RunBody
-from twinraven.registry.exports.scope import LOCALS, Names, names_of
-from twinraven.registry.exports.shapes import Writes, plain_shape
-from twinraven.registry.exports.words import may_be_incomplete, returned
+from twinraven.flow import FlowDefinition, FlowPlan, compile_flow
+from twinraven.registry.exports.layout import Group, docstring, identifier, lay_out, literal_of, object_of, prefixed
+from twinraven.registry.exports.parameters import Parameter, argument_lines, fills_inside, parameters_of, signature
+from twinraven.registry.exports.pieces import ENTRY, reserved, runner
+from twinraven.registry.exports.words import all_tools, may_be_incomplete, returned
+from twinraven.registry.synthesized import SynthesizedTool
+
+Writes = Callable[[str], bool]
 
 _HOW = (
     "`call` makes a call of a tool: it is awaited with the tool's name and its arguments, gives the answer as JSON "
-    "values, raises what failed, and leaves the arguments as they are. Parameters are taken as they come; nothing "
-    "checks them against the definition's schema."
+    "values, and raises what failed. Parameters are taken as they come; nothing checks them against the definition's "
+    "schema. Below the function stand its definition and the scheduler that runs it, the same in every export."
+)
+_LOCALS: Final = frozenset(
+    {"call", "DEFINITION", "WRITES", "LEFT_OUT", ENTRY, "Any", "Call", "str", "int", "float", "bool", "list", "dict"}
 )
 _OF_PYTHON: Final = sys.stdlib_module_names.union(dir(builtins))
 """A module of one of these names would be hidden by Python's own, or hide it from the code below the function."""
 
 
-def python_name(definition: SynthesizedTool) -> str:
+def python_name(definition: FlowDefinition) -> str:
     """The name of the function, and of its module."""
-    return identifier(definition.tool_id, LOCALS | reserved() | _OF_PYTHON, otherwise="tool")
+    return identifier(definition.tool_id, _LOCALS | reserved() | _OF_PYTHON, otherwise="tool")
 
 
 def python_module(definition: SynthesizedTool, *, writes: Writes) -> str:
     """The text of the module; the same definition gives the same text."""
-    function = "\n".join(_function(compile_flow(definition), writes))
-    helpers = needed(function)
-    # The function comes first, after nothing but what its signature needs.
-    before = [text for text in helpers if text.startswith("LEFT_OUT")]
-    head = [
-        *docstring(_about(definition), 0),
-        "",
-        *imports("\n".join([function, *helpers])),
-        "",
-        "Call = Callable[[str, dict[str, Any]], Awaitable[Any]]",
+    plan = compile_flow(definition)
+    flow = _flow_of(definition).as_json()
+    imports, first, rest = runner(reads_text='"$read"' in json.dumps(flow))
+    head = [*docstring(_about(definition), 0), "", "from __future__ import annotations", "", imports, "", first]
+    writing = sorted(tool_id for tool_id in all_tools(definition) if writes(tool_id))
+    data = [
+        *lay_out(prefixed("DEFINITION: JsonObject = ", literal_of(flow)), 0),
+        *lay_out(prefixed("WRITES: list[str] = ", literal_of(writing)), 0),
     ]
-    for text in before:
-        head += ["", text]
-    rest = [text for text in helpers if text not in before]
-    return "\n\n\n".join(["\n".join(head), function, *rest]) + "\n"
+    parts = ["\n".join(head), "\n".join(_function(plan)), "\n".join(data), rest]
+    return "\n\n\n".join(parts) + "\n"
 
 
 def python_parameters(plan: FlowPlan) -> list[Parameter]:
     """What the function takes besides `call`, under the names that it has for them."""
-    return _names(plan).parameters
+    return parameters_of(plan, {*_LOCALS, python_name(plan.definition)})
 
 
-def _names(plan: FlowPlan) -> Names:
-    return names_of(plan, {*LOCALS, *reserved(), python_name(plan.definition)})
+def _flow_of(definition: SynthesizedTool) -> FlowDefinition:
+    """What a run needs; description and parameters are in the function's own docstring and signature."""
+    return FlowDefinition(
+        tool_id=definition.tool_id,
+        description="",
+        parameters={"type": "object"},
+        steps=definition.steps,
+        internal_wiring=definition.internal_wiring,
+        error_strategy=definition.error_strategy,
+        timeout_ms=definition.timeout_ms,
+        output=definition.output,
+    )
 
 
 def _about(definition: SynthesizedTool) -> str:
@@ -73,19 +82,19 @@ def _about(definition: SynthesizedTool) -> str:
     return "\n\n".join(notes)
 
 
-def _function(plan: FlowPlan, writes: Writes) -> list[str]:
+def _function(plan: FlowPlan) -> list[str]:
+    parameters = python_parameters(plan)
     name = python_name(plan.definition)
-    names = _names(plan)
-    shape = plain_shape(plan, writes)
-    body = RunBody(plan, names, writes) if shape is None else PlainBody(plan, shape, names, writes)
-    head = lay_out(Group(f"async def {name}(", tuple(signature(names.parameters)), ") -> Any:"), 0)
-    lines = [*head, *docstring(_told(plan, names, writes), 4)]
-    for each in names.parameters:
+    head = lay_out(Group(f"async def {name}(", tuple(signature(parameters)), ") -> Any:"), 0)
+    lines = [*head, *docstring(_told(plan, parameters), 4)]
+    for each in parameters:
         lines += each.fresh_default(4) if each.is_fresh else []
-    return [*lines, *body.lines()]
+    given = object_of((each.name, each.python_name) for each in parameters)
+    made = Group(f"return await {ENTRY}(", ("DEFINITION", "WRITES", "call", given), ")")
+    return [*lines, *lay_out(made, 4)]
 
 
-def _told(plan: FlowPlan, names: Names, writes: Writes) -> str:
+def _told(plan: FlowPlan, parameters: list[Parameter]) -> str:
     definition = plan.definition
-    answer = returned(definition, may_be_incomplete=may_be_incomplete(plan, writes))
-    return "\n\n".join([definition.description, *argument_lines(names.parameters), answer])
+    answer = returned(definition, may_be_incomplete=may_be_incomplete(plan))
+    return "\n\n".join([definition.description, *argument_lines(parameters), answer])

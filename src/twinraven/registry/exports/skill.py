@@ -12,23 +12,26 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from twinraven.flow import FlowPlan, PlannedStep, SynthesizedTool, ToolStatus, compile_flow
+from twinraven.flow import FlowDefinition, FlowPlan, PlannedStep, compile_flow
 from twinraven.registry.exports.documents import title_of
 from twinraven.registry.exports.names import clipped, one_line, shortened
 from twinraven.registry.exports.parameters import Parameter
-from twinraven.registry.exports.python import python_module, python_name, python_parameters
-from twinraven.registry.exports.shapes import Writes, plain_shape
+from twinraven.registry.exports.python import Writes, python_module, python_name, python_parameters
 from twinraven.registry.exports.words import (
     INCOMPLETE_WORDS,
     Phrases,
     all_tools,
+    conditions_to_stop,
     earlier_words,
     may_be_incomplete,
     result_words,
+    skippable,
     told_of,
     usage,
 )
 from twinraven.registry.model import definition_text
+from twinraven.registry.status import ToolStatus
+from twinraven.registry.synthesized import SynthesizedTool
 
 NAME_LIMIT: Final = 64
 DESCRIPTION_LIMIT: Final = 1_024
@@ -37,7 +40,7 @@ _LEGEND: Final = (
 )
 
 
-def skill_name(definition: SynthesizedTool) -> str:
+def skill_name(definition: FlowDefinition) -> str:
     """Lower-case letters, digits and single hyphens, and the name of the folder."""
     return shortened(_hyphened(definition), NAME_LIMIT, joint="-")
 
@@ -45,7 +48,7 @@ def skill_name(definition: SynthesizedTool) -> str:
 def skill_files(definition: SynthesizedTool, *, writes: Writes) -> dict[str, str]:
     """The files of the folder, by their paths in it."""
     return {
-        "SKILL.md": "\n".join(_page(compile_flow(definition), writes)) + "\n",
+        "SKILL.md": "\n".join(_page(definition, writes)) + "\n",
         f"scripts/{python_name(definition)}.py": python_module(definition, writes=writes),
         "definition.json": definition_text(definition),
     }
@@ -61,12 +64,12 @@ def skill_notes(definition: SynthesizedTool) -> list[str]:
     return notes
 
 
-def _hyphened(definition: SynthesizedTool) -> str:
+def _hyphened(definition: FlowDefinition) -> str:
     return re.sub(r"[^a-z0-9]+", "-", definition.tool_id.lower()).strip("-") or "tool"
 
 
-def _page(plan: FlowPlan, writes: Writes) -> Iterator[str]:
-    definition = plan.definition
+def _page(definition: SynthesizedTool, writes: Writes) -> Iterator[str]:
+    plan = compile_flow(definition)
     about = one_line(definition.description)
     yield from ("---", f"name: {skill_name(definition)}", f"description: {_brief(definition)}", "metadata:")
     yield from (f"  tool: {json.dumps(definition.tool_id)}", f'  version: "{definition.version}"', "---", "")
@@ -75,7 +78,7 @@ def _page(plan: FlowPlan, writes: Writes) -> Iterator[str]:
     passed = python_parameters(plan)
     phrases = Phrases(definition, _code, {each.name: each.python_name for each in passed})
     yield from _what_to_pass(passed)
-    answer, steps = list(_what_comes_back(plan, writes, phrases)), list(_steps(plan, writes, phrases))
+    answer, steps = list(_what_comes_back(plan, phrases)), list(_steps(plan, phrases))
     yield from answer
     yield from _running(plan, passed)
     yield from ("## By hand", "", "Where code cannot run, make these calls in this order.", "")
@@ -84,7 +87,7 @@ def _page(plan: FlowPlan, writes: Writes) -> Iterator[str]:
         yield from ("", _LEGEND)
 
 
-def _brief(definition: SynthesizedTool) -> str:
+def _brief(definition: FlowDefinition) -> str:
     """The one line by which a host chooses the skill."""
     about = one_line(definition.description)
     whole = one_line(told_of(definition, usage(definition)))
@@ -123,13 +126,13 @@ def _what_to_pass(parameters: Sequence[Parameter]) -> Iterator[str]:
     yield ""
 
 
-def _what_comes_back(plan: FlowPlan, writes: Writes, phrases: Phrases) -> Iterator[str]:
+def _what_comes_back(plan: FlowPlan, phrases: Phrases) -> Iterator[str]:
     definition = plan.definition
     yield from ("## What comes back", "")
     if definition.output is None:
         yield "An object:"
         yield ""
-        partly = may_be_incomplete(plan, writes)
+        partly = may_be_incomplete(plan)
         yield f"- `result`: {result_words(definition, may_be_incomplete=partly, mark=_code)}"
         listed = ", as a list of `tool_id` and `output`" if len(definition.steps) > 1 else ""
         yield f"- `earlier`: {earlier_words(definition)}{listed}"
@@ -164,17 +167,15 @@ def _running(plan: FlowPlan, parameters: Sequence[Parameter]) -> Iterator[str]:
     yield from ("```", "")
 
 
-def _steps(plan: FlowPlan, writes: Writes, phrases: Phrases) -> Iterator[str]:
-    definition = plan.definition
-    shape = plain_shape(plan, writes)
+def _steps(plan: FlowPlan, phrases: Phrases) -> Iterator[str]:
+    passed_over = skippable(plan)
     for step in plan.steps:
         number = step.definition.step_index
-        skips = step.skips if shape is None else number in shape.skippable
         yield f"{number + 1}. {_sentence(step, phrases)}"
         for name, value in step.definition.input_mapping.items():
             yield f"   - {_code(name)}: {phrases.of(value)}"
-        yield f"   - {_on_failure(step, phrases, skips=skips)}"
-    for text in definition.error_strategy.abort_conditions if shape is None else ():
+        yield f"   - {_on_failure(step, phrases, skips=number in passed_over)}"
+    for text in conditions_to_stop(plan):
         yield f"- Stop if a call has failed and {_code(text)}."
 
 

@@ -7,14 +7,14 @@ forms. Names in them are marked as code by whoever writes for a page that has ma
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from twinraven.flow import FlowPlan, SynthesizedTool
+from twinraven.flow import FlowDefinition, FlowPlan
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.references import Segments, parse_reference
-from twinraven.registry.exports.shapes import Writes, plain_shape
 
 Mark = Callable[[str], str]
 
@@ -29,6 +29,7 @@ _READ_AS: Final = {
     "list": "values between commas",
     "lines": "lines",
 }
+_ANSWER_MISSING: Final = re.compile(r"\s*\$\.steps\[(\d+)\]\.output\s*==\s*null\s*")
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
@@ -36,13 +37,13 @@ def _bare(text: str) -> str:
     return text
 
 
-def all_tools(definition: SynthesizedTool) -> list[str]:
+def all_tools(definition: FlowDefinition) -> list[str]:
     """The tools that it may call, each once, those that stand in for others at the end."""
     spare = [step for sequence in definition.error_strategy.fallback_steps.values() for step in sequence]
     return list(dict.fromkeys(step.tool_id for step in (*definition.steps, *spare)))
 
 
-def usage(definition: SynthesizedTool, *, mark: Mark = _bare) -> str:
+def usage(definition: FlowDefinition, *, mark: Mark = _bare) -> str:
     """When to use it, in a sentence."""
     tools = [mark(tool_id) for tool_id in dict.fromkeys(step.tool_id for step in definition.steps)]
     if len(definition.steps) == 1:
@@ -52,14 +53,14 @@ def usage(definition: SynthesizedTool, *, mark: Mark = _bare) -> str:
     return f"Use it instead of calling {named} one after another."
 
 
-def told_of(definition: SynthesizedTool, *more: str) -> str:
+def told_of(definition: FlowDefinition, *more: str) -> str:
     """What was written about it, and more sentences after that."""
     written = definition.description.strip()
     ended = written if written.endswith((".", "!", "?", "…")) else f"{written}."
     return " ".join(filter(None, [ended, *more]))
 
 
-def result_words(definition: SynthesizedTool, *, may_be_incomplete: bool, mark: Mark = _bare) -> str:
+def result_words(definition: FlowDefinition, *, may_be_incomplete: bool, mark: Mark = _bare) -> str:
     """What `result` holds, where the definition does not say itself what it answers."""
     last = definition.steps[-1]
     gaps = ", null where its call failed" if may_be_incomplete else ""
@@ -67,7 +68,7 @@ def result_words(definition: SynthesizedTool, *, may_be_incomplete: bool, mark: 
     return f"what {mark(last.tool_id)} answered{each}"
 
 
-def earlier_words(definition: SynthesizedTool) -> str:
+def earlier_words(definition: FlowDefinition) -> str:
     """What `earlier` holds."""
     return "the answers of the steps before it" if len(definition.steps) > 1 else "an empty list"
 
@@ -75,7 +76,7 @@ def earlier_words(definition: SynthesizedTool) -> str:
 INCOMPLETE_WORDS: Final = "only there if a call failed or was left out and the rest went on without it"
 
 
-def returned(definition: SynthesizedTool, *, may_be_incomplete: bool) -> str:
+def returned(definition: FlowDefinition, *, may_be_incomplete: bool) -> str:
     """What comes back, in a sentence; nothing, where the definition says it itself."""
     if definition.output is not None:
         return ""
@@ -87,18 +88,30 @@ def returned(definition: SynthesizedTool, *, may_be_incomplete: bool) -> str:
     return f"Returns {', '.join(parts[:-1])} and {parts[-1]}."
 
 
-def may_be_incomplete(plan: FlowPlan, writes: Writes) -> bool:
+def skippable(plan: FlowPlan) -> set[int]:
+    """The steps whose failure is passed over; one whose missing answer is a condition to abort at is not."""
+    missing = [_ANSWER_MISSING.fullmatch(abort.predicate.text) for abort in plan.aborts]
+    needed = {int(found[1]) for found in missing if found}
+    steps = enumerate(plan.steps)
+    return {number for number, step in steps if step.skips and (step.for_each is not None or number not in needed)}
+
+
+def conditions_to_stop(plan: FlowPlan) -> list[str]:
+    """The abort conditions that ask for more than whether a step gave an answer, where a failure can be passed over."""
+    texts = [abort.predicate.text for abort in plan.aborts]
+    return [text for text in texts if not _ANSWER_MISSING.fullmatch(text)] if skippable(plan) else []
+
+
+def may_be_incomplete(plan: FlowPlan) -> bool:
     """Whether there can be an answer although a step failed or was left out."""
-    shape = plain_shape(plan, writes)
-    skips = any(step.skips for step in plan.steps) if shape is None else bool(shape.skippable)
-    return skips or any(step.condition for step in plan.steps)
+    return bool(skippable(plan)) or any(step.condition for step in plan.steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
     """Mapped values as people say them."""
 
-    definition: SynthesizedTool
+    definition: FlowDefinition
     mark: Mark
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
     """The names under which parameters are passed, where these are not their own."""
@@ -114,6 +127,9 @@ class Phrases:
 
     def _part(self, body: Any) -> str:
         number, cut = self.mark(str(body.get("index", 0))), self._json(body["separator"])
+        count = int(body.get("count", 1))
+        if count > 1:
+            return f"{count} pieces from piece {number} on (counted from 0) of {self.of(body['of'])}, split at {cut}"
         return f"piece {number} (counted from 0) of {self.of(body['of'])}, split at {cut}"
 
     def _affix(self, body: Any) -> str:
