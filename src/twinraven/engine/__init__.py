@@ -1,0 +1,135 @@
+"""Durable work: runs that survive their processes, on a laptop and on a cluster.
+
+A run is a flow over a journal of step outcomes, kept in the database of the house in the same transactions as
+idempotency keys and audit entries. `Runs` starts them and decides about them, `EngineWorker` takes and advances them,
+and who advances which is behind the `Dispatcher` port.
+
+Names are resolved on first use: whoever only looks at runs does not pay for working on them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinraven.engine.advance import Advancer
+    from twinraven.engine.attempts import RunGovernor, RunLineage
+    from twinraven.engine.awaiting import Lend, ended_run, somebody_working
+    from twinraven.engine.decisions import ProgramFork
+    from twinraven.engine.dispatch import Dispatcher, Lease
+    from twinraven.engine.dispatch_sql import EmbeddedDispatcher
+    from twinraven.engine.errors import RunUnfinished
+    from twinraven.engine.invoker import CallingParts
+    from twinraven.engine.journal import JournalKit
+    from twinraven.engine.model import (
+        JOB_TRANSITIONS,
+        RUN_STATES,
+        RUN_TRANSITIONS,
+        RUNS_QUEUE,
+        WORKER_TRANSITIONS,
+        Job,
+        Run,
+        RunDetail,
+        RunEnd,
+        RunState,
+        StepRecord,
+        Wait,
+        Worker,
+    )
+    from twinraven.engine.pools import Pool, PoolSlots, all_pools, read_pools, read_types
+    from twinraven.engine.programs import CallFraming, Program, ProgramRun
+    from twinraven.engine.schedules import Schedules, next_slot
+    from twinraven.engine.service import ProgramWish, Runs, RunWish
+    from twinraven.engine.temporal import TemporalWorker
+    from twinraven.engine.waits import WaitStore, wake_approved
+    from twinraven.engine.worker import EngineWorker, WorkerParts
+
+__all__ = [
+    "JOB_TRANSITIONS",
+    "RUNS_QUEUE",
+    "RUN_STATES",
+    "RUN_TRANSITIONS",
+    "WORKER_TRANSITIONS",
+    "Advancer",
+    "CallFraming",
+    "CallingParts",
+    "Dispatcher",
+    "EmbeddedDispatcher",
+    "EngineWorker",
+    "Job",
+    "JournalKit",
+    "Lease",
+    "Lend",
+    "Pool",
+    "PoolSlots",
+    "Program",
+    "ProgramFork",
+    "ProgramRun",
+    "ProgramWish",
+    "Run",
+    "RunDetail",
+    "RunEnd",
+    "RunGovernor",
+    "RunLineage",
+    "RunState",
+    "RunUnfinished",
+    "RunWish",
+    "Runs",
+    "Schedules",
+    "StepRecord",
+    "TemporalWorker",
+    "Wait",
+    "WaitStore",
+    "Worker",
+    "WorkerParts",
+    "all_pools",
+    "ended_run",
+    "next_slot",
+    "read_pools",
+    "read_types",
+    "somebody_working",
+    "wake_approved",
+]
+
+_HOMES = {
+    "advance": ("Advancer",),
+    "attempts": ("RunGovernor", "RunLineage"),
+    "awaiting": ("Lend", "ended_run", "somebody_working"),
+    "decisions": ("ProgramFork",),
+    "dispatch": ("Dispatcher", "Lease"),
+    "dispatch_sql": ("EmbeddedDispatcher",),
+    "errors": ("RunUnfinished",),
+    "invoker": ("CallingParts",),
+    "journal": ("JournalKit",),
+    "model": (
+        "JOB_TRANSITIONS",
+        "RUNS_QUEUE",
+        "RUN_STATES",
+        "RUN_TRANSITIONS",
+        "WORKER_TRANSITIONS",
+        "Job",
+        "Run",
+        "RunDetail",
+        "RunEnd",
+        "RunState",
+        "StepRecord",
+        "Wait",
+        "Worker",
+    ),
+    "pools": ("Pool", "PoolSlots", "all_pools", "read_pools", "read_types"),
+    "schedules": ("Schedules", "next_slot"),
+    "programs": ("CallFraming", "Program", "ProgramRun"),
+    "service": ("ProgramWish", "RunWish", "Runs"),
+    "waits": ("WaitStore", "wake_approved"),
+    "temporal": ("TemporalWorker",),
+    "worker": ("EngineWorker", "WorkerParts"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'twinraven.engine' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"twinraven.engine.{_HOME_OF[name]}"), name)
+    return value

@@ -1,0 +1,86 @@
+"""Declares the dispatcher port: which process advances which run, and when.
+
+A run is due at a moment, or never until somebody wakes it. A worker takes due runs with a new epoch and keeps them as
+long as its heartbeat is heard; whoever lost a run finds its epoch gone, in the transaction in which it would have begun
+an effect. A wake-up between taking a run and letting it rest is counted, so it is never lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from twinraven.storage import Transaction
+
+
+class Lease(NamedTuple):
+    """The right of a worker to advance a run, or to make one of its calls, until a later epoch takes it."""
+
+    tenant_id: str
+    run_id: str
+    place: str
+    """Empty for the run itself, else the step that this job is."""
+    queue: str
+    worker: str
+    epoch: int
+    woken: int
+    """How often somebody had woken it when it was taken."""
+    strikes: int
+    """How many workers in a row died with it."""
+    ahead: int = 0
+    """By how many microseconds the dispatcher's clock was ahead of this machine's when it was taken."""
+
+    @property
+    def row(self) -> dict[str, str]:
+        return {"tenant": self.tenant_id, "run": self.run_id, "place": self.place}
+
+
+class Dispatcher(Protocol):
+    """Decides which process advances which run. All but `take` happen in the caller's transaction."""
+
+    def now(self, tx: Transaction) -> int:
+        """The moment that leases are compared with, in microseconds."""
+        ...
+
+    def enqueue(
+        self,
+        tx: Transaction,
+        tenant_id: str,
+        run_id: str,
+        *,
+        place: str = "",
+        queue: str,
+        priority: int,
+        epoch: int = 0,
+        due: int | None = None,
+    ) -> None:
+        """Let a run, or one of its steps, be taken as soon as somebody is free, and not before it is due."""
+        ...
+
+    def wake(self, tx: Transaction, tenant_id: str, run_id: str) -> None:
+        """Let a run be taken now, also if it is just about to rest."""
+        ...
+
+    def hold(self, tx: Transaction, lease: Lease) -> None:
+        """Raise RunSuperseded unless the lease still stands when this transaction commits."""
+        ...
+
+    def holds(self, tx: Transaction, lease: Lease) -> bool:
+        """Whether a lease stands."""
+        ...
+
+    def rest(self, tx: Transaction, lease: Lease, until: int | None) -> None:
+        """Let go of a run until then, or at once if somebody woke it meanwhile."""
+        ...
+
+    def give_back(self, tx: Transaction, lease: Lease) -> None:
+        """Let go of work that its worker could not end, which counts against it."""
+        ...
+
+    def drop(self, tx: Transaction, tenant_id: str, run_id: str, *, place: str | None = None) -> None:
+        """Forget a run with all its jobs, or one job: nobody is to work on it any more."""
+        ...
+
+    async def take(self, worker: str, free: Mapping[str, int]) -> list[Lease]:
+        """Due work that nobody alive has, at most so much for each queue."""
+        ...
