@@ -1,0 +1,62 @@
+"""The model port: the one place where a language model is asked.
+
+Whoever wants a model's words asks `Models`. The question is a call of the built-in tool `twinraven.ask_model` on the
+one call path, so it is governed by policy, recorded with its answer, its tokens and its cost, and retried like every
+other call. `ScriptedModel` serves scripted answers over HTTP, for tests, demos and examples.
+
+Names are resolved on first use: whoever asks no model loads nothing that speaks to one.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinraven.connectors import ModelToolCall, OfferedTool, PromptTurn
+    from twinraven.models.asking import Models, ModelStream, problems_of
+    from twinraven.models.errors import ModelNotConfigured
+    from twinraven.models.json_mending import MendedJson, mend_json
+    from twinraven.models.model import ModelAnswer, ModelQuestion
+    from twinraven.models.script import ModelScript, read_script
+    from twinraven.models.scripted import ScriptedExchange, ScriptedModel
+    from twinraven.models.tool import ASK_MODEL, ModelTool
+
+__all__ = [
+    "ASK_MODEL",
+    "MendedJson",
+    "ModelAnswer",
+    "ModelNotConfigured",
+    "ModelQuestion",
+    "ModelScript",
+    "ModelStream",
+    "ModelTool",
+    "ModelToolCall",
+    "Models",
+    "OfferedTool",
+    "PromptTurn",
+    "ScriptedExchange",
+    "ScriptedModel",
+    "mend_json",
+    "problems_of",
+    "read_script",
+]
+
+_HOMES = {
+    "twinraven.connectors": ("ModelToolCall", "OfferedTool", "PromptTurn"),
+    "twinraven.models.asking": ("ModelStream", "Models", "problems_of"),
+    "twinraven.models.errors": ("ModelNotConfigured",),
+    "twinraven.models.json_mending": ("MendedJson", "mend_json"),
+    "twinraven.models.model": ("ModelAnswer", "ModelQuestion"),
+    "twinraven.models.script": ("ModelScript", "read_script"),
+    "twinraven.models.scripted": ("ScriptedExchange", "ScriptedModel"),
+    "twinraven.models.tool": ("ASK_MODEL", "ModelTool"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return value
