@@ -1,0 +1,104 @@
+"""Effects that happen once: publications, messages and payments, allowed by a decision and sent under one key.
+
+An effect is an intent, stored with its audit entry, its key and the money it holds before anything is sent; a durable
+run sends it through a provider; what came of it is stored after. Where a worker died in between, the provider is asked
+what became of the key before anything is sent again, and what nobody can tell is parked for a person.
+
+Names are resolved on first use: a command that needs none of them does not pay for them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinraven.effects.assets import AssetWish, MediaAssets
+    from twinraven.effects.delivery import EFFECT_WORK, Delivery, DeliveryParts
+    from twinraven.effects.errors import ProviderRefused, ProviderSilent, ProviderUnreachable
+    from twinraven.effects.linkage import find_unlinked
+    from twinraven.effects.model import (
+        EFFECT_KINDS,
+        EffectKind,
+        EffectOrder,
+        MessageWish,
+        PaymentWish,
+        ProviderAnswer,
+        PublishWish,
+        StoredEffect,
+    )
+    from twinraven.effects.money import PaymentBooks
+    from twinraven.effects.ports import EffectProvider
+    from twinraven.effects.providers.files import FileOutbox
+    from twinraven.effects.providers.http import HttpProvider
+    from twinraven.effects.providers.settings import read_providers
+    from twinraven.effects.service import EffectParts, Effects
+    from twinraven.effects.sql import EffectRecord, EffectStore
+    from twinraven.effects.wallets import WalletBalance, Wallets
+    from twinraven.effects.witness import EffectWitness
+
+_HOMES = {
+    "assets": ("AssetWish", "MediaAssets"),
+    "delivery": ("EFFECT_WORK", "Delivery", "DeliveryParts"),
+    "errors": ("ProviderRefused", "ProviderSilent", "ProviderUnreachable"),
+    "linkage": ("find_unlinked",),
+    "model": (
+        "EFFECT_KINDS",
+        "EffectKind",
+        "EffectOrder",
+        "MessageWish",
+        "PaymentWish",
+        "ProviderAnswer",
+        "PublishWish",
+        "StoredEffect",
+    ),
+    "ports": ("EffectProvider",),
+    "providers.files": ("FileOutbox",),
+    "providers.http": ("HttpProvider",),
+    "providers.settings": ("read_providers",),
+    "service": ("EffectParts", "Effects"),
+    "sql": ("EffectRecord", "EffectStore"),
+    "wallets": ("WalletBalance", "Wallets"),
+    "witness": ("EffectWitness",),
+    "money": ("PaymentBooks",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "EFFECT_KINDS",
+    "EFFECT_WORK",
+    "AssetWish",
+    "Delivery",
+    "DeliveryParts",
+    "EffectKind",
+    "EffectOrder",
+    "EffectParts",
+    "EffectProvider",
+    "EffectRecord",
+    "EffectStore",
+    "EffectWitness",
+    "Effects",
+    "FileOutbox",
+    "HttpProvider",
+    "MediaAssets",
+    "MessageWish",
+    "PaymentBooks",
+    "PaymentWish",
+    "ProviderAnswer",
+    "ProviderRefused",
+    "ProviderSilent",
+    "ProviderUnreachable",
+    "PublishWish",
+    "StoredEffect",
+    "WalletBalance",
+    "Wallets",
+    "find_unlinked",
+    "read_providers",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'twinraven.effects' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"twinraven.effects.{_HOME_OF[name]}"), name)
+    return value

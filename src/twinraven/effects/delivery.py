@@ -1,0 +1,284 @@
+"""Delivers effects through providers, as work of durable runs: marked as sending, sent, settled.
+
+Before anything is sent again that may have been sent before, the provider is asked what became of the key. A provider
+that recognises keys gets the same key again; one that can only be asked and knows nothing of it, or neither, leaves the
+effect unknown, and a person says what happened. The key is the same for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from twinraven.calls import Claims, EffectWord
+from twinraven.effects.errors import ProviderRefused, ProviderSilent, ProviderUnreachable
+from twinraven.effects.model import (
+    LOCAL_LEDGER,
+    TABLES,
+    EffectKind,
+    EffectOrder,
+    ProviderAnswer,
+    StoredEffect,
+)
+from twinraven.effects.money import PaymentBooks
+from twinraven.effects.ports import EffectProvider
+from twinraven.effects.sql import EffectStore
+from twinraven.effects.witness import EffectWitness
+from twinraven.engine import Runs
+from twinraven.flow import Waiting
+from twinraven.foundation.actors import SYSTEM
+from twinraven.foundation.canonical import JsonObject, canonical_json
+from twinraven.foundation.errors import IllegalTransition, InvalidInput, PolicyViolation, StorageError, TwinRavenError
+from twinraven.governance import Judge
+from twinraven.storage import Database, Transaction
+from twinraven.tenancy import Principal
+
+EFFECT_WORK: Final = "effect"
+"""What the engine calls the delivery of an effect."""
+
+MOST_ATTEMPTS: Final = 8
+MOST_UNKNOWN: Final = 1_000
+_SECOND: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryParts:
+    """What delivery is built on."""
+
+    database: Database
+    runs: Callable[[], Runs]
+    claims: Claims
+    judge: Callable[[], Judge]
+    books: PaymentBooks
+    witness: EffectWitness
+    micros: Callable[[], int]
+    first_pause_s: float = 1.0
+    """How long a failed attempt is waited after; each further one twice as long."""
+
+
+class Delivery:
+    """Carries effects out."""
+
+    def __init__(self, parts: DeliveryParts, providers: Iterable[EffectProvider]) -> None:
+        self._parts = parts
+        self._store = EffectStore()
+        self._providers: Mapping[str, EffectProvider] = {provider.name: provider for provider in providers}
+
+    def provider_for(self, kind: EffectKind, name: str | None) -> str:
+        """The name of the provider for a kind: the one that is asked for, else the first one that can do it."""
+        able = [each.name for each in self._providers.values() if kind in each.kinds]
+        if name is None and able:
+            return able[0]
+        if name not in able:
+            raise InvalidInput(f"provider must be one of {', '.join(able) or 'none'} for a {kind}", field="provider")
+        return str(name)
+
+    def replace_provider(self, provider: EffectProvider) -> None:
+        """Use a provider of one's own, or another one under a name that settings gave."""
+        self._providers = {**self._providers, provider.name: provider}
+
+    def is_local(self, provider: str) -> bool:
+        """Whether a wallet's money is in our own ledger, so that nothing has to be sent."""
+        return provider == LOCAL_LEDGER
+
+    def check_wallet_provider(self, name: str) -> str:
+        """A provider that money can be moved with, our own ledger among them."""
+        return name if self.is_local(name) else self.provider_for("transaction", name)
+
+    def enqueue(self, tx: Transaction, effect: StoredEffect) -> None:
+        """Let a worker deliver an effect, in the transaction that stores it."""
+        given = {"kind": effect.kind, "effect_id": effect.effect_id}
+        runs, run_id = self._parts.runs(), f"{EFFECT_WORK}:{effect.effect_id}"
+        runs.start_house_work_in(tx, effect.tenant_id, f"house:{EFFECT_WORK}", given, run_id=run_id)
+
+    def announce(self) -> None:
+        """Let workers of this process look at once."""
+        self._parts.runs().announce()
+
+    async def deliver(self, tenant_id: str, given: JsonObject) -> dict[str, Any]:
+        """Bring one effect to its end; raises Waiting for what must be tried or looked at again."""
+        kind: EffectKind = given["kind"]
+        effect_id = str(given["effect_id"])
+        begun = await self._parts.database.write(tenant_id, lambda tx: self._begin(tx, kind, tenant_id, effect_id))
+        effect, was_sending = begun
+        if effect.status == "sending":
+            effect = await self._send(effect, was_sending=was_sending)
+        return {"effect_id": effect_id, "status": effect.status}
+
+    async def unknown(self, tenant_id: str) -> list[StoredEffect]:
+        """Effects that nobody knows about, for a person to look at."""
+
+        def work(tx: Transaction) -> list[StoredEffect]:
+            return [
+                effect
+                for kind in TABLES
+                for effect in self._store.listing(tx, kind, tenant_id, limit=MOST_UNKNOWN, status="unknown")
+            ]
+
+        return await self._parts.database.read(tenant_id, work)
+
+    async def find(self, tenant_id: str, kind: EffectKind, effect_id: str) -> StoredEffect:
+        """One effect as it is stored, or NotFound."""
+        return await self._parts.database.read(tenant_id, lambda tx: self._store.find(tx, kind, tenant_id, effect_id))
+
+    async def resolve(
+        self, kind: EffectKind, effect_id: str, word: EffectWord, *, by: Principal, external_id: str | None = None
+    ) -> StoredEffect:
+        """Keep a person's word on an effect that nobody knows about: it happened, or it did not."""
+        if word == "happened" and not external_id:
+            raise InvalidInput("say what the provider calls it", field="external_id")
+
+        def work(tx: Transaction) -> StoredEffect:
+            effect = self._store.find(tx, kind, by.tenant_id, effect_id)
+            if effect.status != "unknown":
+                raise IllegalTransition(
+                    f"{kind} {effect_id!r} is {effect.status}; only what is unknown can be resolved",
+                    subject_id=effect_id,
+                    status=effect.status,
+                )
+            if word == "happened":
+                answer = ProviderAnswer(str(external_id), {"stated_by": by.user_id})
+                return self._done(tx, effect, answer, by=by)
+            refusal = ProviderRefused("a person looked and says that it did not happen", stated_by=by.user_id)
+            return self._failed(tx, effect, refusal, by=by)
+
+        return await self._parts.database.write(by.tenant_id, work)
+
+    def _begin(self, tx: Transaction, kind: EffectKind, tenant_id: str, effect_id: str) -> tuple[StoredEffect, bool]:
+        """Mark an effect as being sent, if it is due and still allowed; says whether it may have been sent before."""
+        parts, now = self._parts, self._parts.micros()
+        effect = self._store.find(tx, kind, tenant_id, effect_id)
+        if not effect.is_open:
+            return effect, False
+        if effect.scheduled_at is not None and effect.scheduled_at > now:
+            raise Waiting(effect.scheduled_at)
+        if effect.status == "sending":
+            again = self._store.move(tx, effect, "sending", now=now, attempts=effect.attempts + 1)
+            return again, True
+        try:
+            parts.judge().gate(tx, tenant_id, str(effect.task_id), channel=effect.row.get("channel"))
+        except PolicyViolation as error:
+            return self._failed(tx, effect, error), False
+        if self.is_local(effect.provider) and kind == "transaction":
+            return self._done(tx, effect, ProviderAnswer(effect.effect_id)), False
+        sending = self._store.move(tx, effect, "sending", now=now, attempts=1)
+        parts.witness.note(tx, sending)
+        return sending, False
+
+    async def _send(self, effect: StoredEffect, *, was_sending: bool) -> StoredEffect:
+        provider, order = self._providers.get(effect.provider), EffectOrder.of(effect)
+        if provider is None:
+            return await self._wait_or(
+                effect, ProviderUnreachable(f"no provider {effect.provider!r} is set up"), "failed"
+            )
+        try:
+            answer = await _reconcile(provider, order) if was_sending else None
+            if answer is None:
+                answer = await provider.send(order)
+        except ProviderRefused as error:
+            refusal = error
+            return await self._settle(effect, lambda tx, now: self._failed(tx, now, refusal))
+        except ProviderUnreachable as error:
+            # Nothing was sent this time; what was sent before may still have happened.
+            return await self._wait_or(effect, error, "unknown" if was_sending else "failed")
+        except ProviderSilent as error:
+            if provider.recognises_keys or provider.can_be_asked:
+                return await self._wait_or(effect, error, "unknown")
+            return await self._park(effect, error)
+        except _NoAnswerPossible as error:
+            return await self._park(effect, ProviderSilent(str(error), provider=provider.name))
+        return await self._settle(effect, lambda tx, now: self._done(tx, now, answer))
+
+    async def _wait_or(
+        self, effect: StoredEffect, error: TwinRavenError, last: Literal["failed", "unknown"]
+    ) -> StoredEffect:
+        """Try again later; after the last attempt it failed, or nobody knows."""
+        parts = self._parts
+        if effect.attempts < MOST_ATTEMPTS:
+            await self._note_attempt(effect, error)
+            raise Waiting(parts.micros() + round(parts.first_pause_s * _SECOND * 2 ** (effect.attempts - 1)))
+        if last == "failed":
+            return await self._settle(effect, lambda tx, now: self._failed(tx, now, error))
+        return await self._park(effect, error)
+
+    async def _note_attempt(self, effect: StoredEffect, error: TwinRavenError) -> None:
+        """Audit an attempt that came to nothing."""
+
+        def work(tx: Transaction) -> None:
+            self._parts.witness.note(tx, effect, error=error.as_json(), attempt=effect.attempts)
+
+        await self._parts.database.write(effect.tenant_id, work)
+
+    async def _park(self, effect: StoredEffect, error: TwinRavenError) -> StoredEffect:
+        """Leave an effect unknown, for a person to look."""
+
+        def park(tx: Transaction, now: StoredEffect) -> StoredEffect:
+            told = error.as_json()
+            after = self._store.move(
+                tx, now, "unknown", now=self._parts.micros(), error_json=canonical_json(told).decode()
+            )
+            self._parts.claims.conclude(tx, after.tenant_id, after.key, "unknown", {"error": told})
+            self._parts.witness.note(tx, after, error=told)
+            return after
+
+        return await self._settle(effect, park)
+
+    async def _settle(
+        self, effect: StoredEffect, settle: Callable[[Transaction, StoredEffect], StoredEffect]
+    ) -> StoredEffect:
+        """Store what came of an effect; what somebody else settled meanwhile stays."""
+
+        def work(tx: Transaction) -> StoredEffect:
+            now = self._store.find(tx, effect.kind, effect.tenant_id, effect.effect_id)
+            return settle(tx, now) if now.status == "sending" else now
+
+        try:
+            return await self._parts.database.write(effect.tenant_id, work)
+        except StorageError as error:
+            # Whether it was stored shows when the run is taken up again; the provider is asked then.
+            raise Waiting(self._parts.micros() + _SECOND) from error
+
+    def _done(
+        self, tx: Transaction, effect: StoredEffect, answer: ProviderAnswer, *, by: Principal | None = None
+    ) -> StoredEffect:
+        parts, words, now = self._parts, TABLES[effect.kind], self._parts.micros()
+        stored: dict[str, Any] = {"answer_json": canonical_json(answer.details).decode(), words.done_at: now}
+        if effect.kind == "transaction":
+            parts.books.settle(tx, effect)
+            stored["chain_tx_hash"] = answer.details.get("chain_tx_hash")
+        stored[words.external] = answer.external_id
+        after = self._store.move(tx, effect, words.done, now=now, **stored)
+        told = {"effect_id": effect.effect_id, "external_id": answer.external_id}
+        parts.claims.conclude(tx, effect.tenant_id, effect.key, "success", {"output": told})
+        actor = SYSTEM if by is None else by.actor
+        parts.witness.note(tx, after, external_id=answer.external_id, attempts=after.attempts, actor=actor)
+        return after
+
+    def _failed(
+        self, tx: Transaction, effect: StoredEffect, error: TwinRavenError, *, by: Principal | None = None
+    ) -> StoredEffect:
+        parts, told = self._parts, error.as_json()
+        if effect.kind == "transaction":
+            parts.books.release(tx, effect)
+        stored = {"error_json": canonical_json(told).decode()}
+        after = self._store.move(tx, effect, "failed", now=parts.micros(), **stored)
+        parts.claims.conclude(tx, effect.tenant_id, effect.key, "failed", {"error": told})
+        actor = SYSTEM if by is None else by.actor
+        parts.witness.note(tx, after, error=told, actor=actor)
+        return after
+
+
+class _NoAnswerPossible(Exception):
+    """A provider that does not recognise keys was asked, or cannot be, and does not know."""
+
+
+async def _reconcile(provider: EffectProvider, order: EffectOrder) -> ProviderAnswer | None:
+    """What became of something that may have been sent; None where the same key may be sent again."""
+    if provider.can_be_asked:
+        found = await provider.find(order)
+        if found is not None:
+            return found
+    if not provider.recognises_keys:
+        raise _NoAnswerPossible(f"{provider.name!r} cannot say whether it happened")
+    return None

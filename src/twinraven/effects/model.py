@@ -1,0 +1,167 @@
+"""Models what is wished for, what is stored of it, and what a provider is given and answers. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+from twinraven.foundation.canonical import content_hash
+
+EffectKind = Literal["publish", "message", "transaction"]
+SubjectType = Literal["publish_event", "message", "transaction"]
+
+EFFECT_KINDS: Final[tuple[EffectKind, ...]] = get_args(EffectKind)
+LOCAL_LEDGER: Final = "ledger"
+"""The provider of wallets whose money is in our own ledger: a payment is a transfer there and nothing is sent."""
+
+
+_POSTS: Final = "publish_events"
+_MESSAGES: Final = "outgoing_messages"
+
+
+class KindTable(NamedTuple):
+    """Where effects of a kind are stored, and the words that differ."""
+
+    table: str
+    key: str
+    external: str
+    done: str
+    done_at: str
+    first: str
+    subject: SubjectType
+
+
+TABLES: Final[Mapping[EffectKind, KindTable]] = {
+    "publish": KindTable(
+        _POSTS, "publish_id", "external_post_id", "published", "published_at", "scheduled", "publish_event"
+    ),
+    "message": KindTable(_MESSAGES, "message_id", "external_message_id", "sent", "sent_at", "scheduled", "message"),
+    "transaction": KindTable(
+        "transactions", "transaction_id", "provider_ref", "executed", "executed_at", "approved", "transaction"
+    ),
+}
+OPEN: Final = frozenset({"scheduled", "pending", "approved", "sending"})
+"""States in which an effect still has to be delivered."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishWish:
+    """What is to be published, where, and for which task."""
+
+    task_id: str
+    channel: str
+    text: str
+    idempotency_key: str
+    media_asset_id: str | None = None
+    disclosure: str | None = None
+    """The words that tell readers how it was made; they are put under the text."""
+    scheduled_at: datetime | None = None
+    provider: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageWish:
+    """What is to be said to whom, on which channel, and for which task."""
+
+    task_id: str
+    channel: str
+    recipient: str
+    text: str
+    idempotency_key: str
+    scheduled_at: datetime | None = None
+    provider: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentWish:
+    """What is to be paid to whom, out of which wallet, and for which task; the amount is decimal text."""
+
+    task_id: str
+    wallet_id: str
+    amount: str
+    currency: str
+    counterparty: str
+    idempotency_key: str
+    description: str = ""
+    budget_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEffect:
+    """What all kinds of effects have in common, as it is stored; `row` holds the rest."""
+
+    kind: EffectKind
+    tenant_id: str
+    effect_id: str
+    status: str
+    campaign_id: str | None
+    goal_id: str | None
+    task_id: str | None
+    decision_id: str | None
+    provider: str
+    request: dict[str, Any]
+    request_hash: str
+    key: str
+    correlation_id: str
+    attempts: int
+    scheduled_at: int | None
+    requested_by: str
+    row: Mapping[str, Any]
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in OPEN
+
+    @property
+    def subject(self) -> SubjectType:
+        return TABLES[self.kind].subject
+
+    def facts(self) -> dict[str, Any]:
+        """What every audit entry about it says: where it comes from and what allows it."""
+        return {
+            "campaign_id": self.campaign_id,
+            "goal_id": self.goal_id,
+            "task_id": self.task_id,
+            "decision_id": self.decision_id,
+            "idempotency_key": self.key,
+            "provider": self.provider,
+            "request_hash": self.request_hash,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class EffectOrder:
+    """What a provider is asked to do, and the key under which it happens once, for ever."""
+
+    tenant_id: str
+    kind: EffectKind
+    effect_id: str
+    key: str
+    request: dict[str, Any]
+    correlation_id: str
+
+    @classmethod
+    def of(cls, effect: StoredEffect) -> EffectOrder:
+        return cls(
+            effect.tenant_id,
+            effect.kind,
+            effect.effect_id,
+            provider_key(effect.tenant_id, effect.kind, effect.key),
+            effect.request,
+            effect.correlation_id,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderAnswer:
+    """What a provider says of something that happened."""
+
+    external_id: str
+    details: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def provider_key(tenant_id: str, kind: str, key: str) -> str:
+    """The key that providers are shown: tenants may use the same words, and a key tells nothing about either."""
+    return content_hash(f"{tenant_id}\0{kind}\0{key}".encode())

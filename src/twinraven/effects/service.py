@@ -1,0 +1,279 @@
+"""Takes wishes for effects: checks them, asks for the decision in force, and stores the intent to be delivered.
+
+One transaction takes the idempotency key, stores the effect, holds its money, appends the audit entry and enqueues the
+run that will send it. The same wish again is answered with the effect that is there; the same key with other words is
+refused, whatever kind of effect or call it was used for. What is refused is audited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from twinraven.audit import AuditEntry
+from twinraven.calls import Claims
+from twinraven.effects.delivery import Delivery
+from twinraven.effects.intents import Intent, message_intent, payment_intent, publish_intent
+from twinraven.effects.model import TABLES, EffectKind, MessageWish, PaymentWish, PublishWish, StoredEffect
+from twinraven.effects.money import PaymentBooks
+from twinraven.effects.sql import EffectRecord, EffectStore, to_record
+from twinraven.effects.witness import EffectWitness
+from twinraven.foundation.canonical import canonical_json
+from twinraven.foundation.correlation import correlation_or_new
+from twinraven.foundation.errors import (
+    CallInProgress,
+    IllegalTransition,
+    InvalidInput,
+    PolicyViolation,
+    TwinRavenError,
+)
+from twinraven.foundation.ids import new_id
+from twinraven.governance import Judge, JudgeDecision, Money, PlanStore
+from twinraven.storage import Database, Transaction
+from twinraven.tenancy import Principal
+
+_FOR_EVER_MS: Final = 100 * 366 * 86_400_000
+"""An effect may be scheduled far ahead: its key is never given up because time passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectParts:
+    """What effects are built on."""
+
+    database: Database
+    claims: Claims
+    judge: Callable[[], Judge]
+    books: PaymentBooks
+    witness: EffectWitness
+    delivery: Delivery
+    holds_secret: Callable[[str, bytes], bool]
+    micros: Callable[[], int]
+    disclosure: str | None
+    """What is put under a publication that brings no words of its own."""
+
+
+class Effects:
+    """Publications, messages and payments of all tenants."""
+
+    def __init__(self, parts: EffectParts) -> None:
+        self._parts = parts
+        self._store = EffectStore()
+        self._plans = PlanStore()
+
+    async def publish(self, wish: PublishWish, *, by: Principal) -> EffectRecord:
+        """Publish on a channel, now or at a time, for a task whose result was approved."""
+        intent = publish_intent(
+            wish, self._parts.delivery.provider_for("publish", wish.provider), self._parts.disclosure
+        )
+        return await self._intend(intent, by=by)
+
+    async def message(self, wish: MessageWish, *, by: Principal) -> EffectRecord:
+        """Send a message to a person or a channel, for a task whose result was approved."""
+        return await self._intend(
+            message_intent(wish, self._parts.delivery.provider_for("message", wish.provider)), by=by
+        )
+
+    async def pay(self, wish: PaymentWish, *, by: Principal) -> EffectRecord:
+        """Pay out of a wallet, for a task whose result was approved; wallet and budget are never overdrawn."""
+        return await self._intend(payment_intent(wish), by=by)
+
+    async def reverse(self, transaction_id: str, *, by: Principal, note: str) -> EffectRecord:
+        """Take an executed payment of our own ledger back by transfers the other way, once."""
+        if not by.may_decide:
+            raise PolicyViolation("only an approver or an administrator takes a payment back", user_id=by.user_id)
+        if not note.strip():
+            raise InvalidInput("note must say why the payment is taken back", field="note")
+        return to_record(
+            await self._parts.database.write(
+                by.tenant_id, lambda tx: self._reverse(tx, transaction_id, by=by, note=note)
+            )
+        )
+
+    async def cancel(self, kind: EffectKind, effect_id: str, *, by: Principal) -> EffectRecord:
+        """Cancel what has not been sent; money that was held is given back."""
+
+        def work(tx: Transaction) -> StoredEffect:
+            before = self._own(tx, kind, effect_id, by)
+            after = self._store.move(tx, before, "cancelled", now=self._parts.micros())
+            self._conclude(tx, after, actor=by, told={"error": {"code": "CANCELLED", "message": "it was cancelled"}})
+            return after
+
+        return to_record(await self._parts.database.write(by.tenant_id, work))
+
+    async def get(self, kind: EffectKind, effect_id: str, *, by: Principal) -> EffectRecord:
+        """One effect as it stands; for members, their own."""
+        return to_record(await self._parts.database.read(by.tenant_id, lambda tx: self._own(tx, kind, effect_id, by)))
+
+    async def list(
+        self,
+        kind: EffectKind,
+        *,
+        by: Principal,
+        limit: int = 100,
+        after: str | None = None,
+        status: str | None = None,
+        task_id: str | None = None,
+    ) -> list[EffectRecord]:
+        """Effects of a kind by id; for members, their own."""
+
+        def work(tx: Transaction) -> list[StoredEffect]:
+            return self._store.listing(tx, kind, by.tenant_id, limit=limit, after=after, status=status, task_id=task_id)
+
+        found = await self._parts.database.read(by.tenant_id, work)
+        return [to_record(each) for each in found if by.may_decide or each.requested_by == by.user_id]
+
+    async def _intend(self, intent: Intent, *, by: Principal) -> EffectRecord:
+        parts, tenant_id = self._parts, by.tenant_id
+        intent.check()
+        body = canonical_json(intent.request)
+        if parts.holds_secret(tenant_id, body):
+            raise InvalidInput("what leaves the house holds one of your secrets", field="request")
+        made: list[StoredEffect] = []
+
+        def along(tx: Transaction) -> None:
+            made.append(self._store_intent(tx, intent, body, by=by))
+
+        try:
+            await parts.claims.claim(
+                tenant_id,
+                intent.key,
+                tool_id=f"effect:{intent.kind}",
+                body=body,
+                timeout_ms=_FOR_EVER_MS,
+                along=along,
+            )
+        except CallInProgress:
+            pass  # the same wish, under way: its effect is there
+        except TwinRavenError as error:
+            await self._note_refusal(intent, error, by=by)
+            raise
+        if made:
+            parts.delivery.announce()
+        return to_record(await parts.database.read(tenant_id, lambda tx: self._known(tx, intent, tenant_id)))
+
+    def _store_intent(self, tx: Transaction, intent: Intent, body: bytes, *, by: Principal) -> StoredEffect:
+        parts, now = self._parts, self._parts.micros()
+        decision = self._allowed(tx, intent, by.tenant_id)
+        effect_id, words = new_id(), TABLES[intent.kind]
+        row = {
+            "tenant_id": by.tenant_id,
+            words.key: effect_id,
+            "campaign_id": decision.lineage.campaign_id,
+            "goal_id": decision.lineage.goal_id,
+            "task_id": intent.task_id,
+            "decision_id": decision.decision_id,
+            "request_json": body.decode(),
+            "request_hash": parts.claims.hash_text(by.tenant_id, body),
+            "idempotency_key": intent.key,
+            "correlation_id": correlation_or_new(),
+            "attempts": 0,
+            "updated_at": now,
+            **intent.columns,
+        }
+        if intent.kind == "transaction":
+            self._store.add(
+                tx, "transaction", {**row, "status": "pending", "requested_by": by.user_id, "requested_at": now}
+            )
+            effect = self._approve_payment(tx, effect_id, by=by)
+        else:
+            self._store.add(
+                tx, intent.kind, {**row, "status": words.first, "created_by": by.user_id, "created_at": now}
+            )
+            effect = self._store.find(tx, intent.kind, by.tenant_id, effect_id)
+        parts.delivery.enqueue(tx, effect)
+        parts.witness.note(tx, effect, actor=by.actor, body={"request": intent.request}, result_id=decision.result_id)
+        return effect
+
+    def _allowed(self, tx: Transaction, intent: Intent, tenant_id: str) -> JudgeDecision:
+        """The decision in force that lets this leave the house, within the limits of its task."""
+        amount = intent.amount
+        if amount is not None:
+            spent = self._store.spent_for(tx, tenant_id, intent.task_id, amount.currency)
+            amount = Money(spent + amount.minor, amount.currency)
+        return self._parts.judge().gate(tx, tenant_id, intent.task_id, channel=intent.channel, amount=amount)
+
+    def _approve_payment(self, tx: Transaction, effect_id: str, *, by: Principal) -> StoredEffect:
+        """Hold the money of a payment and move it to `approved`."""
+        parts = self._parts
+        effect = self._store.find(tx, "transaction", by.tenant_id, effect_id)
+        budget_id = effect.row["budget_id"]
+        budget = None if budget_id is None else self._plans.budget(tx, by.tenant_id, budget_id)
+        if budget is not None and budget.status != "open":
+            raise IllegalTransition(f"budget {budget_id!r} is {budget.status}", budget_id=budget_id)
+        parts.books.hold(tx, effect, budget)
+        return self._store.move(tx, effect, "approved", now=parts.micros())
+
+    def _reverse(self, tx: Transaction, transaction_id: str, *, by: Principal, note: str) -> StoredEffect:
+        parts, now = self._parts, self._parts.micros()
+        paid = self._store.find(tx, "transaction", by.tenant_id, transaction_id)
+        key = f"reverse:{transaction_id}"
+        known = self._store.of_key(tx, "transaction", by.tenant_id, key)
+        if known is not None:
+            return known
+        if paid.status != "executed" or paid.row["reverses"] is not None or not parts.delivery.is_local(paid.provider):
+            raise IllegalTransition(
+                "only an executed payment of the local ledger can be taken back; elsewhere, ask the provider",
+                subject_id=transaction_id,
+                status=paid.status,
+            )
+        parts.books.release(tx, paid)
+        copied = (
+            "tenant_id", "wallet_id", "campaign_id", "goal_id", "task_id", "decision_id", "budget_id", "amount",
+            "currency", "counterparty",
+        )  # fmt: skip
+        request = canonical_json({"reverses": transaction_id, "note": note})
+        effect_id = new_id()
+        row = {name: paid.row[name] for name in copied} | {
+            "transaction_id": effect_id,
+            "direction": "credit",
+            "description": note,
+            "status": "executed",
+            "reverses": transaction_id,
+            "request_json": request.decode(),
+            "request_hash": parts.claims.hash_text(by.tenant_id, request),
+            "idempotency_key": key,
+            "correlation_id": correlation_or_new(),
+            "attempts": 1,
+            "requested_by": by.user_id,
+            "requested_at": now,
+            "executed_at": now,
+            "updated_at": now,
+        }
+        self._store.add(tx, "transaction", row)
+        made = self._store.find(tx, "transaction", by.tenant_id, effect_id)
+        parts.witness.note(tx, made, actor=by.actor, reverses=transaction_id, body={"note": note})
+        return made
+
+    def _conclude(self, tx: Transaction, effect: StoredEffect, *, actor: Principal, told: dict[str, Any]) -> None:
+        parts = self._parts
+        if effect.kind == "transaction":
+            parts.books.release(tx, effect)
+        parts.claims.conclude(tx, effect.tenant_id, effect.key, "failed", told)
+        parts.witness.note(tx, effect, actor=actor.actor)
+
+    def _own(self, tx: Transaction, kind: EffectKind, effect_id: str, by: Principal) -> StoredEffect:
+        found = self._store.find(tx, kind, by.tenant_id, effect_id)
+        if not by.may_decide and found.requested_by != by.user_id:
+            self._store.find(tx, kind, by.tenant_id, "")  # not theirs is not there
+        return found
+
+    def _known(self, tx: Transaction, intent: Intent, tenant_id: str) -> StoredEffect:
+        found = self._store.of_key(tx, intent.kind, tenant_id, intent.key)
+        if found is None:
+            raise InvalidInput("this key was used for a call; use a new key for a new effect", field="idempotency_key")
+        return found
+
+    async def _note_refusal(self, intent: Intent, error: TwinRavenError, *, by: Principal) -> None:
+        """Audit what was refused: policy, limits, money, a key that means something else."""
+        entry = AuditEntry(
+            tenant_id=by.tenant_id,
+            event_type=f"{intent.kind}.refused",
+            subject_type="task",
+            subject_id=intent.task_id,
+            actor=by.actor,
+            data={"idempotency_key": intent.key, "kind": intent.kind, "is_policy": isinstance(error, PolicyViolation)},
+            code=error.code,
+            message=error.message[:500],
+        )
+        await self._parts.witness.refused(entry)

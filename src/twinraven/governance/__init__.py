@@ -1,0 +1,162 @@
+"""Governed work: goals become tasks, attempts become results, and a decision allows what may leave the house.
+
+`Campaigns` keeps campaigns, goals and budgets, `Planner` tasks and their specs, `Attempts` what workers make of them
+and `Judge` what is decided about that; `Judge.gate` gives the decision that an effect needs, or refuses it. Planners,
+workers and judges outside take part by envelopes. `states` says which status may follow which.
+
+Names are resolved on first use: a command that needs none of them does not pay for them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinraven.governance.effect_model import (
+        AssetKind,
+        Budget,
+        MediaAsset,
+        MoneyTransaction,
+        Outgoing,
+        OutgoingMessage,
+        PublishEvent,
+        Wallet,
+        WalletKind,
+    )
+    from twinraven.governance.model import (
+        Campaign,
+        Goal,
+        JudgeDecision,
+        Lineage,
+        PolicyCheck,
+        SpecVersion,
+        Task,
+        TaskSpec,
+        Verdict,
+        WorkerResult,
+        WorkerRun,
+    )
+    from twinraven.governance.money import Money, check_currency, format_minor, parse_minor
+    from twinraven.governance.states import WalletStatus, check_transition, state_tables
+    from twinraven.governance.work.attempts import Attempts
+    from twinraven.governance.work.campaigns import Campaigns
+    from twinraven.governance.work.check_functions import CheckFunctions
+    from twinraven.governance.work.check_rules import read_check_rules
+    from twinraven.governance.work.checks import PolicyChecks
+    from twinraven.governance.work.contracts import ENVELOPE_SCHEMAS, EXPORTED
+    from twinraven.governance.work.envelopes import MAX_ENVELOPE_BYTES, EnvelopeLog
+    from twinraven.governance.work.judge import Judge
+    from twinraven.governance.work.moves import TaskMoves
+    from twinraven.governance.work.plan_sql import PlanStore
+    from twinraven.governance.work.planner import Planner
+    from twinraven.governance.work.proposing import PlanProposer
+    from twinraven.governance.work.recording import ResultRecorder
+    from twinraven.governance.work.result_sql import ResultStore
+    from twinraven.governance.work.tasks import TaskDetail, Tasks
+    from twinraven.governance.work.verdicts import Verdicts
+    from twinraven.governance.work.witness import Witness
+
+__all__ = [
+    "ENVELOPE_SCHEMAS",
+    "EXPORTED",
+    "MAX_ENVELOPE_BYTES",
+    "AssetKind",
+    "Attempts",
+    "Budget",
+    "Campaign",
+    "Campaigns",
+    "CheckFunctions",
+    "EnvelopeLog",
+    "Goal",
+    "Judge",
+    "JudgeDecision",
+    "Lineage",
+    "MediaAsset",
+    "Money",
+    "MoneyTransaction",
+    "Outgoing",
+    "OutgoingMessage",
+    "PlanProposer",
+    "PlanStore",
+    "Planner",
+    "PolicyCheck",
+    "PolicyChecks",
+    "PublishEvent",
+    "ResultRecorder",
+    "ResultStore",
+    "SpecVersion",
+    "Task",
+    "TaskDetail",
+    "TaskMoves",
+    "TaskSpec",
+    "Tasks",
+    "Verdict",
+    "Verdicts",
+    "Wallet",
+    "WalletKind",
+    "WalletStatus",
+    "Witness",
+    "WorkerResult",
+    "WorkerRun",
+    "check_currency",
+    "check_transition",
+    "format_minor",
+    "parse_minor",
+    "read_check_rules",
+    "state_tables",
+]
+
+_HOMES = {
+    "effect_model": (
+        "AssetKind",
+        "Budget",
+        "MediaAsset",
+        "MoneyTransaction",
+        "Outgoing",
+        "OutgoingMessage",
+        "PublishEvent",
+        "Wallet",
+        "WalletKind",
+    ),
+    "model": (
+        "Campaign",
+        "Goal",
+        "JudgeDecision",
+        "Lineage",
+        "PolicyCheck",
+        "SpecVersion",
+        "Task",
+        "TaskSpec",
+        "Verdict",
+        "WorkerResult",
+        "WorkerRun",
+    ),
+    "money": ("Money", "check_currency", "format_minor", "parse_minor"),
+    "states": ("WalletStatus", "check_transition", "state_tables"),
+    "work.attempts": ("Attempts",),
+    "work.campaigns": ("Campaigns",),
+    "work.check_functions": ("CheckFunctions",),
+    "work.check_rules": ("read_check_rules",),
+    "work.checks": ("PolicyChecks",),
+    "work.contracts": ("ENVELOPE_SCHEMAS", "EXPORTED"),
+    "work.envelopes": ("MAX_ENVELOPE_BYTES", "EnvelopeLog"),
+    "work.judge": ("Judge",),
+    "work.moves": ("TaskMoves",),
+    "work.plan_sql": ("PlanStore",),
+    "work.planner": ("Planner",),
+    "work.proposing": ("PlanProposer",),
+    "work.recording": ("ResultRecorder",),
+    "work.result_sql": ("ResultStore",),
+    "work.tasks": ("TaskDetail", "Tasks"),
+    "work.verdicts": ("Verdicts",),
+    "work.witness": ("Witness",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'twinraven.governance' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"twinraven.governance.{_HOME_OF[name]}"), name)
+    return value

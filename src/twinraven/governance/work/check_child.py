@@ -1,0 +1,37 @@
+"""Runs policy checks that are Python functions, as a child process of whoever judges.
+
+Reads two lines for each check, the function and what it judges, and writes one line with its answer. What a function
+prints goes to stderr, so that it cannot be taken for an answer.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import orjson
+
+
+def answer(name: str, subject: Any) -> dict[str, Any]:
+    """Call `module:function` with what is judged; whatever goes wrong is an error and no answer."""
+    try:
+        module, _, attribute = name.partition(":")
+        said = getattr(import_module(module), attribute)(subject)
+        orjson.dumps(said)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: whatever it raises denies
+        return {"error": f"{name} raised {type(error).__name__}: {error}"}
+    return {"answer": said}
+
+
+def main() -> None:
+    """Answer until there is nobody to ask."""
+    out, sys.stdout = sys.stdout.buffer, sys.stderr
+    lines = sys.stdin.buffer
+    while (asked := lines.readline()) and (subject := lines.readline()):
+        out.write(orjson.dumps(answer(orjson.loads(asked)["function"], orjson.loads(subject))) + b"\n")
+        out.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""The inbox: everything that waits for a person's decision, as one list.
+
+Calls that policy leaves to people, questions of runs, effects whose end nobody knows, learned tools and changed tools
+are each kept by the part they belong to. An inbox item is derived from what is kept there and stored nowhere else, so
+that the two cannot disagree. An item carries the hash of exactly what it shows, and a decision names that hash.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinraven.inbox.model import ITEM_KINDS, InboxAnswer, InboxChoice, InboxItem, ItemCost, ItemKind, ItemState
+    from twinraven.inbox.service import Inbox
+    from twinraven.inbox.source import InboxSource
+    from twinraven.inbox.sources.calls import CallApprovals
+    from twinraven.inbox.sources.duplicates import EntityDuplicates
+    from twinraven.inbox.sources.effects import UnknownEffects
+    from twinraven.inbox.sources.judgements import EscalatedJudgements
+    from twinraven.inbox.sources.learned import LearnedToolReviews
+    from twinraven.inbox.sources.runs import RunQuestions, UnknownStepEffects
+    from twinraven.inbox.sources.upstream import ChangedUpstreamTools
+
+__all__ = [
+    "ITEM_KINDS",
+    "CallApprovals",
+    "ChangedUpstreamTools",
+    "EntityDuplicates",
+    "EscalatedJudgements",
+    "Inbox",
+    "InboxAnswer",
+    "InboxChoice",
+    "InboxItem",
+    "InboxSource",
+    "ItemCost",
+    "ItemKind",
+    "ItemState",
+    "LearnedToolReviews",
+    "RunQuestions",
+    "UnknownEffects",
+    "UnknownStepEffects",
+]
+
+_HOMES = {
+    "model": ("ITEM_KINDS", "InboxAnswer", "InboxChoice", "InboxItem", "ItemCost", "ItemKind", "ItemState"),
+    "service": ("Inbox",),
+    "source": ("InboxSource",),
+    "sources.calls": ("CallApprovals",),
+    "sources.duplicates": ("EntityDuplicates",),
+    "sources.effects": ("UnknownEffects",),
+    "sources.judgements": ("EscalatedJudgements",),
+    "sources.learned": ("LearnedToolReviews",),
+    "sources.runs": ("RunQuestions", "UnknownStepEffects"),
+    "sources.upstream": ("ChangedUpstreamTools",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'twinraven.inbox' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"twinraven.inbox.{_HOME_OF[name]}"), name)
+    return value

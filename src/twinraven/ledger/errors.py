@@ -1,0 +1,11 @@
+"""The refusal of the ledger to spend what is not there."""
+
+from __future__ import annotations
+
+from twinraven.foundation.errors import Conflict
+
+
+class LedgerOverdrawn(Conflict):
+    """An account does not hold what was to be taken from it; nothing moved."""
+
+    code = "LEDGER_OVERDRAWN"
