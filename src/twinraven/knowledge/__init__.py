@@ -1,0 +1,172 @@
+"""Knowledge: what was said, found again without a model, summed up, and whom and what it was about.
+
+Episodes are turns of a dialogue, or any text, in groups; they never change. A search ranks them by words and by rules
+that a hit can state as its reasons. Entities are the people, places and things that episodes mention. Summaries stand
+for parts of a dialogue, introspection notes for what an agent keeps in mind of a user.
+
+Names are resolved on first use: whoever only searches does not load what compresses and reflects.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinraven.knowledge.embedding import Embedder, installed_embedder
+    from twinraven.knowledge.entities import (
+        CATEGORIES,
+        DEFAULT_EDGES,
+        DEFAULT_GROUP,
+        ENRICH_WORK,
+        ActiveEntity,
+        Enrichment,
+        Entities,
+        EntityDetails,
+        EntityMerge,
+        EntityNeighbourhood,
+        KnownEntity,
+        MergeProposal,
+        Neighbour,
+        TemporalFact,
+        active_entities,
+    )
+    from twinraven.knowledge.introspection import (
+        REFLECT_PROCESS,
+        CarouselRules,
+        Introspection,
+        Introspections,
+        Reflection,
+        list_notes,
+        note_group,
+    )
+    from twinraven.knowledge.line_files import AskedLine, EpisodeImport, read_questions
+    from twinraven.knowledge.memory_tools import MemoryTools
+    from twinraven.knowledge.model import (
+        DEFAULT_SOURCE,
+        Episode,
+        EpisodeFilter,
+        Hit,
+        Ingestion,
+        NewEpisode,
+        parse_moment,
+    )
+    from twinraven.knowledge.service import Knowledge
+    from twinraven.knowledge.summaries import (
+        COMPRESS_PROCESS,
+        Compression,
+        CompressionWish,
+        ContentBinding,
+        Summaries,
+        Summary,
+        list_summaries,
+    )
+    from twinraven.knowledge.thinking import LanguageModel, ModelReply, PreparedProcess, estimate_tokens
+    from twinraven.knowledge.thinking_tools import COMPRESS_TOOL, REFLECT_TOOL, ThinkingConnector, ThinkingEntries
+
+__all__ = [
+    "CATEGORIES",
+    "COMPRESS_PROCESS",
+    "COMPRESS_TOOL",
+    "DEFAULT_EDGES",
+    "DEFAULT_GROUP",
+    "DEFAULT_SOURCE",
+    "ENRICH_WORK",
+    "REFLECT_PROCESS",
+    "REFLECT_TOOL",
+    "ActiveEntity",
+    "AskedLine",
+    "CarouselRules",
+    "Compression",
+    "CompressionWish",
+    "ContentBinding",
+    "Embedder",
+    "Enrichment",
+    "Entities",
+    "EntityDetails",
+    "EntityMerge",
+    "EntityNeighbourhood",
+    "Episode",
+    "EpisodeFilter",
+    "EpisodeImport",
+    "Hit",
+    "Ingestion",
+    "Introspection",
+    "Introspections",
+    "Knowledge",
+    "KnownEntity",
+    "LanguageModel",
+    "MemoryTools",
+    "MergeProposal",
+    "ModelReply",
+    "Neighbour",
+    "NewEpisode",
+    "PreparedProcess",
+    "Reflection",
+    "Summaries",
+    "Summary",
+    "TemporalFact",
+    "ThinkingConnector",
+    "ThinkingEntries",
+    "active_entities",
+    "estimate_tokens",
+    "installed_embedder",
+    "list_notes",
+    "list_summaries",
+    "note_group",
+    "parse_moment",
+    "read_questions",
+]
+
+_HOMES = {
+    "embedding": ("Embedder", "installed_embedder"),
+    "entities": (
+        "CATEGORIES",
+        "DEFAULT_EDGES",
+        "DEFAULT_GROUP",
+        "ENRICH_WORK",
+        "ActiveEntity",
+        "Enrichment",
+        "Entities",
+        "EntityDetails",
+        "EntityMerge",
+        "EntityNeighbourhood",
+        "KnownEntity",
+        "MergeProposal",
+        "Neighbour",
+        "TemporalFact",
+        "active_entities",
+    ),
+    "introspection": (
+        "REFLECT_PROCESS",
+        "CarouselRules",
+        "Introspection",
+        "Introspections",
+        "Reflection",
+        "list_notes",
+        "note_group",
+    ),
+    "line_files": ("AskedLine", "EpisodeImport", "read_questions"),
+    "memory_tools": ("MemoryTools",),
+    "model": ("DEFAULT_SOURCE", "Episode", "EpisodeFilter", "Hit", "Ingestion", "NewEpisode", "parse_moment"),
+    "service": ("Knowledge",),
+    "summaries": (
+        "COMPRESS_PROCESS",
+        "Compression",
+        "CompressionWish",
+        "ContentBinding",
+        "Summaries",
+        "Summary",
+        "list_summaries",
+    ),
+    "thinking": ("LanguageModel", "ModelReply", "PreparedProcess", "estimate_tokens"),
+    "thinking_tools": ("COMPRESS_TOOL", "REFLECT_TOOL", "ThinkingConnector", "ThinkingEntries"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'twinraven.knowledge' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"twinraven.knowledge.{_HOME_OF[name]}"), name)
+    return value

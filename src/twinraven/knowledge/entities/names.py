@@ -1,0 +1,137 @@
+"""Compares names of entities: canonical tokens, digits, nicknames, acronyms, and how alike two names are.
+
+What differs in digits is never alike (GPT-4 and GPT-5, order 1042 and 1043). Equal tokens mean the same name in another
+spelling; a name inside another (Paris, Paris Hilton) is a guess that a person must confirm.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import Final
+
+from twinraven.knowledge.words import terms
+
+_WORD: Final = re.compile(r"[^\W\d_]+|\d+")
+_DIGITS: Final = re.compile(r"\d+")
+_ARTICLES: Final = frozenset(("the", "an", "of", "and", "for"))
+_TITLES: Final = frozenset("mr mrs ms miss dr prof professor sir doctor mister".split())  # noqa: SIM905
+_SAME_WORDS: Final = """
+corporation corp; incorporated inc; limited ltd; company co; saint st; street str; avenue ave; road rd; mount mt
+university univ uni; department dept; international intl; association assoc; brothers bros; doctor dr; junior jr
+robert bob rob bobby; william bill will billy liam; elizabeth liz beth lizzie eliza betty; katherine kate katie kathy
+catherine cathy; michael mike mick; james jim jimmy jamie; john johnny jack jon; thomas tom tommy; richard rick dick
+joseph joe joey; margaret maggie meg peggy; alexander alex sandy; edward ed eddie ted; charles charlie chuck
+daniel dan danny; david dave; christopher chris; anthony tony; samuel sam; benjamin ben; matthew matt; andrew andy drew
+nicholas nick; patricia pat patty trish; jennifer jen jenny; jessica jess; susan sue susie; deborah deb debbie
+stephen steve steven; timothy tim; gregory greg; kenneth ken; ronald ron; lawrence larry; frederick fred freddie
+theodore theo; victoria vicky; rebecca becky becca; melanie mel; abigail abby; gabriel gabe; jacob jake; zachary zach
+"""
+_CANONICAL: Final = {
+    word: words.split()[0]
+    for line in _SAME_WORDS.splitlines()
+    for words in line.split(";")
+    if words.strip()
+    for word in words.split()
+}
+_LEGAL: Final = frozenset(("corporation", "incorporated", "limited", "company", "llc", "gmbh", "plc", "ag"))
+_INSIDE: Final = 0.88
+_ACRONYM: Final = 0.9
+_NICKNAME: Final = 0.93
+
+
+@lru_cache(16_384)
+def plain_tokens(name: str) -> tuple[str, ...]:
+    """The words of a name without accents, case, articles and titles."""
+    flat = unicodedata.normalize("NFKD", name).casefold()
+    bare = "".join(sign for sign in flat if not unicodedata.combining(sign))
+    every = tuple(_WORD.findall(bare.replace("'s", "").replace("’s", "").replace("'", "").replace("’", "")))
+    kept = tuple(word for word in every if word not in _ARTICLES and word not in _TITLES)
+    return kept or every
+
+
+@lru_cache(16_384)
+def name_key(name: str) -> str:
+    """What two spellings of one name have in common."""
+    return " ".join(sorted(plain_tokens(name))) or name.casefold()
+
+
+def digits_agree(first: str, second: str) -> bool:
+    return _DIGITS.findall(first) == _DIGITS.findall(second)
+
+
+@lru_cache(65_536)
+def name_similarity(first: str, second: str) -> float:
+    """How alike two names are, from 0 to 1."""
+    if not digits_agree(first, second):
+        return 0.0
+    left, right = plain_tokens(first), plain_tokens(second)
+    if sorted(left) == sorted(right):
+        return 1.0
+    if _canonical(left) == _canonical(right):
+        return _NICKNAME
+    if _is_acronym(left, right) or _is_acronym(right, left):
+        return _ACRONYM
+    spelled = SequenceMatcher(None, " ".join(left), " ".join(right), autojunk=False).ratio()
+    if _is_inside(left, right) or _is_inside(right, left):
+        return max(spelled, _INSIDE)
+    return spelled * _worst_token(left, right)
+
+
+def summary_similarity(first: str, second: str) -> float | None:
+    """The share of words that two summaries have in common; nothing where one says too little."""
+    left, right = set(terms(first)), set(terms(second))
+    if min(len(left), len(right)) < 2:
+        return None
+    return len(left & right) / min(len(left), len(right))
+
+
+def block_keys(name: str) -> set[str]:
+    """What two names must share to be compared at all."""
+    words = plain_tokens(name)
+    keys = {_CANONICAL.get(word, word)[:2] for word in words} | {word[:2] for word in words}
+    if len(words) > 1:
+        keys.add("=" + "".join(word[0] for word in words))
+    elif words:
+        keys.add("=" + words[0])
+    return keys
+
+
+def _canonical(words: tuple[str, ...]) -> list[str]:
+    meant = [_CANONICAL.get(word, word) for word in words]
+    kept = [word for word in meant if word not in _LEGAL]
+    return sorted(kept or meant)
+
+
+def _is_acronym(short: tuple[str, ...], words: tuple[str, ...]) -> bool:
+    return len(short) == 1 and len(words) > 1 and short[0] == "".join(word[0] for word in words)
+
+
+def _is_inside(short: tuple[str, ...], words: tuple[str, ...]) -> bool:
+    """Whether every word of a name, or its initial, stands in a longer name in the same order."""
+    if not 0 < len(short) <= len(words):
+        return False
+    place = 0
+    for word in short:
+        while place < len(words) and not _fits(word, words[place]):
+            place += 1
+        if place == len(words):
+            return False
+        place += 1
+    return any(len(word) > 1 for word in short)
+
+
+def _fits(word: str, other: str) -> bool:
+    if _CANONICAL.get(word, word) == _CANONICAL.get(other, other):
+        return True
+    return (len(word) == 1 and other.startswith(word)) or (len(other) == 1 and word.startswith(other))
+
+
+def _worst_token(left: tuple[str, ...], right: tuple[str, ...]) -> float:
+    """1 where each word has its like in the other name; a word of its own lowers the whole."""
+    if len(left) != len(right):
+        return 0.9
+    worst = min(max(SequenceMatcher(None, word, other, autojunk=False).ratio() for other in right) for word in left)
+    return 1.0 if worst >= 0.75 else worst

@@ -1,0 +1,35 @@
+"""Introspection: notes that an agent keeps of a user, in a carousel that turns while nobody waits."""
+
+from __future__ import annotations
+
+from twinraven.knowledge.introspection.model import (
+    DEFAULT_ROTATION,
+    DEFAULT_THRESHOLD,
+    INTROSPECTION_SOURCE,
+    Introspection,
+    Reflection,
+    next_position,
+    note_group,
+)
+from twinraven.knowledge.introspection.service import (
+    REFLECT_PROCESS,
+    REFLECT_WORK,
+    CarouselRules,
+    Introspections,
+)
+from twinraven.knowledge.introspection.sql import list_notes
+
+__all__ = [
+    "DEFAULT_ROTATION",
+    "DEFAULT_THRESHOLD",
+    "INTROSPECTION_SOURCE",
+    "REFLECT_PROCESS",
+    "REFLECT_WORK",
+    "CarouselRules",
+    "Introspection",
+    "Introspections",
+    "Reflection",
+    "list_notes",
+    "next_position",
+    "note_group",
+]

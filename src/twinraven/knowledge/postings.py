@@ -1,0 +1,86 @@
+"""Packs postings into blocks and scores them with BM25.
+
+A posting is eight bytes: the turn's number in its group, how often the term stands in it, how many terms the turn has.
+With the length inside, a score needs nothing but the term's own blocks, on either store, and the frequencies are those
+of the group: what is rare in one dialogue may be common in another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinraven.knowledge.questions import QueryTerm
+
+BLOCK: Final = 256
+"""Turns in one block: adding a turn rewrites at most 2 KB, less than a page, for each of its terms."""
+CHAPTER: Final = 16
+"""Blocks that become one when all are full: a search reads fewer rows, and no turn rewrites them any more."""
+K1: Final = 0.9
+B: Final = 0.4
+RELATED_WEIGHT: Final = 0.35
+ENOUGH: Final = 300
+"""A word that stands in so many turns needs no other to stand for it."""
+_MOST: Final = 65_535
+_POSTING: Final = np.dtype([("seq", "<u4"), ("count", "<u2"), ("length", "<u2")])
+
+Floats = NDArray[np.float32]
+Postings = NDArray[Any]
+
+
+def pack(seq: int, count: int, length: int) -> bytes:
+    """One posting as bytes."""
+    return (
+        seq.to_bytes(4, "little") + min(count, _MOST).to_bytes(2, "little") + min(length, _MOST).to_bytes(2, "little")
+    )
+
+
+def unpack(blocks: Sequence[bytes]) -> Postings:
+    """The postings of one term, from its blocks."""
+    return np.frombuffer(b"".join(blocks), dtype=_POSTING)
+
+
+@dataclass(frozen=True, slots=True)
+class TermScores:
+    """What one word of the question gives to each turn: itself, and the better of itself and what stands for it."""
+
+    exact: Floats
+    best: Floats
+    peak: float
+    """The most that it gives to any turn."""
+
+
+def score_term(term: QueryTerm, found: Mapping[str, Postings], *, turns: int, mean_length: float) -> TermScores:
+    """BM25 of a term, and of those that may stand for it as if they were one."""
+    exact = np.zeros(turns, dtype=np.float32)
+    own = found.get(term.term)
+    peak = 0.0
+    if own is not None:
+        values = term.weight * _idf(len(own), turns) * _saturated(own, mean_length)
+        exact[own["seq"]] = values
+        peak = float(values.max())
+    others = [found[each] for each in term.related if each in found]
+    if not others:
+        return TermScores(exact, exact, peak)
+    holders = np.concatenate(others)
+    # The whole group is weighed as the most frequent of its words: a rare one is no better a stand-in.
+    idf = min(_idf(len(np.unique(holders["seq"])), turns), _idf(len(own), turns) if own is not None else math.inf)
+    values = RELATED_WEIGHT * term.weight * idf * _saturated(holders, mean_length)
+    best = exact.copy()
+    np.maximum.at(best, holders["seq"], values)
+    return TermScores(exact, best, max(peak, float(values.max())))
+
+
+def _idf(holders: int, turns: int) -> float:
+    return math.log(1 + (turns - holders + 0.5) / (holders + 0.5))
+
+
+def _saturated(postings: Postings, mean_length: float) -> Floats:
+    count = postings["count"].astype(np.float32)
+    damping = K1 * (1 - B + B * postings["length"].astype(np.float32) / max(mean_length, 1.0))
+    return (count * (K1 + 1) / (count + damping)).astype(np.float32)

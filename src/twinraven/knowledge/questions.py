@@ -1,0 +1,95 @@
+"""Reads a question: the words it is about, whom it names, which kind of answer it wants, and which dates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from twinraven.knowledge.concepts import related
+from twinraven.knowledge.dates import DaySpan, named_dates
+from twinraven.knowledge.stemming import stem
+from twinraven.knowledge.words import is_stop_word, tokens
+
+Kind = Literal["time", "number", "place", "other"]
+
+_TIME: Final = re.compile(
+    r"\b(when|how long|what (?:date|day|month|year|time)|which (?:day|month|year)|how often)\b", re.IGNORECASE
+)
+_NUMBER: Final = re.compile(r"\b(how (?:many|much|old|big|far|tall|often)|what (?:number|age|amount))\b", re.IGNORECASE)
+_PLACE: Final = re.compile(
+    r"\b(where|what (?:place|city|country|state|town)|which (?:place|city|country|state|town))\b", re.IGNORECASE
+)
+_SHORTEST_NAME: Final = 3
+_ASKING_WORDS: Final = frozenset(
+    "time date day long often old number place year month week ago last first".split()  # noqa: SIM905
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerm:
+    """One stem of a question and those that may stand for it."""
+
+    term: str
+    word: str
+    """As the question has it."""
+    weight: float
+    related: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question as the ranking understands it."""
+
+    terms: tuple[QueryTerm, ...]
+    speakers: frozenset[str]
+    """In lower case, those whom it names."""
+    kind: Kind
+    dates: tuple[DaySpan, ...]
+
+
+def read_question(text: str, speakers: Iterable[str]) -> Question:
+    """Read a question about a dialogue of these speakers; their names are taken out of its words."""
+    spoken = {part: speaker.lower() for speaker in speakers for part in tokens(speaker.lower())}
+    words = tokens(text)
+    # People shorten names: "Mel" is Melanie, where no other speaker begins so.
+    for word in words:
+        begun = [part for part in spoken if part.startswith(word.lower())]
+        if word[0].isupper() and len(word) >= _SHORTEST_NAME and len(begun) == 1:
+            spoken.setdefault(word.lower(), spoken[begun[0]])
+    named = frozenset(spoken[word.lower()] for word in words if word.lower() in spoken)
+    kind = _kind(text)
+    weights: dict[str, float] = {}
+    spelled: dict[str, str] = {}
+    names: set[str] = set()
+    for place, word in enumerate(words):
+        lower = word.lower()
+        if lower in spoken or is_stop_word(lower):
+            continue
+        weight = 1.2 if place and word[0].isupper() else 1.0
+        if kind != "other" and lower in _ASKING_WORDS:
+            weight = 0.4
+        term = stem(lower)
+        weights[term] = max(weight, weights.get(term, 0.0))
+        spelled.setdefault(term, word)
+        if place and word[0].isupper():
+            names.add(term)
+    found = tuple(
+        QueryTerm(term, spelled[term], weight, related(term, is_name=term in names) - weights.keys())
+        for term, weight in weights.items()
+    )
+    return Question(found or _every_word(words), named, kind, tuple(named_dates(text, None)))
+
+
+def _every_word(words: Iterable[str]) -> tuple[QueryTerm, ...]:
+    """A question of names and stop words alone is looked for by all of them."""
+    return tuple(QueryTerm(stem(word.lower()), word, 1.0, frozenset()) for word in dict.fromkeys(words))
+
+
+def _kind(text: str) -> Kind:
+    if _NUMBER.search(text):
+        return "number"
+    if _TIME.search(text):
+        return "time"
+    return "place" if _PLACE.search(text) else "other"

@@ -1,0 +1,240 @@
+"""Ranks the turns that a question found: some twenty signals, each a number from 0 to about 1, and a weight for each.
+
+The signals are those that people would name: which words match, who speaks, whether a turn answers the question just
+before it, whether it holds a time where a time is asked for, how well its whole session fits. `by_rules` combines them
+by hand-written rules and is itself a signal; the weights (weights.py) were trained on dialogues that no test uses.
+What a signal adds to a hit's score is what the hit gives as its reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinraven.knowledge.dates import DaySpan
+from twinraven.knowledge.postings import Floats, TermScores
+from twinraven.knowledge.questions import Question
+from twinraven.knowledge.reading import Marks
+from twinraven.knowledge.weights import WEIGHTS
+
+SIGNALS: Final = tuple(WEIGHTS)
+SEEDS: Final = 40
+"""How many turns the words alone choose; their neighbours are looked at as well."""
+_SESSION_BEST: Final = 5
+_LEADERS: Final = 3
+_REACH: Final = 2
+_ENDS_ASKING: Final = int(Marks.ENDS_ASKING)
+
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the ranking knows of a turn besides its words."""
+
+    seq: int
+    session: int
+    speaker: str | None
+    """In lower case."""
+    marks: int
+    length: int
+    day: int | None
+    dates: tuple[DaySpan, ...]
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A turn, its score, and what each signal added to it."""
+
+    seq: int
+    score: float
+    signals: dict[str, float]
+
+
+def word_scores(scores: Sequence[TermScores], turns: int) -> Floats:
+    """What all words of the question give to each turn."""
+    total = np.zeros(turns, dtype=np.float32)
+    for each in scores:
+        total += each.best
+    return total
+
+
+def own_word_scores(scores: Sequence[TermScores], turns: int) -> Floats:
+    """What the question's own words give, without those that stand for them."""
+    total = np.zeros(turns, dtype=np.float32)
+    for each in scores:
+        total += each.exact
+    return total
+
+
+def choose_candidates(total: Floats, allowed: NDArray[np.bool_] | None) -> list[int]:
+    """The turns with the best words, and those beside them."""
+    eligible = total if allowed is None else np.where(allowed, total, 0)
+    matched = np.flatnonzero(eligible > 0)
+    if len(matched) > SEEDS:
+        matched = matched[np.argpartition(eligible[matched], -SEEDS)[-SEEDS:]]
+    beside = np.unique(np.concatenate([matched + step for step in range(-_REACH, _REACH + 1)]))
+    inside = beside[(beside >= 0) & (beside < len(total))]
+    return (inside if allowed is None else inside[allowed[inside]]).tolist()
+
+
+def rank(
+    question: Question,
+    scores: Sequence[TermScores],
+    candidates: Sequence[int],
+    turns: Mapping[int, Turn],
+    *,
+    limit: int,
+    cosines: Mapping[int, float] | None = None,
+) -> list[Ranked]:
+    """The best candidates, best first; `turns` also holds the one before each."""
+    listed = [seq for seq in candidates if seq in turns]
+    if not listed:
+        return []
+    values = signals_of(question, scores, listed, turns, cosines=cosines)
+    weights = np.array([WEIGHTS[name] for name in SIGNALS])
+    parts = values * weights
+    totals = parts.sum(axis=1)
+    order: list[int] = np.argsort(-totals, kind="stable")[:limit].tolist()
+    return [
+        Ranked(
+            listed[place],
+            float(totals[place]),
+            {
+                name: round(float(parts[place, at]), 4)
+                for at, name in enumerate(SIGNALS)
+                if abs(parts[place, at]) >= 5e-4
+            },
+        )
+        for place in order
+    ]
+
+
+def signals_of(
+    question: Question,
+    scores: Sequence[TermScores],
+    listed: Sequence[int],
+    turns: Mapping[int, Turn],
+    *,
+    cosines: Mapping[int, float] | None = None,
+) -> Doubles:
+    """One row for each candidate, one column for each signal."""
+    at = np.array(listed)
+    size = len(scores[0].exact) if scores else 0
+    total = word_scores(scores, size)
+    best = float(total[at].max()) or 1.0
+    words = (total[at] / best).astype(np.float64)
+    exact = (own_word_scores(scores, size)[at] / best).astype(np.float64)
+    facts = [turns[seq] for seq in listed]
+    before, after = _beside(total, at, -1) / best, _beside(total, at, 1) / best
+    wider = sum((_beside(total, at, step) / best for step in (-4, -3, 3, 4)), np.zeros(len(at)))
+    marks = np.array([turn.marks for turn in facts])
+    found: dict[str, Doubles] = {
+        "words": words,
+        "exact": exact,
+        "coverage": _coverage(scores, at),
+        "speaker": np.array([float(each.speaker in question.speakers) for each in facts]),
+        "other_speaker": np.array(
+            [float(bool(question.speakers) and each.speaker not in question.speakers) for each in facts]
+        ),
+        "asks": _marked(marks, Marks.ASKS),
+        "before": before,
+        "after": after,
+        "before_2": _beside(total, at, -2) / best,
+        "after_2": _beside(total, at, 2) / best,
+        "around": wider,
+        "answers": np.array([_answers(turn, turns) for turn in facts]) * before,
+        "time": _marked(marks, Marks.TIMED) * (question.kind == "time"),
+        "number": _marked(marks, Marks.NUMBERED) * (question.kind == "number"),
+        "place": _marked(marks, Marks.PLACED) * (question.kind == "place"),
+        "date": np.array([_date_fit(question, turn) for turn in facts]),
+        "personal": _marked(marks, Marks.PERSONAL),
+        "length": np.minimum(np.log1p([turn.length for turn in facts]) / 4, 1.0),
+        "meaning": np.array([(cosines or {}).get(seq, 0.0) for seq in listed]),
+    }
+    found["session"] = _session_fit(facts, words)
+    found["by_rules"] = _by_rules(found)
+    found["rank"] = _rank_share(found["by_rules"])
+    found["names"] = _shared_names(facts, found["by_rules"])
+    return np.stack([found[name] for name in SIGNALS], axis=1)
+
+
+def _marked(marks: NDArray[np.int64], mark: Marks) -> Doubles:
+    return (marks & int(mark) != 0).astype(np.float64)
+
+
+def _beside(total: Floats, at: NDArray[np.int64], step: int) -> Doubles:
+    places = at + step
+    inside = (places >= 0) & (places < len(total))
+    return np.where(inside, total[np.clip(places, 0, len(total) - 1)], 0.0).astype(np.float64)
+
+
+def _coverage(scores: Sequence[TermScores], at: NDArray[np.int64]) -> Doubles:
+    """The share of the question's words that a turn has, rare ones counting more."""
+    weights = [each.peak for each in scores]
+    whole = sum(weights) or 1.0
+    shares = [weight * (each.exact[at] > 0) for weight, each in zip(weights, scores, strict=True)]
+    return np.sum(shares, axis=0) / whole if shares else np.zeros(len(at))
+
+
+def _answers(turn: Turn, turns: Mapping[int, Turn]) -> float:
+    """Whether the turn before asks and another speaks: the answer repeats none of the question's words."""
+    before = turns.get(turn.seq - 1)
+    if before is None or before.session != turn.session or not before.marks & _ENDS_ASKING:
+        return 0.0
+    return float(before.speaker is None or before.speaker != turn.speaker)
+
+
+def _date_fit(question: Question, turn: Turn) -> float:
+    if not question.dates:
+        return 0.0
+    if any(asked.meets(named) for asked in question.dates for named in turn.dates):
+        return 1.0
+    said = turn.day
+    return 0.5 if said is not None and any(asked.first <= said <= asked.last for asked in question.dates) else 0.0
+
+
+def _session_fit(facts: Sequence[Turn], words: Doubles) -> Doubles:
+    """The sum of a session's five best turns, beside that of the best session."""
+    by_session: dict[int, list[float]] = {}
+    for turn, score in zip(facts, words.tolist(), strict=True):
+        by_session.setdefault(turn.session, []).append(score)
+    sums = {session: sum(sorted(found)[-_SESSION_BEST:]) for session, found in by_session.items()}
+    best = max(sums.values()) or 1.0
+    return np.array([sums[turn.session] / best for turn in facts])
+
+
+def _by_rules(found: Mapping[str, Doubles]) -> Doubles:
+    """The rules by hand: words, times who speaks, what is asked for and how the session fits."""
+    score = found["words"] + 0.1 * (found["before"] + found["after"]) + 0.3 * found["answers"]
+    score = score * (1 + 0.5 * found["speaker"]) * (1 - 0.5 * found["asks"]) * (1 + 0.3 * found["session"])
+    score = score * (1 + 0.3 * found["time"]) * (1 + 0.3 * found["number"]) * (1 + 0.5 * found["date"])
+    score = score + 0.3 * found["meaning"]
+    return score / (score.max() or 1.0)
+
+
+def _rank_share(score: Doubles) -> Doubles:
+    places = np.empty(len(score))
+    places[np.argsort(-score, kind="stable")] = np.arange(len(score))
+    return 1 / (1 + places)
+
+
+def _shared_names(facts: Sequence[Turn], score: Doubles) -> Doubles:
+    """The names that a turn shares with the best ones, which often hold the other half of an answer."""
+    leaders: list[int] = np.argsort(-score, kind="stable")[:_LEADERS].tolist()
+    leading = Counter(name for place in leaders for name in facts[place].names)
+    shares = np.zeros(len(facts))
+    if not leading:
+        return shares
+    holders = Counter(name for turn in facts for name in turn.names if name in leading)
+    for place, turn in enumerate(facts):
+        own = 1 if place in leaders else 0
+        shared = [name for name in turn.names if leading[name] > own]
+        shares[place] = min(1.0, sum(2 / holders[name] for name in shared))
+    return shares

@@ -1,0 +1,145 @@
+"""Reads what a search needs from one turn: stems, names, whether it asks, and the times and numbers in it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from enum import IntFlag
+from typing import Final
+
+from twinraven.knowledge.dates import DaySpan, named_dates
+from twinraven.knowledge.stemming import stem
+from twinraven.knowledge.words import is_stop_word, terms, tokens
+
+_SENTENCE: Final = re.compile(r"[^.!?…\n]+[.!?…]*")
+_SPOKEN: Final = re.compile(r"\A\s*([^\W\d_][\w.'-]{0,30}(?: [^\W\d_][\w.'-]{0,30}){0,2})\s*:\s+(?=\S)")
+_NAME: Final = re.compile(r"\b[^\W\d_a-z][\w'’]*(?:[ -][^\W\d_a-z][\w'’]*|-\d[\w.]*\w|-\d)*")
+_TIME: Final = re.compile(
+    r"\b(yesterday|today|tonight|tomorrow|ago|last|next|since|recently|weekend|week|month|year|years|months|weeks|days"
+    r"|morning|evening|night|monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|april|may"
+    r"|june|july|august|september|october|november|december|spring|summer|autumn|winter|birthday|anniversary"
+    r"|\d+(?:st|nd|rd|th)|(?:19|20)\d\d|\d+ ?(?:am|pm|o'clock))\b",
+    re.IGNORECASE,
+)
+_NUMBER: Final = re.compile(
+    r"\d|\b(two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand|million|once|twice|thrice"
+    r"|first|second|third|both|couple|half|several)\b",
+    re.IGNORECASE,
+)
+_PLACE: Final = re.compile(
+    r"\b(?:in|at|to|from|near|around|across|through|visit(?:ed|ing)?)\s+(?:the\s+)?[A-Z]|\b(home|beach|park|downtown"
+    r"|museum|school|gym|mountains|city|country|store|restaurant|lake|studio|center|hospital|church|abroad)\b"
+)
+_PERSONAL: Final = re.compile(r"\b(I|I'm|I've|I'd|my|me|we|our|we're|we've|mine|myself)\b")
+_TITLE: Final = re.compile(r"\b(Mrs?|Ms|Dr|Prof|St|Mt)\.\s")
+_OPENERS: Final = frozenset(("last", "next", "yesterday", "today", "tomorrow", "luckily", "every", "each", "guess"))
+_LONGEST_ACRONYM: Final = 5
+_ASKING_SHARE: Final = 0.6
+_MOST_NAMES: Final = 24
+_MOST_DATES: Final = 8
+
+
+class Marks(IntFlag):
+    """What kind of turn it is, as one number in its row."""
+
+    ASKS = 1
+    TIMED = 2
+    NUMBERED = 4
+    PLACED = 8
+    PERSONAL = 16
+    ENDS_ASKING = 32
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReading:
+    """What is stored of a turn besides its words."""
+
+    counts: Counter[str]
+    length: int
+    marks: Marks
+    dates: tuple[DaySpan, ...]
+    names: tuple[str, ...]
+    """In lower case, in order of their first mention."""
+
+
+def split_speaker(content: str) -> tuple[str | None, str]:
+    """A speaker written before the words ("Ann: hello"), and the words."""
+    match = _SPOKEN.match(content[:120])
+    if match is None or match[1].lower() in ("http", "https", "note", "re", "ps", "todo"):
+        return None, content
+    if not all(word[0].isupper() or word.lower() in ("user", "assistant", "agent") for word in match[1].split()):
+        return None, content
+    return match[1], content[match.end() :]
+
+
+def read_turn(text: str, said_on: date | None) -> TurnReading:
+    """Read one turn's words, without its speaker."""
+    found = terms(text)
+    return TurnReading(
+        Counter(found),
+        len(found),
+        _marks(text),
+        tuple(named_dates(text, said_on)[:_MOST_DATES]),
+        tuple(dict.fromkeys(name.lower() for name in names_in(text)))[:_MOST_NAMES],
+    )
+
+
+def names_in(text: str) -> Iterator[str]:
+    """Capitalised words that are names: not the ordinary word that begins a sentence."""
+    for sentence in _SENTENCE.finditer(_TITLE.sub(r"\1 ", text)):
+        begin = len(sentence[0]) - len(sentence[0].lstrip(" \"'([*-"))
+        for match in _NAME.finditer(sentence[0]):
+            name = _trimmed(match[0], is_first=match.start() == begin)
+            if name:
+                yield name
+
+
+def _trimmed(name: str, *, is_first: bool) -> str:
+    words = name.replace("’", "'").removesuffix("'s").split(" ")
+    while words and is_stop_word(words[-1].partition("'")[0].lower()):
+        words = words[:-1]
+    while words and _opens(words[0], is_alone=len(words) == 1, is_first=is_first):
+        words = words[1:]
+        is_first = False
+    return " ".join(words)
+
+
+def _opens(word: str, *, is_alone: bool, is_first: bool) -> bool:
+    """Whether a capitalised word is no part of a name: a stop word, or an ordinary word at the sentence's beginning."""
+    lower = word.partition("'")[0].lower()
+    if is_stop_word(lower) or lower in _OPENERS or (word.isupper() and word.isalpha() and len(word) > _LONGEST_ACRONYM):
+        return True
+    return is_first and is_alone and not _looks_like_name(word)
+
+
+def _looks_like_name(word: str) -> bool:
+    """A word with a digit or a second capital is a name wherever it stands."""
+    return any(sign.isdigit() or sign.isupper() for sign in word[1:]) and "'" not in word
+
+
+def _marks(text: str) -> Marks:
+    marks = Marks(0)
+    sentences = [match[0].strip() for match in _SENTENCE.finditer(text) if match[0].strip()]
+    asking = sum(len(tokens(each)) for each in sentences if each.rstrip("\"') ").endswith("?"))
+    total = sum(len(tokens(each)) for each in sentences) or 1
+    if asking / total >= _ASKING_SHARE:
+        marks |= Marks.ASKS
+    if sentences and sentences[-1].rstrip("\"') ").endswith("?"):
+        marks |= Marks.ENDS_ASKING
+    for mark, pattern in (
+        (Marks.TIMED, _TIME),
+        (Marks.NUMBERED, _NUMBER),
+        (Marks.PLACED, _PLACE),
+        (Marks.PERSONAL, _PERSONAL),
+    ):
+        if pattern.search(text):
+            marks |= mark
+    return marks
+
+
+def name_stems(name: str) -> set[str]:
+    """The stems of a name's words."""
+    return {stem(word.lower()) for word in tokens(name)}

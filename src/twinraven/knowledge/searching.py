@@ -1,0 +1,168 @@
+"""Searches one group inside one read transaction: postings, candidates, ranking, content."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinraven.knowledge.embedding import Vectors
+from twinraven.knowledge.model import Episode, EpisodeFilter, Hit
+from twinraven.knowledge.postings import ENOUGH, Postings, TermScores, score_term
+from twinraven.knowledge.questions import Question, read_question
+from twinraven.knowledge.ranking import Ranked, Turn, choose_candidates, rank, word_scores
+from twinraven.knowledge.sql import (
+    GroupState,
+    allowed_parts,
+    group_state,
+    moment,
+    read_parts,
+    read_postings,
+    read_turns,
+    to_episode,
+)
+from twinraven.knowledge.vectors import VectorIndex, nearest, scaled
+from twinraven.storage import Row, Transaction
+
+EVERYTHING = EpisodeFilter()
+
+
+class AskedMeaning(NamedTuple):
+    """The vector of a question, and those of episodes that it is compared with."""
+
+    held: VectorIndex
+    vector: Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the words of a question found in a group, before it is ranked."""
+
+    question: Question
+    scores: list[TermScores]
+    candidates: list[int]
+    turns: dict[int, Turn]
+    postings: Mapping[str, Postings]
+    cosines: Mapping[int, float]
+    """How similar candidates are in meaning, from 0 to 1; empty without an embedder."""
+    similarities: Mapping[int, float]
+
+
+def look_up(
+    tx: Transaction,
+    tenant_id: str,
+    state: GroupState,
+    text: str,
+    wanted: EpisodeFilter,
+    *,
+    meaning: AskedMeaning | None = None,
+) -> Found:
+    """Score every part that has a word of the question, and read what the ranking needs of the best."""
+    question = read_question(text, state.speakers)
+    postings = read_postings(tx, tenant_id, state.group_id, [each.term for each in question.terms])
+    rare = [each for each in question.terms if each.term not in postings or len(postings[each.term]) < ENOUGH]
+    others = {other for each in rare for other in each.related}
+    postings |= read_postings(tx, tenant_id, state.group_id, others)
+    scores = [score_term(term, postings, turns=state.parts, mean_length=state.mean_length) for term in question.terms]
+    allowed = _allowed(tx, tenant_id, state, wanted)
+    similarities: Mapping[int, float] = {}
+    if meaning is not None:
+        similarities = meaning.held.cosines(tx, tenant_id, state.group_id, meaning.vector, parts=state.parts)
+    chosen = choose_candidates(word_scores(scores, state.parts), allowed)
+    candidates = sorted({*chosen, *nearest(similarities, allowed)})
+    beside = {seq - 1 for seq in candidates if seq}
+    turns = read_turns(tx, tenant_id, state.group_id, sorted({*candidates, *beside}))
+    cosines = scaled(similarities, candidates)
+    return Found(question, scores, candidates, turns, postings, cosines, similarities)
+
+
+def search_group(
+    tx: Transaction,
+    tenant_id: str,
+    group_id: str,
+    text: str,
+    *,
+    limit: int,
+    wanted: EpisodeFilter = EVERYTHING,
+    neighbours: int = 0,
+    meaning: AskedMeaning | None = None,
+) -> list[Hit]:
+    """The best hits of one group."""
+    state = group_state(tx, tenant_id, group_id)
+    if state is None:
+        return []
+    found = look_up(tx, tenant_id, state, text, wanted, meaning=meaning)
+    # A long episode may be found by several of its parts: some more are read so that `limit` names remain.
+    best = rank(
+        found.question, found.scores, found.candidates, found.turns, limit=limit * 2, cosines=found.cosines or None
+    )
+    rows = read_parts(tx, tenant_id, group_id, [each.seq for each in best])
+    hits: dict[str, Hit] = {}
+    for each in best:
+        row = rows[each.seq]
+        if row["name"] not in hits and len(hits) < limit:
+            beside = _neighbours(tx, tenant_id, state, each.seq, neighbours)
+            hits[row["name"]] = _to_hit(row, each, found, beside)
+    return list(hits.values())
+
+
+def search_names(tx: Transaction, tenant_id: str, group_id: str, text: str, *, limit: int) -> list[str]:
+    """The names of the best hits of one group."""
+    return [hit.name for hit in search_group(tx, tenant_id, group_id, text, limit=limit)]
+
+
+def _allowed(tx: Transaction, tenant_id: str, state: GroupState, wanted: EpisodeFilter) -> NDArray[np.bool_] | None:
+    if wanted.is_open:
+        return None
+    mask = np.zeros(state.parts, dtype=np.bool_)
+    mask[allowed_parts(tx, tenant_id, state.group_id, wanted)] = True
+    return mask
+
+
+def _neighbours(tx: Transaction, tenant_id: str, state: GroupState, seq: int, reach: int) -> tuple[Episode, ...]:
+    beside = [each for each in range(max(0, seq - reach), min(state.parts, seq + reach + 1)) if each != seq]
+    if not beside:
+        return ()
+    rows = read_parts(tx, tenant_id, state.group_id, beside)
+    return tuple(to_episode(rows[each]) for each in beside if each in rows)
+
+
+def _to_hit(row: Row, ranked: Ranked, found: Found, neighbours: tuple[Episode, ...]) -> Hit:
+    return Hit(
+        name=row["name"],
+        group_id=row["group_id"],
+        content=row["content"],
+        score=ranked.score,
+        why=_why(ranked, found),
+        speaker=row["speaker"],
+        valid_at=moment(row["valid_at"]),
+        neighbours=neighbours,
+    )
+
+
+def _why(ranked: Ranked, found: Found) -> dict[str, Any]:
+    """The words that matched, which stood for others, and what each signal added."""
+    words: list[str] = []
+    stood_for: dict[str, list[str]] = {}
+    for term, score in zip(found.question.terms, found.scores, strict=True):
+        if score.exact[ranked.seq] > 0:
+            words.append(term.word)
+        elif score.best[ranked.seq] > 0:
+            stood_for[term.word] = [each for each in sorted(term.related) if _has(found, each, ranked.seq)]
+    turn = found.turns[ranked.seq]
+    names: Sequence[str] = _linking_names(turn, found.turns) if "names" in ranked.signals else ()
+    near = {"similarity": round(found.similarities[ranked.seq], 4)} if ranked.seq in found.similarities else {}
+    return {"words": words, "related": stood_for, "names": names, **near, "signals": ranked.signals}
+
+
+def _has(found: Found, term: str, seq: int) -> bool:
+    held = found.postings.get(term)
+    return held is not None and bool(np.any(held["seq"] == seq))
+
+
+def _linking_names(turn: Turn, turns: Mapping[int, Turn]) -> Sequence[str]:
+    others = [each.names for each in turns.values() if each.seq != turn.seq]
+    return sorted(name for name in turn.names if any(name in names for names in others))

@@ -1,0 +1,214 @@
+"""The use cases of knowledge: remember episodes, search them, read them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import orjson
+
+from twinraven.foundation.clock import now_micros
+from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
+from twinraven.knowledge.embedding import Embedder
+from twinraven.knowledge.entities import store_mentions
+from twinraven.knowledge.ingestion import ReadEpisode, by_group, read_episode, store_episodes
+from twinraven.knowledge.line_files import EpisodeImport, read_episodes
+from twinraven.knowledge.model import Episode, EpisodeFilter, Hit, Ingestion, NewEpisode, check_text
+from twinraven.knowledge.searching import EVERYTHING, AskedMeaning, search_group
+from twinraven.knowledge.sql import find_episode, find_named, groups_of, list_episodes
+from twinraven.knowledge.vectors import VectorIndex, pack_vector
+from twinraven.knowledge.vectors_sql import insert_vectors
+from twinraven.storage import Database, Transaction, chunks
+
+Redact = Callable[[str, bytes], bytes]
+"""A tenant's JSON text without secrets."""
+
+OnMentions = Callable[[Transaction, str, Sequence[str]], None]
+"""Told, in their transaction, which entities new episodes mention."""
+
+BATCH = 500
+_LINES = 4 * BATCH
+_LONGEST_QUERY = 10_000
+_MOST_HITS = 1_000
+
+
+class Knowledge:
+    """Episodes of a tenant's groups, and the search over them."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        redact: Redact = lambda _, text: text,
+        micros: Callable[[], int] = now_micros,
+        on_mentions: OnMentions = lambda _tx, _tenant_id, _touched: None,
+        embedder: Embedder | None = None,
+    ) -> None:
+        self._database = database
+        self._vectors = None if embedder is None else VectorIndex(embedder)
+        self._on_mentions = on_mentions
+        self._redact = redact
+        self._micros = micros
+
+    async def remember(self, tenant_id: str, new: NewEpisode) -> Episode:
+        """Store one episode; the same once more changes nothing, other content under its name is a conflict."""
+        done = await self.remember_all(tenant_id, [new])
+        if done.conflicts:
+            raise Conflict(
+                f"episode {new.name!r} of group {new.group_id!r} exists with other content; choose another name",
+                field="name",
+            )
+        return await self.named_episode(tenant_id, new.group_id, new.name)
+
+    async def remember_all(self, tenant_id: str, episodes: Sequence[NewEpisode]) -> Ingestion:
+        """Store what is not there yet, a group and a batch at a time."""
+        total = Ingestion()
+        for group_id, listed in by_group(episodes):
+            for some in chunks(listed, BATCH):
+                total += await self._store(tenant_id, group_id, some)
+        return total
+
+    async def import_lines(
+        self, tenant_id: str, lines: Iterable[bytes], *, progress: Callable[[int], None] = lambda _: None
+    ) -> EpisodeImport:
+        """Store the episodes of a JSON Lines file; lines that hold none are reported and left out."""
+        report = EpisodeImport()
+        for some in chunks(read_episodes(lines, report), _LINES):
+            report.done += await self.remember_all(tenant_id, some)
+            progress(report.done.added + report.done.present)
+        return report
+
+    async def _store(self, tenant_id: str, group_id: str, some: Sequence[NewEpisode]) -> Ingestion:
+        batch = await asyncio.to_thread(self._read, tenant_id, some)
+        at = self._micros()
+
+        return await self._database.write(
+            tenant_id, lambda tx: self._store_batch(tx, tenant_id, group_id, batch, at=at)
+        )
+
+    def store_in(self, tx: Transaction, tenant_id: str, new: NewEpisode, *, at: int) -> str:
+        """Store one episode with the caller's own rows, and say its id; its name must be new."""
+        [read] = self._read(tenant_id, [new])
+        self._store_batch(tx, tenant_id, new.group_id, [read], at=at)
+        found = find_named(tx, tenant_id, new.group_id, new.name)
+        assert found is not None
+        return found.episode_id
+
+    def _store_batch(
+        self, tx: Transaction, tenant_id: str, group_id: str, batch: Sequence[ReadEpisode], *, at: int
+    ) -> Ingestion:
+        done, parts = store_episodes(tx, tenant_id, group_id, batch, at=at)
+        vectors = [(part.seq, part.vector) for part in parts if part.vector is not None]
+        if vectors and self._vectors is not None:
+            insert_vectors(tx, tenant_id, group_id, self._vectors.embedder.name, vectors)
+        if parts:
+            touched = store_mentions(tx, tenant_id, group_id, parts, at=at)
+            self._on_mentions(tx, tenant_id, touched)
+        return done
+
+    def _read(self, tenant_id: str, some: Sequence[NewEpisode]) -> list[ReadEpisode]:
+        raw = orjson.dumps([each.content for each in some])
+        clean = self._redact(tenant_id, raw)
+        if clean is not raw:
+            contents: list[str] = orjson.loads(clean)
+            some = [replace(each, content=content) for each, content in zip(some, contents, strict=True)]
+        return self._with_vectors([read_episode(each) for each in some])
+
+    def _with_vectors(self, some: list[ReadEpisode]) -> list[ReadEpisode]:
+        if self._vectors is None:
+            return some
+        spoken = [f"{each.speaker}: {text}" if each.speaker else text for each in some for text, _ in each.parts]
+        made = iter(pack_vector(vector) for vector in self._vectors.embedder.embed(spoken))
+        return [replace(each, vectors=tuple(next(made) for _ in each.parts)) for each in some]
+
+    async def _asked(self, texts: Sequence[str]) -> list[AskedMeaning | None]:
+        """What questions mean, where an embedder is installed."""
+        index = self._vectors
+        if index is None:
+            return [None] * len(texts)
+        vectors = await asyncio.to_thread(index.embedder.embed, texts)
+        return [AskedMeaning(index, vector) for vector in vectors]
+
+    async def search(
+        self,
+        tenant_id: str,
+        text: str,
+        *,
+        group_id: str | None = None,
+        limit: int = 10,
+        wanted: EpisodeFilter = EVERYTHING,
+        neighbours: int = 0,
+    ) -> list[Hit]:
+        """The episodes that answer a question best, of one group or, one after another, of all."""
+        _check_query(text, limit)
+        [meaning] = await self._asked([text])
+
+        def work(tx: Transaction) -> list[Hit]:
+            groups = [group_id] if group_id is not None else [row["group_id"] for row in groups_of(tx, tenant_id)]
+            found = [
+                hit
+                for each in groups
+                for hit in search_group(
+                    tx, tenant_id, each, text, limit=limit, wanted=wanted, neighbours=neighbours, meaning=meaning
+                )
+            ]
+            return sorted(found, key=lambda hit: -hit.score)[:limit]
+
+        return await self._database.read(tenant_id, work)
+
+    async def search_all(
+        self, tenant_id: str, questions: Iterable[tuple[str | None, str]], *, limit: int = 10
+    ) -> list[list[str]]:
+        """The names of the best hits for each (group, question); many questions share one transaction."""
+        asked = list(questions)
+        for _, text in asked:
+            _check_query(text, limit)
+        meanings = await self._asked([text for _, text in asked])
+
+        def work(tx: Transaction) -> list[list[str]]:
+            groups = [row["group_id"] for row in groups_of(tx, tenant_id)]
+            answers: list[list[str]] = []
+            for (group_id, text), meaning in zip(asked, meanings, strict=True):
+                within = groups if group_id is None else [group_id]
+                hits = [
+                    hit
+                    for each in within
+                    for hit in search_group(tx, tenant_id, each, text, limit=limit, meaning=meaning)
+                ]
+                answers.append([hit.name for hit in sorted(hits, key=lambda hit: -hit.score)[:limit]])
+            return answers
+
+        return await self._database.read(tenant_id, work)
+
+    async def episodes(
+        self,
+        tenant_id: str,
+        *,
+        group_id: str | None = None,
+        wanted: EpisodeFilter = EVERYTHING,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> list[Episode]:
+        """Episodes in their order; of long ones the first part of the content."""
+        return await self._database.read(
+            tenant_id, lambda tx: list_episodes(tx, tenant_id, group_id, wanted, limit=limit, after=after)
+        )
+
+    async def episode(self, tenant_id: str, episode_id: str) -> Episode:
+        found = await self._database.read(tenant_id, lambda tx: find_episode(tx, tenant_id, episode_id=episode_id))
+        if found is None:
+            raise NotFound(f"no episode {episode_id!r}", field="episode_id")
+        return found
+
+    async def named_episode(self, tenant_id: str, group_id: str, name: str) -> Episode:
+        found = await self._database.read(tenant_id, lambda tx: find_named(tx, tenant_id, group_id, name))
+        if found is None:
+            raise NotFound(f"group {group_id!r} has no episode {name!r}", field="name")
+        return found
+
+
+def _check_query(text: str, limit: int) -> None:
+    check_text(text, field="query", limit=_LONGEST_QUERY)
+    if not 1 <= limit <= _MOST_HITS:
+        raise InvalidInput(f"limit must be 1 to {_MOST_HITS}, it is {limit}", field="limit")

@@ -1,0 +1,356 @@
+"""Episodes and postings in SQL, the same for both stores."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, cast
+
+from twinraven.foundation.clock import from_micros, to_micros
+from twinraven.knowledge.dates import DaySpan
+from twinraven.knowledge.model import Episode, EpisodeFilter
+from twinraven.knowledge.postings import BLOCK, CHAPTER, Postings, unpack
+from twinraven.knowledge.ranking import Turn
+from twinraven.storage import Row, Transaction, chunks
+
+_EPISODE: Final = (
+    "tenant_id", "group_id", "seq", "episode_id", "name", "part", "parts", "content", "content_hash", "source",
+    "source_description", "speaker", "valid_at", "created_at", "session", "words", "marks", "dates", "names",
+)  # fmt: skip
+_IN_ONE: Final = 400
+"""Values in one IN list, below what the older SQLite takes."""
+_DAY_MICROS: Final = 86_400_000_000
+_EPOCH_ORDINAL: Final = 719_163
+_FOUND: Final = (
+    "episode_id, group_id, seq, name, part, parts, content, source, source_description, speaker, valid_at, created_at, "
+    "session"
+)
+
+
+@dataclass(slots=True)
+class GroupState:
+    """How far a group has come."""
+
+    group_id: str
+    parts: int = 0
+    words: int = 0
+    session: int = 0
+    session_key: str = ""
+    last_at: int | None = None
+    speakers: list[str] = field(default_factory=list)
+
+    @property
+    def mean_length(self) -> float:
+        return self.words / max(1, self.parts)
+
+
+def group_state(tx: Transaction, tenant_id: str, group_id: str, *, lock: bool = False) -> GroupState | None:
+    """A group's row; locked, nobody else adds to the group until this transaction ends."""
+    waits = " FOR UPDATE" if lock and tx.dialect == "postgres" else ""
+    row = tx.fetch_one(
+        "SELECT group_id, parts, words, session, session_key, last_at, speakers FROM knowledge_groups "
+        f"WHERE tenant_id = :tenant AND group_id = :group{waits}",
+        tenant=tenant_id,
+        group=group_id,
+    )
+    if row is None:
+        return None
+    return GroupState(**{**row, "speakers": json.loads(row["speakers"])})
+
+
+def open_group(tx: Transaction, tenant_id: str, group_id: str, *, at: int) -> GroupState:
+    """The group's row, made if it is new, and locked."""
+    columns = ("tenant_id", "group_id", "parts", "words", "session", "session_key", "speakers", "created_at")
+    tx.insert_missing("knowledge_groups", columns, [(tenant_id, group_id, 0, 0, 0, "", "[]", at)])
+    found = group_state(tx, tenant_id, group_id, lock=True)
+    assert found is not None
+    return found
+
+
+def save_group(tx: Transaction, tenant_id: str, state: GroupState) -> None:
+    tx.execute(
+        "UPDATE knowledge_groups SET parts = :parts, words = :words, session = :session, session_key = :key, "
+        "last_at = :last_at, speakers = :speakers WHERE tenant_id = :tenant AND group_id = :group",
+        tenant=tenant_id,
+        group=state.group_id,
+        parts=state.parts,
+        words=state.words,
+        session=state.session,
+        key=state.session_key,
+        last_at=state.last_at,
+        speakers=json.dumps(state.speakers),
+    )
+
+
+def groups_of(tx: Transaction, tenant_id: str) -> list[Row]:
+    """Every group with its size, the newest first."""
+    return tx.fetch_all(
+        "SELECT group_id, parts, speakers, created_at FROM knowledge_groups WHERE tenant_id = :tenant "
+        "ORDER BY created_at DESC, group_id",
+        tenant=tenant_id,
+    )
+
+
+def stored_hashes(tx: Transaction, tenant_id: str, group_id: str, names: Sequence[str]) -> dict[str, str]:
+    """The hash of the content of each of these names that is there already."""
+    found: dict[str, str] = {}
+    for some in chunks(names, _IN_ONE):
+        listed, values = listed_values(some)
+        rows = tx.fetch_all(
+            f"SELECT name, content_hash FROM episodes WHERE tenant_id = :tenant AND group_id = :group AND part = 0 "
+            f"AND name IN ({listed})",
+            tenant=tenant_id,
+            group=group_id,
+            **values,
+        )
+        found.update((row["name"], row["content_hash"]) for row in rows)
+    return found
+
+
+def add_episodes(tx: Transaction, rows: Sequence[Sequence[Any]]) -> None:
+    tx.insert_rows("episodes", _EPISODE, rows)
+
+
+def add_postings(tx: Transaction, tenant_id: str, group_id: str, added: Mapping[tuple[str, int], bytes]) -> None:
+    """Append to the blocks of terms; the caller holds the group's lock."""
+    by_block: dict[int, list[str]] = defaultdict(list)
+    for term, block in added:
+        by_block[block].append(term)
+    for block, listed in by_block.items():
+        present = _blocks(tx, tenant_id, group_id, listed, block)
+        rows = [(tenant_id, group_id, term, block, present.get(term, b"") + added[term, block]) for term in listed]
+        tx.execute_many(
+            "INSERT INTO knowledge_postings (tenant_id, group_id, term, block, data) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (tenant_id, group_id, term, block) DO UPDATE SET data = excluded.data",
+            rows,
+        )
+
+
+def close_chapters(tx: Transaction, tenant_id: str, group_id: str, before: int, after: int) -> None:
+    """Put the blocks of each chapter together that was filled when a group grew; the caller holds the group's lock."""
+    turns = BLOCK * CHAPTER
+    for chapter in range(before // turns, after // turns):
+        first = chapter * CHAPTER
+        where = "tenant_id = :tenant AND group_id = :group AND block BETWEEN :first AND :last"
+        values: dict[str, Any] = {
+            "tenant": tenant_id,
+            "group": group_id,
+            "first": first,
+            "last": first + CHAPTER - 1,
+        }
+        joined: dict[str, list[bytes]] = {}
+        for rows in tx.stream(
+            f"SELECT term, data FROM knowledge_postings WHERE {where} ORDER BY term, block", **values
+        ):
+            for term, data in rows:
+                joined.setdefault(term, []).append(data)
+        tx.execute(f"DELETE FROM knowledge_postings WHERE {where}", **values)
+        rows = [(tenant_id, group_id, term, first, b"".join(data)) for term, data in joined.items()]
+        tx.insert_rows("knowledge_postings", ("tenant_id", "group_id", "term", "block", "data"), rows)
+
+
+def _blocks(tx: Transaction, tenant_id: str, group_id: str, listed: Sequence[str], block: int) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for some in chunks(listed, _IN_ONE):
+        names, values = listed_values(some)
+        for rows in tx.stream(
+            "SELECT term, data FROM knowledge_postings WHERE tenant_id = :tenant AND group_id = :group "
+            f"AND term IN ({names}) AND block = :block",
+            tenant=tenant_id,
+            group=group_id,
+            block=block,
+            **values,
+        ):
+            found.update((term, bytes(data)) for term, data in rows)
+    return found
+
+
+def block_of(seq: int) -> int:
+    return seq // BLOCK
+
+
+def read_postings(tx: Transaction, tenant_id: str, group_id: str, wanted: Iterable[str]) -> dict[str, Postings]:
+    """The postings of each of these terms that the group has."""
+    found: dict[str, list[bytes]] = {}
+    for some in chunks(wanted, _IN_ONE):
+        names, values = listed_values(some)
+        for rows in tx.stream(
+            "SELECT term, data FROM knowledge_postings WHERE tenant_id = :tenant AND group_id = :group "
+            f"AND term IN ({names})",
+            tenant=tenant_id,
+            group=group_id,
+            **values,
+        ):
+            for term, data in rows:
+                found.setdefault(term, []).append(data)
+    return {term: unpack(blocks) for term, blocks in found.items()}
+
+
+def read_turns(tx: Transaction, tenant_id: str, group_id: str, wanted: Iterable[int]) -> dict[int, Turn]:
+    """What the ranking knows of these parts of a group."""
+    found: dict[int, Turn] = {}
+    for some in chunks(wanted, _IN_ONE):
+        names, values = listed_values(some)
+        for rows in tx.stream(
+            "SELECT seq, session, speaker, marks, words, valid_at, dates, names FROM episodes "
+            f"WHERE tenant_id = :tenant AND group_id = :group AND seq IN ({names})",
+            tenant=tenant_id,
+            group=group_id,
+            **values,
+        ):
+            found.update((row[0], _to_turn(row)) for row in rows)
+    return found
+
+
+def _to_turn(row: tuple[Any, ...]) -> Turn:
+    seq, session, speaker, marks, words, valid_at, dates, names = row
+    return Turn(
+        seq,
+        session,
+        None if speaker is None else speaker.lower(),
+        marks,
+        words,
+        None if valid_at is None else valid_at // _DAY_MICROS + _EPOCH_ORDINAL,
+        tuple(DaySpan(*span) for span in cast("list[list[int]]", json.loads(dates))) if dates else (),
+        frozenset(names.split("\n")) if names else frozenset(),
+    )
+
+
+def allowed_parts(tx: Transaction, tenant_id: str, group_id: str, wanted: EpisodeFilter) -> list[int]:
+    """The numbers of the parts that a filter lets through."""
+    where, values = _conditions(wanted)
+    sql = f"SELECT seq FROM episodes WHERE tenant_id = :tenant AND group_id = :group{where}"
+    return [seq for rows in tx.stream(sql, tenant=tenant_id, group=group_id, **values) for (seq,) in rows]
+
+
+def _conditions(wanted: EpisodeFilter) -> tuple[str, dict[str, Any]]:
+    tests: dict[str, tuple[str, Any]] = {
+        "speaker": ("lower(speaker) = :speaker", None if wanted.speaker is None else wanted.speaker.lower()),
+        "source": ("source = :source", wanted.source),
+        "since": ("valid_at >= :since", None if wanted.since is None else to_micros(wanted.since, field="since")),
+        "until": ("valid_at < :until", None if wanted.until is None else to_micros(wanted.until, field="until")),
+    }
+    chosen = {name: test for name, test in tests.items() if test[1] is not None}
+    return "".join(f" AND {text}" for text, _ in chosen.values()), {name: value for name, (_, value) in chosen.items()}
+
+
+def read_parts(tx: Transaction, tenant_id: str, group_id: str, wanted: Sequence[int]) -> dict[int, Row]:
+    """These parts with their content, by number."""
+    names, values = listed_values(wanted)
+    rows = tx.fetch_all(
+        f"SELECT {_FOUND} FROM episodes WHERE tenant_id = :tenant AND group_id = :group AND seq IN ({names})",
+        tenant=tenant_id,
+        group=group_id,
+        **values,
+    )
+    return {row["seq"]: row for row in rows}
+
+
+def list_episodes(
+    tx: Transaction, tenant_id: str, group_id: str | None, wanted: EpisodeFilter, *, limit: int, after: str | None
+) -> list[Episode]:
+    """Episodes in the order of their groups and numbers, going on behind an id; long ones with their first part."""
+    where, values = _conditions(wanted)
+    if group_id is not None:
+        where, values = f"{where} AND group_id = :group", {**values, "group": group_id}
+    if after is not None:
+        where += (
+            " AND (group_id, seq) > (SELECT group_id, seq FROM episodes "
+            "WHERE tenant_id = :tenant AND episode_id = :after AND part = 0)"
+        )
+        values = {**values, "after": after}
+    rows = tx.fetch_all(
+        f"SELECT {_FOUND} FROM episodes WHERE tenant_id = :tenant AND part = 0{where} "
+        "ORDER BY group_id, seq LIMIT :limit",
+        tenant=tenant_id,
+        limit=limit,
+        **values,
+    )
+    return [to_episode(row) for row in rows]
+
+
+def find_episode(tx: Transaction, tenant_id: str, *, episode_id: str) -> Episode | None:
+    """One episode whole, by its id."""
+    return _whole(
+        tx.fetch_all(
+            f"SELECT {_FOUND} FROM episodes WHERE tenant_id = :tenant AND episode_id = :id ORDER BY part",
+            tenant=tenant_id,
+            id=episode_id,
+        )
+    )
+
+
+def find_named(tx: Transaction, tenant_id: str, group_id: str, name: str) -> Episode | None:
+    """One episode whole, by its group and name."""
+    return _whole(
+        tx.fetch_all(
+            f"SELECT {_FOUND} FROM episodes WHERE tenant_id = :tenant AND group_id = :group AND name = :name "
+            "ORDER BY part",
+            tenant=tenant_id,
+            group=group_id,
+            name=name,
+        )
+    )
+
+
+def recent_episodes(tx: Transaction, tenant_id: str, group_id: str, limit: int) -> list[str]:
+    """The ids of a group's last episodes, the oldest of them first."""
+    rows = tx.fetch_all(
+        "SELECT episode_id FROM episodes WHERE tenant_id = :tenant AND group_id = :group AND part = 0 "
+        "ORDER BY seq DESC LIMIT :limit",
+        tenant=tenant_id,
+        group=group_id,
+        limit=limit,
+    )
+    return [row["episode_id"] for row in reversed(rows)]
+
+
+def whole_contents(tx: Transaction, tenant_id: str, episode_ids: Sequence[str]) -> dict[str, str]:
+    """The whole content of each of these episodes."""
+    found: dict[str, list[str]] = {}
+    for some in chunks(episode_ids, _IN_ONE):
+        names, values = listed_values(some)
+        rows = tx.fetch_all(
+            f"SELECT episode_id, content FROM episodes WHERE tenant_id = :tenant AND episode_id IN ({names}) "
+            "ORDER BY episode_id, part",
+            tenant=tenant_id,
+            **values,
+        )
+        for row in rows:
+            found.setdefault(row["episode_id"], []).append(row["content"])
+    return {episode_id: "".join(parts) for episode_id, parts in found.items()}
+
+
+def _whole(rows: Sequence[Row]) -> Episode | None:
+    if not rows:
+        return None
+    return to_episode({**rows[0], "content": "".join(row["content"] for row in rows)})
+
+
+def to_episode(row: Row) -> Episode:
+    return Episode(
+        episode_id=row["episode_id"],
+        group_id=row["group_id"],
+        name=row["name"],
+        content=row["content"],
+        source=row["source"],
+        source_description=row["source_description"],
+        speaker=row["speaker"],
+        valid_at=moment(row["valid_at"]),
+        created_at=from_micros(row["created_at"]),
+        session=row["session"],
+        parts=row["parts"],
+    )
+
+
+def moment(micros: int | None) -> datetime | None:
+    return None if micros is None else from_micros(micros)
+
+
+def listed_values(values: Sequence[Any]) -> tuple[str, dict[str, Any]]:
+    """The parameters of an IN list."""
+    named = {f"v{number}": value for number, value in enumerate(values)}
+    return ", ".join(f":{name}" for name in named) or "NULL", named

@@ -1,0 +1,85 @@
+"""Keeps the vectors of episodes and compares a question with them, where an embedder is installed.
+
+Vectors are stored as half-precision numbers, one row a part. A group's vectors are kept in memory as one matrix that
+grows with the group; groups larger than `MOST_IN_MEMORY` are compared only where the words have chosen candidates.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinraven.knowledge.embedding import Embedder, Vectors
+from twinraven.knowledge.vectors_sql import read_vectors
+from twinraven.storage import Transaction
+
+MOST_IN_MEMORY: Final = 50_000
+"""Parts of a group whose vectors are kept in memory: 77 MB."""
+EXTRA: Final = 20
+"""How many parts are candidates by their meaning alone."""
+_SCALED_OVER: Final = 50
+_MOST_GROUPS: Final = 8
+
+
+def pack_vector(vector: Vectors) -> bytes:
+    return vector.astype(np.float16).tobytes()
+
+
+class VectorIndex:
+    """The vectors of the groups that were searched last."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+        self._groups: OrderedDict[tuple[str, str], tuple[NDArray[np.int64], Vectors]] = OrderedDict()
+        self._changing = Lock()
+
+    def cosines(
+        self, tx: Transaction, tenant_id: str, group_id: str, question: Vectors, *, parts: int
+    ) -> dict[int, float]:
+        """How similar each part of a group is to a question; empty where the group is too large or has no vectors."""
+        if parts > MOST_IN_MEMORY:
+            return {}
+        seqs, matrix = self._matrix(tx, tenant_id, group_id)
+        found = matrix @ question if len(seqs) else np.zeros(0)
+        return dict(zip(seqs.tolist(), found.tolist(), strict=True))
+
+    def _matrix(self, tx: Transaction, tenant_id: str, group_id: str) -> tuple[NDArray[np.int64], Vectors]:
+        key = (tenant_id, group_id)
+        with self._changing:
+            held = self._groups.get(key)
+        last = int(held[0][-1]) if held is not None and len(held[0]) else -1
+        fresh = read_vectors(tx, tenant_id, group_id, self.embedder.name, after=last)
+        if fresh:
+            seqs = np.array([seq for seq, _ in fresh], dtype=np.int64)
+            rows = np.frombuffer(b"".join(data for _, data in fresh), dtype=np.float16).reshape(len(fresh), -1)
+            added = rows.astype(np.float32)
+            held = (seqs, added) if held is None else (np.append(held[0], seqs), np.concatenate([held[1], added]))
+        if held is None:
+            return np.zeros(0, dtype=np.int64), np.zeros((0, 1), dtype=np.float32)
+        with self._changing:
+            self._groups[key] = held
+            self._groups.move_to_end(key)
+            while len(self._groups) > _MOST_GROUPS:
+                self._groups.popitem(last=False)
+        return held
+
+
+def nearest(cosines: Mapping[int, float], allowed: NDArray[np.bool_] | None) -> list[int]:
+    """The parts that mean most nearly what is asked."""
+    eligible = [seq for seq in cosines if allowed is None or allowed[seq]]
+    return sorted(eligible, key=lambda seq: -cosines[seq])[:EXTRA]
+
+
+def scaled(cosines: Mapping[int, float], listed: Sequence[int]) -> dict[int, float]:
+    """Similarities of candidates from 0 to 1, where 0 is the fiftieth best of the group."""
+    best = sorted(cosines.values(), reverse=True)[:_SCALED_OVER]
+    if not best:
+        return {}
+    low, high = best[-1], best[0]
+    width = max(high - low, 1e-9)
+    return {seq: max(0.0, (cosines[seq] - low) / width) for seq in listed if seq in cosines}

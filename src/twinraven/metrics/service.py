@@ -1,0 +1,306 @@
+"""The use cases of metrics: define, report, sum up, let go of old values, and collect the system's own figures."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from twinraven.audit import AuditEntry, AuditLog
+from twinraven.foundation.clock import from_micros, now_micros, to_micros
+from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
+from twinraven.metrics.model import (
+    AGGREGATIONS,
+    Aggregation,
+    MetricDefinition,
+    MetricPoint,
+    MetricValue,
+    MetricWish,
+    Scope,
+    SeriesWish,
+    check_aggregation,
+    check_dimensions,
+    check_label,
+    check_retention,
+    to_number,
+)
+from twinraven.metrics.sql import (
+    change_definition,
+    collected_up_to,
+    delete_definition,
+    expired_before,
+    find_definition,
+    find_named,
+    has_values,
+    insert_definition,
+    insert_values,
+    list_definitions,
+    list_values,
+    read_series,
+    remove_values,
+    set_collected,
+)
+from twinraven.storage import Database, Transaction
+from twinraven.tenancy import Principal
+
+MOST_POINTS: Final = 2_000
+_AHEAD_MICROS: Final = 86_400_000_000
+
+Exists = Callable[[str, Scope, str], Awaitable[bool]]
+"""Whether a tenant has a service, tool, process or conversation of this id."""
+
+
+class Figure(NamedTuple):
+    """A measurement of the system itself."""
+
+    metric: MetricWish
+    entity_id: str
+    value: int | float
+    at: int
+    """In microseconds."""
+    dimensions: Mapping[str, str] = {}
+
+
+class Collected(NamedTuple):
+    """What a source has measured since a place of its own, and up to which place."""
+
+    figures: Sequence[Figure]
+    up_to: int
+
+
+Source = Callable[[str, int], Awaitable[Collected]]
+"""Measures a tenant from a place on."""
+
+
+class Metrics:
+    """Metrics of all tenants."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        exists: Exists,
+        audit: AuditLog,
+        sources: Mapping[str, Source] | None = None,
+        micros: Callable[[], int] = now_micros,
+    ) -> None:
+        self._database = database
+        self._exists = exists
+        self._audit = audit
+        self._sources = dict(sources or {})
+        self._micros = micros
+
+    async def define(self, wish: MetricWish, *, by: Principal) -> MetricDefinition:
+        """Define a metric; its name is unique within its scope. For administrators."""
+
+        def work(tx: Transaction) -> str:
+            _refuse_taken(tx, by.tenant_id, wish.scope, wish.name, besides=None)
+            metric_id = insert_definition(tx, by.tenant_id, wish, at=self._micros())
+            self._tell(tx, "metric.defined", metric_id, by)
+            return metric_id
+
+        return await self.definition(by.tenant_id, await self._database.write(by.tenant_id, work))
+
+    async def change(
+        self,
+        metric_id: str,
+        *,
+        by: Principal,
+        name: str | None = None,
+        description: str | None = None,
+        aggregation: Aggregation | None = None,
+        retention_days: int | None = None,
+        keeps_for_good: bool = False,
+    ) -> MetricDefinition:
+        """Change what may change; scope and type never do. For administrators."""
+        check_retention(retention_days)
+        given: dict[str, Any] = {
+            "name": name,
+            "description": description,
+            "aggregation": aggregation,
+            "retention_days": retention_days,
+        }
+        changes = {key: value for key, value in given.items() if value is not None}
+        if keeps_for_good:
+            changes["retention_days"] = None
+        if name is not None:
+            check_label(name, field="name")
+        if aggregation is not None and aggregation not in AGGREGATIONS:
+            raise InvalidInput(f"aggregation must be one of {', '.join(AGGREGATIONS)}", field="aggregation")
+
+        def work(tx: Transaction) -> None:
+            changed = replace(_present(tx, by.tenant_id, metric_id), **changes)
+            check_aggregation(changed.data_type, changed.aggregation)
+            _refuse_taken(tx, by.tenant_id, changed.scope, changed.name, besides=metric_id)
+            change_definition(tx, by.tenant_id, changed, at=self._micros())
+            self._tell(tx, "metric.changed", metric_id, by, fields=sorted(changes))
+
+        await self._database.write(by.tenant_id, work)
+        return await self.definition(by.tenant_id, metric_id)
+
+    async def delete(self, metric_id: str, *, by: Principal, cascade: bool = False) -> int:
+        """Delete a definition; its values go along only where that is asked for. For administrators."""
+
+        def work(tx: Transaction) -> int:
+            found = _present(tx, by.tenant_id, metric_id)
+            if has_values(tx, by.tenant_id, metric_id) and not cascade:
+                message = f"metric {found.name!r} has values; delete it with cascade to delete them too"
+                raise Conflict(message, field="cascade", metric_id=metric_id)
+            removed = remove_values(tx, by.tenant_id, metric_id)
+            delete_definition(tx, by.tenant_id, metric_id)
+            self._tell(tx, "metric.deleted", metric_id, by, values=removed)
+            return removed
+
+        return await self._database.write(by.tenant_id, work)
+
+    async def definition(self, tenant_id: str, metric_id: str) -> MetricDefinition:
+        return await self._database.read(tenant_id, lambda tx: _present(tx, tenant_id, metric_id))
+
+    async def named(self, tenant_id: str, scope: str, name: str) -> MetricDefinition:
+        found = await self._database.read(tenant_id, lambda tx: find_named(tx, tenant_id, scope, name))
+        if found is None:
+            raise NotFound(f"scope {scope!r} has no metric {name!r}", field="name")
+        return found
+
+    async def definitions(
+        self, tenant_id: str, *, scope: str | None = None, limit: int = 10_000, after: str | None = None
+    ) -> list[MetricDefinition]:
+        """Definitions by scope and name."""
+        return await self._database.read(
+            tenant_id, lambda tx: list_definitions(tx, tenant_id, scope=scope, limit=limit, after=after)
+        )
+
+    async def report(
+        self,
+        tenant_id: str,
+        metric_id: str,
+        entity_id: str,
+        value: Any,
+        *,
+        at: datetime | None = None,
+        dimensions: Mapping[str, str] | None = None,
+    ) -> MetricValue:
+        """Append a value; its type, its metric and what it is of must fit and exist."""
+        check_label(entity_id, field="entity_id")
+        stated = check_dimensions({} if dimensions is None else dimensions)
+        now = self._micros()
+        moment = now if at is None else to_micros(at, field="timestamp")
+        if moment > now + _AHEAD_MICROS:
+            raise InvalidInput("timestamp lies in the future", field="timestamp")
+        found = await self.definition(tenant_id, metric_id)
+        number = to_number(value, found.data_type)
+        if not await self._exists(tenant_id, found.scope, entity_id):
+            raise NotFound(f"there is no {found.scope} {entity_id!r}", field="entity_id")
+
+        def work(tx: Transaction) -> str:
+            _present(tx, tenant_id, metric_id)
+            return insert_values(tx, tenant_id, [(metric_id, entity_id, number, moment, stated)])[0]
+
+        value_id = await self._database.write(tenant_id, work)
+        shown = value.isoformat() if isinstance(value, datetime) else value
+        return MetricValue(value_id, metric_id, entity_id, shown, from_micros(moment), stated)
+
+    async def values(
+        self, tenant_id: str, metric_id: str, wish: SeriesWish, *, limit: int = 1_000, after: str | None = None
+    ) -> list[MetricValue]:
+        """Values as they were reported, in the order of their time."""
+
+        def work(tx: Transaction) -> list[MetricValue]:
+            found = _present(tx, tenant_id, metric_id)
+            return list_values(tx, tenant_id, found, wish, limit=limit, after=after)
+
+        return await self._database.read(tenant_id, work)
+
+    async def series(self, tenant_id: str, metric_id: str, wish: SeriesWish) -> list[MetricPoint]:
+        """The values summed up by stretches of time; the system's own figures are collected first."""
+        check_series(wish)
+        await self.collect(tenant_id)
+
+        def work(tx: Transaction) -> list[MetricPoint]:
+            found = _present(tx, tenant_id, metric_id)
+            check_aggregation(found.data_type, wish.aggregation or found.aggregation)
+            return read_series(tx, tenant_id, found, wish)
+
+        return await self._database.read(tenant_id, work)
+
+    async def collect(self, tenant_id: str) -> int:
+        """Append what the system measured of itself since the last time; says how many values."""
+        return sum([await self._collect(tenant_id, name, source) for name, source in self._sources.items()])
+
+    def append_in(self, tx: Transaction, tenant_id: str, figures: Sequence[Figure]) -> None:
+        """Append figures of the system with the caller's own rows."""
+        rows = [
+            (
+                _defined(tx, tenant_id, each.metric, self._micros()),
+                each.entity_id,
+                to_number(each.value, each.metric.data_type),
+                each.at,
+                each.dimensions,
+            )
+            for each in figures
+        ]
+        insert_values(tx, tenant_id, rows)
+
+    async def prune(self, tenant_id: str) -> int:
+        """Remove values whose retention is over."""
+        now = self._micros()
+
+        def work(tx: Transaction) -> int:
+            removed = 0
+            for found in list_definitions(tx, tenant_id):
+                before = expired_before(found, now=now)
+                if before is not None:
+                    removed += remove_values(tx, tenant_id, found.metric_id, before=before)
+            return removed
+
+        return await self._database.write(tenant_id, work)
+
+    async def _collect(self, tenant_id: str, name: str, source: Source) -> int:
+        begin = await self._database.read(tenant_id, lambda tx: collected_up_to(tx, tenant_id, name))
+        found = await source(tenant_id, begin)
+        if found.up_to == begin and not found.figures:
+            return 0
+
+        def work(tx: Transaction) -> int:
+            # Whoever collected meanwhile has these figures already.
+            if collected_up_to(tx, tenant_id, name, lock=True) != begin:
+                return 0
+            self.append_in(tx, tenant_id, found.figures)
+            set_collected(tx, tenant_id, name, found.up_to)
+            return len(found.figures)
+
+        return await self._database.write(tenant_id, work)
+
+    def _tell(self, tx: Transaction, event: str, metric_id: str, by: Principal, **data: Any) -> None:
+        self._audit.append(tx, AuditEntry(by.tenant_id, event, "metric", metric_id, by.actor, data=data))
+
+
+def check_series(wish: SeriesWish) -> None:
+    """Refuse a stretch of time that is none, or too many points."""
+    if wish.since >= wish.until:
+        raise InvalidInput("since must lie before until", field="since")
+    if wish.bucket_s < 1:
+        raise InvalidInput("bucket_s must be at least 1", field="bucket_s")
+    if (wish.until - wish.since).total_seconds() / wish.bucket_s > MOST_POINTS:
+        message = f"at most {MOST_POINTS} points; ask for wider buckets or for less time"
+        raise InvalidInput(message, field="bucket_s")
+
+
+def _present(tx: Transaction, tenant_id: str, metric_id: str) -> MetricDefinition:
+    found = find_definition(tx, tenant_id, metric_id)
+    if found is None:
+        raise NotFound(f"no metric {metric_id!r}", field="metric_id")
+    return found
+
+
+def _refuse_taken(tx: Transaction, tenant_id: str, scope: str, name: str, *, besides: str | None) -> None:
+    found = find_named(tx, tenant_id, scope, name)
+    if found is not None and found.metric_id != besides:
+        raise Conflict(f"scope {scope!r} has a metric {name!r} already; choose another name", field="name")
+
+
+def _defined(tx: Transaction, tenant_id: str, wish: MetricWish, at: int) -> str:
+    """The id of one of the system's own metrics, defined when it is first measured."""
+    found = find_named(tx, tenant_id, wish.scope, wish.name)
+    return insert_definition(tx, tenant_id, wish, at=at) if found is None else found.metric_id
