@@ -1,19 +1,24 @@
-"""What services, tools and templates are made of, for whoever writes one.
+"""Defines the body schemas of services, tools and templates.
 
-Both spellings of a name are understood (`connectionSchema`, `connection_schema`), so an unknown name is not refused
-here but where definitions are read, with the name that was meant.
+They name fields in snake case. The routes that take them understand `connectionSchema` as `connection_schema`, too.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from twinraven.api.contract import JsonSchema
-from twinraven.api.forms import FLAG, OBJECT, TEXT
-from twinraven.catalog import Effect, Sensitivity, ServiceType, TemplateKind, WireProtocol
+from twinraven.api.schemas import FLAG, OBJECT, TEXT
+from twinraven.catalog import Effect, OperationType, Sensitivity, ServiceType, TemplateKind, WireProtocol
+from twinraven.serving import JsonSchema
 
 _NAME: Final[JsonSchema] = {**TEXT, "maxLength": 200}
 _DESCRIPTION: Final[JsonSchema] = {"type": "string", "minLength": 1, "maxLength": 10_000, "pattern": "^[^\\u0000]*$"}
+_KEY: Final[JsonSchema] = {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"}
+_OPERATION: Final[JsonSchema] = {
+    "type": "object",
+    "properties": {"type": {"enum": [each.value for each in OperationType]}},
+    "required": ["type"],
+}
 _TIMEOUT: Final[JsonSchema] = {"type": "integer", "minimum": 1, "maximum": 86_400_000}
 
 
@@ -28,7 +33,7 @@ _SERVICE: Final[dict[str, Any]] = {
     "requires_secret": FLAG,
 }
 _TOOL: Final[dict[str, Any]] = {
-    "operation": {**OBJECT, "description": "what is asked of the service, by its `type`"},
+    "operation": {**_OPERATION, "description": "what is asked of the service, by its `type`"},
     "input_schema": OBJECT,
     "output_schema": _or_null(OBJECT),
     "effect": {"enum": [*(each.value for each in Effect), None]},
@@ -45,24 +50,28 @@ _PLACED: Final[dict[str, Any]] = {
 
 
 def _fields(properties: dict[str, Any], *required: str) -> JsonSchema:
-    return {"type": "object", "properties": properties, "required": list(required)}
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
 _PLACEMENT_FIELDS: Final[dict[str, Any]] = {
-    "key": {**_NAME, "description": "what callers call it by"},
+    "key": {**_KEY, "description": "what callers call it by"},
     "service": {**_NAME, "description": "the id or the name of the service"},
     "secret": {**_or_null(_NAME), "description": "the id or the name of a secret of one's own"},
     **_PLACED,
 }
 
-SERVICE: Final = _fields({"name": _NAME, **_SERVICE, **_SHARING}, "name", "type", "protocol")
+SERVICE: Final = _fields({"name": _NAME, **_SERVICE, **_SHARING}, "name", "type", "protocol", "connection_schema")
 SERVICE_CHANGE: Final = _fields({"name": _NAME, "connection_schema": OBJECT, **_SHARING})
 TOOL: Final = _fields({**_PLACEMENT_FIELDS, **_TOOL}, "key", "service")
 TOOL_CHANGE: Final = _fields({**_PLACED, "secret": _or_null(_NAME), **_TOOL})
 PLACEMENT: Final = _fields(_PLACEMENT_FIELDS, "key", "service")
 TEMPLATES: Final[dict[TemplateKind, JsonSchema]] = {
     "service": _fields(
-        {"name": _NAME, "description": _DESCRIPTION, "shared": FLAG, **_SERVICE}, "name", "type", "protocol"
+        {"name": _NAME, "description": _DESCRIPTION, "shared": FLAG, **_SERVICE},
+        "name",
+        "type",
+        "protocol",
+        "connection_schema",
     ),
     "tool": _fields({"name": _NAME, "description": _DESCRIPTION, "shared": FLAG, **_TOOL}, "name", "operation"),
 }

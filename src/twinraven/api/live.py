@@ -1,29 +1,28 @@
-"""Events as they are recorded, sent to whoever listens.
+"""Streams events as they are recorded, as server-sent events.
 
-The log is asked a few times a second what arrived since; on Postgres only up to where no smaller number can follow, so
-that nothing is passed over. What a listener has seen is known by the last number it names. It is told a number at once
-and with every sign of life, without an event, so that a connection loses nothing when it breaks before the first event,
-or where no event is the listener's.
+All streams of a tenant share one reader of the log. What a listener has seen is known by the last number it names. It
+is told a number at once and with every sign of life, without an event, so that a connection loses nothing when it
+breaks before the first event, or where no event is the listener's.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncGenerator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from twinraven.api.encoding import encode_json
 from twinraven.foundation.errors import InvalidInput
+from twinraven.serving import encode_json
 
 if TYPE_CHECKING:
-    from twinraven.api.contract import Request
+    from twinraven.muninn import EventBatch
+    from twinraven.serving import Request
 
-_PAUSE_S: Final = 0.25
 _SIGN_OF_LIFE_S: Final = 15.0
-_AT_ONCE: Final = 500
 
 
-async def live_events(request: Request) -> AsyncIterator[bytes]:
+async def live_events(request: Request) -> AsyncGenerator[bytes]:
     """The stream that a request asks for, from where it says or from now on."""
     begun = await _begin(request)
     return _follow(request, begun)
@@ -49,23 +48,32 @@ def _stated(request: Request) -> int | None:
     return int(last)
 
 
-async def _follow(request: Request, seen: int) -> AsyncIterator[bytes]:
-    raven, query = request.raven, request.query
-    quiet = 0.0
+async def _follow(request: Request, seen: int) -> AsyncGenerator[bytes]:
+    session_id, tool_id = request.query.get("session_id"), request.query.get("tool_id")
     yield b": listening\nid: %d\n\n" % seen
-    while True:
-        through = await raven.events.settled(request.tenant_id)
-        while seen < through:
-            found = await raven.events.arrived(request.tenant_id, after=seen, through=through, limit=_AT_ONCE)
-            seen = found[-1].arrival if len(found) == _AT_ONCE else through
-            for event in found:
-                if event.session_id == query.get("session_id", event.session_id) and event.tool_id == query.get(
-                    "tool_id", event.tool_id
-                ):
-                    quiet = 0.0
-                    yield b"id: %d\nevent: call\ndata: %s\n\n" % (event.arrival, encode_json(event.as_json()))
-        await asyncio.sleep(_PAUSE_S)
-        quiet += _PAUSE_S
-        if quiet >= _SIGN_OF_LIFE_S:
-            quiet = 0.0
-            yield b": still here\nid: %d\n\n" % seen
+    async with request.raven.tail.following(request.tenant_id, after=seen) as follower:
+        last_sign = time.monotonic()
+        while True:
+            batch = await follower.next(within_s=_SIGN_OF_LIFE_S)
+            if batch is not None:
+                seen = batch.through
+                for session, tool, frame in _frames(batch):
+                    if session_id in (None, session) and tool_id in (None, tool):
+                        last_sign = time.monotonic()
+                        yield frame
+            if time.monotonic() - last_sign >= _SIGN_OF_LIFE_S:
+                last_sign = time.monotonic()
+                yield b": still here\nid: %d\n\n" % seen
+
+
+@lru_cache(8)
+def _frames(batch: EventBatch) -> list[tuple[str, str, bytes]]:
+    """The events of a batch as they are sent, encoded once for all streams: each with its session and tool."""
+    return [
+        (
+            event.session_id,
+            event.tool_id,
+            b"id: %d\nevent: call\ndata: %s\n\n" % (event.arrival, encode_json(event.as_json())),
+        )
+        for event in batch.events
+    ]

@@ -5,53 +5,92 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from twinraven.api.contract import Route
-from twinraven.api.dispatch import ApiApp
-from twinraven.api.metrics import Metrics
 from twinraven.api.resources import (
+    activity,
     approvals,
     calls,
     catalogue,
     chains,
+    conversations,
+    effects,
     evidence,
+    goals,
+    inbox,
+    introspection,
+    key_history,
+    knowledge,
     learned,
     learning,
     memory,
+    metrics,
     people,
+    plans,
+    processes,
+    runs,
+    search,
     secrets,
     server,
     services,
+    settings,
+    sign_ins,
+    summaries,
+    tasks,
     telemetry,
     templates,
+    traces,
+    upkeep,
+    upstreams,
+    wallets,
 )
 from twinraven.app import TwinRaven
-from twinraven.serving import Doorkeeper
+from twinraven.serving import Authenticator, HttpApp, HttpMetrics, Route
 
 _RESOURCES: Sequence[Route] = (
     *calls.ROUTES,
     *approvals.ROUTES,
+    *inbox.ROUTES,
+    *effects.ROUTES,
+    *wallets.ROUTES,
+    *traces.ROUTES,
+    *processes.ROUTES,
+    *plans.ROUTES,
+    *runs.ROUTES,
+    *goals.ROUTES,
+    *tasks.ROUTES,
     *catalogue.ROUTES,
     *services.ROUTES,
     *templates.ROUTES,
     *memory.ROUTES,
+    *activity.ROUTES,
     *telemetry.ROUTES,
     *chains.ROUTES,
+    *conversations.ROUTES,
     *learning.ROUTES,
     *learned.ROUTES,
+    *knowledge.ROUTES,
+    *summaries.ROUTES,
+    *introspection.ROUTES,
+    *metrics.ROUTES,
     *secrets.ROUTES,
     *evidence.ROUTES,
     *people.ROUTES,
+    *sign_ins.ROUTES,
+    *key_history.ROUTES,
+    *upkeep.ROUTES,
+    *upstreams.ROUTES,
+    *search.ROUTES,
+    *settings.ROUTES,
 )
 
 
-def api_app(raven: TwinRaven, doorkeeper: Doorkeeper) -> ApiApp:
+def api_app(raven: TwinRaven, authenticator: Authenticator) -> HttpApp:
     """The API as an ASGI application."""
-    metrics = Metrics()
-    return ApiApp(raven, all_routes(metrics), doorkeeper, metrics=metrics)
+    http_metrics = HttpMetrics()
+    return HttpApp(raven, all_routes(http_metrics), authenticator, metrics=http_metrics)
 
 
-def all_routes(metrics: Metrics) -> Sequence[Route]:
+def all_routes(http_metrics: HttpMetrics) -> Sequence[Route]:
     """Every route there is."""
     document = cache(lambda: server.document_of(everything))
-    everything = (*server.routes(metrics, document), *_RESOURCES)
+    everything = (*server.routes(http_metrics, document), *_RESOURCES)
     return everything

@@ -24,19 +24,28 @@ WRAPPER: Final = "result"
 PENDING: Final = "twinraven/pending"
 ERROR: Final = "twinraven/error"
 EVENT: Final = "twinraven/event_id"
+REPEATED: Final = "twinraven/cached"
 KEY: Final = "twinraven/idempotency_key"
+_SINCE: Final = {"audio": "2025-03-26", "resource_link": "2025-06-18"}
+"""The revisions from which on clients know content of a kind."""
+_STRUCTURED_SINCE: Final = "2025-06-18"
 
 
-def success(response: SkillInvocationResponse, exact: Result | None, *, form: Form = "structured") -> Result:
+def success(response: SkillInvocationResponse, *, form: Form = "structured") -> Result:
     """The answer of a call that worked: the upstream's own words where there are some, else made of the output."""
-    if exact is not None:
-        return exact
+    if response.raw is not None:
+        return response.raw
     made = to_result(response.output)
     if form == "structured" or made is response.output:
         return made
     if form == "wrapped" and made.get("structuredContent", {}).keys() == {WRAPPER}:
         return {**made, "content": to_result(made["structuredContent"][WRAPPER])["content"]}
     return made if form == "wrapped" else {"content": made["content"]}
+
+
+def from_record(result: Result, about: Result) -> Result:
+    """An answer that was given before, with its age."""
+    return {**result, "_meta": {**cast("Result", result.get("_meta") or {}), REPEATED: about}}
 
 
 def with_event(result: Result, event_id: object) -> Result:
@@ -91,12 +100,29 @@ def pending(error: Result, *, tool: str, event_id: str) -> Result:
 def fitted(result: Result, protocol_version: str) -> Result:
     """An answer in the form a client's revision knows."""
     if protocol_version in MODERN_PROTOCOL_VERSIONS:
-        return {**result, "resultType": "complete"}
+        return {"resultType": "complete", **result}
+    content = cast("list[Result]", result.get("content") or [])
+    strange = [kind for kind, since in _SINCE.items() if protocol_version < since]
+    if any(block.get("type") in strange for block in content):
+        result = {**result, "content": [_as_text(one) if one.get("type") in strange else one for one in content]}
     structured = result.get("structuredContent")
-    if structured is None or isinstance(structured, dict):
+    if structured is None or (isinstance(structured, dict) and protocol_version >= _STRUCTURED_SINCE):
         return result
-    # Older revisions know structured objects only; the text beside it says the same.
-    return {name: value for name, value in result.items() if name != "structuredContent"}
+    # Older revisions know structured objects only, or none; the text beside it says the same.
+    plain = {name: value for name, value in result.items() if name != "structuredContent"}
+    return plain if content else {**plain, "content": to_result(structured)["content"]}
+
+
+def _as_text(block: Result) -> Result:
+    """A content block of a kind that a client does not know, in words; data that is no text is only named."""
+    if block["type"] == "resource_link":
+        named = f"{block.get('title') or block['name']}: {block['uri']}"
+        said = block.get("description")
+        return {"type": "text", "text": f"{named}\n{said}" if said else named}
+    return {
+        "type": "text",
+        "text": f"[{block['type']}, {block.get('mimeType')}, {len(block['data'])} characters of base64]",
+    }
 
 
 def _without_result(error: Result) -> Result:

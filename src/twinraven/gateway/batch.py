@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from twinraven.calls import CallContext, CallFrame, Calls, SkillInvocationRequest
-from twinraven.catalog import BATCH_READS, Effect, Sensitivity, ToolEntry
+from twinraven.catalog import BATCH_READS, Effect, Sensitivity, ToolAnswer, ToolEntry
 from twinraven.foundation.errors import InvalidInput, NotFound
 from twinraven.gateway.offers import Offers
 
@@ -100,7 +100,7 @@ class BatchConnector:
 
         results = await asyncio.gather(*(make(one) for one in wanted))
         failed = sum("error" in result for result in results)
-        return {"results": results, "failed": failed}
+        return ToolAnswer({"results": results, "failed": failed}, is_partial=failed > 0)
 
     def _checked(self, asked: Sequence[dict[str, Any]], call: CallFrame) -> list[_Wanted]:
         """The calls, or which of them cannot be made; nothing runs before all are known to read."""
@@ -137,7 +137,7 @@ class BatchConnector:
             caller=outer.caller,
             actor=outer.actor,
         )
-        response = await self._calls.invoke(request, context)
+        response = await self._calls.invoke(request, context, entry=one.entry)
         if response.error is not None:
             told = {name: response.error[name] for name in ("code", "message")}
             return {"tool": one.name, "error": told}

@@ -19,7 +19,9 @@ from twinraven.foundation.errors import InvalidInput
 
 _COMMENT: Final = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING: Final = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
-_ANYWHERE: Final = frozenset({"type", "transport", "timeout_ms", "disabled", "enabled"})
+_ANYWHERE: Final = frozenset(
+    {"type", "transport", "timeout_ms", "timeout", "tool_timeout_sec", "handshake", "disabled", "enabled"}
+)
 _OF_PROGRAMS: Final = frozenset({"command", "args", "env", "cwd"})
 _OF_ADDRESSES: Final = frozenset({"url", "serverUrl", "httpUrl", "headers"})
 _CREDENTIAL: Final = re.compile(r"key|token|secret|passw|auth|credential", re.IGNORECASE)
@@ -40,7 +42,7 @@ class ClientFile:
         """The servers as a home keeps them."""
         return {"mcpServers": {server.name: server.as_json() for server in self.servers}}
 
-    def replacement(self, home: Path, *, command: str = "twinraven") -> str:
+    def replacement(self, home: Path, *, command: str) -> str:
         """The line that takes the place of all of them, in the client's own form."""
         entry: dict[str, Any] = {"command": command, "args": ["gateway", "--home", str(home)]}
         if self.block == "servers":
@@ -91,7 +93,7 @@ def _left_out(name: str, entry: Mapping[str, Any], server: ServerConfig | None) 
     if _is_gateway(server):
         return [f"{name}: it is this gateway"]
     known = _ANYWHERE | (_OF_PROGRAMS if server.transport == "stdio" else _OF_ADDRESSES)
-    hints = {"timeout": " (say timeout_ms, in milliseconds)", "envFile": " (put its variables into env)"}
+    hints = {"envFile": " (put its variables into env)"}
     return [f"{name}: {field}{hints.get(field, '')}" for field in map(str, entry) if field not in known]
 
 

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from twinraven.gateway.callers import PRINCIPAL
 from twinraven.gateway.server import GatewayServer
-from twinraven.serving import ENDING, Doorkeeper, is_loopback
+from twinraven.serving import ENDING, Authenticator, is_loopback
 from twinraven.tenancy import NotAuthenticated
 
 PATH: Final = "/mcp"
@@ -85,11 +85,11 @@ class _Stream:
 
 
 class KeyCheck:
-    """Lets those in whom the doorkeeper knows, as long as it does, and ends the requests of others."""
+    """Lets those in whom the authenticator knows, as long as it does, and ends the requests of others."""
 
-    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper, running: _Running) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator, running: _Running) -> None:
         self._app = app
-        self._doorkeeper = doorkeeper
+        self._authenticator = authenticator
         self._running = running
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,7 +98,7 @@ class KeyCheck:
             return
         headers: dict[bytes, bytes] = dict(scope["headers"])
         try:
-            principal = await self._doorkeeper.admit(headers, client=scope.get("client"))
+            principal = await self._authenticator.admit(headers, client=scope.get("client"))
         except NotAuthenticated as error:
             refusal = JSONResponse({"error": error.as_json()}, 401, headers={"WWW-Authenticate": "Bearer"})
             await refusal(scope, receive, send)
@@ -114,18 +114,18 @@ class KeyCheck:
             await self._app(scope, receive, send)
 
     async def _over(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
-        await self._doorkeeper.over(scope, headers)
+        await self._authenticator.over(scope, headers)
         ending: asyncio.Event | None = scope.get(ENDING)
         if scope["path"] == _EVENTS and ending is not None and ending.is_set():
             # Answers to clients of SSE go through their stream, so it stays until they have them.
             await self._running.none()
 
 
-def http_app(gateway: GatewayServer, doorkeeper: Doorkeeper, *, host: str) -> ASGIApp:
+def http_app(gateway: GatewayServer, authenticator: Authenticator, *, host: str) -> ASGIApp:
     """The door as an ASGI application, for a server that listens on this host."""
     security = TransportSecuritySettings(
         # Where everybody needs a key a proxy may pass on any name, and no page of another site has the key.
-        enable_dns_rebinding_protection=is_loopback(host) and not doorkeeper.needs_key,
+        enable_dns_rebinding_protection=is_loopback(host) and not authenticator.needs_key,
         allowed_hosts=list(_LOOPBACK_HOSTS),
         allowed_origins=[f"http://{name}" for name in _LOOPBACK_HOSTS],
     )
@@ -151,4 +151,4 @@ def http_app(gateway: GatewayServer, doorkeeper: Doorkeeper, *, host: str) -> AS
     ]
     running = _Running()
     gateway.mcp.middleware.append(running.count)
-    return KeyCheck(Starlette(routes=routes, lifespan=lifespan), doorkeeper, running)
+    return KeyCheck(Starlette(routes=routes, lifespan=lifespan), authenticator, running)

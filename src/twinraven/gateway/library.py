@@ -19,7 +19,6 @@ from typing import Any, Final, Literal, Protocol
 from twinraven.connectors import Abilities, upstream_tool_id
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import InvalidInput, NotFound, TwinRavenError
-from twinraven.gateway.offers import MayUse
 from twinraven.gateway.uris import is_qualified, matches, origin, qualified, scheme, unqualified
 
 Definition = dict[str, Any]
@@ -28,6 +27,9 @@ _LIST_S: Final = 10.0
 _LONGEST_DEFINITION: Final = 256 * 1024
 _LONGEST_URI: Final = 64 * 1024
 _logger = logging.getLogger("twinraven.gateway")
+
+MayUse = Callable[[str, str | None, str], bool]
+"""Whether a caller of a tenant may call a tool of this name, or use what is named like one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,16 @@ class Library:
     """Lists and finds prompts and resources."""
 
     def __init__(
-        self, upstreams: Shelves, may_use: MayUse, *, ready: Callable[[], Awaitable[None]], list_s: float = _LIST_S
+        self,
+        upstreams: Shelves,
+        may_use: MayUse,
+        *,
+        ready: Callable[[], Awaitable[None]],
+        list_s: float = _LIST_S,
+        prefix: bool = True,
     ) -> None:
-        """`ready` returns when the first list can be made."""
+        """`ready` returns when the first list can be made; `prefix` names every prompt after its server."""
+        self._prefix = prefix
         self._upstreams = upstreams
         self._may_use = may_use
         self._ready = ready
@@ -98,13 +107,12 @@ class Library:
 
     async def find_prompt(self, tenant_id: str, caller: str | None, name: str) -> Found:
         """The prompt that is shown under this name, to a caller who may use it."""
-        if tenant_id == self._upstreams.tenant_id and self._may_use(tenant_id, caller, name):
+        if tenant_id == self._upstreams.tenant_id:
             for is_fresh in (False, True):
                 await self._know(PROMPTS, anew=is_fresh)
-                for server in self._servers(PROMPTS):
-                    for definition in self._kept.get((PROMPTS, server), ()):
-                        if upstream_tool_id(server, definition["name"]) == name:
-                            return Found(server, definition["name"])
+                found = self._named_prompt(name)
+                if found is not None and self._may_use(tenant_id, caller, _rule_id(PROMPTS, *found)):
+                    return Found(*found)
         raise NotFound(f"no prompt {name[:200]!r}", field="name")
 
     async def find_resource(self, tenant_id: str, caller: str | None, uri: str) -> Found:
@@ -175,9 +183,20 @@ class Library:
         of_kind = [found for (listed, _), found in self._kept.items() if listed is kind]
         return Counter(identity for found in of_kind for identity in {entry[kind.identity] for entry in found})
 
+    def _named_prompt(self, name: str) -> tuple[str, str] | None:
+        """Server and name of the prompt that is shown under this name, or has it with its server's."""
+        claims = self._claims(PROMPTS)
+        for server in self._servers(PROMPTS):
+            for definition in self._kept.get((PROMPTS, server), ()):
+                own = definition["name"]
+                if name in (upstream_tool_id(server, own), self._shown(PROMPTS, server, own, claims)):
+                    return server, own
+        return None
+
     def _shown(self, kind: Kind, server: str, identity: str, claims: Counter[str]) -> str:
         if kind is PROMPTS:
-            return upstream_tool_id(server, identity)
+            is_bare = not self._prefix and claims[identity] == 1
+            return identity if is_bare else upstream_tool_id(server, identity)
         return qualified(server, identity) if claims[identity] > 1 or is_qualified(identity) else identity
 
     async def _holders(self, uri: str) -> list[str]:

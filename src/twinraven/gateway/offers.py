@@ -1,14 +1,13 @@
 """What a caller is shown: every tool of the catalogue that it may call, under a name that its client accepts.
 
-A learned tool is shown only to those who may call each of its steps; the registry knows that. Upstream tools keep the
+A learned tool is shown only to those who may call each of its steps; the catalogue knows that. Upstream tools keep the
 definition with which they were accepted, word by word, under their name in the catalogue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, cast
 
 from mcp_types import methods
@@ -16,14 +15,11 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, M
 from pydantic import ValidationError
 
 from twinraven.catalog import Catalog, Effect, ToolEntry
-from twinraven.connectors import UpstreamTools, legal_name
+from twinraven.connectors import PinnedTool, ToolQuarantined, UpstreamTools, legal_name
 from twinraven.foundation.errors import NotFound
 from twinraven.gateway.answers import WRAPPER, Form
 
 Definition = dict[str, Any]
-
-MayUse = Callable[[str, str | None, str], bool]
-"""Whether a caller of a tenant may call a tool and everything inside it."""
 
 _UPSTREAM: Final = "mcp"
 _SERVICE: Final = "mcp_service"
@@ -49,53 +45,62 @@ class Offered:
 class Offers:
     """Makes those lists, and keeps each until the catalogue is another one."""
 
-    def __init__(self, catalog: Catalog, tools: UpstreamTools, may_use: MayUse) -> None:
+    def __init__(self, catalog: Catalog, tools: UpstreamTools, *, prefix: bool = True) -> None:
+        """`prefix` shows every upstream tool under its server's name, not only where two tools share one."""
+        self._prefix = prefix
         self._catalog = catalog
         self._tools = tools
-        self._may_use = may_use
         self._kept: dict[tuple[str, str | None], Offered] = {}
 
     def to(self, tenant_id: str, caller: str | None) -> Offered:
         """What this caller is shown now."""
-        entries = [
-            entry for entry in self._catalog.entries(tenant_id) if self._may_use(tenant_id, caller, entry.tool_id)
-        ]
+        entries = self._catalog.offered(tenant_id, caller)
         kept = self._kept.get((tenant_id, caller))
         if kept is not None and _is_same(kept.entries, entries):
             return kept
-        by_name = {_shown_name(entry): entry for entry in entries}
+        by_name = self._named(entries)
         whole = [self._definition(tenant_id, name, entry) for name, entry in by_name.items()]
         older, newer = ([_fitted(definition, version) for definition in whole] for version in _ERAS)
         offered = self._kept[tenant_id, caller] = Offered(entries, by_name, older, newer)
         return offered
 
+    def _named(self, entries: list[ToolEntry]) -> dict[str, ToolEntry]:
+        """The entries by the names they are shown under."""
+        named = {_shown_name(entry): entry for entry in entries}
+        if self._prefix:
+            return named
+        bare = {name: entry.target.name for name, entry in named.items() if isinstance(entry.target, PinnedTool)}
+        shared = Counter([*bare.values(), *named])
+        free = {name for name, short in bare.items() if shared[short] == 1 and legal_name(short) == short}
+        return {bare[name] if name in free else name: entry for name, entry in named.items()}
+
     def find(self, tenant_id: str, caller: str | None, name: str) -> ToolEntry:
         """The entry behind a name, for a caller who may call it; else NotFound, or why it is in quarantine."""
         try:
-            entry = self._catalog.find(tenant_id, name)
+            return self._catalog.resolve(tenant_id, name, caller)
+        except ToolQuarantined:
+            raise
         except NotFound:
-            self._tools.refuse_quarantined(tenant_id, name)
             entry = self.to(tenant_id, caller).by_name.get(name)
-        if entry is None or not self._may_use(tenant_id, caller, entry.tool_id):
-            may_use = partial(self._may_use, tenant_id, caller)
-            raise self._catalog.missing(tenant_id, name, caller=caller, may_use=may_use)
-        return entry
+            if entry is None:
+                raise
+            return entry
 
     def header_schema(self, tenant_id: str, name: str) -> Definition | None:
         """The schema by which an upstream tool may ask for arguments in headers; no other tool does."""
-        pinned = self._tools.pinned(tenant_id, name)
+        entry = None if self._prefix else self.to(tenant_id, None).by_name.get(name)
+        pinned = self._tools.pinned(tenant_id, name if entry is None else entry.tool_id)
         return None if pinned is None else _as_object(pinned.definition.get("inputSchema"))
 
-    def form(self, tenant_id: str, entry: ToolEntry) -> Form:
+    @staticmethod
+    def form(entry: ToolEntry) -> Form:
         """How a tool says an object; a server has structured content where its tool promises it."""
         if entry.connector not in (_UPSTREAM, _SERVICE):
             return "structured"
-        pinned = self._tools.pinned(tenant_id, entry.tool_id) if entry.connector == _UPSTREAM else None
-        promised: Any = entry.output_schema if pinned is None else pinned.definition.get("outputSchema")
-        if not isinstance(promised, dict):
+        if entry.output_schema is None:
             return "plain"
         # The SDK's servers put what is no object into one with this member alone, and say the bare value as text.
-        members: Any = cast("Definition", promised).get("properties")
+        members: Any = entry.output_schema.get("properties")
         is_wrapped = isinstance(members, dict) and cast("Definition", members).keys() == {WRAPPER}
         return "wrapped" if is_wrapped else "structured"
 

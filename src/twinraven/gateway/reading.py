@@ -19,11 +19,13 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from twinraven.audit import AuditEntry, AuditLog
-from twinraven.connectors import Abilities
+from twinraven.connectors import Abilities, CallSide
 from twinraven.foundation.errors import InvalidInput, NotFound, ToolTimeout, TwinRavenError
-from twinraven.gateway.announcements import Announcements, connection_of
 from twinraven.gateway.answers import ERROR, Result
 from twinraven.gateway.callers import Caller, Callers
+from twinraven.gateway.channels import ClientChannel, connection_of
+from twinraven.gateway.client_notifier import ClientNotifier
+from twinraven.gateway.exact_answers import exactly
 from twinraven.gateway.library import PROMPTS, RESOURCES, TEMPLATES, Definition, Found, Kind, Library
 from twinraven.gateway.offers import UNCACHED
 from twinraven.gateway.subscriptions import Subscriptions
@@ -43,7 +45,9 @@ class Answering(Protocol):
 
     def undecided(self) -> bool: ...
 
-    async def ask(self, tenant_id: str, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]: ...
+    async def ask(
+        self, tenant_id: str, server: str, method: str, params: dict[str, Any], *, side: CallSide | None = None
+    ) -> dict[str, Any]: ...
 
 
 class Reading:
@@ -56,22 +60,27 @@ class Reading:
         *,
         callers: Callers,
         subscriptions: Subscriptions,
-        announcements: Announcements,
+        notifier: ClientNotifier,
         audit: AuditLog,
         declarable: Callable[[], Awaitable[None]],
+        channel: Callable[[Context, Caller], ClientChannel],
     ) -> None:
-        """`declarable` returns when it is known what the servers offer, or has been waited for long enough."""
+        """`channel` is the way back to a request's client.
+
+        `declarable` returns when it is known what the servers offer, or has been waited for long enough.
+        """
         self.declarable = declarable
         self._upstreams = upstreams
         self._library = library
         self._callers = callers
         self._subscriptions = subscriptions
-        self._announcements = announcements
+        self._notifier = notifier
         self._audit = audit
+        self._channel = channel
 
     def offered(self) -> Abilities:
         """What there is besides tools; a server that is still starting may have it all, and no client asks twice."""
-        offered = Abilities(True, True, True, True) if self._upstreams.undecided() else Abilities()
+        offered = Abilities(True, True, True, True, True) if self._upstreams.undecided() else Abilities()
         for able in self._upstreams.abilities().values():
             offered |= able
         return offered
@@ -87,9 +96,10 @@ class Reading:
 
         server.add_request_handler("server/discover", types.RequestParams, declare)
         for kind in (PROMPTS, RESOURCES, TEMPLATES):
-            server.add_request_handler(kind.method, types.PaginatedRequestParams, _guarded(self._listing_of(kind)))
-        server.add_request_handler("prompts/get", types.GetPromptRequestParams, _guarded(self._get_prompt))
-        server.add_request_handler("resources/read", types.ReadResourceRequestParams, _guarded(self._read))
+            listing = exactly(_guarded(self._listing_of(kind)))
+            server.add_request_handler(kind.method, types.PaginatedRequestParams, listing)
+        server.add_request_handler("prompts/get", types.GetPromptRequestParams, exactly(_guarded(self._get_prompt)))
+        server.add_request_handler("resources/read", types.ReadResourceRequestParams, exactly(_guarded(self._read)))
         server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, _guarded(self._subscribe))
         server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, _guarded(self._unsubscribe))
         server.add_request_handler("completion/complete", types.CompleteRequestParams, _guarded(self._suggest))
@@ -97,10 +107,10 @@ class Reading:
     async def listen(
         self, context: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Serve a stream of announcements, to clients of the newest revision."""
+        """Serve a stream of notifier, to clients of the newest revision."""
         uris = params.notifications.resource_subscriptions or []
         async with self._subscriptions.held(id(context), self._callers.of(context), uris):
-            return await self._announcements.listen(context, params)
+            return await self._notifier.listen(context, params)
 
     def _listing_of(self, kind: Kind) -> Callable[[Context, types.PaginatedRequestParams], Awaitable[Result]]:
         async def listing(context: Context, params: types.PaginatedRequestParams) -> Result:
@@ -116,14 +126,14 @@ class Reading:
         caller = self._callers.of(context)
         found = await self._library.find_prompt(caller.principal.tenant_id, caller.name, params.name)
         asked = {"name": found.identity} | ({} if params.arguments is None else {"arguments": params.arguments})
-        answer = await self._witnessed(caller, found, "prompts/get", asked)
+        answer = await self._witnessed(context, caller, found, "prompts/get", asked)
         return _complete(answer, context.protocol_version)
 
     async def _read(self, context: Context, params: types.ReadResourceRequestParams) -> Result:
         caller = self._callers.of(context)
         found = await self._library.find_resource(caller.principal.tenant_id, caller.name, str(params.uri))
-        answer = await self._witnessed(caller, found, "resources/read", {"uri": found.identity})
-        if found.is_qualified:
+        answer = await self._witnessed(context, caller, found, "resources/read", {"uri": found.identity})
+        if found.is_qualified and "contents" in answer:
             # Whoever asked by such an address goes on with such addresses.
             contents = cast("list[Definition]", answer["contents"])
             answer["contents"] = [{**part, "uri": qualified(found.server, part["uri"])} for part in contents]
@@ -156,10 +166,13 @@ class Reading:
         await self._subscriptions.remove(id(connection_of(context)), str(params.uri))
         return {}
 
-    async def _witnessed(self, caller: Caller, found: Found, method: str, asked: dict[str, Any]) -> Result:
+    async def _witnessed(
+        self, context: Context, caller: Caller, found: Found, method: str, asked: dict[str, Any]
+    ) -> Result:
         """Ask a server, and leave evidence of who asked it for what before anything is passed on."""
+        side = CallSide(self._channel(context, caller))
         try:
-            answer = await self._upstreams.ask(caller.principal.tenant_id, found.server, method, asked)
+            answer = await self._upstreams.ask(caller.principal.tenant_id, found.server, method, asked, side=side)
         except TwinRavenError as error:
             await self._note(caller, found, method, asked, code=error.code)
             raise
@@ -216,6 +229,8 @@ def _complete(answer: Result, version: str, *, cached: bool = False) -> Result:
     """An answer with what the client's revision wants beside it; nobody but this client may keep it."""
     if version not in MODERN_PROTOCOL_VERSIONS:
         return answer
+    if answer.get("resultType") == "input_required":
+        return answer
     if not cached:
         return {**answer, "resultType": "complete"}
     return {**UNCACHED, **answer, "cacheScope": "private", "resultType": "complete"}
@@ -223,7 +238,8 @@ def _complete(answer: Result, version: str, *, cached: bool = False) -> Result:
 
 def _without_hop(answer: Result) -> Result:
     """An answer without what only concerns the hop it came by."""
-    kept = {name: value for name, value in answer.items() if name not in ("resultType", "_meta")}
+    hop = ("_meta",) if answer.get("resultType") == "input_required" else ("resultType", "_meta")
+    kept = {name: value for name, value in answer.items() if name not in hop}
     meta = cast("dict[str, Any]", answer.get("_meta") or {})
     said = {name: value for name, value in meta.items() if name != SERVER_INFO_META_KEY}
     return {**kept, "_meta": said} if said else kept

@@ -148,7 +148,7 @@ class _InnerCalls:
             spare_key=_inner_key(self._base, number),
         )
         self._writes += entry.writes
-        response = await self._connector.calls.invoke(request, context)
+        response = await self._connector.calls.invoke(request, context, entry=entry)
         if response.error is not None:
             self._last_error = CallFailed(response)
             raise self._last_error

@@ -6,6 +6,8 @@ Prompts and resources are another matter, and another module's: they come straig
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -15,20 +17,28 @@ from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from twinraven import __version__
 from twinraven.calls import CallContext, Calls, SkillInvocationRequest
 from twinraven.catalog import RUN_CODE, ToolEntry
-from twinraven.connectors import Abilities, ToolQuarantined, keeping_answers, to_result
-from twinraven.foundation.errors import ApprovalPending, InvalidInput, NotFound, TwinRavenError
+from twinraven.connectors import Abilities, ToolQuarantined, to_result
+from twinraven.foundation.canonical import canonical_json
+from twinraven.foundation.errors import ApprovalPending, InputRequired, InvalidInput, NotFound, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.gateway import answers
-from twinraven.gateway.announcements import Announcements
 from twinraven.gateway.answers import Result
 from twinraven.gateway.callers import Caller, Callers
+from twinraven.gateway.channels import ClientChannel
+from twinraven.gateway.client_notifier import ClientNotifier
+from twinraven.gateway.client_side import Clients
+from twinraven.gateway.coercion import COERCED, coerced
+from twinraven.gateway.exact_answers import exactly, restore
 from twinraven.gateway.keys import argument_key, request_key, stated_key
 from twinraven.gateway.reading import Reading
+from twinraven.gateway.repeated_reads import Asking, RepeatedReads
 from twinraven.gateway.sessions import Place, Sessions, Stay
+from twinraven.gateway.tasks import CAPABILITY, ClientTasks
 from twinraven.gateway.toolbox import CALL_TOOL, RUN_CODE_NAME, SEARCH_TOOLS, Toolbox, unwrapped
 
 _CORRELATIONS: Final = ("twinraven/correlation_id", "correlation_id", "correlationId")
@@ -41,6 +51,7 @@ class _NewsServer(Server[Any]):
     """A server that promises, wherever the SDK asks, to tell of changes, and declares what there is and no more."""
 
     offered: Callable[[], Abilities] = Abilities
+    said: Callable[[], str | None] = lambda: None
 
     def get_capabilities(
         self,
@@ -53,6 +64,8 @@ class _NewsServer(Server[Any]):
         found = super().get_capabilities(
             notification_options, experimental_capabilities, extensions, protocol_version=protocol_version
         )
+        # Whoever asks for capabilities takes the instructions right after.
+        self.instructions = self.said()
         offered = self.offered()
         resources = types.ResourcesCapability(subscribe=offered.subscribe, list_changed=True)
         return found.model_copy(
@@ -60,6 +73,8 @@ class _NewsServer(Server[Any]):
                 "prompts": found.prompts if offered.prompts else None,
                 "resources": resources if offered.resources else None,
                 "completions": found.completions if offered.completions else None,
+                "logging": found.logging if offered.logging else None,
+                "tasks": None if protocol_version in MODERN_PROTOCOL_VERSIONS else CAPABILITY,
             }
         )
 
@@ -78,17 +93,20 @@ class _NewsServer(Server[Any]):
 class GatewayServer:
     """Serves one catalogue to any number of clients."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything the server stands on, each by name
         self,
         calls: Calls,
         toolbox: Toolbox,
         *,
         callers: Callers,
         sessions: Sessions,
-        announcements: Announcements,
+        notifier: ClientNotifier,
         reading: Reading,
+        clients: Clients,
+        tasks: ClientTasks,
         ready: Callable[[], Awaitable[None]],
         await_reads: bool = False,
+        repeats: RepeatedReads | None = None,
     ) -> None:
         """`ready` returns when the first list of tools can be made."""
         self.declarable = reading.declarable
@@ -99,6 +117,10 @@ class GatewayServer:
         self._sessions = sessions
         self._ready = ready
         self._await_reads = await_reads
+        self._repeats = repeats
+        self._clients = clients
+        self._held = clients.held
+        self._tasks = tasks
         server = _NewsServer(
             "twinraven",
             version=__version__,
@@ -107,12 +129,18 @@ class GatewayServer:
             on_subscriptions_listen=reading.listen,
         )
         server.offered = reading.offered
+        server.said = clients.instructions
         self.mcp: Server[Any] = server
         reading.serve(self.mcp)
-        self.mcp.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
-        self.mcp.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
-        self.mcp.middleware.append(announcements.notice)
+        clients.serve(self.mcp)
+        tasks.serve(self.mcp)
+        self.mcp.add_request_handler("tools/list", types.PaginatedRequestParams, exactly(self._list_tools))
+        self.mcp.add_request_handler("tools/call", types.CallToolRequestParams, exactly(self._call_tool))
+        # First of all, since a handshake waits for servers, which wait to be told what the client can do.
+        self.mcp.middleware.append(clients.hear)
+        self.mcp.middleware.append(notifier.notice)
         self.mcp.middleware.append(self._hear)
+        self.mcp.middleware.append(restore)
 
     async def _hear(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """As the server's middleware: every request tells something about whose connection it came on."""
@@ -127,19 +155,31 @@ class GatewayServer:
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> Result:
         caller = self._callers.of(context)
+        channel = self._clients.channel(context, caller)
+        if params.task is not None and not channel.is_newer:
+            return self._tasks.begin(context, self._called(channel, params), params.task.ttl)
+        if not channel.is_newer or not channel.capabilities:
+            return await self._called(channel, params)
+        owner = f"{caller.key}\0{params.name}\0{canonical_json(params.arguments or {}).decode()}"
+        if channel.is_resumed:
+            return await self._held.resume(context, owner)
+        return await self._held.run(channel, owner, self._called(channel, params))
+
+    async def _called(self, channel: ClientChannel, params: types.CallToolRequestParams) -> Result:
+        version = channel.context.protocol_version
         try:
-            result = await self._answer(context, caller, params.name, params.arguments or {})
+            result = await self._answer(channel, params.name, params.arguments or {})
         except (ToolQuarantined, InvalidInput) as error:
             result = answers.refusal(error)
         except NotFound as error:
             raise MCPError(INVALID_PARAMS, error.message, {"code": error.code}) from error
         except TwinRavenError as error:
             raise MCPError(INTERNAL_ERROR, f"{error.code}: {error.message}", {"code": error.code}) from error
-        return answers.fitted(result, context.protocol_version)
+        return answers.fitted(result, version)
 
-    async def _answer(self, context: Context, caller: Caller, name: str, arguments: Result) -> Result:
+    async def _answer(self, channel: ClientChannel, name: str, arguments: Result) -> Result:
         """A call of a tool, or of what stands for all tools in this mode."""
-        mode = self._toolbox.mode
+        mode, caller = self._toolbox.mode, channel.caller
         if mode != "tools" and name == SEARCH_TOOLS:
             await self._ready()
             return to_result(self._toolbox.search(caller.principal.tenant_id, caller.name, arguments))
@@ -150,11 +190,11 @@ class GatewayServer:
             except NotFound as error:
                 # The client's own call was in order, so this is the model's to read and not the protocol's.
                 return answers.refusal(error)
-            return await self._invoke(context, caller, entry, arguments)
+            return await self._invoke(channel, entry, arguments)
         if mode == "code" and name == RUN_CODE_NAME:
             await self._ready()
             name = RUN_CODE
-        return await self._invoke(context, caller, await self._find(caller, name), arguments)
+        return await self._invoke(channel, await self._find(caller, name), arguments)
 
     async def _find(self, caller: Caller, name: str) -> ToolEntry:
         """The tool of this name; a client that knows it from before need not have asked for the list first."""
@@ -164,38 +204,54 @@ class GatewayServer:
             await self._ready()
             return self._offers.find(caller.principal.tenant_id, caller.name, name)
 
-    async def _invoke(self, context: Context, caller: Caller, entry: ToolEntry, arguments: Result) -> Result:
-        with self._sessions.staying(caller, context.meta or {}, arguments) as stay:
-            return await self._invoke_in(stay, context, caller, entry, arguments)
+    async def _invoke(self, channel: ClientChannel, entry: ToolEntry, arguments: Result) -> Result:
+        with self._sessions.staying(channel.caller, channel.context.meta or {}, arguments) as stay:
+            return await self._invoke_in(stay, channel, entry, arguments)
 
-    async def _invoke_in(
-        self, stay: Stay, context: Context, caller: Caller, entry: ToolEntry, arguments: Result
-    ) -> Result:
+    async def _invoke_in(self, stay: Stay, channel: ClientChannel, entry: ToolEntry, arguments: Result) -> Result:
+        context, caller = channel.context, channel.caller
         tenant_id, meta = caller.principal.tenant_id, context.meta or {}
         key = stated_key(meta)
         if entry.tool_id == RUN_CODE:
             # A model cannot write `_meta`, so a script's key may stand beside it; it is no part of what is run.
             arguments = dict(arguments)
             key = key or argument_key(arguments.pop("key", None))
+        payload = coerced(entry.input_schema, arguments)
         request = SkillInvocationRequest(
             tool_name=entry.tool_id,
-            payload=arguments,
+            payload=payload,
             tenant_id=tenant_id,
             idempotency_key=key,
             correlation_id=_correlation(meta),
         )
-        with keeping_answers() as exact:
-            response = await self._calls.invoke(request, self._call_context(context, caller, entry, stay.place))
+        with self._asking(caller, stay.place, entry) as asking:
+            placed = self._call_context(channel, entry, stay.place)
+            placed = placed if payload is arguments else replace(placed, tags=(*placed.tags, COERCED))
+            placed = placed if asking is None else replace(placed, recall=asking.recall)
+            response = await self._calls.invoke(request, placed, entry=entry)
         stay.output = response.output
-        kept = None if response.event_id is None else exact.get(response.event_id)
+        earlier = None if asking is None else asking.found
         if response.error is None:
-            result = answers.success(response, kept, form=self._offers.form(tenant_id, entry))
+            if asking is not None and not entry.writes:
+                asking.keep(response.output, response.raw, response.event_id)
+            exact = response if earlier is None else replace(response, raw=earlier.exact)
+            result = answers.success(exact, form=self._offers.form(entry))
+            result = result if earlier is None else answers.from_record(result, earlier.meta(response.audit.finished))
             return answers.with_event(result, response.event_id) if stay.is_ours else result
+        if response.error["code"] == InputRequired.code and response.raw is not None:
+            return response.raw
         if response.error["code"] == ApprovalPending.code:
             return answers.pending(response.error, tool=entry.tool_id, event_id=str(response.event_id))
-        return answers.failure(response.error, event_id=str(response.event_id), exact=kept)
+        return answers.failure(response.error, event_id=str(response.event_id), exact=response.raw)
 
-    def _call_context(self, context: Context, caller: Caller, entry: ToolEntry, place: Place) -> CallContext:
+    def _asking(self, caller: Caller, place: Place, entry: ToolEntry) -> AbstractContextManager[Asking | None]:
+        """The call as repeated reads see it, where they may be answered from the record."""
+        if self._repeats is None:
+            return nullcontext()
+        return self._repeats.asking(caller.principal.tenant_id, place.session_id, caller.name, entry)
+
+    def _call_context(self, channel: ClientChannel, entry: ToolEntry, place: Place) -> CallContext:
+        caller = channel.caller
         return CallContext(
             session_id=place.session_id,
             turn=place.turn,
@@ -204,7 +260,8 @@ class GatewayServer:
             durable=entry.writes or self._await_reads,
             caller=caller.name,
             actor=caller.principal.actor,
-            spare_key=_spare_key(context, caller),
+            spare_key=_spare_key(channel.context, caller),
+            channel=channel,
         )
 
 

@@ -7,26 +7,29 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from twinraven.app import TwinRaven
 from twinraven.connectors import ACCEPT_SUGGESTIONS
-from twinraven.gateway.announcements import Announcements
 from twinraven.gateway.batch import BatchConnector, BatchTool
-from twinraven.gateway.bulletins import Bulletins
 from twinraven.gateway.callers import Callers
+from twinraven.gateway.client_notifier import ClientNotifier
+from twinraven.gateway.client_side import Clients
 from twinraven.gateway.library import Library
-from twinraven.gateway.news import News
 from twinraven.gateway.offers import Offers
 from twinraven.gateway.reading import Reading
+from twinraven.gateway.repeated_reads import RepeatedReads
 from twinraven.gateway.sandbox import check_installed
 from twinraven.gateway.scripts import ScriptConnector, ScriptTool
 from twinraven.gateway.server import GatewayServer
 from twinraven.gateway.sessions import Sessions
 from twinraven.gateway.stdio import serve_stdio
 from twinraven.gateway.subscriptions import Subscriptions
+from twinraven.gateway.tasks import ClientTasks
+from twinraven.gateway.tool_list_watcher import ToolListWatcher
 from twinraven.gateway.toolbox import Mode, Toolbox
-from twinraven.serving import Doorkeeper, ending_with, is_loopback
+from twinraven.gateway.upstream_notifications import UpstreamNotifications
+from twinraven.serving import Authenticator, ending_with, is_loopback
 from twinraven.storage import DEFAULT_TENANT
 from twinraven.tenancy import LOCAL
 
@@ -34,9 +37,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 _logger = logging.getLogger("twinraven.gateway")
-
-_HANDSHAKE_S: Final = 5.0
-"""How long a client's first question waits for servers to say what they offer; some clients give up after ten."""
 
 
 class Gateway:
@@ -47,13 +47,17 @@ class Gateway:
         self._raven = raven
         self._local = replace(LOCAL, tenant_id=tenant_id)
         callers = Callers(self._local)
-        announcements = Announcements(callers, declarable=self._declarable)
-        offers = Offers(raven.catalog, raven.upstream_tools, raven.learned.may_use)
-        library = Library(raven.upstreams, raven.learned.may_use, ready=self._declarable)
-        subscriptions = Subscriptions(raven.upstreams, library)
-        self._bulletins = Bulletins(library, subscriptions, announcements)
+        notifier = ClientNotifier(callers, declarable=self._declarable)
+        offers = Offers(raven.catalog, raven.upstream_tools, prefix=settings.gateway.prefix)
+        self._upstreams = upstreams = raven.upstreams.of(tenant_id)
+        prefix = settings.gateway.prefix
+        library = Library(upstreams, raven.catalog.may_use, ready=self._declarable, prefix=prefix)
+        subscriptions = Subscriptions(upstreams, library)
+        self._upstream_notifications = UpstreamNotifications(library, subscriptions, notifier)
+        self._clients = Clients(upstreams, settings.gateway, notifier=notifier, audit=raven.audit)
+        self._tasks = ClientTasks(callers)
         toolbox = Toolbox(offers, cast("Mode", settings.gateway.mode))
-        self._news = News(raven.learned, raven.upstream_tools, toolbox, announcements)
+        self._tool_list = ToolListWatcher(raven.learned, raven.upstream_tools, toolbox, notifier)
         self._scripts = self._add_scripts(toolbox) if toolbox.mode == "code" else None
         if settings.gateway.batch and toolbox.mode != "code":
             raven.catalog.add(BatchTool())
@@ -66,19 +70,28 @@ class Gateway:
             sessions=Sessions(
                 idle_gap_s=settings.muninn.session_idle_gap_s, guessed_gap_s=settings.gateway.guessed_gap_s
             ),
-            announcements=announcements,
+            notifier=notifier,
             reading=Reading(
-                raven.upstreams,
+                upstreams,
                 library,
                 callers=callers,
                 subscriptions=subscriptions,
-                announcements=announcements,
+                notifier=notifier,
                 audit=raven.audit,
                 declarable=self._declarable,
+                channel=self._clients.channel,
             ),
+            clients=self._clients,
+            tasks=self._tasks,
             ready=self._ready,
             await_reads=settings.gateway.await_reads,
+            repeats=self._repeated_reads(),
         )
+
+    def _repeated_reads(self) -> RepeatedReads | None:
+        """What answers repeated reads from the record, if the settings want that."""
+        raven, max_age_s = self._raven, self._raven.settings.gateway.repeat_reads_s
+        return RepeatedReads(raven.events, raven.catalog, max_age_s=max_age_s) if max_age_s else None
 
     def _add_scripts(self, toolbox: Toolbox) -> ScriptConnector:
         """Put the sandbox for scripts on the call path, if it is installed."""
@@ -93,27 +106,30 @@ class Gateway:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[GatewayServer]:
         """Upstream servers alive and news passed on, as long as the block lasts."""
-        upstreams, tenant_id = self._raven.upstreams, self._local.tenant_id
-        upstreams.tenant_id = tenant_id
-        upstreams.on_news = self._bulletins.note
-        await self._news.start(tenant_id)
+        tenant_id = self._local.tenant_id
+        unlisten = self._upstreams.listen(self._upstream_notifications.note)
+        await self._tool_list.start(tenant_id)
         beside = [
-            asyncio.create_task(self._bulletins.pass_on(tenant_id), name="gateway bulletins"),
+            asyncio.create_task(self._upstream_notifications.pass_on(tenant_id), name="gateway upstream notifications"),
             asyncio.create_task(self._advise(tenant_id), name="gateway advice"),
         ]
         try:
-            async with upstreams:
+            async with self._upstreams:
                 yield self.server
         finally:
+            unlisten()
             for task in beside:
                 task.cancel()
             await asyncio.wait(beside)
-            await self._news.stop()
+            await self._tool_list.stop()
+            await self._clients.held.close()
+            await self._tasks.close()
             if self._scripts is not None:
                 await self._scripts.close()
 
     async def serve_stdio(self) -> None:
         """Serve the client that started this process, until it leaves or we are asked to end."""
+        self._clients.expect_one()
         async with self._raven.watching(tenant_id=self._local.tenant_id), self.running() as server:
             serving = asyncio.ensure_future(serve_stdio(server))
             with ending_with(serving.cancel):
@@ -125,24 +141,24 @@ class Gateway:
         self, host: str, port: int, *, require_keys: bool = False, lifeline: int | None = None
     ) -> None:
         """Serve any number of clients over HTTP, until we are asked to end or whoever holds the lifeline is gone."""
-        from twinraven.serving import listener, patience_for, serve
+        from twinraven.serving import listener, patience_for, serve, with_cors
 
         settings = self._raven.settings
         is_open = is_loopback(host) and not (require_keys or settings.serving.require_keys)
-        doorkeeper = Doorkeeper(self._raven.tenancy, without_key=self._local if is_open else None)
+        authenticator = Authenticator(self._raven.tenancy, without_key=self._local if is_open else None)
         async with self._raven.watching(), self.running() as server:
-            app = self.http_app(server, doorkeeper, host)
+            app = with_cors(self.http_app(server, authenticator, host), settings.serving.allow_origins)
             patience_s = patience_for(settings.calls.default_timeout_ms)
             await serve(listener(app, host, port, patience_s=patience_s), lifeline=lifeline)
 
-    def http_app(self, server: GatewayServer, doorkeeper: Doorkeeper, host: str) -> ASGIApp:
+    def http_app(self, server: GatewayServer, authenticator: Authenticator, host: str) -> ASGIApp:
         """This gateway as an ASGI application, for a server that listens on this host."""
         from twinraven.gateway.http import http_app
 
-        return http_app(server, doorkeeper, host=host)
+        return http_app(server, authenticator, host=host)
 
     async def _ready(self) -> None:
-        await self._raven.upstreams.settle(self._raven.settings.gateway.start_s)
+        await self._upstreams.settle(self._raven.settings.gateway.start_s)
 
     async def _advise(self, tenant_id: str) -> None:
         """Say once what keeps calls from being learned from: tools that nobody classified count as writes."""
@@ -157,4 +173,4 @@ class Gateway:
             )
 
     async def _declarable(self) -> None:
-        await self._raven.upstreams.heard(min(self._raven.settings.gateway.start_s, _HANDSHAKE_S))
+        await self._upstreams.heard(self._raven.settings.gateway.start_s)

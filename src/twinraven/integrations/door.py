@@ -99,17 +99,13 @@ class HomeDoor:
         self._actor = actor or agent(caller or LOCAL_USER)
 
     async def offers(self, scope: Scope) -> list[Offer]:
-        learned = self._raven.learned
-        await learned.refresh(self._tenant_id)
-        if scope == "learned":
-            entries = learned.offered(self._tenant_id, self._caller)
-        else:
-            entries = [
-                entry
-                for entry in self._raven.catalog.entries(self._tenant_id, caller=self._caller)
-                if learned.may_use(self._tenant_id, self._caller, entry.tool_id)
-            ]
-        return [_offer(entry.tool_id, entry.description, entry.input_schema) for entry in entries]
+        await self._raven.learned.refresh(self._tenant_id)
+        offered = self._raven.catalog.offered(self._tenant_id, self._caller)
+        return [
+            _offer(entry.tool_id, entry.description, entry.input_schema)
+            for entry in offered
+            if scope == "all" or entry.parts
+        ]
 
     async def call(self, tool_id: str, arguments: dict[str, Any], place: Place) -> Any:
         from twinraven.calls import CallContext

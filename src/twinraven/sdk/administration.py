@@ -12,8 +12,10 @@ from twinraven.sdk.model import (
     AuditEntry,
     AuditReport,
     KeyInfo,
+    PolicyInfo,
     Role,
     SecretInfo,
+    StreamToken,
     UserInfo,
     UserKind,
 )
@@ -42,6 +44,10 @@ class Administration(Asking):
     async def _decide(self, approval_id: str, word: str, note: str | None) -> ApprovalInfo:
         ask = Ask("POST", path_of("approvals", approval_id, word), body=stated({"note": note}))
         return read(ApprovalInfo, await self._exchange.json(ask))
+
+    async def policy(self) -> PolicyInfo:
+        """The rules that say what may be called."""
+        return read(PolicyInfo, await self._get("policy"))
 
     def secrets(self) -> AsyncGenerator[SecretInfo]:
         """One's own secrets, without their values."""
@@ -137,3 +143,7 @@ class Administration(Asking):
     async def revoke_key(self, key_id: str) -> None:
         """Revoke an API key."""
         await self._exchange.send(Ask("DELETE", path_of("keys", key_id)))
+
+    async def stream_token(self) -> StreamToken:
+        """Make a token that opens live streams, for a browser, which cannot send a key with EventSource."""
+        return read(StreamToken, await self._exchange.json(Ask("POST", path_of("stream-tokens"))))

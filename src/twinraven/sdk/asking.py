@@ -46,7 +46,7 @@ class Asking:
     async def _delete(self, *parts: str, version: int | None) -> None:
         await self._exchange.send(Ask("DELETE", path_of(*parts), if_match=tag_of(version)))
 
-    async def _list(self, kind: type[T], *parts: str, **query: Any) -> AsyncGenerator[T]:
+    async def _list(self, kind: type[T], /, *parts: str, **query: Any) -> AsyncGenerator[T]:
         cursor: str | None = None
         while True:
             asked: JsonObject = {**query, "limit": _PAGE, "cursor": cursor}

@@ -19,7 +19,7 @@ import orjson
 from twinraven.foundation.canonical import canonical_json, to_json_value
 from twinraven.foundation.errors import CallInProgress, TwinRavenError
 from twinraven.sdk.errors import RemoteError, ServerUnreachable, error_of
-from twinraven.sdk.wire import Letter, Reply, Stream, Wire
+from twinraven.sdk.wire import Reply, Stream, Wire, WireRequest
 
 PAUSES_S: Final = (0.1, 0.4, 1.2, 3.0)
 """How long to wait before each further try."""
@@ -67,11 +67,11 @@ class Exchange:
 
     async def send(self, ask: Ask) -> Reply:
         """The answer, or the error it is."""
-        letter = self._letter(ask)
+        request = self._letter(ask)
         was_lost = False
         for pause in PAUSES_S if ask.is_repeatable else ():
             try:
-                reply = await self._wire.exchange(letter)
+                reply = await self._wire.exchange(request)
             except ServerUnreachable:
                 was_lost = True
                 wished = 0.0
@@ -84,7 +84,7 @@ class Exchange:
                 was_lost = was_lost or isinstance(error, RemoteError)
                 wished = _wished(reply)
             await self.pause(max(pause, wished))
-        reply = await self._wire.exchange(letter)
+        reply = await self._wire.exchange(request)
         error = _error_in(reply)
         if error is not None:
             raise error
@@ -110,7 +110,7 @@ class Exchange:
     async def close(self) -> None:
         await self._wire.close()
 
-    def _letter(self, ask: Ask) -> Letter:
+    def _letter(self, ask: Ask) -> WireRequest:
         headers = {**self._always, **ask.headers}
         content = None if ask.body is None else encode(ask.body)
         if content is not None:
@@ -121,7 +121,7 @@ class Exchange:
             headers["If-Match"] = ask.if_match
         stated = {name: _word(value) for name, value in ask.query.items() if value is not None}
         query = f"?{urlencode(stated, quote_via=quote)}" if stated else ""
-        return Letter(ask.method, f"{self._url}{ask.path}{query}", headers, content)
+        return WireRequest(ask.method, f"{self._url}{ask.path}{query}", headers, content)
 
 
 def encode(body: Any) -> bytes:

@@ -15,8 +15,9 @@ from twinraven.sdk.reading import WIRE
 
 JsonObject = dict[str, Any]
 Outcome = Literal["success", "failure", "partial"]
-Role = Literal["admin", "member"]
+Role = Literal["admin", "approver", "member"]
 UserKind = Literal["person", "agent"]
+RunState = Literal["queued", "running", "waiting", "succeeded", "failed", "cancelled", "set_aside"]
 ApprovalState = Literal["pending", "granted", "denied", "expired", "used"]
 
 LEARNED_BY: str = "flow"
@@ -177,6 +178,60 @@ class SessionInfo:
     ended_at: datetime
     events: tuple[Event, ...] = ()
     """In order; lists leave them out."""
+    failed: int | None = None
+    """How many calls raised; this and what follows only in a list of the newest."""
+    turns: int | None = None
+    tools: tuple[str, ...] = ()
+    first_words: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BucketInfo:
+    """The calls of one stretch of time."""
+
+    begins_at: datetime
+    calls: int
+    failed: int
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True)
+class UseInfo:
+    """How often a tool was called in some time, and how it went."""
+
+    tool_id: str
+    calls: int
+    raised: int
+    mean_latency_ms: float | None = None
+    max_latency_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityInfo:
+    """What happened in some time; stretches without a call are left out."""
+
+    since: datetime
+    until: datetime
+    bucket_s: int
+    buckets: tuple[BucketInfo, ...]
+    tools: tuple[UseInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionInfo:
+    """How often one tool was called straight after another."""
+
+    from_tool: str
+    to_tool: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInfo:
+    """The rules that say what may be called, in order."""
+
+    rules: tuple[JsonObject, ...]
+    approval_ttl_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,12 +348,91 @@ class ApprovalInfo:
     rule: str | None = None
     reason: str | None = None
     requested_by: str | None = None
+    requested_actor: str | None = None
     session_id: str | None = None
     correlation_id: str | None = None
     verdict: str | None = None
     decided_by: str | None = None
     decided_at: datetime | None = None
     note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """A process in one of its versions, which never change."""
+
+    id: str
+    name: str
+    description: str
+    version: int
+    steps: tuple[Any, ...]
+    owner_id: str
+    saved_by: str
+    created_at: datetime
+    updated_at: datetime
+    initial_context: tuple[str, ...] = ()
+    output_template: str | None = None
+    token_budget: int | None = None
+    max_recursion_depth: int = 3
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInfo:
+    """A plan with its state: steps, calls, repairs, results, and the cycles that are left."""
+
+    run_id: str
+    status: str
+    ttl: int
+    state: JsonObject
+    results: JsonObject
+    cycles: int
+    usage: JsonObject
+    request: str | None = None
+    error: Any = None
+    waits: tuple[Any, ...] = ()
+    run: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """A durable run; asked for by itself, with its steps, what it waits for and what it came to."""
+
+    run_id: str
+    target: str
+    state: RunState
+    created_at: datetime
+    queue: str = "runs"
+    priority: int = 100
+    caller: str | None = None
+    actor: str | None = None
+    worker: str | None = None
+    epoch: int = 0
+    """How often it was taken up."""
+    finished_at: datetime | None = None
+    deadline_at: datetime | None = None
+    due_at: datetime | None = None
+    error_code: str | None = None
+    forked_from: str | None = None
+    parameters: Any = None
+    output: Any = None
+    error: Any = None
+    steps: tuple[Any, ...] = ()
+    waits: tuple[Any, ...] = ()
+    jobs: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """One slot of a worker process."""
+
+    id: str
+    type: str
+    status: str
+    current_job_id: str | None = field(metadata={WIRE: "currentJobId"})
+    last_heartbeat: datetime = field(metadata={WIRE: "lastHeartbeat"})
+    processed_count: int = field(metadata={WIRE: "processedCount"})
+    error_count: int = field(metadata={WIRE: "errorCount"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,3 +523,11 @@ class KeyInfo:
     last_used_at: datetime | None = None
     clear: str | None = field(default=None, repr=False, metadata={WIRE: "shown_once"})
     """The key itself, in the answer that made it and nowhere else."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamToken:
+    """Opens live streams for a few minutes, as `?access_token=` in an address."""
+
+    token: str = field(repr=False)
+    expires_at: datetime

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 from uuid import UUID
 
 import orjson
@@ -21,11 +21,17 @@ from twinraven.foundation.ids import new_id
 from twinraven.sdk.administration import Administration
 from twinraven.sdk.asking import stated, tag_of
 from twinraven.sdk.catalogue import Catalogue
+from twinraven.sdk.conversing import Conversing
+from twinraven.sdk.deciding import Deciding
+from twinraven.sdk.defining import Defining
 from twinraven.sdk.delivery import MOST_AT_ONCE
+from twinraven.sdk.effecting import Effecting
 from twinraven.sdk.exchange import Ask, path_of
+from twinraven.sdk.governing import Governing
 from twinraven.sdk.keys import ChosenKey
 from twinraven.sdk.live import MessageReader
 from twinraven.sdk.model import (
+    ActivityInfo,
     CallResult,
     Chain,
     Event,
@@ -36,14 +42,49 @@ from twinraven.sdk.model import (
     ObservedCall,
     Outcome,
     SessionInfo,
+    TransitionInfo,
 )
+from twinraven.sdk.overseeing import Overseeing
+from twinraven.sdk.planning import Planning
 from twinraven.sdk.reading import read
+from twinraven.sdk.recalling import Recalling
+from twinraven.sdk.reflecting import Reflecting
+from twinraven.sdk.running import Running
 from twinraven.sdk.templates import Templates
 
 _RESUME_PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 
 
-class Operations(Administration, Templates, Catalogue):
+class EventQuery(TypedDict, total=False):
+    """Which events; what is left out does not restrict."""
+
+    session_id: str | None
+    tool_id: str | None
+    tag: str | None
+    raised: bool | None
+    error_code: str | None
+    correlation_id: str | None
+    parent_event_id: UUID | str | None
+    since: datetime | None
+    until: datetime | None
+    newest: bool
+
+
+class Operations(
+    Administration,
+    Deciding,
+    Defining,
+    Running,
+    Templates,
+    Catalogue,
+    Recalling,
+    Conversing,
+    Effecting,
+    Planning,
+    Governing,
+    Reflecting,
+    Overseeing,
+):
     """What a client can do, whichever way its bytes travel."""
 
     async def me(self) -> Me:
@@ -131,27 +172,11 @@ class Operations(Administration, Templates, Catalogue):
             raise Conflict(conflicts[0].message, event_ids=taken)
         return ids
 
-    def events(
-        self,
-        *,
-        session_id: str | None = None,
-        tool_id: str | None = None,
-        tag: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        newest: bool = False,
-    ) -> AsyncGenerator[Event]:
+    def events(self, **where: Unpack[EventQuery]) -> AsyncGenerator[Event]:
         """Calls, oldest first unless the newest are wanted first."""
-        return self._list(
-            Event,
-            "events",
-            session_id=session_id,
-            tool_id=tool_id,
-            tag=tag,
-            since=None if since is None else iso(since),
-            until=None if until is None else iso(until),
-            newest=newest,
-        )
+        query: JsonObject = {**where, **_span(where.get("since"), where.get("until"))}
+        parent = where.get("parent_event_id")
+        return self._list(Event, "events", **{**query, "parent_event_id": None if parent is None else str(parent)})
 
     async def event(self, event_id: UUID | str) -> Event:
         """One call, with its output where it is kept."""
@@ -184,8 +209,41 @@ class Operations(Administration, Templates, Catalogue):
             failures += 1
 
     def sessions(self, *, outcome: Outcome | None = None) -> AsyncGenerator[SessionInfo]:
-        """Sessions with their size, time and outcome."""
+        """Sessions with their size, time and outcome, by id."""
         return self._list(SessionInfo, "sessions", outcome=outcome)
+
+    def newest_sessions(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tool_id: str | None = None,
+        failed: bool | None = None,
+        starts_with: str | None = None,
+    ) -> AsyncGenerator[SessionInfo]:
+        """Sessions by their last call, the newest first, with failures, turns, tools and first words."""
+        chosen = {"tool_id": tool_id, "failed": failed, "starts_with": starts_with}
+        return self._list(SessionInfo, "sessions", order="newest", **_span(since, until), **chosen)
+
+    async def activity(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        bucket_s: int | None = None,
+        tool_id: str | None = None,
+    ) -> ActivityInfo:
+        """Calls per stretch of time, and the tools that were called most; by default of the last day by the hour."""
+        query: JsonObject = {**_span(since, until), "bucket_s": bucket_s, "tool_id": tool_id}
+        return read(ActivityInfo, await self._exchange.json(Ask("GET", path_of("activity"), query)))
+
+    async def transitions(
+        self, *, since: datetime | None = None, until: datetime | None = None, limit: int | None = None
+    ) -> list[TransitionInfo]:
+        """Which tool agents called straight after which, the commonest first; by default of the last day."""
+        query: JsonObject = {**_span(since, until), "limit": limit}
+        found = await self._exchange.json(Ask("GET", path_of("transitions"), query))
+        return [read(TransitionInfo, each) for each in found["items"]]
 
     async def session(self, session_id: str) -> SessionInfo:
         """One session and its calls, in order."""
@@ -210,10 +268,10 @@ class Operations(Administration, Templates, Catalogue):
         """One chain."""
         return read(Chain, await self._get("chains", str(chain_id)))
 
-    async def start_learning(self, *, with_model: bool = True) -> LearningRound:
+    async def start_learning(self, *, with_model: bool = True, list_writes: bool = False) -> LearningRound:
         """Begin a round of learning on the server; ask `learning_round` until its state is not `running`."""
         # One round runs at a time, so a second request is refused without a key too.
-        ask = Ask("POST", path_of("learning"), body={"with_model": with_model})
+        ask = Ask("POST", path_of("learning"), body={"with_model": with_model, "list_writes": list_writes})
         return read(LearningRound, await self._exchange.json(ask))
 
     async def learning_round(self, round_id: UUID | str) -> LearningRound:
@@ -280,3 +338,8 @@ def _live(session_id: str | None, tool_id: str | None, last_id: str | None) -> A
     headers = {"Accept": "text/event-stream"} | ({} if last_id is None else {"Last-Event-ID": last_id})
     query = {"session_id": session_id, "tool_id": tool_id}
     return Ask("GET", path_of("events", "live"), query, headers=headers)
+
+
+def _span(since: datetime | None, until: datetime | None) -> JsonObject:
+    """Two times as they stand in a query."""
+    return {"since": None if since is None else iso(since), "until": None if until is None else iso(until)}

@@ -31,7 +31,7 @@ STREAM_SILENCE_S: Final = 45.0
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class WireRequest:
     """One request as it leaves."""
 
     method: str
@@ -60,9 +60,9 @@ class Stream:
 class Wire(Protocol):
     """Carries requests; raises ServerUnreachable where no answer comes."""
 
-    async def exchange(self, letter: Letter) -> Reply: ...
+    async def exchange(self, request: WireRequest) -> Reply: ...
 
-    def stream(self, letter: Letter) -> AbstractAsyncContextManager[Stream]: ...
+    def stream(self, request: WireRequest) -> AbstractAsyncContextManager[Stream]: ...
 
     async def pause(self, seconds: float) -> None: ...
 
@@ -77,23 +77,23 @@ class BlockingWire:
         self._timeout = timeout
         self._pool = core.ConnectionPool(max_connections=_MOST_CONNECTIONS, keepalive_expiry=_IDLE_S)
 
-    async def exchange(self, letter: Letter) -> Reply:
-        with _translated(letter.url):
+    async def exchange(self, request: WireRequest) -> Reply:
+        with _translated(request.url):
             found = self._pool.request(
-                letter.method,
-                letter.url,
-                headers=list(letter.headers.items()),
-                content=letter.content,
+                request.method,
+                request.url,
+                headers=list(request.headers.items()),
+                content=request.content,
                 extensions=_limits(self._timeout),
             )
         return _reply(found, found.content)
 
     @asynccontextmanager
-    async def stream(self, letter: Letter) -> AsyncGenerator[Stream]:
+    async def stream(self, request: WireRequest) -> AsyncGenerator[Stream]:
         with (
-            _translated(letter.url),
+            _translated(request.url),
             self._pool.stream(
-                letter.method, letter.url, headers=list(letter.headers.items()), extensions=_limits(STREAM_SILENCE_S)
+                request.method, request.url, headers=list(request.headers.items()), extensions=_limits(STREAM_SILENCE_S)
             ) as found,
         ):
             body = found.read() if found.status >= 300 else b""
@@ -117,27 +117,27 @@ class LoopWire:
         self._kept: httpcore2.AsyncConnectionPool = self._pool()
         self._loop = _running_loop()
 
-    async def exchange(self, letter: Letter) -> Reply:
-        with _translated(letter.url):
+    async def exchange(self, request: WireRequest) -> Reply:
+        with _translated(request.url):
             async with self._connections() as pool:
                 found = await pool.request(
-                    letter.method,
-                    letter.url,
-                    headers=list(letter.headers.items()),
-                    content=letter.content,
+                    request.method,
+                    request.url,
+                    headers=list(request.headers.items()),
+                    content=request.content,
                     extensions=_limits(self._timeout),
                 )
         return _reply(found, found.content)
 
     @asynccontextmanager
-    async def stream(self, letter: Letter) -> AsyncGenerator[Stream]:
-        with _translated(letter.url):
+    async def stream(self, request: WireRequest) -> AsyncGenerator[Stream]:
+        with _translated(request.url):
             async with (
                 self._connections() as pool,
                 pool.stream(
-                    letter.method,
-                    letter.url,
-                    headers=list(letter.headers.items()),
+                    request.method,
+                    request.url,
+                    headers=list(request.headers.items()),
                     extensions=_limits(STREAM_SILENCE_S),
                 ) as found,
             ):

@@ -1,6 +1,8 @@
-"""What every door on HTTP shares: who may come in, what listens, and ending in order.
+"""Serves HTTP: the kernel that every door shares, from the socket to a table of routes.
 
-Names are resolved on first use, so that checking an address does not import a web server.
+Who is let in, what listens and how it ends; routing, checking, idempotent routes, paging, problem details, metrics and
+the OpenAPI document. Above stand the doors (`api`, `gateway`, a console), which bring rows of routes or applications of
+their own. Names are resolved on first use, so that checking an address does not import a web server.
 """
 
 from __future__ import annotations
@@ -9,9 +11,43 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twinraven.serving.connections import CONNECTIONS, connection_name
-    from twinraven.serving.doorkeeper import BELIEVED_S, ENDING, Doorkeeper, is_loopback
-    from twinraven.serving.errors import ServerEnding
+    from twinraven.serving.authenticator import (
+        BELIEVED_S,
+        ENDING,
+        VOUCHED,
+        Authenticator,
+        is_loopback,
+    )
+    from twinraven.serving.conditional import expected_version
+    from twinraven.serving.connections import (
+        CONNECTIONS,
+        connection_name,
+    )
+    from twinraven.serving.contract import (
+        LIMIT_SCHEMA,
+        NAME_SCHEMA,
+        Handler,
+        JsonSchema,
+        QueryParameter,
+        RawBody,
+        Request,
+        Response,
+        Route,
+        RouteTable,
+    )
+    from twinraven.serving.cors import with_cors
+    from twinraven.serving.dispatch import (
+        HttpApp,
+    )
+    from twinraven.serving.encoding import (
+        encode_json,
+    )
+    from twinraven.serving.errors import (
+        ServerEnding,
+    )
+    from twinraven.serving.idempotent_routes import (
+        claim_key,
+    )
     from twinraven.serving.listening import (
         AsgiApp,
         Message,
@@ -24,56 +60,114 @@ if TYPE_CHECKING:
         run,
         serve,
     )
-    from twinraven.serving.mounting import Mounted, alive
-    from twinraven.serving.processes import keep_running
+    from twinraven.serving.metrics import (
+        MEDIA,
+        HttpMetrics,
+    )
+    from twinraven.serving.mounting import (
+        Mounted,
+        alive,
+    )
+    from twinraven.serving.openapi import (
+        describe_routes,
+    )
+    from twinraven.serving.paging import (
+        Page,
+        encode_cursor,
+        page_of,
+        slice_of,
+    )
+    from twinraven.serving.problems import (
+        TooLarge,
+    )
+    from twinraven.serving.processes import (
+        keep_running,
+    )
+    from twinraven.serving.request_parsing import LARGEST_BODY, moment
+    from twinraven.serving.secret_screening import (
+        holds_secret,
+        refuse_secrets,
+    )
     from twinraven.serving.signals import ending_with, leave_threads_behind
+    from twinraven.serving.stream_tokens import StreamTokens
 
 __all__ = [
     "BELIEVED_S",
     "CONNECTIONS",
     "ENDING",
+    "LARGEST_BODY",
+    "LIMIT_SCHEMA",
+    "MEDIA",
+    "NAME_SCHEMA",
+    "VOUCHED",
     "AsgiApp",
-    "Doorkeeper",
+    "Authenticator",
+    "Handler",
+    "HttpApp",
+    "HttpMetrics",
+    "JsonSchema",
     "Message",
     "Mounted",
+    "Page",
+    "QueryParameter",
+    "RawBody",
     "Receive",
+    "Request",
+    "Response",
+    "Route",
+    "RouteTable",
     "Scope",
     "Send",
     "ServerEnding",
+    "StreamTokens",
+    "TooLarge",
     "alive",
+    "claim_key",
     "connection_name",
+    "describe_routes",
+    "encode_cursor",
+    "encode_json",
     "ending_with",
+    "expected_version",
+    "holds_secret",
     "is_loopback",
     "keep_running",
     "leave_threads_behind",
     "listener",
+    "moment",
     "open_socket",
+    "page_of",
     "patience_for",
+    "refuse_secrets",
     "run",
     "serve",
+    "slice_of",
+    "with_cors",
 ]
 
 _HOMES = {
-    "connections": ("CONNECTIONS", "connection_name"),
-    "doorkeeper": ("BELIEVED_S", "ENDING", "Doorkeeper", "is_loopback"),
-    "errors": ("ServerEnding",),
-    "listening": (
-        "AsgiApp",
-        "Message",
-        "Receive",
-        "Scope",
-        "Send",
-        "listener",
-        "open_socket",
-        "patience_for",
-        "run",
-        "serve",
-    ),
-    "mounting": ("Mounted", "alive"),
-    "processes": ("keep_running",),
-    "signals": ("ending_with", "leave_threads_behind"),
+    "authenticator": "BELIEVED_S ENDING VOUCHED Authenticator is_loopback",
+    "conditional": "expected_version",
+    "connections": "CONNECTIONS connection_name",
+    "contract": "LIMIT_SCHEMA NAME_SCHEMA Handler JsonSchema QueryParameter RawBody Request Response Route RouteTable",
+    "cors": "with_cors",
+    "dispatch": "HttpApp",
+    "encoding": "encode_json",
+    "errors": "ServerEnding",
+    "idempotent_routes": "claim_key",
+    "listening": "AsgiApp Message Receive Scope Send listener open_socket patience_for run serve",
+    "metrics": "MEDIA HttpMetrics",
+    "mounting": "Mounted alive",
+    "openapi": "describe_routes",
+    "paging": "Page encode_cursor page_of slice_of",
+    "problems": "TooLarge",
+    "processes": "keep_running",
+    "request_parsing": "LARGEST_BODY moment",
+    "secret_screening": "holds_secret refuse_secrets",
+    "signals": "ending_with leave_threads_behind",
+    "stream_tokens": "StreamTokens",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

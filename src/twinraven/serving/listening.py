@@ -20,11 +20,11 @@ import uvicorn
 
 from twinraven.foundation.errors import InvalidInput
 from twinraven.foundation.ids import new_id
+from twinraven.serving.authenticator import ENDING
 from twinraven.serving.connections import CONNECTIONS, Connections
-from twinraven.serving.doorkeeper import ENDING
 from twinraven.serving.errors import ServerEnding
-from twinraven.serving.laggards import ARRIVAL_S, Laggards
 from twinraven.serving.signals import ending_with
+from twinraven.serving.slow_requests import ARRIVAL_S, SlowRequestReaper
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -99,7 +99,7 @@ class _Listener(uvicorn.Server):
         self._opened = opened
         self._ending = entrance.ending
         self.server_state.connections = entrance.connections
-        self._laggards = Laggards(self.server_state.connections, patience_s=arrival_s)
+        self._reaper = SlowRequestReaper(self.server_state.connections, patience_s=arrival_s)
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -111,12 +111,12 @@ class _Listener(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         if counter % _TICKS_BETWEEN_LOOKS == 0:
-            self._laggards.look()
+            self._reaper.look()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._ending.set()
-        self._laggards.cut()
+        self._reaper.cut()
         await super().shutdown(sockets)
         left = list(self.server_state.tasks)
         if self.force_exit:

@@ -6,11 +6,9 @@ nothing was sent. What the tool did (failed, timed out, left its effect unknown)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
-from twinraven.api.contract import Answer, Request, Route
-from twinraven.api.forms import OBJECT, TEXT, moment, ref, refuse_secrets
+from twinraven.api.schemas import OBJECT, TEXT, ref
 from twinraven.calls import CallContext, CallFailed, SkillInvocationRequest, SkillInvocationResponse
 from twinraven.foundation.errors import (
     ApprovalPending,
@@ -22,6 +20,7 @@ from twinraven.foundation.errors import (
     PolicyViolation,
     ToolError,
 )
+from twinraven.serving import Request, Response, Route, RouteTable, moment, refuse_secrets
 
 _OF_THE_CONTEXT: Final = frozenset({"session_id", "turn", "outside_input", "tags"})
 _FAILED_TOOLS: Final = frozenset(
@@ -39,7 +38,7 @@ _BODY: Final[dict[str, Any]] = {
             "maxLength": 100_000,
             "description": "what came from outside since the call before, if anything did",
         },
-        "tags": {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 200}, "maxItems": 50},
+        "tags": {"type": "array", "items": {**TEXT, "maxLength": 200}, "maxItems": 50},
         "idempotency_key": {**TEXT, "description": "as the Idempotency-Key header"},
         "id": TEXT,
         "skill_id": TEXT,
@@ -54,9 +53,33 @@ _BODY: Final[dict[str, Any]] = {
     "required": ["tool_name", "session_id"],
     "additionalProperties": False,
 }
+ROUTES: Final = RouteTable()
 
 
-async def call(request: Request) -> Answer:
+@ROUTES.handles(
+    Route(
+        "POST",
+        "/v1/calls",
+        "callTool",
+        "Call a tool, and remember the call",
+        {
+            "allOf": [
+                ref("SkillInvocationResponse"),
+                {"type": "object", "properties": {"output": {"description": "the tool's answer as it was"}}},
+            ]
+        },
+        body=_BODY,
+        errors=(NotFound, PolicyViolation, Conflict, CallInProgress, IdempotencyConflict),
+        takes_key=True,
+        keeps_key=True,
+        also={202: "Somebody must approve it first; Location says where to ask, and the same call again goes on."},
+        note=(
+            "A write needs an idempotency key, in the header or in the body; one key never causes a second effect. "
+            "200 means that the call was made and recorded: whether the tool succeeded stands in `status` and `error`."
+        ),
+    )
+)
+async def call(request: Request) -> Response:
     if "id" in request.body:
         await refuse_secrets(request, id=request.body["id"])
     context, envelope = _read(request)
@@ -64,16 +87,16 @@ async def call(request: Request) -> Answer:
     return answer_of(response)
 
 
-def answer_of(response: SkillInvocationResponse) -> Answer:
+def answer_of(response: SkillInvocationResponse) -> Response:
     """An envelope, or the problem that kept the call from being made."""
     error = response.error
     body = response.as_json()
     body["output"] = response.output
     if error is not None and error["code"] == ApprovalPending.code:
-        return Answer(body, status=202, headers={"Location": f"/v1/approvals/{error['details']['approval_id']}"})
+        return Response(body, status=202, headers={"Location": f"/v1/approvals/{error['details']['approval_id']}"})
     if error is not None and error["code"] not in _FAILED_TOOLS:
         raise CallFailed(response)
-    return Answer(body, headers={"Idempotent-Replayed": "true"} if response.replayed else None)
+    return Response(body, headers={"Idempotent-Replayed": "true"} if response.replayed else None)
 
 
 def _read(request: Request) -> tuple[CallContext, SkillInvocationRequest]:
@@ -98,29 +121,3 @@ def _read(request: Request) -> tuple[CallContext, SkillInvocationRequest]:
     if "payload" not in stated:
         stated["payload"] = {}
     return context, SkillInvocationRequest(tenant_id=request.who.tenant_id, **stated)
-
-
-ROUTES: Sequence[Route] = (
-    Route(
-        "POST",
-        "/v1/calls",
-        "callTool",
-        "Call a tool, and remember the call",
-        call,
-        {
-            "allOf": [
-                ref("SkillInvocationResponse"),
-                {"type": "object", "properties": {"output": {"description": "the tool's answer as it was"}}},
-            ]
-        },
-        body=_BODY,
-        errors=(NotFound, PolicyViolation, Conflict, CallInProgress, IdempotencyConflict),
-        takes_key=True,
-        keeps_key=True,
-        also={202: "Somebody must approve it first; Location says where to ask, and the same call again goes on."},
-        note=(
-            "A write needs an idempotency key, in the header or in the body; one key never causes a second effect. "
-            "200 means that the call was made and recorded: whether the tool succeeded stands in `status` and `error`."
-        ),
-    ),
-)

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Final
 
-from twinraven.api.contract import Answer, Parameter, Request, Route
-from twinraven.api.forms import FLAG, TEXT, listing, ref
-from twinraven.api.pages import page_of
+from twinraven.api.schemas import FLAG, TEXT, listing, ref
 from twinraven.audit import AuditFilter, AuditRecord
 from twinraven.foundation.errors import NotFound
+from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, page_of
 
 _FILTERS = ("subject_type", "subject_id", "event_type", "actor_id", "correlation_id")
+ROUTES: Final = RouteTable()
 
 
-async def list_entries(request: Request) -> Answer:
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/audit",
+        "listAudit",
+        "Entries of the audit log, oldest first",
+        listing("AuditRecord"),
+        query=(
+            *(QueryParameter(name, TEXT, f"only entries with this {name.replace('_', ' ')}") for name in _FILTERS),
+            QueryParameter("newest", {**FLAG, "default": False}, "newest first"),
+        ),
+        admin=True,
+        is_paged=True,
+        cursor=(int,),
+    )
+)
+async def list_entries(request: Request) -> Response:
     query = request.query
     limit, newest = int(query["limit"]), bool(query["newest"])
     place = None if "cursor" not in query else int(query["cursor"][0])
@@ -25,52 +41,39 @@ async def list_entries(request: Request) -> Answer:
         newest_first=newest,
     )
     found = await request.raven.audit.entries(request.tenant_id, where)
-    return Answer(page=page_of(found, limit, place=lambda each: [each.sequence], show=AuditRecord.as_json))
+    return Response(page=page_of(found, limit, place=lambda each: [each.sequence], show=AuditRecord.as_json))
 
 
-async def show_entry(request: Request) -> Answer:
-    entry = await request.raven.audit.entry(request.tenant_id, request.path["entry_id"])
-    return Answer(entry.as_json())
-
-
-async def verify(request: Request) -> Answer:
-    report = await request.raven.audit.verify(request.tenant_id)
-    return Answer(report.as_json())
-
-
-ROUTES: Sequence[Route] = (
-    Route(
-        "GET",
-        "/v1/audit",
-        "listAudit",
-        "Entries of the audit log, oldest first",
-        list_entries,
-        listing("AuditRecord"),
-        query=(
-            *(Parameter(name, TEXT, f"only entries with this {name.replace('_', ' ')}") for name in _FILTERS),
-            Parameter("newest", {**FLAG, "default": False}, "newest first"),
-        ),
-        admin=True,
-        is_paged=True,
-        cursor=(int,),
-    ),
+@ROUTES.handles(
     Route(
         "GET",
         "/v1/audit/verification",
         "verifyAudit",
         "Whether the chain is whole, from its first entry to its signed head",
-        verify,
-        {"type": "object", "required": ["ok", "entries"]},
+        {
+            "type": "object",
+            "properties": {"ok": FLAG, "entries": {"type": "integer"}},
+            "required": ["ok", "entries"],
+        },
         admin=True,
-    ),
+    )
+)
+async def verify(request: Request) -> Response:
+    report = await request.raven.audit.verify(request.tenant_id)
+    return Response(report.as_json())
+
+
+@ROUTES.handles(
     Route(
         "GET",
         "/v1/audit/{entry_id}",
         "showAuditEntry",
         "One entry, with its body where it was not erased",
-        show_entry,
         ref("AuditRecord"),
         admin=True,
         errors=(NotFound,),
-    ),
+    )
 )
+async def show_entry(request: Request) -> Response:
+    entry = await request.raven.audit.entry(request.tenant_id, request.path["entry_id"])
+    return Response(entry.as_json())

@@ -2,36 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
+from uuid import UUID
 
-from twinraven.api.contract import Answer, JsonSchema, Parameter, Request, Route
-from twinraven.api.forms import FLAG, LONG_TEXT, WHOLE, expected_version, form, listing_of, ref, refuse_secrets
-from twinraven.api.pages import slice_of
+from twinraven.api.schemas import FLAG, LONG_TEXT, WHOLE, form, listing_of, ref
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.errors import Conflict, InvalidDefinition, InvalidInput, NotFound, StaleState, TwinRavenError
 from twinraven.registry import Adoption, RegisteredTool, RetirementReason, ToolRecord, ToolVersion, review_version
+from twinraven.serving import (
+    JsonSchema,
+    QueryParameter,
+    Request,
+    Response,
+    Route,
+    RouteTable,
+    expected_version,
+    refuse_secrets,
+    slice_of,
+)
 
+_DECISIONS: Final = ("promote", "reject")
+"""What an approver may do as well."""
 _NUMBER: Final[JsonSchema] = {"type": "string", "pattern": "^[1-9][0-9]{0,8}$"}
 _REASON: Final = form({"reason": LONG_TEXT})
 _STEP_ERRORS: Final[tuple[type[TwinRavenError], ...]] = (NotFound, Conflict, StaleState)
 _SLUG: Final[JsonSchema] = {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,127}$"}
+_ADOPTION: Final[JsonSchema] = {"anyOf": [ref("Adoption"), {"type": "null"}]}
+_WITH_ADOPTION: Final[JsonSchema] = {
+    "allOf": [ref("ToolRecord"), {"type": "object", "properties": {"adoption": _ADOPTION}}]
+}
+_WITH_VERSIONS: Final[JsonSchema] = {
+    "allOf": [
+        ref("ToolRecord"),
+        {
+            "type": "object",
+            "properties": {"adoption": _ADOPTION, "versions": {"type": "array", "items": ref("ToolVersion")}},
+        },
+    ]
+}
+ROUTES: Final = RouteTable()
 
 
-async def list_learned(request: Request) -> Answer:
+def _step(word: str, name: str, summary: str, body: JsonSchema | None) -> Route:
+    """One step in a tool's life; in an emergency nobody should have to look up a revision first."""
+    return Route(
+        "POST",
+        f"/v1/learned-tools/{{tool_id}}/{word}",
+        name,
+        summary,
+        ref("ToolRecord"),
+        body=body,
+        errors=(*_STEP_ERRORS, InvalidInput, InvalidDefinition),
+        admin=word not in _DECISIONS,
+        decides=word in _DECISIONS,
+        is_tagged=True,
+        matching="may" if word == "quarantine" else "must",
+    )
+
+
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/learned-tools",
+        "listLearnedTools",
+        "Every learned tool, its state and its use",
+        listing_of(_WITH_ADOPTION),
+        query=(QueryParameter("adoption", {**FLAG, "default": False}, "measure from the log how each was received"),),
+        is_paged=True,
+    )
+)
+async def list_learned(request: Request) -> Response:
     raven, tenant_id = request.raven, request.tenant_id
     found = await raven.registry.tools(tenant_id)
     if not request.query["adoption"]:
-        return Answer(page=slice_of(found, request.query, key=lambda each: each.tool_id, show=ToolRecord.as_json))
+        return Response(page=slice_of(found, request.query, key=lambda each: each.tool_id, show=ToolRecord.as_json))
     measured = await raven.maintenance.adoption(tenant_id)
 
     def show(record: ToolRecord) -> JsonObject:
         return {**record.as_json(), "adoption": _adoption_json(measured.get(record.tool_id))}
 
-    return Answer(page=slice_of(found, request.query, key=lambda each: each.tool_id, show=show))
+    return Response(page=slice_of(found, request.query, key=lambda each: each.tool_id, show=show))
 
 
-async def show_learned(request: Request) -> Answer:
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/learned-tools/{tool_id}",
+        "showLearnedTool",
+        "One learned tool and its versions",
+        _WITH_VERSIONS,
+        query=(QueryParameter("adoption", {**FLAG, "default": True}, "measure from the log how it was received"),),
+        errors=(NotFound,),
+        is_tagged=True,
+    )
+)
+async def show_learned(request: Request) -> Response:
     tool = await _tool(request)
     tool_id = tool.record.tool_id
     body = {**tool.record.as_json(), "versions": [version.as_json() for version in tool.versions]}
@@ -39,15 +105,37 @@ async def show_learned(request: Request) -> Answer:
     if request.query.get("adoption"):
         measured = await request.raven.maintenance.adoption(request.tenant_id, tool_id=tool_id)
         body["adoption"] = _adoption_json(measured.get(tool_id))
-    return Answer(body, tag=str(tool.record.revision))
+    return Response(body, tag=str(tool.record.revision))
 
 
-async def show_version(request: Request) -> Answer:
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/learned-tools/{tool_id}/versions/{version}",
+        "showLearnedVersion",
+        "The definition of one version",
+        ref("SynthesizedTool"),
+        parameters={"version": _NUMBER},
+        errors=(NotFound,),
+    )
+)
+async def show_version(request: Request) -> Response:
     version = await _version(request)
-    return Answer(version.definition.as_json())
+    return Response(version.definition.as_json())
 
 
-async def review(request: Request) -> Answer:
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/learned-tools/{tool_id}/versions/{version}/review",
+        "reviewVersion",
+        "All that a decision about a version needs",
+        {"type": "object"},
+        parameters={"version": _NUMBER},
+        errors=(NotFound,),
+    )
+)
+async def review(request: Request) -> Response:
     """All that a decision needs, as `twinraven approve` shows it."""
     raven = request.raven
     version = await _version(request)
@@ -55,10 +143,47 @@ async def review(request: Request) -> Answer:
     chain = await raven.registry.chain(request.tenant_id, version.definition.source_chain_id)
     await raven.learned.refresh(request.tenant_id)
     found = review_version(tool, version.version, chain, lambda name: raven.learned.find_any(request.tenant_id, name))
-    return Answer(found.as_json())
+    return Response(found.as_json())
 
 
-async def promote(request: Request) -> Answer:
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/learned-tools/{tool_id}/versions/{version}/occasions",
+        "listOccasions",
+        "The calls at which replay of a version did otherwise than the record",
+        form(
+            {
+                "uses": {"type": "integer"},
+                "hits": {"type": "integer"},
+                "items": {"type": "array", "items": ref("MuninnEvent")},
+            }
+        ),
+        parameters={"version": _NUMBER},
+        errors=(NotFound,),
+        note="Each is the call with which a use begins; at most 20 are kept, and none of versions validated long ago.",
+    )
+)
+async def list_occasions(request: Request) -> Response:
+    version = await _version(request)
+    verdict: JsonObject = version.validation or {}
+    found: list[JsonObject] = []
+    for event_id in verdict.get("differing", ()):
+        # Retention may have taken the call since.
+        with suppress(NotFound):
+            found.append((await request.raven.events.event(request.tenant_id, UUID(event_id))).as_json())
+    return Response({"uses": verdict.get("uses", 0), "hits": verdict.get("hits", 0), "items": found})
+
+
+@ROUTES.handles(
+    _step(
+        "promote",
+        "promoteTool",
+        "Put a version that passed into service",
+        form({}, optional={"version": WHOLE, "as": _SLUG}),
+    )
+)
+async def promote(request: Request) -> Response:
     body: dict[str, Any] = request.body
     record = await request.raven.registry.promote(
         request.tenant_id,
@@ -71,7 +196,15 @@ async def promote(request: Request) -> Answer:
     return _done(record)
 
 
-async def reject(request: Request) -> Answer:
+@ROUTES.handles(
+    _step(
+        "reject",
+        "rejectTool",
+        "Say no to a version that waits",
+        form({"reason": LONG_TEXT}, optional={"version": WHOLE}),
+    )
+)
+async def reject(request: Request) -> Response:
     body: dict[str, Any] = request.body
     await refuse_secrets(request, reason=body["reason"])
     await request.raven.registry.reject(
@@ -85,7 +218,10 @@ async def reject(request: Request) -> Answer:
     return await show_learned(request)
 
 
-async def roll_back(request: Request) -> Answer:
+@ROUTES.handles(
+    _step("rollback", "rollBackTool", "Put an earlier version back into service", form({"to_version": WHOLE}))
+)
+async def roll_back(request: Request) -> Response:
     record = await request.raven.registry.rollback(
         request.tenant_id,
         request.path["tool_id"],
@@ -96,7 +232,8 @@ async def roll_back(request: Request) -> Answer:
     return _done(record)
 
 
-async def retire(request: Request) -> Answer:
+@ROUTES.handles(_step("retire", "retireTool", "End a tool for good", form({}, optional={"note": LONG_TEXT})))
+async def retire(request: Request) -> Response:
     await refuse_secrets(request, note=request.body.get("note"))
     record = await request.raven.registry.retire(
         request.tenant_id,
@@ -109,7 +246,8 @@ async def retire(request: Request) -> Answer:
     return _done(record)
 
 
-async def quarantine(request: Request) -> Answer:
+@ROUTES.handles(_step("quarantine", "quarantineTool", "Take a tool out of service at once", _REASON))
+async def quarantine(request: Request) -> Response:
     await refuse_secrets(request, reason=request.body["reason"])
     record = await request.raven.registry.quarantine(
         request.tenant_id,
@@ -121,7 +259,8 @@ async def quarantine(request: Request) -> Answer:
     return _done(record)
 
 
-async def release(request: Request) -> Answer:
+@ROUTES.handles(_step("release", "releaseTool", "End a quarantine", None))
+async def release(request: Request) -> Response:
     record = await request.raven.registry.release(
         request.tenant_id,
         request.path["tool_id"],
@@ -147,101 +286,5 @@ def _adoption_json(found: Adoption | None) -> JsonObject | None:
     return None if found is None else found.as_json()
 
 
-def _done(record: ToolRecord) -> Answer:
-    return Answer(record.as_json(), tag=str(record.revision))
-
-
-def _step(word: str, name: str, summary: str, handler: Any, body: JsonSchema | None) -> Route:
-    """One step in a tool's life; in an emergency nobody should have to look up a revision first."""
-    return Route(
-        "POST",
-        f"/v1/learned-tools/{{tool_id}}/{word}",
-        name,
-        summary,
-        handler,
-        ref("ToolRecord"),
-        body=body,
-        errors=(*_STEP_ERRORS, InvalidInput, InvalidDefinition),
-        admin=True,
-        is_tagged=True,
-        matching="may" if word == "quarantine" else "must",
-    )
-
-
-_ADOPTION: Final[JsonSchema] = {"anyOf": [ref("Adoption"), {"type": "null"}]}
-_WITH_ADOPTION: Final[JsonSchema] = {
-    "allOf": [ref("ToolRecord"), {"type": "object", "properties": {"adoption": _ADOPTION}}]
-}
-_WITH_VERSIONS: Final[JsonSchema] = {
-    "allOf": [
-        ref("ToolRecord"),
-        {
-            "type": "object",
-            "properties": {"adoption": _ADOPTION, "versions": {"type": "array", "items": ref("ToolVersion")}},
-        },
-    ]
-}
-
-ROUTES: Sequence[Route] = (
-    Route(
-        "GET",
-        "/v1/learned-tools",
-        "listLearnedTools",
-        "Every learned tool, its state and its use",
-        list_learned,
-        listing_of(_WITH_ADOPTION),
-        query=(Parameter("adoption", {**FLAG, "default": False}, "measure from the log how each was received"),),
-        is_paged=True,
-    ),
-    Route(
-        "GET",
-        "/v1/learned-tools/{tool_id}",
-        "showLearnedTool",
-        "One learned tool and its versions",
-        show_learned,
-        _WITH_VERSIONS,
-        query=(Parameter("adoption", {**FLAG, "default": True}, "measure from the log how it was received"),),
-        errors=(NotFound,),
-        is_tagged=True,
-    ),
-    Route(
-        "GET",
-        "/v1/learned-tools/{tool_id}/versions/{version}",
-        "showLearnedVersion",
-        "The definition of one version",
-        show_version,
-        ref("SynthesizedTool"),
-        parameters={"version": _NUMBER},
-        errors=(NotFound,),
-    ),
-    Route(
-        "GET",
-        "/v1/learned-tools/{tool_id}/versions/{version}/review",
-        "reviewVersion",
-        "All that a decision about a version needs",
-        review,
-        {"type": "object"},
-        parameters={"version": _NUMBER},
-        errors=(NotFound,),
-    ),
-    _step(
-        "promote",
-        "promoteTool",
-        "Put a version that passed into service",
-        promote,
-        form({}, optional={"version": WHOLE, "as": _SLUG}),
-    ),
-    _step(
-        "reject",
-        "rejectTool",
-        "Say no to a version that waits",
-        reject,
-        form({"reason": LONG_TEXT}, optional={"version": WHOLE}),
-    ),
-    _step(
-        "rollback", "rollBackTool", "Put an earlier version back into service", roll_back, form({"to_version": WHOLE})
-    ),
-    _step("retire", "retireTool", "End a tool for good", retire, form({}, optional={"note": LONG_TEXT})),
-    _step("quarantine", "quarantineTool", "Take a tool out of service at once", quarantine, _REASON),
-    _step("release", "releaseTool", "End a quarantine", release, None),
-)
+def _done(record: ToolRecord) -> Response:
+    return Response(record.as_json(), tag=str(record.revision))

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from twinraven.api.contract import Answer, Parameter, Request, Route
-from twinraven.api.forms import FLAG, OBJECT, OUTCOME, TEXT, TIME, UUID_TEXT, form, listing, moment, ref
-from twinraven.api.keeping import is_kept_already, keep_all, keyed_id, without_secret_tools
+from twinraven.api.event_recording import is_kept_already, keep_all, keyed_id, without_secret_tools
 from twinraven.api.live import live_events
-from twinraven.api.pages import page_of
+from twinraven.api.schemas import FLAG, OBJECT, OUTCOME, TEXT, TIME, UUID_TEXT, form, listing, listing_of, ref
 from twinraven.foundation.actors import Actor, parse_actor
 from twinraven.foundation.clock import to_micros
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, PolicyViolation
-from twinraven.muninn import EventFilter, MuninnEvent, Outcome, Receipt, Session
+from twinraven.muninn import EventFilter, MuninnEvent, Outcome, Receipt, RecentSession, Session, SessionFilter
+from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, moment, page_of
 from twinraven.tenancy import Principal
 
 _TURN: Final = {"type": "integer", "minimum": 0, "maximum": 1_000_000_000}
@@ -48,18 +48,52 @@ _SEEN: Final = form(
     },
 )
 _FILTERS: Final = (
-    Parameter("session_id", TEXT, "only calls of this session"),
-    Parameter("tool_id", TEXT, "only calls of this tool"),
+    QueryParameter("session_id", TEXT, "only calls of this session"),
+    QueryParameter("tool_id", TEXT, "only calls of this tool"),
 )
+_NEWEST_ONLY: Final = ("since", "until", "tool_id", "failed", "starts_with")
+_RECENT: Final[dict[str, Any]] = {
+    "failed": {"type": "integer"},
+    "turns": {"type": "integer"},
+    "tools": {"type": "array", "items": {"type": "string"}},
+    "first_words": {"type": ["string", "null"]},
+}
+ROUTES: Final = RouteTable()
 
 
-async def list_events(request: Request) -> Answer:
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/events",
+        "listEvents",
+        "Calls, oldest first",
+        listing("MuninnEvent"),
+        query=(
+            *_FILTERS,
+            QueryParameter("tag", TEXT, "only calls with this tag"),
+            QueryParameter("raised", FLAG, "only calls that raised an error, or only those that did not"),
+            QueryParameter("error_code", TEXT, "only calls that failed with this code"),
+            QueryParameter("correlation_id", TEXT, "only calls of the request with this id"),
+            QueryParameter("parent_event_id", UUID_TEXT, "only calls made inside this one"),
+            QueryParameter("since", TIME, "from this time on"),
+            QueryParameter("until", TIME, "before this time"),
+            QueryParameter("newest", {**FLAG, "default": False}, "newest first"),
+        ),
+        is_paged=True,
+        cursor=(int, int),
+    )
+)
+async def list_events(request: Request) -> Response:
     query = request.query
     limit = int(query["limit"])
     where = EventFilter(
         session_id=query.get("session_id"),
         tool_id=query.get("tool_id"),
         tag=query.get("tag"),
+        raised=query.get("raised"),
+        error_code=query.get("error_code"),
+        correlation_id=query.get("correlation_id"),
+        parent_event_id=None if "parent_event_id" not in query else str(UUID(query["parent_event_id"])),
         since=None if "since" not in query else moment(query["since"], field="since"),
         until=None if "until" not in query else moment(query["until"], field="until"),
         beyond=None if "cursor" not in query else (query["cursor"][0], query["cursor"][1]),
@@ -67,18 +101,23 @@ async def list_events(request: Request) -> Answer:
         newest_first=query["newest"],
     )
     found = await request.raven.events.events(request.tenant_id, where)
-    return Answer(page=page_of(found, limit, place=_place, show=MuninnEvent.as_json))
+    return Response(page=page_of(found, limit, place=_place, show=MuninnEvent.as_json))
 
 
-async def show_event(request: Request) -> Answer:
-    store = request.raven.events
-    event = await store.event(request.tenant_id, UUID(request.path["event_id"]))
-    kept = {} if event.output_hash is None else await store.outputs(request.tenant_id, [event.output_hash])
-    body = {**event.as_json(), "output_stored": bool(kept), "output": kept.get(event.output_hash or "")}
-    return Answer(body)
-
-
-async def record_events(request: Request) -> Answer:
+@ROUTES.handles(
+    Route(
+        "POST",
+        "/v1/events",
+        "recordEvents",
+        "Record calls that were made elsewhere",
+        form({"event_ids": {"type": "array", "items": UUID_TEXT}}),
+        status=201,
+        body=form({"events": {"type": "array", "items": _SEEN, "minItems": 1, "maxItems": 1000}}),
+        errors=(Conflict, PolicyViolation),
+        takes_key=True,
+    )
+)
+async def record_events(request: Request) -> Response:
     """Record calls that happened elsewhere; all of them are on disk when this answers."""
     collector = request.raven.collector
     if collector.is_full:
@@ -100,39 +139,162 @@ async def record_events(request: Request) -> Answer:
     foreign = [str(ids[place]) for place in taken if not await is_kept_already(request, ids[place], seen[place])]
     if foreign:
         raise Conflict("some events have ids that are taken; the others are recorded", event_ids=foreign)
-    return Answer({"event_ids": [str(event_id) for event_id in ids]}, status=201)
+    # Of several things that were made none is the one to look at.
+    headers = {"Location": f"/v1/events/{ids[0]}"} if len(ids) == 1 else None
+    return Response({"event_ids": [str(event_id) for event_id in ids]}, status=201, headers=headers)
 
 
-async def list_sessions(request: Request) -> Answer:
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/events/live",
+        "followEvents",
+        "Calls as they are recorded, as server-sent events",
+        {"type": "string"},
+        query=(
+            *_FILTERS,
+            QueryParameter("after", {"type": "integer", "minimum": 0}, "begin behind this arrival number"),
+        ),
+        takes_token=True,
+        media="text/event-stream",
+        note=(
+            "Each event's id is its arrival number. The stream begins with an id that has no event, and gives one with "
+            "each sign of life: a client that reconnects with the last id it was given, as Last-Event-ID, misses "
+            "nothing. From an id beyond the newest event, as after a restore, it goes on behind the newest event: the "
+            "first id is then smaller than the one that was sent."
+        ),
+    )
+)
+async def follow_events(request: Request) -> Response:
+    return Response(stream=await live_events(request), media="text/event-stream")
+
+
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/events/{event_id}",
+        "showEvent",
+        "One call, with its output where it is kept",
+        {"allOf": [ref("MuninnEvent"), {"type": "object", "properties": {"output_stored": FLAG, "output": {}}}]},
+        parameters={"event_id": UUID_TEXT},
+        errors=(NotFound,),
+    )
+)
+async def show_event(request: Request) -> Response:
+    store = request.raven.events
+    event = await store.event(request.tenant_id, UUID(request.path["event_id"]))
+    kept = {} if event.output_hash is None else await store.outputs(request.tenant_id, [event.output_hash])
+    body = {**event.as_json(), "output_stored": bool(kept), "output": kept.get(event.output_hash or "")}
+    return Response(body)
+
+
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/sessions",
+        "listSessions",
+        "Sessions with their size, time and outcome, by id or the newest first",
+        listing_of({"allOf": [ref("Session"), {"type": "object", "properties": _RECENT}]}),
+        query=(
+            QueryParameter("order", {"enum": ["id", "newest"], "default": "id"}, "by id, or by the last call"),
+            QueryParameter("outcome", OUTCOME, "only sessions that went so; by id"),
+            QueryParameter("since", TIME, "only those whose last call was made from this time on; newest first"),
+            QueryParameter("until", TIME, "only those whose last call was made before this time; newest first"),
+            QueryParameter("tool_id", TEXT, "only those in which this tool was called; newest first"),
+            QueryParameter("failed", FLAG, "only those with, or without, a call that raised; newest first"),
+            QueryParameter("starts_with", TEXT, "only those whose id begins so; newest first"),
+        ),
+        is_paged=True,
+        note="The newest come with how many calls failed, turns, tools, and the first words from outside.",
+    )
+)
+async def list_sessions(request: Request) -> Response:
     query = request.query
     limit = int(query["limit"])
+    if query["order"] == "newest":
+        return await _newest_sessions(request, limit)
+    unfit = [name for name in _NEWEST_ONLY if name in query]
+    if unfit:
+        raise InvalidInput(f"{unfit[0]} goes with order=newest", field=unfit[0])
     found = await request.raven.events.sessions(
         request.tenant_id,
         limit=limit + 1,
         after=None if "cursor" not in query else query["cursor"][0],
         outcome=None if "outcome" not in query else Outcome(query["outcome"]),
     )
-    return Answer(page=page_of(found, limit, place=lambda each: [each.session_id], show=Session.as_json))
+    return Response(page=page_of(found, limit, place=lambda each: [each.session_id], show=Session.as_json))
 
 
-async def show_session(request: Request) -> Answer:
+async def _newest_sessions(request: Request, limit: int) -> Response:
+    query = request.query
+    where = SessionFilter(
+        since=None if "since" not in query else moment(query["since"], field="since"),
+        until=None if "until" not in query else moment(query["until"], field="until"),
+        tool_id=query.get("tool_id"),
+        failed=query.get("failed"),
+        outcome=None if "outcome" not in query else Outcome(query["outcome"]),
+        starts_with=query.get("starts_with"),
+        beyond=None if "cursor" not in query else _beyond(query["cursor"][0]),
+        limit=limit + 1,
+    )
+    found = await request.raven.activity.recent_sessions(request.tenant_id, where)
+    page = page_of(found, limit, place=lambda each: [f"{each.place[0]}.{each.place[1]}"], show=RecentSession.as_json)
+    return Response(page=page)
+
+
+def _beyond(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(-?[0-9]{1,18})\.([0-9]{1,18})", text)
+    if found is None:
+        raise InvalidInput("cursor is not one that was given out", field="cursor")
+    return int(found[1]), int(found[2])
+
+
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/sessions/{session_id}",
+        "showSession",
+        "One session and its calls, in order",
+        {
+            "allOf": [
+                ref("Session"),
+                form({"events": {"type": "array", "items": ref("MuninnEvent")}, "events_truncated": FLAG})
+                | {"additionalProperties": True},
+            ]
+        },
+        errors=(NotFound,),
+        note=f"Of a long session the first {_MOST_SHOWN} calls are shown and `events_truncated` is true; "
+        "GET /v1/events?session_id=… gives all of them, page by page.",
+    )
+)
+async def show_session(request: Request) -> Response:
     """A session with as many of its calls as fit into a page; a session may have any number of them."""
     session = await request.raven.events.session(request.tenant_id, request.path["session_id"], most=_MOST_SHOWN)
     events = [event.as_json() for event in session.events]
-    return Answer(
+    return Response(
         {**session.as_json(), "events": events, "events_truncated": session.event_count > len(session.events)}
     )
 
 
-async def state_verdict(request: Request) -> Answer:
+@ROUTES.handles(
+    Route(
+        "POST",
+        "/v1/sessions/{session_id}/verdicts",
+        "stateVerdict",
+        "Say afterwards how a session's task went",
+        form({"session_id": TEXT, "outcome": OUTCOME, "stated_by": TEXT}),
+        status=201,
+        location="/v1/sessions/{session_id}",
+        body=form({"outcome": OUTCOME}),
+        errors=(NotFound,),
+        takes_key=True,
+    )
+)
+async def state_verdict(request: Request) -> Response:
     session_id, outcome = request.path["session_id"], Outcome(request.body["outcome"])
     await request.raven.events.state_verdict(request.tenant_id, session_id, outcome, stated_by=request.who.user_id)
     stated = {"session_id": session_id, "outcome": outcome.value, "stated_by": request.who.user_id}
-    return Answer(stated, status=201)
-
-
-async def follow_events(request: Request) -> Answer:
-    return Answer(stream=await live_events(request), media="text/event-stream")
+    return Response(stated, status=201)
 
 
 def _facts(event: Mapping[str, Any], number: int, who: Principal) -> dict[str, Any]:
@@ -187,103 +349,3 @@ def _record(request: Request, event: Mapping[str, Any], facts: dict[str, Any]) -
 
 def _place(event: MuninnEvent) -> list[Any]:
     return [to_micros(event.timestamp), event.arrival]
-
-
-ROUTES: Sequence[Route] = (
-    Route(
-        "GET",
-        "/v1/events",
-        "listEvents",
-        "Calls, oldest first",
-        list_events,
-        listing("MuninnEvent"),
-        query=(
-            *_FILTERS,
-            Parameter("tag", TEXT, "only calls with this tag"),
-            Parameter("since", TIME, "from this time on"),
-            Parameter("until", TIME, "before this time"),
-            Parameter("newest", {**FLAG, "default": False}, "newest first"),
-        ),
-        is_paged=True,
-        cursor=(int, int),
-    ),
-    Route(
-        "POST",
-        "/v1/events",
-        "recordEvents",
-        "Record calls that were made elsewhere",
-        record_events,
-        form({"event_ids": {"type": "array", "items": UUID_TEXT}}),
-        status=201,
-        body=form({"events": {"type": "array", "items": _SEEN, "minItems": 1, "maxItems": 1000}}),
-        errors=(Conflict, PolicyViolation),
-        takes_key=True,
-    ),
-    Route(
-        "GET",
-        "/v1/events/live",
-        "followEvents",
-        "Calls as they are recorded, as server-sent events",
-        follow_events,
-        {"type": "string"},
-        query=(*_FILTERS, Parameter("after", {"type": "integer", "minimum": 0}, "begin behind this arrival number")),
-        media="text/event-stream",
-        note=(
-            "Each event's id is its arrival number. The stream begins with an id that has no event, and gives one with "
-            "each sign of life: a client that reconnects with the last id it was given, as Last-Event-ID, misses "
-            "nothing. From an id beyond the newest event, as after a restore, it goes on behind the newest event: the "
-            "first id is then smaller than the one that was sent."
-        ),
-    ),
-    Route(
-        "GET",
-        "/v1/events/{event_id}",
-        "showEvent",
-        "One call, with its output where it is kept",
-        show_event,
-        {"allOf": [ref("MuninnEvent"), {"type": "object", "properties": {"output_stored": FLAG, "output": {}}}]},
-        parameters={"event_id": UUID_TEXT},
-        errors=(NotFound,),
-    ),
-    Route(
-        "GET",
-        "/v1/sessions",
-        "listSessions",
-        "Sessions with their size, time and outcome",
-        list_sessions,
-        listing("Session"),
-        query=(Parameter("outcome", OUTCOME, "only sessions that went so"),),
-        is_paged=True,
-    ),
-    Route(
-        "GET",
-        "/v1/sessions/{session_id}",
-        "showSession",
-        "One session and its calls, in order",
-        show_session,
-        {
-            "allOf": [
-                ref("Session"),
-                form({"events": {"type": "array", "items": ref("MuninnEvent")}, "events_truncated": FLAG})
-                | {"additionalProperties": True},
-            ]
-        },
-        errors=(NotFound,),
-        note=(
-            f"Of a long session the first {_MOST_SHOWN} calls are shown and `events_truncated` is true; "
-            "GET /v1/events?session_id=… gives all of them, page by page."
-        ),
-    ),
-    Route(
-        "POST",
-        "/v1/sessions/{session_id}/verdicts",
-        "stateVerdict",
-        "Say afterwards how a session's task went",
-        state_verdict,
-        form({"session_id": TEXT, "outcome": OUTCOME, "stated_by": TEXT}),
-        status=201,
-        body=form({"outcome": OUTCOME}),
-        errors=(NotFound,),
-        takes_key=True,
-    ),
-)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
-from twinraven.api.contract import Answer, Request, Route
-from twinraven.api.forms import FLAG, TEXT, expected_version, form, listing, ref, refuse_secrets
-from twinraven.api.pages import slice_of
+from twinraven.api.owned_items import creation, reading
+from twinraven.api.schemas import FLAG, TEXT, form, listing, ref
 from twinraven.foundation.errors import Conflict, NotFound, StaleState
+from twinraven.serving import Request, Response, Route, RouteTable, expected_version, refuse_secrets, slice_of
 from twinraven.vault import SECRET_TYPES, Secret
 
 _NOTE: Final = (
@@ -16,14 +15,37 @@ _NOTE: Final = (
     "would be redacted wherever the name stands. A value under 8 characters is never redacted."
 )
 _VALUE: Final = {"type": "string", "minLength": 1, "maxLength": 65_536, "writeOnly": True, "format": "password"}
+ROUTES: Final = RouteTable()
 
 
-async def list_secrets(request: Request) -> Answer:
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/secrets",
+        "listSecrets",
+        "One's own secrets, without their values",
+        listing("Secret"),
+        is_paged=True,
+    )
+)
+async def list_secrets(request: Request) -> Response:
     found = await request.raven.vault.secrets(request.tenant_id, request.who.user_id)
-    return Answer(page=slice_of(found, request.query, key=lambda each: each.secret_id, show=Secret.as_json))
+    return Response(page=slice_of(found, request.query, key=lambda each: each.secret_id, show=Secret.as_json))
 
 
-async def create_secret(request: Request) -> Answer:
+@ROUTES.handles(
+    creation(
+        "/v1/secrets",
+        "createSecret",
+        "Keep a secret",
+        "Secret",
+        form({"name": TEXT, "type": {"enum": list(SECRET_TYPES)}, "value": _VALUE}, optional={"shared": FLAG}),
+        Conflict,
+        location="/v1/secrets/{id}",
+        note=_NOTE,
+    )
+)
+async def create_secret(request: Request) -> Response:
     body = request.body
     await refuse_secrets(request, name=body["name"])
     made = await request.raven.vault.create(
@@ -38,11 +60,26 @@ async def create_secret(request: Request) -> Answer:
     return _shown(made, status=201)
 
 
-async def show_secret(request: Request) -> Answer:
+@ROUTES.handles(reading("/v1/secrets/{secret_id}", "showSecret", "What is known about a secret", "Secret"))
+async def show_secret(request: Request) -> Response:
     return _shown(await request.raven.vault.get(request.tenant_id, request.who.user_id, request.path["secret_id"]))
 
 
-async def rotate_secret(request: Request) -> Answer:
+@ROUTES.handles(
+    Route(
+        "PUT",
+        "/v1/secrets/{secret_id}/value",
+        "rotateSecret",
+        "Replace a secret's value; its id stays",
+        ref("Secret"),
+        body=form({"value": _VALUE}),
+        errors=(NotFound, StaleState),
+        is_tagged=True,
+        matching="may",
+        note=_NOTE,
+    )
+)
+async def rotate_secret(request: Request) -> Response:
     rotated = await request.raven.vault.rotate(
         request.tenant_id,
         request.who.user_id,
@@ -54,7 +91,20 @@ async def rotate_secret(request: Request) -> Answer:
     return _shown(rotated)
 
 
-async def change_secret(request: Request) -> Answer:
+@ROUTES.handles(
+    Route(
+        "PATCH",
+        "/v1/secrets/{secret_id}",
+        "changeSecret",
+        "Rename a secret",
+        ref("Secret"),
+        body=form({}, optional={"name": TEXT, "shared": FLAG}) | {"minProperties": 1},
+        errors=(NotFound, Conflict),
+        is_tagged=True,
+        matching="may",
+    )
+)
+async def change_secret(request: Request) -> Response:
     body = request.body
     await refuse_secrets(request, name=body.get("name"))
     changed = await request.raven.vault.update(
@@ -69,7 +119,19 @@ async def change_secret(request: Request) -> Answer:
     return _shown(changed)
 
 
-async def delete_secret(request: Request) -> Answer:
+@ROUTES.handles(
+    Route(
+        "DELETE",
+        "/v1/secrets/{secret_id}",
+        "deleteSecret",
+        "Delete a secret that no tool uses",
+        None,
+        status=204,
+        errors=(NotFound, Conflict),
+        matching="may",
+    )
+)
+async def delete_secret(request: Request) -> Response:
     await request.raven.vault.delete(
         request.tenant_id,
         request.who.user_id,
@@ -77,81 +139,8 @@ async def delete_secret(request: Request) -> Answer:
         expected_version=expected_version(request),
         correlation_id=request.correlation_id,
     )
-    return Answer(status=204)
+    return Response(status=204)
 
 
-def _shown(secret: Secret, *, status: int = 200) -> Answer:
-    return Answer(secret.as_json(), status=status, tag=str(secret.version))
-
-
-ROUTES: Sequence[Route] = (
-    Route(
-        "GET",
-        "/v1/secrets",
-        "listSecrets",
-        "One's own secrets, without their values",
-        list_secrets,
-        listing("Secret"),
-        is_paged=True,
-    ),
-    Route(
-        "POST",
-        "/v1/secrets",
-        "createSecret",
-        "Keep a secret",
-        create_secret,
-        ref("Secret"),
-        status=201,
-        body=form({"name": TEXT, "type": {"enum": list(SECRET_TYPES)}, "value": _VALUE}, optional={"shared": FLAG}),
-        errors=(Conflict,),
-        is_tagged=True,
-        takes_key=True,
-        note=_NOTE,
-    ),
-    Route(
-        "GET",
-        "/v1/secrets/{secret_id}",
-        "showSecret",
-        "What is known about a secret",
-        show_secret,
-        ref("Secret"),
-        errors=(NotFound,),
-        is_tagged=True,
-    ),
-    Route(
-        "PUT",
-        "/v1/secrets/{secret_id}/value",
-        "rotateSecret",
-        "Replace a secret's value; its id stays",
-        rotate_secret,
-        ref("Secret"),
-        body=form({"value": _VALUE}),
-        errors=(NotFound, StaleState),
-        is_tagged=True,
-        matching="may",
-        note=_NOTE,
-    ),
-    Route(
-        "PATCH",
-        "/v1/secrets/{secret_id}",
-        "changeSecret",
-        "Rename a secret",
-        change_secret,
-        ref("Secret"),
-        body=form({}, optional={"name": TEXT, "shared": FLAG}) | {"minProperties": 1},
-        errors=(NotFound, Conflict),
-        is_tagged=True,
-        matching="may",
-    ),
-    Route(
-        "DELETE",
-        "/v1/secrets/{secret_id}",
-        "deleteSecret",
-        "Delete a secret that no tool uses",
-        delete_secret,
-        None,
-        status=204,
-        errors=(NotFound, Conflict),
-        matching="may",
-    ),
-)
+def _shown(secret: Secret, *, status: int = 200) -> Response:
+    return Response(secret.as_json(), status=status, tag=str(secret.version))

@@ -4,31 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, cast
 
-from twinraven.api.contract import Answer, RawBody, Request, Route
-from twinraven.api.forms import form
-from twinraven.api.problems import TooLarge
+from twinraven.api.schemas import form
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput, StorageBusy
 from twinraven.muninn import Reception, decode_request, encode_response
+from twinraven.serving import RawBody, Request, Response, Route, RouteTable, TooLarge
 
 JSON: Final = "application/json"
 PROTOBUF: Final = "application/x-protobuf"
 MOST_UNPACKED: Final = 64 * 1024 * 1024
+ROUTES: Final = RouteTable()
 
 
-async def receive_spans(request: Request) -> Answer:
+@ROUTES.handles(
+    Route(
+        "POST",
+        "/v1/traces",
+        "receiveSpans",
+        "Take spans in from an OpenTelemetry exporter (OTLP over HTTP)",
+        form(
+            {},
+            optional={
+                "partialSuccess": form({"rejectedSpans": {"type": "string"}, "errorMessage": {"type": "string"}})
+            },
+        ),
+        raw=(JSON, PROTOBUF),
+        errors=(StorageBusy,),
+        note=(
+            "Spans of tool calls become events, spans of models give their turns and the user's words; all others are "
+            "passed over. A span that is sent twice is one event. The answer to protobuf is protobuf."
+        ),
+    )
+)
+async def receive_spans(request: Request) -> Response:
     """Take the spans of tool calls and model turns in; the work is done on the receiver's thread."""
     body: RawBody = request.body
     waiting = request.raven.spans.submit(request.tenant_id, partial(_document, body))
     # Whoever leaves while waiting does not take back what was sent.
     found = await asyncio.shield(asyncio.wrap_future(waiting))
     if body.media == PROTOBUF:
-        return Answer(encode_response(found.rejected, found.reason), media=PROTOBUF)
-    return Answer(_as_json(found))
+        return Response(encode_response(found.rejected, found.reason), media=PROTOBUF)
+    return Response(_as_json(found))
 
 
 def _document(body: RawBody) -> dict[str, Any]:
@@ -60,26 +79,3 @@ def _as_json(found: Reception) -> dict[str, Any]:
     if not found.rejected:
         return {}
     return {"partialSuccess": {"rejectedSpans": str(found.rejected), "errorMessage": found.reason}}
-
-
-ROUTES: Sequence[Route] = (
-    Route(
-        "POST",
-        "/v1/traces",
-        "receiveSpans",
-        "Take spans in from an OpenTelemetry exporter (OTLP over HTTP)",
-        receive_spans,
-        form(
-            {},
-            optional={
-                "partialSuccess": form({"rejectedSpans": {"type": "string"}, "errorMessage": {"type": "string"}})
-            },
-        ),
-        raw=(JSON, PROTOBUF),
-        errors=(StorageBusy,),
-        note=(
-            "Spans of tool calls become events, spans of models give their turns and the user's words; all others are "
-            "passed over. A span that is sent twice is one event. The answer to protobuf is protobuf."
-        ),
-    ),
-)

@@ -2,40 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Final
 
-from twinraven.api.contract import Answer, Parameter, Request, Route
 from twinraven.api.definitions import TEMPLATE_CHANGE, TEMPLATES
-from twinraven.api.forms import FLAG, expected_version, listing, ref
-from twinraven.api.pages import slice_of
+from twinraven.api.owned_items import change, creation, deletion, reading
+from twinraven.api.schemas import FLAG, listing
 from twinraven.catalog import Template, TemplateChange, TemplateKind, TemplateSpec
-from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation, StaleState
+from twinraven.foundation.errors import Conflict, PolicyViolation
+from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, expected_version, slice_of
+
+ROUTES: Final = RouteTable()
 
 
-async def list_templates(request: Request, *, kind: TemplateKind) -> Answer:
+async def list_templates(request: Request, *, kind: TemplateKind) -> Response:
     archived = bool(request.query["includeArchived"])
     found = await request.raven.defined.templates.templates(request.who, kind, include_archived=archived)
-    return Answer(page=slice_of(found, request.query, key=lambda each: each.template_id, show=Template.as_json))
+    return Response(page=slice_of(found, request.query, key=lambda each: each.template_id, show=Template.as_json))
 
 
-async def create_template(request: Request, *, kind: TemplateKind) -> Answer:
+async def create_template(request: Request, *, kind: TemplateKind) -> Response:
     spec = TemplateSpec.from_json(kind, request.body)
     made = await request.raven.defined.templates.create(request.who, spec, correlation_id=request.correlation_id)
     return _shown(made, status=201)
 
 
-async def show_template(request: Request, *, kind: TemplateKind) -> Answer:
+async def show_template(request: Request, *, kind: TemplateKind) -> Response:
     return _shown(await request.raven.defined.templates.template(request.who, kind, request.path["template_id"]))
 
 
-async def change_template(request: Request, *, kind: TemplateKind) -> Answer:
+async def change_template(request: Request, *, kind: TemplateKind) -> Response:
     return _shown(await _change(request, kind, TemplateChange.from_json(request.body)))
 
 
-async def archive_template(request: Request, *, kind: TemplateKind) -> Answer:
+async def archive_template(request: Request, *, kind: TemplateKind) -> Response:
     await _change(request, kind, TemplateChange(archived=True))
-    return Answer(status=204)
+    return Response(status=204)
 
 
 async def _change(request: Request, kind: TemplateKind, change: TemplateChange) -> Template:
@@ -49,68 +51,43 @@ async def _change(request: Request, kind: TemplateKind, change: TemplateChange) 
     )
 
 
-def _shown(template: Template, *, status: int = 200) -> Answer:
-    return Answer(template.as_json(), status=status, tag=str(template.state_version))
+def _shown(template: Template, *, status: int = 200) -> Response:
+    return Response(template.as_json(), status=status, tag=str(template.state_version))
 
 
-def _routes(kind: TemplateKind) -> Iterator[Route]:
+def _declare(kind: TemplateKind) -> None:
+    """Declare the routes of one kind of template."""
     base, noun = f"/v1/{kind}-templates", f"{kind.capitalize()}Template"
-    yield Route(
+    item = f"{base}/{{template_id}}"
+    listed = Route(
         "GET",
         base,
         f"list{noun}s",
         f"Blueprints of {kind}s",
-        partial(list_templates, kind=kind),
         listing("Template"),
-        query=(Parameter("includeArchived", {**FLAG, "default": False}, "show archived ones, too"),),
+        query=(QueryParameter("includeArchived", {**FLAG, "default": False}, "show archived ones, too"),),
         is_paged=True,
     )
-    yield Route(
-        "POST",
+    errors = (Conflict, PolicyViolation) if kind == "tool" else (Conflict,)
+    made = creation(
         base,
         f"create{noun}",
         f"Make a blueprint of {kind}s",
-        partial(create_template, kind=kind),
-        ref("Template"),
-        status=201,
-        body=TEMPLATES[kind],
-        errors=(Conflict, PolicyViolation) if kind == "tool" else (Conflict,),
-        is_tagged=True,
-        takes_key=True,
+        "Template",
+        TEMPLATES[kind],
+        *errors,
+        location=f"{base}/{{id}}",
     )
-    yield Route(
-        "GET",
-        f"{base}/{{template_id}}",
-        f"show{noun}",
-        f"One blueprint of {kind}s, archived or not",
-        partial(show_template, kind=kind),
-        ref("Template"),
-        errors=(NotFound,),
-        is_tagged=True,
-    )
-    yield Route(
-        "PATCH",
-        f"{base}/{{template_id}}",
-        f"change{noun}",
-        f"Rename, share or archive a blueprint of {kind}s",
-        partial(change_template, kind=kind),
-        ref("Template"),
-        body=TEMPLATE_CHANGE,
-        errors=(NotFound, Conflict, StaleState, PolicyViolation),
-        is_tagged=True,
-        matching="must",
-    )
-    yield Route(
-        "DELETE",
-        f"{base}/{{template_id}}",
-        f"archive{noun}",
-        f"Archive a blueprint of {kind}s",
-        partial(archive_template, kind=kind),
-        None,
-        status=204,
-        errors=(NotFound, Conflict, StaleState, PolicyViolation),
-        matching="must",
-    )
+    shown = reading(item, f"show{noun}", f"One blueprint of {kind}s, archived or not", "Template")
+    summary = f"Rename, share or archive a blueprint of {kind}s"
+    changed = change(item, f"change{noun}", summary, "Template", TEMPLATE_CHANGE)
+    archived = deletion(item, f"archive{noun}", f"Archive a blueprint of {kind}s")
+    ROUTES.handles(listed)(partial(list_templates, kind=kind))
+    ROUTES.handles(made)(partial(create_template, kind=kind))
+    ROUTES.handles(shown)(partial(show_template, kind=kind))
+    ROUTES.handles(changed)(partial(change_template, kind=kind))
+    ROUTES.handles(archived)(partial(archive_template, kind=kind))
 
 
-ROUTES: Sequence[Route] = (*_routes("service"), *_routes("tool"))
+for _kind in ("service", "tool"):
+    _declare(_kind)

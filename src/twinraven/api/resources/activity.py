@@ -1,0 +1,188 @@
+"""What happened, summed up, and word of what changes: for pages that people look at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Final
+
+from twinraven.api.schemas import NUMBER_OR_NULL, TEXT, TIME, WHOLE, form
+from twinraven.foundation.canonical import JsonObject
+from twinraven.foundation.clock import iso, utc_now
+from twinraven.muninn import TimeSpan
+from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, encode_json, moment
+from twinraven.storage import Change
+
+ROUTES: Final = RouteTable()
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_SPAN: Final = (
+    QueryParameter("since", TIME, "from this time on; by default a day before `until`"),
+    QueryParameter("until", TIME, "before this time; by default now"),
+)
+_LONGEST: Final = timedelta(days=92)
+_MOMENT_S: Final = 0.1
+_SIGN_OF_LIFE_S: Final = 15.0
+
+
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/activity",
+        "showActivity",
+        "Calls per stretch of time, and the tools that were called most",
+        form(
+            {
+                "since": TIME,
+                "until": TIME,
+                "bucket_s": WHOLE,
+                "buckets": {
+                    "type": "array",
+                    "items": form({"begins_at": TIME, "calls": _COUNT, "failed": _COUNT, "sessions": _COUNT}),
+                },
+                "tools": {
+                    "type": "array",
+                    "items": form(
+                        {
+                            "tool_id": {"type": "string"},
+                            "calls": _COUNT,
+                            "raised": _COUNT,
+                            "mean_latency_ms": NUMBER_OR_NULL,
+                            "max_latency_ms": NUMBER_OR_NULL,
+                        }
+                    ),
+                },
+            }
+        ),
+        query=(
+            *_SPAN,
+            QueryParameter(
+                "bucket_s",
+                {"type": "integer", "minimum": 60, "maximum": 86_400 * 31, "default": 3_600},
+                "how many seconds are counted together",
+            ),
+            QueryParameter("tool_id", TEXT, "only calls of this tool"),
+            QueryParameter(
+                "tools", {"type": "integer", "minimum": 1, "maximum": 500, "default": 20}, "at most so many tools"
+            ),
+        ),
+        note=(
+            "Stretches without a call are left out. `failed` counts calls that raised an error; `tools` are those of "
+            "all calls in this time. At most 92 days and 2000 stretches at once."
+        ),
+    )
+)
+async def show_activity(request: Request) -> Response:
+    query, span = request.query, _span(request)
+    activity, width_s = request.raven.activity, int(query["bucket_s"])
+    buckets = await activity.buckets(request.tenant_id, span, width_s, tool_id=query.get("tool_id"))
+    uses = await activity.tool_uses(request.tenant_id, span, limit=int(query["tools"]))
+    return Response(
+        {
+            "since": iso(span.since),
+            "until": iso(span.until),
+            "bucket_s": width_s,
+            "buckets": [each.as_json() for each in buckets],
+            "tools": [asdict(each) for each in uses],
+        }
+    )
+
+
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/transitions",
+        "listTransitions",
+        "Which tool agents called straight after which, the commonest first",
+        form(
+            {
+                "since": TIME,
+                "until": TIME,
+                "items": {
+                    "type": "array",
+                    "items": form({"from_tool": {"type": "string"}, "to_tool": {"type": "string"}, "count": _COUNT}),
+                },
+            }
+        ),
+        query=(
+            *_SPAN,
+            QueryParameter(
+                "limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 60}, "at most so many"
+            ),
+        ),
+    )
+)
+async def list_transitions(request: Request) -> Response:
+    span = _span(request)
+    found = await request.raven.activity.transitions(request.tenant_id, span, limit=int(request.query["limit"]))
+    items: list[JsonObject] = [asdict(each) for each in found]
+    return Response({"since": iso(span.since), "until": iso(span.until), "items": items})
+
+
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/news",
+        "followNews",
+        "Word that something changed, as server-sent events",
+        {"type": "string"},
+        takes_token=True,
+        media="text/event-stream",
+        note=(
+            "Each message is an event `change` whose data names a topic (events, approvals, catalog); null, as at the "
+            "beginning, where anything may have changed. It says when to ask again, not what is there."
+        ),
+    )
+)
+async def follow_news(request: Request) -> Response:
+    return Response(stream=_news(request), media="text/event-stream")
+
+
+async def _news(request: Request) -> AsyncGenerator[bytes]:
+    loop, woken = asyncio.get_running_loop(), asyncio.Event()
+    topics: dict[str | None, None] = {}
+
+    def note(topic: str | None) -> None:
+        topics[topic] = None
+        woken.set()
+
+    def told(change: Change) -> None:
+        if change.tenant_id in (None, request.tenant_id) and not loop.is_closed():
+            loop.call_soon_threadsafe(note, change.topic)
+
+    leave = request.raven.changes.subscribe(told)
+    # What changed between the page that was read and now, or while a connection was lost, nobody told.
+    note(None)
+    try:
+        yield b": listening\n\n"
+        while True:
+            try:
+                async with asyncio.timeout(_SIGN_OF_LIFE_S):
+                    await woken.wait()
+            except TimeoutError:
+                yield b": still here\n\n"
+                continue
+            # What is written many times within a moment is told once.
+            await asyncio.sleep(_MOMENT_S)
+            woken.clear()
+            found = list(topics)
+            topics.clear()
+            for topic in found:
+                yield b"event: change\ndata: %s\n\n" % encode_json({"topic": topic})
+    finally:
+        leave()
+
+
+def _span(request: Request) -> TimeSpan:
+    query = request.query
+    until = moment(query["until"], field="until") if "until" in query else utc_now()
+    since = moment(query["since"], field="since") if "since" in query else _before(until)
+    return TimeSpan(since, until, longest=_LONGEST)
+
+
+def _before(until: datetime) -> datetime:
+    try:
+        return until - timedelta(days=1)
+    except OverflowError:
+        return until

@@ -1,0 +1,40 @@
+"""Asks for the inbox: what waits for a person, one item, and a decision bound to what was shown."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from twinraven.sdk.asking import Asking, stated
+from twinraven.sdk.deciding_model import InboxItemInfo, InboxItemKind
+from twinraven.sdk.exchange import Ask, path_of
+from twinraven.sdk.model import JsonObject
+from twinraven.sdk.reading import read
+
+
+class Deciding(Asking):
+    """What waits for people."""
+
+    def inbox(self, *, kind: InboxItemKind | None = None) -> AsyncGenerator[InboxItemInfo]:
+        """What waits for a decision of yours, the oldest first."""
+        return self._list(InboxItemInfo, "inbox", kind=kind)
+
+    async def inbox_item(self, item_id: str) -> InboxItemInfo:
+        """One item: what will happen, to what, why it is asked, what it costs, and the evidence."""
+        return read(InboxItemInfo, await self._get("inbox", item_id))
+
+    async def trace(self, id: str) -> JsonObject:
+        """Everything before and after whatever has this id, as nodes and links."""
+        return await self._get("trace", id)
+
+    async def trace_svg(self, id: str) -> str:
+        """The same, drawn."""
+        return (await self._exchange.send(Ask("GET", path_of("trace", id, "svg")))).body.decode()
+
+    async def decide(
+        self, item_id: str, choice: str, *, bound_to: str, note: str | None = None, answer: Any = None
+    ) -> InboxItemInfo:
+        """Decide an item exactly as it was shown: `bound_to` is the hash that the item carried."""
+        body = {"choice": choice, "bound_to": bound_to, **stated({"note": note, "answer": answer})}
+        ask = Ask("POST", path_of("inbox", item_id, "decide"), body=body, if_match="*")
+        return read(InboxItemInfo, await self._exchange.json(ask))
