@@ -1,0 +1,58 @@
+"""Renders templates, which only loop and escape: what is computed is computed before.
+
+Everything is escaped, an unknown name is an error, and whatever a template puts out is shown with its invisible
+characters. A part of a page is its main block without the frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from twinraven.console import words
+
+_FOLDER = Path(__file__).parent / "templates"
+_FILTERS: tuple[Callable[..., Any], ...] = (
+    words.took,
+    words.mark,
+    words.count,
+    words.percent,
+    words.day,
+    words.clock,
+    words.ago,
+    words.brief,
+    words.cut,
+    words.exact,
+    words.pretty,
+    words.seg,
+    words.seen,
+    words.spaced,
+    words.plural,
+)
+
+
+class Renderer:
+    """The templates, compiled as they are needed."""
+
+    def __init__(self, address: Callable[[str], str]) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(_FOLDER),
+            autoescape=True,
+            undefined=StrictUndefined,
+            finalize=words.visible,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters.update({each.__name__: each for each in _FILTERS})
+        self._environment.globals["static"] = address  # pyright: ignore[reportArgumentType] - any value may be global
+
+    def page(self, template: str, values: Mapping[str, Any]) -> str:
+        return self._environment.get_template(template).render(values)
+
+    def part(self, template: str, values: Mapping[str, Any]) -> str:
+        """The main block of a page alone."""
+        found = self._environment.get_template(template)
+        return "".join(found.blocks["main"](found.new_context(dict(values))))

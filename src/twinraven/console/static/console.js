@@ -1,0 +1,208 @@
+// What a page cannot do by itself: keys, theme, copying, folding, local times, and news from the server.
+// Everything but liveness works without this file.
+"use strict";
+
+const $ = (selector, root = document) => root.querySelector(selector);
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+// ---- theme, menu, copying, folding
+$(".theme").addEventListener("click", () => {
+  const root = document.documentElement;
+  root.dataset.theme = getComputedStyle(root).colorScheme === "dark" ? "light" : "dark";
+  keep("theme", root.dataset.theme);
+});
+$(".menu").addEventListener("click", (event) => {
+  event.preventDefault();
+  const open = document.body.classList.toggle("menu-open");
+  event.currentTarget.setAttribute("aria-expanded", String(open));
+});
+function keep(name, value) {
+  try { localStorage.setItem(name, value); } catch { /* private windows keep nothing */ }
+}
+function kept(name) {
+  try { return localStorage.getItem(name); } catch { return null; }
+}
+
+document.addEventListener("click", (event) => {
+  const fold = event.target.closest(".fold");
+  if (fold) toggle(fold);
+  const button = event.target.closest("[data-copy]");
+  if (button) copy(button);
+  if (event.target.closest("[data-news]")) refresh();
+});
+function toggle(fold) {
+  const open = fold.getAttribute("aria-expanded") !== "true";
+  fold.setAttribute("aria-expanded", String(open));
+  fold.closest("tbody").classList.toggle("folded", !open);
+}
+// What is copied is what is stored, not what is shown: shown values are cut and have their invisible characters marked.
+async function copy(button) {
+  const source = document.getElementById(button.dataset.copy);
+  let text = source.textContent;
+  if (source.dataset.exact) {
+    const answer = await fetch(source.dataset.exact);
+    text = JSON.stringify((await answer.json())[source.dataset.field], null, 2);
+  }
+  await navigator.clipboard.writeText(text);
+  const word = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = word; }, 1500);
+}
+
+// ---- times in the reader's zone; `u` shows UTC
+const HOW = {
+  day: { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" },
+  clock: { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" },
+};
+function localTimes(root = document) {
+  const zone = kept("utc") === "1" ? { timeZone: "UTC", timeZoneName: "short" } : {};
+  for (const time of all("time[data-how]", root)) {
+    const moment = new Date(time.dateTime);
+    time.title = moment.toLocaleString("en-GB", { ...HOW.clock, timeZoneName: "short", ...zone });
+    if (HOW[time.dataset.how]) time.textContent = moment.toLocaleString("en-GB", { ...HOW[time.dataset.how], ...zone });
+  }
+}
+localTimes();
+
+// ---- keys: none acts while somebody types, and none decides alone
+const GO = { t: "", r: "review", s: "sessions", c: "calls", l: "learned", a: "audit" };
+let chord = "";
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, textarea, select, [contenteditable]")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  if ($("#keys").open) return;
+  const key = chord + event.key;
+  chord = "";
+  if (key.length === 2 && key[0] === "g" && key[1] in GO) location.href = `/console/${GO[key[1]]}`;
+  else if (key in KEYS) KEYS[key](event);
+});
+const KEYS = {
+  "/": (event) => { event.preventDefault(); $("#find").focus(); },
+  "?": () => $("#keys").showModal(),
+  g: () => { chord = "g"; setTimeout(() => { chord = ""; }, 900); },
+  j: () => step(1, "[data-rows] tbody th a, [data-rows] tbody td:first-child a, [data-rows] tbody td:nth-child(2) a, [data-rows] > li > a"),
+  k: () => step(-1, "[data-rows] tbody th a, [data-rows] tbody td:first-child a, [data-rows] tbody td:nth-child(2) a, [data-rows] > li > a"),
+  e: () => step(1, "[data-rows] tr.failed a"),
+  b: () => step(1, "[data-branch]"),
+  x: () => { const fold = document.activeElement.closest("tbody")?.querySelector(".fold"); if (fold) toggle(fold); },
+  u: () => { keep("utc", kept("utc") === "1" ? "0" : "1"); localTimes(); },
+  ".": () => { if (!$(".news")?.hidden) refresh(); },
+  "[": () => neighbour(-1),
+  "]": () => neighbour(1),
+  a: () => arm("yes"), 1: () => arm("yes"),
+  d: () => arm("no"), 2: () => arm("no"),
+  n: () => { const later = $("[data-key=later]"); if (later) location.href = later.href; },
+  Escape: () => { const close = $("#side .close"); if (close) location.href = close.href; },
+};
+function step(by, selector) {
+  const links = all(selector).filter((link) => link.offsetParent !== null || link.getClientRects().length);
+  const rows = [...new Map(links.map((link) => [link.closest("tr, li, [data-branch]"), link]).reverse()).values()].reverse();
+  const at = rows.findIndex((link) => link === document.activeElement);
+  const next = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.min(Math.max(at + by, 0), rows.length - 1)];
+  if (next) { next.focus(); next.scrollIntoView({ block: "nearest" }); }
+}
+// A key only moves to the button; Enter on it decides.
+function arm(which) {
+  const button = $(`[data-decides] [data-key=${which}]`);
+  if (!button) return;
+  all("[data-armed]").forEach((each) => each.removeAttribute("data-armed"));
+  button.setAttribute("data-armed", "");
+  button.focus();
+}
+
+// ---- the neighbours of a detail are those of the list that it was opened from
+if ($("[data-rows]") && !$("[data-neighbours]")) {
+  const links = all(".sessions td.id a").map((link) => link.getAttribute("href"));
+  if (links.length) try { sessionStorage.setItem("rows", JSON.stringify(links)); } catch { /* full or forbidden */ }
+}
+function neighbour(by) {
+  if (!$("[data-neighbours]")) return;
+  let links = [];
+  try { links = JSON.parse(sessionStorage.getItem("rows") || "[]"); } catch { /* forbidden */ }
+  const next = links[links.indexOf(location.pathname) + by];
+  if (links.includes(location.pathname) && next) location.href = next;
+}
+
+// ---- the chosen call
+document.addEventListener("htmx:afterSwap", (event) => {
+  if (event.detail.target.id !== "side") return;
+  const page = event.detail.target.closest(".page");
+  page.classList.add("with-side");
+  localTimes(event.detail.target);
+  const chosen = new URLSearchParams(location.search).get("call");
+  all("tr[aria-selected]").forEach((row) => row.removeAttribute("aria-selected"));
+  document.getElementById(`call-${chosen}`)?.setAttribute("aria-selected", "true");
+});
+
+// ---- news: one stream for all pages of this browser, because a browser opens six connections to a server and no more
+const lamp = $("#live");
+const topics = lamp.dataset.live.split(" ").filter(Boolean);
+const PAUSE_MS = 250;
+let busy = false;
+let again = false;
+let stale = false;
+
+// The page as it is now, put over the page that is there: focus, scroll, what is folded and what is typed stay.
+async function refresh() {
+  if (busy) { again = true; return; }
+  busy = true;
+  try {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (answer.redirected && new URL(answer.url).pathname === "/console/sign-in") { location.reload(); return; }
+    if (answer.ok) {
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      localTimes(fresh);
+      for (const part of ["#main", "#nav", ".same"]) put($(part), $(part, fresh));
+      stale = false;
+    }
+  } catch { /* the stream says when the server is back */ } finally {
+    setTimeout(() => { busy = false; if (again) { again = false; refresh(); } }, PAUSE_MS);
+  }
+}
+function put(now, fresh) {
+  if (!now || !fresh) return;
+  const typed = new Map(all("input, textarea, select", now).filter((each) => each.type !== "hidden").map((each) => [each.name, each.value]));
+  const open = new Set(all("details[open] > summary", now).map((each) => each.textContent));
+  for (const field of all("input, textarea", fresh)) {
+    if (field.type !== "hidden" && typed.has(field.name)) field.setAttribute("value", typed.get(field.name));
+  }
+  for (const each of all("details > summary", fresh)) if (open.has(each.textContent)) each.parentElement.open = true;
+  for (const body of all("tbody.folded", now)) {
+    const same = body.id && fresh.querySelector(`#${CSS.escape(body.id)}`);
+    if (same) { same.classList.add("folded"); same.querySelector(".fold")?.setAttribute("aria-expanded", "false"); }
+  }
+  Idiomorph.morph(now, fresh, { morphStyle: "outerHTML", ignoreActiveValue: true, restoreFocus: true });
+  htmx.process($("#main"));
+}
+
+function heard(message) {
+  if (message.state) { lamp.dataset.state = message.state; lamp.lastElementChild.textContent = message.text; return; }
+  if (!topics.length || (message.topic !== null && !topics.includes(message.topic))) return;
+  if (document.hidden) { stale = true; return; }
+  if ("held" in lamp.dataset && message.topic !== null) { const bar = $(".news"); if (bar) bar.hidden = false; return; }
+  refresh();
+}
+document.addEventListener("visibilitychange", () => { if (!document.hidden && stale) refresh(); });
+
+const wire = new BroadcastChannel("twinraven");
+let leads = false;
+let state = { state: "off", text: "connecting" };
+function tell(message) { if (message.state) state = message; heard(message); wire.postMessage(message); }
+wire.onmessage = (event) => { if (event.data.hello) { if (leads) wire.postMessage(state); } else heard(event.data); };
+navigator.locks.request("twinraven-news", () => new Promise(() => {
+  leads = true;
+  let opened = false;
+  const source = new EventSource("/console/news");
+  source.onopen = () => tell({ state: "on", text: "live" });
+  source.onerror = () => tell({ state: "lost", text: "reconnecting" });
+  source.addEventListener("change", (event) => {
+    const { topic } = JSON.parse(event.data);
+    // The first word of a stream is that anything may have changed: the page was read a moment ago.
+    if (topic === null && !opened) { opened = true; return; }
+    tell({ topic });
+  });
+}));
+wire.postMessage({ hello: true });

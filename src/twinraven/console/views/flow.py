@@ -1,0 +1,56 @@
+"""Shows what follows what: the graph of which tool agents call straight after which, with its table."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from twinraven.console.drawing.columns import meter
+from twinraven.console.drawing.graphs import GraphEdge, GraphNode, commonest, graph
+from twinraven.console.visits import PageTable, Shown, Visit
+from twinraven.foundation.clock import iso
+
+PAGES: Final = PageTable()
+_DRAWN: Final = 24
+_ASKED: Final = 500
+_SPANS: Final = (("1", "a day"), ("7", "7 days"), ("30", "30 days"))
+
+
+@PAGES.shows("/flow", "flow")
+async def what_follows(visit: Visit) -> Shown:
+    query = visit.query
+    days = query.get("days", "7") if query.get("days") in dict(_SPANS) else "7"
+    now = datetime.now(UTC)
+    span = {
+        "since": query.get("since") or iso(now - timedelta(days=int(days))),
+        "until": query.get("until") or iso(now),
+    }
+    found = (await visit.api.get("transitions", limit=_ASKED, **span))["items"]
+    tool_id = query.get("tool_id", "")
+    if tool_id:
+        found = [each for each in found if tool_id in (each["from_tool"], each["to_tool"])]
+    counts = {(each["from_tool"], each["to_tool"]): each["count"] for each in found}
+    shown = commonest(counts, _DRAWN)
+    names = list(dict.fromkeys(name for edge in shown for name in edge))
+    nodes = tuple(
+        GraphNode(
+            name, f"/console/flow?{urlencode({'tool_id': name, 'days': days})}", "chosen" if name == tool_id else ""
+        )
+        for name in names
+    )
+    edges = tuple(GraphEdge(a, b, float(number), f"{number:,}") for (a, b), number in shown.items())
+    # Untangling a large graph takes a while, which the calls of agents must not wait for.
+    picture = await asyncio.to_thread(graph, nodes, edges, title="What follows what", weighted=True)
+    most = max(counts.values(), default=1)
+    values: dict[str, Any] = {
+        "picture": picture,
+        "lines": [(each, meter(each["count"] / most)) for each in found[:100]],
+        "left_out": len(counts) - len(shown),
+        "tool_id": tool_id,
+        "days": days,
+        "spans": _SPANS,
+        "sessions": f"/console/sessions?tool_id={quote(tool_id, safe='')}" if tool_id else "",
+    }
+    return Shown("flow.html", "What follows what", values, command="twinraven mine")

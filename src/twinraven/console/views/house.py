@@ -1,0 +1,164 @@
+"""Shows the house itself: metrics of the process, users, keys, signed-in browsers, policy and settings."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from twinraven.console.asking import ApiRefused, items_of
+from twinraven.console.drawing.columns import meter
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+
+PAGES: Final = PageTable()
+_SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? ([-+0-9.eE]+|NaN|[+-]Inf)$")
+_LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One number of a metric."""
+
+    labels: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric with what it says and its numbers."""
+
+    name: str
+    said: str
+    samples: list[Sample]
+
+
+@PAGES.shows("/metrics", "metrics", live="events")
+async def metrics(visit: Visit) -> Shown:
+    text = await visit.api.text("/metrics")
+    defined = await visit.api.find("metric-definitions", limit=200) if visit.has("metric-definitions") else None
+    chosen = visit.query.get("metric")
+    series = None if not chosen else await visit.api.find("metrics", chosen, "series")
+    values = {
+        "metrics": _metrics(text),
+        "raw": "/metrics",
+        "defined": items_of(defined),
+        "chosen": chosen,
+        "points": _points(items_of(series)),
+    }
+    return Shown("metrics.html", "Metrics", values, command="curl -s localhost:8765/metrics")
+
+
+def _points(found: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], Markup]]:
+    """Each stretch of time with a bar, as far as its value is a number."""
+    numbers = [each["value"] if isinstance(each["value"], int | float) else 0 for each in found]
+    most = max(numbers, default=0) or 1
+    return [(each, meter(max(number, 0) / most)) for each, number in zip(found, numbers, strict=True)]
+
+
+def _metrics(text: str) -> list[Metric]:
+    found: dict[str, Metric] = {}
+    said: dict[str, str] = {}
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            name, _, words = line.removeprefix("# HELP ").partition(" ")
+            said[name] = words
+        sample = _SAMPLE.match(line)
+        if sample is None or sample[1].endswith("_bucket"):
+            continue
+        name = sample[1]
+        labels = ", ".join(f"{key} {value}" for key, value in _LABEL.findall(sample[2] or ""))
+        help_of = said.get(name) or said.get(re.sub(r"_(sum|count|total)$", "", name), "")
+        found.setdefault(name, Metric(name, help_of, [])).samples.append(Sample(labels, f"{float(sample[3]):,g}"))
+    return list(found.values())
+
+
+@PAGES.shows("/settings", "settings")
+async def settings(visit: Visit) -> Shown:
+    return await _settings(visit)
+
+
+@PAGES.takes("/settings/users", "settings")
+async def add_user(visit: Visit) -> Shown | Redirect:
+    form = visit.form
+    body = {"name": form.get("name", ""), "role": form.get("role", "member"), "kind": form.get("kind", "person")}
+    return await _act(visit, "POST", "/v1/users", body)
+
+
+@PAGES.takes("/settings/users/{user_id}", "settings")
+async def change_user(visit: Visit) -> Shown | Redirect:
+    """Another role, or locked out, on the state that was shown."""
+    form = visit.form
+    body: dict[str, Any] = {"role": form["role"]} if "role" in form else {"active": form.get("active") == "true"}
+    target = f"/v1/users/{quote(visit.path['user_id'], safe='')}"
+    return await _act(visit, "PATCH", target, body, seen=form.get("seen"))
+
+
+@PAGES.takes("/settings/keys", "settings")
+async def issue_key(visit: Visit) -> Shown | Redirect:
+    """Make a key; this answer shows it, and nothing does again."""
+    form = visit.form
+    body: dict[str, Any] = {"label": form.get("label", "")}
+    if form.get("user_id"):
+        body["user_id"] = form["user_id"]
+    if form.get("days", "").isdigit():
+        body["expires_in_days"] = int(form["days"])
+    try:
+        issued = await visit.api.post("keys", body=body)
+    except ApiRefused as refusal:
+        return await _settings(visit, refusal=_told(refusal))
+    return await _settings(visit, new_key=issued["shown_once"])
+
+
+@PAGES.takes("/settings/keys/{key_id}/revoke", "settings")
+async def revoke_key(visit: Visit) -> Shown | Redirect:
+    return await _act(visit, "DELETE", f"/v1/keys/{quote(visit.path['key_id'], safe='')}", None)
+
+
+@PAGES.takes("/settings/sign-ins/{sign_in_id}/end", "settings")
+async def end_sign_in(visit: Visit) -> Shown | Redirect:
+    return await _act(visit, "DELETE", f"/v1/sign-ins/{quote(visit.path['sign_in_id'], safe='')}", None)
+
+
+async def _act(visit: Visit, method: str, target: str, body: Any, *, seen: str | None = None) -> Shown | Redirect:
+    try:
+        await visit.api.send(method, target, body=body, if_match=seen)
+    except ApiRefused as refusal:
+        return await _settings(visit, refusal=_told(refusal))
+    return Redirect("/console/settings")
+
+
+def _told(refusal: ApiRefused) -> ApiRefused:
+    """A refusal that the page can show; a fault of ours is raised."""
+    if refusal.status >= 500:
+        raise refusal
+    return refusal
+
+
+async def _settings(visit: Visit, *, refusal: ApiRefused | None = None, new_key: str | None = None) -> Shown:
+    users, keys, sign_ins, policy, stated = await asyncio.gather(
+        visit.api.find("users", limit=500),
+        visit.api.get("keys", limit=500),
+        visit.api.get("sign-ins", limit=500),
+        visit.api.find("policy"),
+        visit.api.find("settings") if visit.has("settings") else _nothing(),
+    )
+    values = {
+        "users": None if users is None else users["items"],
+        "keys": keys["items"],
+        "sign_ins": sign_ins["items"],
+        "policy": policy,
+        "stated": stated,
+        "new_key": new_key,
+        "refusal": None if refusal is None else refusal.problem,
+    }
+    status = 200 if refusal is None else refusal.status
+    return Shown("settings.html", "Settings", values, command="twinraven config show", status=status)
+
+
+async def _nothing() -> None:
+    return None

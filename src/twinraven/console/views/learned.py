@@ -1,0 +1,106 @@
+"""Shows learned tools, their versions and use, and takes the steps of their lives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from twinraven.console.asking import ApiRefused
+from twinraven.console.drawing.columns import meter
+from twinraven.console.drawing.wiring import wiring
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+
+PAGES: Final = PageTable()
+_STEPS: Final = ("rollback", "quarantine", "retire", "release")
+
+
+@PAGES.shows("/learned", "learned", live="catalog")
+async def list_learned(visit: Visit) -> Shown:
+    found = (await visit.api.get("learned-tools", limit=500, adoption=True))["items"]
+    state = visit.query.get("status", "")
+    states = sorted({each["status"] for each in found})
+    saved: dict[str, float] = {each["tool_id"]: _adopted(each, "turns_saved") for each in found}
+    most = max(saved.values(), default=0) or 1
+    values = {
+        "tools": [
+            (each, meter(max(saved[each["tool_id"]], 0) / most, "solid"))
+            for each in found
+            if state in ("", each["status"])
+        ],
+        "states": states,
+        "state": state,
+        "in_all": len(found),
+        "turns_saved": sum(saved.values()),
+        "uses": sum(_adopted(each, "uses") for each in found),
+    }
+    return Shown("learned_list.html", "Learned tools", values, command="twinraven registry list")
+
+
+def _adopted(record: Mapping[str, Any], name: str) -> float:
+    """A measured figure of a learned tool; 0 where nothing was measured."""
+    adoption: Mapping[str, Any] | None = record["adoption"]
+    return 0 if adoption is None else adoption[name] or 0
+
+
+@PAGES.shows("/learned/{tool_id}", "learned", live="catalog")
+async def show_learned(visit: Visit) -> Shown:
+    return await _page(visit, refusal=None)
+
+
+@PAGES.takes("/learned/{tool_id}/{step}", "learned")
+async def take_step(visit: Visit) -> Shown | Redirect:
+    """Roll back, quarantine, release or retire, on the revision that was shown."""
+    tool_id, step, form = visit.path["tool_id"], visit.path["step"], visit.form
+    if step not in _STEPS:
+        raise ApiRefused(404, {"title": "Not Found", "detail": "There is no such step.", "code": "NOT_FOUND"}, "")
+    body = _step_body(step, form)
+    try:
+        await visit.api.send(
+            "POST", f"/v1/learned-tools/{quote(tool_id, safe='')}/{step}", body=body, if_match=form.get("seen", "")
+        )
+    except ApiRefused as refusal:
+        if refusal.status not in (400, 409, 412):
+            raise
+        return await _page(visit, refusal=refusal)
+    return Redirect(f"/console/learned/{quote(tool_id, safe='')}")
+
+
+def _step_body(step: str, form: Mapping[str, str]) -> dict[str, Any] | None:
+    """What a step says besides its name."""
+    reason = form.get("reason", "").strip()
+    if step == "rollback":
+        return {"to_version": int(form.get("to_version", "0"))}
+    if step == "quarantine":
+        return {"reason": reason or "no reason given"}
+    if step == "retire":
+        return {"note": reason} if reason else {}
+    return None
+
+
+async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
+    tool_id = visit.path["tool_id"]
+    found = await visit.api.show("learned-tools", tool_id)
+    tool = found.body
+    version = int(visit.query.get("version", tool["current_version"]))
+    review, definition = await asyncio.gather(
+        visit.api.get("learned-tools", tool_id, "versions", str(version), "review"),
+        visit.api.get("learned-tools", tool_id, "versions", str(version)),
+    )
+    adoption = tool["adoption"]
+    values = {
+        "tool": tool,
+        "seen": found.tag,
+        "version": version,
+        "review": review,
+        "definition": definition,
+        "picture": wiring(tool_id, review["steps"], list(review["parameters"].get("properties", {}))),
+        "adoption": adoption,
+        "flags": tool["flags"],
+        "earlier": [each["version"] for each in tool["versions"] if each["version"] != tool["current_version"]],
+        "diff": [({"+": "add", "-": "del", "@": "at"}.get(line[:1], ""), line) for line in review["diff"]],
+        "refusal": None if refusal is None else refusal.problem,
+    }
+    status = 200 if refusal is None else refusal.status
+    return Shown("learned.html", tool_id, values, command=f"twinraven registry show {tool_id}", status=status)

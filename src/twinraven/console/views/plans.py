@@ -1,0 +1,111 @@
+"""Shows plans: the steps on the left, and cycle by cycle what the model said, what was repaired and what was called."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from twinraven.console.asking import ApiRefused
+from twinraven.console.drawing.columns import meter
+from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+
+PAGES: Final = PageTable()
+_PER_PAGE: Final = 100
+_LOOKS: Final = {
+    "completed": "done",
+    "done": "done",
+    "failed": "bad",
+    "in_progress": "now",
+    "executing": "now",
+    "waiting": "wait",
+    "skipped": "quiet",
+    "pending": "quiet",
+}
+
+
+@PAGES.shows("/plans", "plans", live="events", needs="plans")
+async def list_plans(visit: Visit) -> Shown:
+    page = await visit.api.get("plans", limit=_PER_PAGE, cursor=visit.query.get("cursor"))
+    more = {"cursor": page["next_cursor"]} if page["next_cursor"] else None
+    values = {
+        "plans": page["items"],
+        "more": None if more is None else f"/console/plans?{urlencode(more)}",
+        "typed": "",
+        "refusal": None,
+    }
+    return Shown("plans.html", "Plans", values, command="twinraven plans list")
+
+
+@PAGES.takes("/plans", "plans", needs="plans")
+async def start_plan(visit: Visit) -> Redirect:
+    """Begin a plan for a request."""
+    body: dict[str, Any] = {"request": visit.form.get("request", "")}
+    if visit.form.get("ttl", "").isdigit():
+        body["ttl"] = int(visit.form["ttl"])
+    run = await visit.api.post("plans", body=body)
+    return Redirect(_at(run["run_id"]))
+
+
+@PAGES.shows("/plans/{run_id}", "plans", live="events approvals", needs="plans")
+async def show_plan(visit: Visit) -> Shown:
+    return await _page(visit, refusal=None)
+
+
+@PAGES.takes("/plans/{run_id}/fork", "plans", needs="plans")
+async def fork_plan(visit: Visit) -> Shown | Redirect:
+    """Begin anew at a step, with what came before it."""
+    run_id = visit.path["run_id"]
+    try:
+        fork = await visit.api.post("plans", run_id, "fork", body={"step": visit.form.get("step", "")})
+    except ApiRefused as refusal:
+        if refusal.status not in (400, 409):
+            raise
+        return await _page(visit, refusal=refusal)
+    return Redirect(_at(fork["run_id"]))
+
+
+async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
+    run_id = visit.path["run_id"]
+    plan, log = await asyncio.gather(visit.api.get("plans", run_id), visit.api.get("plans", run_id, "log"))
+    made: Mapping[str, Any] = plan["state"]["plan"] or {}
+    steps: list[Mapping[str, Any]] = made.get("steps", [])
+    goal = str(made.get("goal") or plan["request"] or "A plan")
+    most = max(plan["ttl"], 1)
+    values = {
+        "plan": plan,
+        "goal": goal,
+        "steps": steps,
+        "picture": _graph(run_id, steps) if steps else None,
+        "cycles": [(each, meter(each["ttl_remaining"] / most, "wait")) for each in log["items"]],
+        "left": meter(max(plan["state"]["ttl_remaining"], 0) / most, "wait"),
+        "at": _at(run_id),
+        "refusal": None if refusal is None else refusal.problem,
+    }
+    status = 200 if refusal is None else refusal.status
+    return Shown("plan.html", goal, values, command=f"twinraven plans show {run_id}", status=status)
+
+
+def _at(run_id: str) -> str:
+    return f"/console/plans/{quote(run_id, safe='')}"
+
+
+def _graph(run_id: str, steps: list[Mapping[str, Any]]) -> Any:
+    nodes = tuple(
+        GraphNode(
+            step["step_id"],
+            f"{_at(run_id)}#step-{quote(step['step_id'], safe='')}",
+            _LOOKS.get(step["status"], ""),
+            step["status"],
+        )
+        for step in steps
+    )
+    edges: list[GraphEdge] = []
+    before: str | None = None
+    for step in steps:
+        needed = step["depends_on"] or ([before] if before else [])
+        edges += [GraphEdge(name, step["step_id"]) for name in needed]
+        before = step["step_id"]
+    return graph(nodes, tuple(edges), title="Steps of the plan")

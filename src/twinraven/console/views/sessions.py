@@ -1,0 +1,142 @@
+"""Shows sessions, newest first, and one session as a waterfall with the chosen call beside it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from twinraven.console.asking import ApiRefused
+from twinraven.console.drawing.columns import Column, columns
+from twinraven.console.drawing.timeline import lay_out
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+from twinraven.console.words import plural
+from twinraven.foundation.clock import iso
+
+PAGES: Final = PageTable()
+_FILTERS: Final = ("since", "until", "tool_id", "failed", "starts_with")
+_PER_PAGE: Final = 100
+_MOST_CALLS: Final = 500
+_STRIP_HOURS: Final = 72
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLine:
+    """One session in the list."""
+
+    session_id: str
+    words: str | None
+    outcome: str
+    calls: int
+    failed: int
+    turns: int
+    tools: list[str]
+    started_at: str
+    lasted_ms: float
+
+
+@PAGES.shows("/sessions", "sessions", live="events", held=True)
+async def list_sessions(visit: Visit) -> Shown:
+    where = {name: visit.query[name] for name in _FILTERS if visit.query.get(name)}
+    page, activity = await asyncio.gather(
+        visit.api.get("sessions", order="newest", limit=_PER_PAGE, cursor=visit.query.get("cursor"), **where),
+        _recent_activity(visit),
+    )
+    more = {**where, "cursor": page["next_cursor"]} if page["next_cursor"] else None
+    values = {
+        "lines": [_line(each) for each in page["items"]],
+        "where": where,
+        "is_filtered": bool(where),
+        "strip": activity,
+        "more": None if more is None else f"/console/sessions?{urlencode(more)}",
+        "is_later": "cursor" in visit.query,
+    }
+    return Shown("sessions.html", "Sessions", values, command="twinraven sessions list")
+
+
+async def _recent_activity(visit: Visit) -> Any:
+    """The last three days as a strip that sets the range."""
+    until = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    begin = until - timedelta(hours=_STRIP_HOURS)
+    found = await visit.api.get("activity", since=iso(begin), until=iso(until), bucket_s=3600, tools=1)
+    buckets = {each["begins_at"]: each for each in found["buckets"]}
+    hours = [begin + timedelta(hours=hour) for hour in range(_STRIP_HOURS)]
+    return columns([_hour(at, buckets) for at in hours], height=66, title="Calls in each hour of the last three days")
+
+
+def _hour(at: datetime, buckets: Mapping[str, Mapping[str, Any]]) -> Column:
+    found = buckets.get(iso(at), {"calls": 0, "failed": 0})
+    query = urlencode({"since": iso(at), "until": iso(at + timedelta(hours=1))})
+    return Column(
+        found["calls"],
+        found["failed"],
+        said=f"{at.day} {at:%b, %H:00} UTC: {plural(found['calls'], 'call')}, {found['failed']:,} failed",
+        tick=f"{at.day} {at:%b}" if at.hour == 0 else "",
+        href=f"/console/sessions?{query}",
+    )
+
+
+def _line(session: Mapping[str, Any]) -> SessionLine:
+    began, ended = (datetime.fromisoformat(session[name]) for name in ("started_at", "ended_at"))
+    return SessionLine(
+        session_id=session["session_id"],
+        words=session["first_words"],
+        outcome=session["outcome"],
+        calls=session["event_count"],
+        failed=session["failed"],
+        turns=session["turns"],
+        tools=session["tools"],
+        started_at=session["started_at"],
+        lasted_ms=(ended - began).total_seconds() * 1000,
+    )
+
+
+@PAGES.shows("/sessions/{session_id}", "sessions", live="events")
+async def show_session(visit: Visit) -> Shown:
+    return await _session_page(visit)
+
+
+async def _session_page(visit: Visit) -> Shown:
+    session_id, query = visit.path["session_id"], visit.query
+    session = await visit.api.get("sessions", session_id)
+    begin = query.get("from")
+    onwards = None
+    events = session["events"]
+    if session["events_truncated"]:
+        page = await visit.api.get("events", session_id=session_id, limit=_MOST_CALLS, cursor=begin)
+        events, onwards = page["items"], page["next_cursor"]
+    chosen = None if "call" not in query else await _chosen(visit, query["call"])
+    is_full = query.get("idle") == "full"
+    values = {
+        "session": session,
+        "fall": lay_out(events, cut=not is_full),
+        "is_full": is_full,
+        "chosen": None if chosen is None else chosen["event_id"],
+        "event": chosen,
+        "begin": begin,
+        "onwards": onwards,
+        "at": f"/console/sessions/{quote(session_id, safe='')}",
+        "keep": "&idle=full" if is_full else "",
+    }
+    return Shown("session.html", session_id, values, command=f"twinraven sessions show {session_id}")
+
+
+async def _chosen(visit: Visit, event_id: str) -> Any:
+    """The call that the address names; a wrong name shows the session without one."""
+    try:
+        return await visit.api.get("events", event_id)
+    except ApiRefused as refusal:
+        if refusal.status in (400, 404):
+            return None
+        raise
+
+
+@PAGES.takes("/sessions/{session_id}/verdict", "sessions")
+async def state_outcome(visit: Visit) -> Redirect:
+    """Say how the task went."""
+    session_id = visit.path["session_id"]
+    await visit.api.post("sessions", session_id, "verdicts", body={"outcome": visit.form.get("outcome", "")})
+    return Redirect(f"/console/sessions/{quote(session_id, safe='')}")

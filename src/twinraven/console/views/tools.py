@@ -1,0 +1,133 @@
+"""Shows tools and services: what can be called, whether it is there, and calls a tool from its page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+import orjson
+
+from twinraven.console.asking import ApiRefused, items_of
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+from twinraven.foundation.ids import new_id
+
+PAGES: Final = PageTable()
+_KINDS: Final = {"integer": "number", "number": "number", "boolean": "boolean", "string": "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One argument as a field of the form that calls a tool."""
+
+    name: str
+    kind: str
+    is_required: bool
+    said: str
+    value: str
+
+
+@PAGES.shows("/tools", "tools", live="catalog")
+async def list_tools(visit: Visit) -> Shown:
+    tools, services, upstreams, activity = await asyncio.gather(
+        visit.api.get("tools", limit=500),
+        visit.api.get("services", limit=500),
+        visit.api.find("upstreams") if visit.has("upstreams") else _nothing(),
+        visit.api.get("activity", tools=500, bucket_s=86_400),
+    )
+    values = {
+        "tools": tools["items"],
+        "services": services["items"],
+        "upstreams": items_of(upstreams),
+        "uses": {each["tool_id"]: each for each in activity["tools"]},
+    }
+    return Shown("tools.html", "Tools and services", values, command="twinraven tools list")
+
+
+async def _nothing() -> None:
+    return None
+
+
+@PAGES.shows("/tools/{tool_id}", "tools", live="catalog")
+async def show_tool(visit: Visit) -> Shown:
+    return await _page(visit)
+
+
+@PAGES.takes("/tools/{tool_id}/call", "tools")
+async def call_tool(visit: Visit) -> Shown | Redirect:
+    """Call the tool as anybody calls it: under policy, recorded, and once under its key."""
+    form = visit.form
+    try:
+        payload = {
+            name.removeprefix("p_"): _value(value, form.get(f"k_{name.removeprefix('p_')}", ""))
+            for name, value in form.items()
+            if name.startswith("p_") and value != ""
+        }
+    except ValueError as error:
+        problem = {
+            "title": "Bad Request",
+            "detail": f"One of the arguments is no JSON: {error}",
+            "code": "INVALID_INPUT",
+        }
+        return await _page(visit, problem=problem)
+    body = {"tool_name": visit.path["tool_id"], "payload": payload, "session_id": f"console-{visit.me.user_id}"}
+    try:
+        answer = await visit.api.send("POST", "/v1/calls", body=body, key=form.get("key") or new_id())
+    except ApiRefused as refusal:
+        if refusal.status >= 500:
+            raise
+        return await _page(visit, problem=refusal.problem)
+    if answer.status == 202:
+        return Redirect(f"/console/review/calls/{quote(answer.body['error']['details']['approval_id'], safe='')}")
+    return await _page(visit, answer=answer.body)
+
+
+@PAGES.takes("/services/{service_id}/check", "tools")
+async def check_service(visit: Visit) -> Redirect:
+    """Look whether a service is there, now."""
+    await visit.api.post("services", visit.path["service_id"], "checks")
+    return Redirect("/console/tools#services")
+
+
+@PAGES.takes("/upstreams/accept", "tools", needs="upstreams")
+async def accept_upstream(visit: Visit) -> Redirect:
+    """Accept the words that an upstream server now has for its tools, as they were shown."""
+    await visit.api.post("upstreams", "accept", body={"tools": [visit.form.get("tool_id", "")]})
+    return Redirect("/console/tools#upstreams")
+
+
+async def _page(visit: Visit, *, problem: Any = None, answer: Any = None) -> Shown:
+    tool_id = visit.path["tool_id"]
+    tool = await visit.api.get("tools", tool_id)
+    recent = await visit.api.get("events", tool_id=tool_id, newest=True, limit=8)
+    values = {
+        "tool": tool,
+        "fields": _fields(tool["input_schema"], visit.form),
+        "recent": recent["items"],
+        "refusal": problem,
+        "answer": answer,
+        "key": new_id(),
+        "can_call": tool.get("callable", True),
+    }
+    status = 200 if problem is None else 400
+    return Shown("tool.html", tool_id, values, command=f"twinraven tools show {tool_id}", status=status)
+
+
+def _fields(schema: Mapping[str, Any], form: Mapping[str, str]) -> list[Field]:
+    required = set(schema.get("required", ()))
+    return [
+        Field(
+            name,
+            _KINDS.get(str(part.get("type", "")), "json"),
+            name in required,
+            str(part.get("description", "")),
+            form.get(f"p_{name}", ""),
+        )
+        for name, part in schema.get("properties", {}).items()
+    ]
+
+
+def _value(text: str, kind: str) -> Any:
+    return text if kind == "string" else orjson.loads(text)
