@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from twinraven.muninn import Collector, MuninnEvent, Outcome, observed
     from twinraven.sdk import AsyncClient, Client
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AsyncClient",

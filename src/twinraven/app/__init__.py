@@ -1,8 +1,8 @@
 """The only wiring: a home folder and its settings become a running TwinRaven.
 
-Every door (command line, gateway, API, demo, tests) opens the same object and finds the same parts on it. It is built
-in storeys, each of which knows only those below: keys and evidence, memory, calling, learning. Parts are made on first
-use, so that a command which only lists sessions pays for nothing else.
+Every door (command line, gateway, API, demo, tests) opens the same object and finds the same parts on it. One file per
+group of parts says how each is made and from what (`core`, `memory`, `catalogue`, `calling`, `learning`); `home` names
+them, one line each. Parts are made on first use, so that a command which only lists sessions pays for nothing else.
 """
 
 from __future__ import annotations

@@ -1,263 +1,237 @@
-"""Calling: what can be called, how it is reached, and the one path to it."""
+"""Opens the one call path, and durable runs: keys under which something happens once, approvals, connectors."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, cast
 
-from twinraven.app.memory import Memory
-from twinraven.foundation.errors import StorageError
-from twinraven.storage import DEFAULT_TENANT, Transaction
+from twinraven.app.catalogue import catalog, functions, learned, model_tool, process_tools, services, shelf, upstreams
+from twinraven.app.core import audit, database, hash_request, redactor
+from twinraven.app.dispatching import dispatcher, journal_kit, run_waits, wake_approved
+from twinraven.app.knowing import ModelForMemory, entities, knowledge, memory_tools
+from twinraven.app.memory import collector
+from twinraven.app.parts import Home, Part
+from twinraven.app.planning import plan_tools
+from twinraven.storage import Transaction
 
 if TYPE_CHECKING:
     from twinraven.calls import Approvals, Calls, Claims
-    from twinraven.catalog import Catalog, DefinedCatalog, FunctionTools, HealthProbe, ServiceType, ToolEntry
-    from twinraven.connectors import ServiceConnectors, UpstreamPool, UpstreamTools
-    from twinraven.flow import DefinitionShelf, SynthesizedTool
+    from twinraven.connectors import PythonConnector
+    from twinraven.conversations import ChatConnector, Conversations
+    from twinraven.engine import RunEnd, RunGovernor, Runs
+    from twinraven.flow import DefinitionShelf, FlowDefinition
+    from twinraven.governance import Judge
+    from twinraven.knowledge import Introspections, Summaries, ThinkingConnector
     from twinraven.registry import LearnedTools
-    from twinraven.vault import Vault
-
-_logger = logging.getLogger("twinraven")
 
 
-class Calling(Memory):
-    """The catalogue's sources, the connectors, and the call path."""
+@Part
+def approvals(home: Home) -> Approvals:
+    """What policy leaves to people: their requests and decisions."""
+    from twinraven.calls import Approvals
 
-    @cached_property
-    def functions(self) -> FunctionTools:
-        from twinraven.catalog import FunctionTools
+    clean = redactor(home)
+    return Approvals(
+        database(home),
+        audit=audit(home),
+        ttl_s=home.settings.policy.approval_ttl_s,
+        hash_body=partial(hash_request, home),
+        redact=clean.redact,
+        redact_names=clean.redact_known,
+        micros=home.micros,
+        on_decided=partial(wake_approved, home),
+    )
 
-        tools = FunctionTools(self._given)
-        for module in self.settings.tools.modules:
-            tools.add_module(module)
-        return tools
 
-    @cached_property
-    def vault(self) -> Vault:
-        """The vault, which keeps nothing that something is called."""
-        vault = super().vault
-        vault.register_names(self._name_holding)
-        return vault
+@Part
+def claims(home: Home) -> Claims:
+    """Keys under which something happens once."""
+    from twinraven.calls import Claims
 
-    @cached_property
-    def shelf(self) -> DefinitionShelf:
-        """Composites offered in this process alone."""
-        from twinraven.flow import DefinitionShelf
+    clean = redactor(home)
+    return Claims(
+        database(home),
+        hash_body=partial(hash_request, home),
+        redact=clean.redact,
+        redact_names=clean.redact_known,
+        micros=home.micros,
+    )
 
-        return DefinitionShelf()
 
-    @cached_property
-    def upstream_tools(self) -> UpstreamTools:
-        """Tools of the MCP servers behind this home, as they were accepted."""
-        from twinraven.connectors import UpstreamTools
+@Part
+def python_connector(home: Home) -> PythonConnector:
+    """What runs Python functions, with its threads."""
+    from twinraven.connectors import PythonConnector
 
-        return UpstreamTools(
-            self.database,
-            audit=self.audit,
-            is_taken=self._is_not_upstream,
-            quarantines_words=self.settings.gateway.quarantine == "any",
-            micros=self._micros,
-        )
+    return PythonConnector(functions(home), threads=home.settings.calls.python_threads)
 
-    @cached_property
-    def upstreams(self) -> UpstreamPool:
-        """Those servers themselves."""
-        from twinraven.connectors import (
-            SERVERS_FILE,
-            AuditJournal,
-            UpstreamLimits,
-            UpstreamPool,
-            VaultSecrets,
-            load_servers,
-        )
 
-        wanted = self.settings.gateway
-        return UpstreamPool(
-            load_servers(self.settings.servers, self.home / SERVERS_FILE),
-            self.upstream_tools,
-            secrets=VaultSecrets(self.vault),
-            journal=AuditJournal(self.audit),
-            limits=UpstreamLimits(max_bytes=wanted.max_message_bytes, refresh_s=wanted.refresh_s),
-            default_timeout_ms=self.settings.calls.default_timeout_ms,
-        )
+@Part
+def runs(home: Home) -> Runs:
+    """Durable runs, and what people decide about them."""
+    from twinraven.engine import Runs
 
-    @cached_property
-    def defined(self) -> DefinedCatalog:
-        """Services and tools that are data: kept in the database, reached by connectors."""
-        from twinraven.catalog import DefinedCatalog, audited
-        from twinraven.connectors import check_connection
+    made = Runs(
+        database(home),
+        dispatcher(home),
+        journal_kit(home),
+        run_waits(home),
+        audit=audit(home),
+        claims=claims(home),
+        catalog=lambda: catalog(home),
+        keep_days=home.settings.engine.keep_days,
+    )
+    made.register_flows(process_tools(home).flow)
+    made.register_end(partial(_tell_conversations, home))
+    made.register_governor(lambda: cast("_GoverningHome", home).attempts)
+    made.register_end(partial(_tell_memory, home))
+    made.register_end(partial(_measure, home))
+    return made
 
-        defined = DefinedCatalog(
-            self.database,
-            witness=audited(self.audit),
-            probes=self._probes,
-            find_other=self._find_elsewhere,
-            redact=self.redactor.redact,
-            holds_secret=self._holds_secret,
-            check_connection=check_connection,
-            micros=self._micros,
-        )
-        self.vault.register_usage(defined.tools.secret_users)
-        defined.tools.register_usage(_learned_callers)
-        return defined
 
-    @cached_property
-    def services(self) -> ServiceConnectors:
-        """What speaks to services: REST, models, graphs."""
-        from twinraven.connectors import (
-            AddressGuard,
-            AddressRules,
-            ProgramRules,
-            ServiceConnectors,
-            ServiceServers,
-            UpstreamLimits,
-        )
+@Part
+def calls(home: Home) -> Calls:
+    from twinraven.calls import CallEvidence, Calls, RulesGate, read_rules
+    from twinraven.connectors import McpConnector
+    from twinraven.flow import FlowConnector
+    from twinraven.processes import ProcessConnector
 
-        wanted = self.settings.connectors
-        guard = AddressGuard(AddressRules.of(wanted.allow_private))
-        limits = UpstreamLimits(max_bytes=self.settings.gateway.max_message_bytes)
-        return ServiceConnectors(
-            lambda: self.defined.bindings,
-            self.vault,
-            guard,
-            servers=ServiceServers(guard, ProgramRules.of(wanted.allow_programs), limits=limits),
-            timeout_ms=self.settings.calls.default_timeout_ms,
-        )
+    path = Calls(
+        catalog(home),
+        collector(home),
+        claims(home),
+        [
+            python_connector(home),
+            *services(home).connectors(),
+            model_tool(home),
+            plan_tools(home),
+            *((memory_tools(home),) if home.settings.knowledge.tools else ()),
+            McpConnector(lambda tenant_id: upstreams(home).of(tenant_id)),
+        ],
+        gate=RulesGate(read_rules(home.settings.policy.rules)),
+        approver=approvals(home),
+        evidence=CallEvidence(audit(home)),
+        decisions=_Decisions(home),
+        concealment=redactor(home),
+        default_timeout_ms=home.settings.calls.default_timeout_ms,
+        longest_ms=home.settings.calls.longest_ms,
+        micros=home.micros,
+    )
+    path.add_connector(_chat_connector(home, path))
+    path.add_connector(_thinking_connector(home))
+    path.add_connector(ProcessConnector(lambda: runs(home), lambda: cast("_WorkingHome", home).working()))
+    path.add_connector(FlowConnector(path, catalog(home), _Definitions(shelf(home), learned(home))))
+    return path
 
-    @cached_property
-    def learned(self) -> LearnedTools:
-        """Learned tools in service."""
-        from twinraven.registry import LearnedTools
 
-        defined = self.defined.source
-        learned = LearnedTools(
-            self.database, [self.functions, self.upstream_tools, self.shelf, defined], may_call=defined.may_call
-        )
-        learned.subscribe(lambda tenant_id, _: _off_the_loop(defined.reload, tenant_id))
-        return learned
+def _chat_connector(home: Home, path: Calls) -> ChatConnector:
+    """Make what lets the configured model answer, and streams what it says."""
+    from twinraven.conversations import ChatConnector, ConversationStore, PieceWriter
+    from twinraven.models import Models
 
-    @cached_property
-    def catalog(self) -> Catalog:
-        from twinraven.catalog import Catalog
+    def open_pieces(tenant_id: str, alternative_id: str) -> PieceWriter:
+        return PieceWriter(database(home), ConversationStore(), redactor(home).redact, tenant_id, alternative_id)
 
-        return Catalog(self.functions, self.upstream_tools, self.shelf, self.defined.source, self.learned)
+    return ChatConnector(Models(lambda: path, model_tool(home)), path, catalog(home), open_pieces)
 
-    def offer(self, definitions: Iterable[SynthesizedTool], *, tenant_id: str = DEFAULT_TENANT) -> None:
-        """Offer composites to this process's callers without registering them."""
-        self.shelf.offer(definitions, self.catalog, tenant_id=tenant_id)
 
-    @cached_property
-    def approvals(self) -> Approvals:
-        """What policy leaves to people: their requests and decisions."""
-        from twinraven.calls import Approvals
+def _tell_conversations(home: Home, tx: Transaction, end: RunEnd) -> None:
+    """Settle with a run what hangs on it; nothing of conversations is loaded for runs of others."""
+    if end.run_id.startswith(("turn-", "episodes-")):
+        cast("_TalkingHome", home).conversations.on_run_end(tx, end)
 
-        return Approvals(
-            self.database,
-            audit=self.audit,
-            ttl_s=self.settings.policy.approval_ttl_s,
-            hash_body=self._hash_request,
-            redact=self.redactor.redact,
-            redact_names=self.redactor.redact_known,
-            micros=self._micros,
-        )
 
-    @cached_property
-    def claims(self) -> Claims:
-        """Keys under which something happens once."""
-        from twinraven.calls import Claims
+def _thinking_connector(home: Home) -> ThinkingConnector:
+    """Make what compresses and reflects."""
+    from twinraven.knowledge import ThinkingConnector
 
-        return Claims(
-            self.database,
-            hash_body=self._hash_request,
-            redact=self.redactor.redact,
-            redact_names=self.redactor.redact_known,
-            micros=self._micros,
-        )
+    return ThinkingConnector(lambda: knowledge(home), lambda: entities(home), lambda: ModelForMemory(home))
 
-    @cached_property
-    def calls(self) -> Calls:
-        from twinraven.calls import CallEvidence, Calls, RulesGate, read_rules
-        from twinraven.connectors import McpConnector, PythonConnector
-        from twinraven.flow import FlowConnector
 
-        settings = self.settings.calls
-        calls = Calls(
-            self.catalog,
-            self.collector,
-            self.claims,
-            [PythonConnector(self.functions, threads=settings.python_threads)],
-            gate=RulesGate(read_rules(self.settings.policy.rules)),
-            approver=self.approvals,
-            evidence=CallEvidence(self.audit),
-            concealment=self.redactor,
-            default_timeout_ms=settings.default_timeout_ms,
-            micros=self._micros,
-        )
-        for connector in self.services.connectors():
-            calls.add_connector(connector)
-        calls.add_connector(McpConnector(lambda: self.upstreams, self.upstream_tools))
-        calls.add_connector(FlowConnector(calls, self.catalog, _Definitions(self.shelf, self.learned)))
-        return calls
+def _measure(home: Home, tx: Transaction, end: RunEnd) -> None:
+    """Measure a run with its end."""
+    cast("_MeasuringHome", home).measure_run(tx, end)
+
+
+class _MeasuringHome(Protocol):
+    """A home that measures runs."""
+
+    def measure_run(self, tx: Transaction, end: RunEnd) -> None: ...
+
+
+def _tell_memory(home: Home, tx: Transaction, end: RunEnd) -> None:
+    """Settle with a run the summary or the notes that it was to make."""
+    if end.run_id.startswith("compress-"):
+        cast("_ReflectingHome", home).summaries.on_end(tx, end)
+    elif end.run_id.startswith("reflect-"):
+        cast("_ReflectingHome", home).introspections.on_end(tx, end)
+
+
+class _ReflectingHome(Protocol):
+    """A home that has summaries and notes, which are built on processes."""
 
     @property
-    def _probes(self) -> Mapping[ServiceType, HealthProbe]:
-        return self.services.probes()
+    def summaries(self) -> Summaries: ...
 
-    async def _name_holding(self, tenant_id: str, user_id: str, text: str) -> str | None:
-        """What the vault is told of a value before it keeps it."""
-        from twinraven.catalog import KnownNames
-
-        return await KnownNames(self.catalog, self.defined, self.learned.may_use).holding(tenant_id, user_id, text)
-
-    def _find_elsewhere(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
-        """A tool of any source but the data-defined one, which must not take its name."""
-        for find in (self.functions.find, self.upstream_tools.find_pinned, self.shelf.find):
-            entry = find(tenant_id, tool_id)
-            if entry is not None:
-                return entry
-        return None
-
-    def _is_not_upstream(self, tenant_id: str, tool_id: str) -> bool:
-        """Whether a source other than the servers has a tool of this name, which none of theirs may take."""
-        sources = (self.functions, self.shelf, self.defined.source, self.learned)
-        return any(source.find(tenant_id, tool_id) is not None for source in sources)
+    @property
+    def introspections(self) -> Introspections: ...
 
 
-def _off_the_loop(work: Callable[[str], None], tenant_id: str) -> None:
-    """Do it here, unless an event loop runs here, which must not wait for a database."""
-    import asyncio
+class _TalkingHome(Protocol):
+    """A home that has conversations, which are built on runs."""
 
-    def beside() -> None:
+    @property
+    def conversations(self) -> Conversations: ...
+
+
+class _GoverningHome(Protocol):
+    """A home whose runs may be attempts at tasks, which are built on runs."""
+
+    @property
+    def attempts(self) -> RunGovernor: ...
+
+
+class _JudgingHome(Protocol):
+    """A home that has a judge, which is built on runs."""
+
+    @property
+    def judge(self) -> Judge: ...
+
+
+class _Decisions:
+    """Which judges' approvals are in force, for calls that policy marks; nothing of it is loaded before one does."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    async def require(self, tenant_id: str, task_id: str | None) -> str:
+        from twinraven.foundation.errors import NotFound, PolicyViolation
+
+        if task_id is None:
+            raise PolicyViolation("the call names no task_id, so no judge can have approved it")
+        judge = cast("_JudgingHome", self._home).judge
         try:
-            work(tenant_id)
-        except StorageError as error:
-            _logger.warning("what is defined as data is as it was: %s", error.message)
-
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
-        work(tenant_id)
-    else:
-        loop.run_in_executor(None, beside)
+            found = await database(self._home).read(tenant_id, lambda tx: judge.gate(tx, tenant_id, task_id))
+        except NotFound as error:
+            raise PolicyViolation(error.message, task_id=task_id) from error
+        return found.decision_id
 
 
-def _learned_callers(tx: Transaction, tenant_id: str, key: str) -> list[str]:
-    """Asked when a tool is to be deleted; until then nothing of the registry is loaded."""
-    from twinraven.registry import callers_of
+class _WorkingHome(Protocol):
+    """A home that can work on runs, which is built on the call path."""
 
-    return callers_of(tx, tenant_id, key)
+    def working(self) -> AbstractAsyncContextManager[object]: ...
 
 
 class _Definitions:
     """The definitions behind composite tools: those offered here first, then those in the registry."""
 
-    def __init__(self, shelf: DefinitionShelf, learned: LearnedTools) -> None:
-        self._shelf = shelf
-        self._learned = learned
+    def __init__(self, offered: DefinitionShelf, registered: LearnedTools) -> None:
+        self._offered = offered
+        self._registered = registered
 
-    def definition(self, tenant_id: str, tool_id: str) -> SynthesizedTool:
-        if self._shelf.find(tenant_id, tool_id) is not None:
-            return self._shelf.definition(tenant_id, tool_id)
-        return self._learned.definition(tenant_id, tool_id)
+    def definition(self, tenant_id: str, tool_id: str) -> FlowDefinition:
+        if self._offered.find(tenant_id, tool_id) is not None:
+            return self._offered.definition(tenant_id, tool_id)
+        return self._registered.definition(tenant_id, tool_id)

@@ -5,18 +5,118 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from twinraven.app.learning import Learning
+from twinraven.app import (
+    asking,
+    calling,
+    catalogue,
+    conversing,
+    core,
+    deciding,
+    dispatching,
+    effecting,
+    governing,
+    knowing,
+    learning,
+    measuring,
+    memory,
+    planning,
+    reflecting,
+    running,
+)
+from twinraven.app.parts import Home
 from twinraven.foundation.actors import SYSTEM, Actor
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import SchemaOutdated
+from twinraven.foundation.homes import existing_home
 from twinraven.foundation.settings import load_settings
-from twinraven.storage import check_login, pending_migrations
+from twinraven.storage import DEFAULT_TENANT, check_login, pending_migrations
+
+if TYPE_CHECKING:
+    from twinraven.flow import FlowDefinition
 
 
-class TwinRaven(Learning):
-    """One home, opened."""
+class TwinRaven(Home):
+    """One home, opened, and the parts that doors use."""
+
+    database = core.database
+    changes = core.changes
+    signing_keys = core.signing_keys
+    signer = core.signer
+    audit = core.audit
+    key_ring = core.key_ring
+    tenant_keys = core.tenant_keys
+    redactor = core.redactor
+    tenancy = core.tenancy
+    sign_ins = core.sign_ins
+
+    events = memory.events
+    activity = memory.activity
+    tail = memory.tail
+    collector = memory.collector
+    importer = memory.importer
+    spans = memory.spans
+    retention = memory.retention
+
+    knowledge = knowing.knowledge
+    entities = knowing.entities
+    summaries = reflecting.summaries
+    introspections = reflecting.introspections
+    metrics = measuring.metrics
+    measure_run = measuring.measure_run
+
+    vault = catalogue.vault
+    functions = catalogue.functions
+    shelf = catalogue.shelf
+    upstream_tools = catalogue.upstream_tools
+    upstreams = catalogue.upstreams
+    defined = catalogue.defined
+    process_tools = catalogue.process_tools
+    services = catalogue.services
+    learned = catalogue.learned
+    catalog = catalogue.catalog
+
+    approvals = calling.approvals
+    claims = calling.claims
+    calls = calling.calls
+    models = asking.models
+
+    dispatcher = dispatching.dispatcher
+    runs = calling.runs
+    processes = running.processes
+    conversations = conversing.conversations
+    plans = planning.plans
+    plan_memory = planning.memory
+    campaigns = governing.campaigns
+    planner = governing.planner
+    tasks = governing.tasks
+    attempts = governing.attempts
+    judge = governing.judge
+    worker = running.make_worker
+    working = running.working
+
+    ledger = effecting.ledger
+    wallets = effecting.wallets
+    assets = effecting.assets
+    effects = effecting.effects
+    delivery = effecting.delivery
+    inbox = deciding.inbox
+    tracer = deciding.tracer
+
+    chains = learning.chains
+    registry = learning.registry
+    verification = learning.verification
+    maintenance = learning.maintenance
+    huginn = learning.huginn
+    rounds = learning.rounds
+    mining_run = property(learning.mining_run)
+    learning_config = property(learning.learning_config)
+    sample_limits = property(learning.sample_limits)
+
+    def offer(self, definitions: Iterable[FlowDefinition], *, tenant_id: str = DEFAULT_TENANT) -> None:
+        """Offer composites to this process's callers without registering them."""
+        self.shelf.offer(definitions, self.catalog, tenant_id=tenant_id)
 
     @asynccontextmanager
     async def watching(self, *, tenant_id: str | None = None) -> AsyncGenerator[None]:
@@ -29,26 +129,13 @@ class TwinRaven(Learning):
         for each in await tenants():
             await self.learned.refresh(each)
             await self.defined.source.refresh(each)
+            await self.process_tools.refresh(each)
         every_s = self.settings.connectors.health_every_s
         if every_s == 0:
             yield
             return
         async with HealthWatch(self.defined.health, tenants, every_s=every_s).running():
             yield
-
-    async def aclose(self) -> None:
-        """`close`, inside a loop that goes on: connections to services are closed first, and nothing blocks it."""
-        import asyncio
-
-        if "services" in self.__dict__:
-            await self.services.aclose()
-        await asyncio.to_thread(self.close)
-
-    def close(self) -> None:
-        """Write what is queued and let go of everything; connections to services end with the loop that opened them."""
-        for part in ("rounds", "spans", "collector", "learned", "redactor", "database"):
-            if part in self.__dict__:
-                getattr(self, part).close()
 
     def __enter__(self) -> TwinRaven:
         return self
@@ -64,8 +151,12 @@ def open_home(
     micros: Callable[[], int] = now_micros,
     operator: Callable[[], Actor] = lambda: SYSTEM,
 ) -> TwinRaven:
-    """Open a home that exists; the embedded database is brought up to date, a shared one must be."""
-    raven = TwinRaven(load_settings(home), functions=functions, micros=micros, operator=operator)
+    """Open a home that exists; the embedded database is brought up to date, a shared one must be.
+
+    Without `home` it is the one that `TWINRAVEN_HOME` names, else the nearest `.twinraven` from here upwards. Nothing
+    is created: where there is no home, this raises NotFound and names `twinraven init`.
+    """
+    raven = TwinRaven(load_settings(existing_home(home)), functions=functions, micros=micros, operator=operator)
     with ExitStack() as unless_opened:
         unless_opened.callback(raven.close)
         pending = pending_migrations(raven.database)

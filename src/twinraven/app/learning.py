@@ -1,170 +1,192 @@
-"""Learning: chains, drafts, learned tools, and the model that may be asked about them."""
+"""Opens learning: chains, drafts, learned tools, and the model that may be asked about them."""
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from twinraven.app.calling import Calling
+from twinraven.app.asking import models
+from twinraven.app.catalogue import catalog, learned
+from twinraven.app.core import audit, database, holds_secret, redactor
+from twinraven.app.memory import events
+from twinraven.app.parts import Home, Part
+from twinraven.foundation.actors import SYSTEM
 from twinraven.foundation.clock import from_micros
 from twinraven.storage import Transaction
 
 if TYPE_CHECKING:
     from twinraven.app.rounds import LearningRounds
     from twinraven.huginn import ChainStore, Counsel, Huginn, LearningConfig, MiningRun, SampleLimits
+    from twinraven.models import ModelAnswer, Models
     from twinraven.registry import Maintenance, Registry, RegistryChange, Verification
 
 
-class Learning(Calling):
-    """Huginn and the registry."""
+@Part
+def chains(home: Home) -> ChainStore:
+    from twinraven.huginn import SqlChainStore
 
-    @cached_property
-    def chains(self) -> ChainStore:
-        from twinraven.huginn import SqlChainStore
+    return SqlChainStore(database(home))
 
-        return SqlChainStore(self.database)
 
-    @cached_property
-    def registry(self) -> Registry:
-        from twinraven.registry import Registry, StoredChains
+class _LateChains:
+    """Whether a chain is there, asked of Huginn's store; most commands of the registry never ask, nor load Huginn."""
 
-        return Registry(
-            self.database,
-            storage_dir=self.home / self.settings.registry.storage_dir,
-            settings=self.settings.registry,
-            find_tool=self.learned.find_any,
-            chains=StoredChains(self.database),
-            witness=self._witness,
-            announce=self.learned.refresh,
-            holds_secret=self._holds_secret,
-            micros=self._micros,
-        )
+    def __init__(self, home: Home) -> None:
+        self._home = home
 
-    @cached_property
-    def verification(self) -> Verification:
-        from twinraven.registry import Places, Verification
+    async def exists(self, tenant_id: str, chain_id: str) -> bool:
+        return await chains(self._home).exists(tenant_id, chain_id)
 
-        places = Places(self.home / self.settings.registry.storage_dir)
-        return Verification(self.database, places, witness=self._witness, announce=self.learned.refresh)
 
-    @cached_property
-    def maintenance(self) -> Maintenance:
-        from twinraven.huginn import ChainSupport, LoggedAdoption
-        from twinraven.registry import Maintenance
+@Part
+def registry(home: Home) -> Registry:
+    from twinraven.registry import Registry
 
-        gap = self.settings.muninn.session_idle_gap_s
-        return Maintenance(
-            self.registry,
-            self.database,
-            self.settings.registry,
-            probe=ChainSupport(self.events, idle_gap_s=gap),
-            adoption_probe=LoggedAdoption(self.events, idle_gap_s=gap),
-            micros=self._micros,
-        )
+    return Registry(
+        database(home),
+        storage_dir=home.home / home.settings.registry.storage_dir,
+        settings=home.settings.registry,
+        find_tool=learned(home).find_any,
+        chains=_LateChains(home),
+        witness=partial(_witness, home),
+        announce=learned(home).refresh,
+        holds_secret=partial(holds_secret, home),
+        micros=home.micros,
+    )
 
-    @cached_property
-    def huginn(self) -> Huginn:
-        return self._make_huginn()
 
-    @cached_property
-    def rounds(self) -> LearningRounds:
-        from twinraven.app.rounds import LearningRounds
-        from twinraven.huginn import RoundStore
+@Part
+def verification(home: Home) -> Verification:
+    from twinraven.registry import Places, Verification
 
-        # Each round runs on an event loop of its own, so it gets connections to a model of its own.
-        return LearningRounds(RoundStore(self.database), self._make_huginn)
+    places = Places(home.home / home.settings.registry.storage_dir)
+    return Verification(database(home), places, witness=partial(_witness, home), announce=learned(home).refresh)
 
-    def _make_huginn(self) -> Huginn:
-        from twinraven.huginn import Huginn, ToolFacts
 
-        return Huginn(
-            self.events,
-            self.chains,
-            self.registry,
-            lambda tenant_id: ToolFacts(self.catalog.entries(tenant_id)),
-            config=self.learning_config,
-            run=lambda: self.mining_run,
-            now=lambda: from_micros(self._micros()),
-            counsel=self._counsel,
-        )
+@Part
+def maintenance(home: Home) -> Maintenance:
+    from twinraven.huginn import ChainSupport, LoggedAdoption
+    from twinraven.registry import Maintenance
 
-    @property
-    def mining_run(self) -> MiningRun:
-        """The run that the settings ask for, from now."""
-        from twinraven.huginn import MiningRun
+    gap = home.settings.muninn.session_idle_gap_s
+    return Maintenance(
+        registry(home),
+        database(home),
+        home.settings.registry,
+        probe=ChainSupport(events(home), idle_gap_s=gap),
+        adoption_probe=LoggedAdoption(events(home), idle_gap_s=gap),
+        micros=home.micros,
+    )
 
-        gap = self.settings.muninn.session_idle_gap_s
-        return MiningRun.of_settings(self.settings.mining, idle_gap_s=gap, now=from_micros(self._micros()))
 
-    @property
-    def learning_config(self) -> LearningConfig:
-        """What a round of learning may look for and what it must reach, by the settings."""
-        from dataclasses import replace
+def _make_huginn(home: Home) -> Huginn:
+    from twinraven.huginn import Huginn, ToolFacts
 
-        from twinraven.huginn import Criteria, LearningConfig
+    return Huginn(
+        events(home),
+        chains(home),
+        registry(home),
+        lambda tenant_id: ToolFacts(catalog(home).entries(tenant_id)),
+        config=learning_config(home),
+        run=lambda: mining_run(home),
+        now=lambda: from_micros(home.micros()),
+        counsel=_counsel(home),
+    )
 
-        wanted = self.settings.validation
-        criteria = Criteria(
-            similarity=wanted.similarity,
-            threshold=wanted.threshold,
-            min_uses=wanted.min_uses,
-            max_latency_ratio=wanted.max_latency_ratio,
-        )
-        defaults = LearningConfig(
-            criteria=criteria, max_tools=self.settings.learning.max_tools, sample=self.sample_limits
-        )
-        asked = self.mining_run.config
-        least = max(asked.min_sessions, defaults.mining.min_sessions)
-        return replace(defaults, mining=replace(asked, collapse_repeats=True, min_sessions=least))
 
-    @property
-    def sample_limits(self) -> SampleLimits:
-        """How much of the log a round of learning reads in full."""
-        from twinraven.huginn import SampleLimits
+huginn = Part(_make_huginn)
 
-        mining = self.settings.mining
-        return SampleLimits(sessions=mining.sample_sessions, calls=mining.max_session_calls)
 
-    @property
-    def _counsel(self) -> Counsel | None:
-        """The model that learning may ask, where one is configured."""
-        wanted = self.settings.learning
-        if wanted.model is None:
-            return None
-        from twinraven.connectors import AddressGuard, AddressRules, HttpDelivery, HttpTransport, ModelClient
-        from twinraven.huginn import AdviceLimits, Counsel
+@Part
+def rounds(home: Home) -> LearningRounds:
+    from twinraven.app.rounds import LearningRounds
+    from twinraven.huginn import RoundStore
 
-        guard = AddressGuard(AddressRules.of(self.settings.connectors.allow_private))
-        client = ModelClient(
-            HttpDelivery(HttpTransport(guard)),
-            model=wanted.model,
-            protocol=wanted.model_protocol,
-            url=wanted.model_url,
-            reveal=None if wanted.model_secret is None else self._reveal_model_key,
-            timeout_ms=round(wanted.model_timeout_s * 1000),
-            max_tokens=wanted.model_max_tokens,
-        )
-        limits = AdviceLimits(wanted.model_max_calls, wanted.model_timeout_s, wanted.model_budget_s)
-        return Counsel(client, self.redactor.redact, limits=limits, now=lambda: from_micros(self._micros()))
+    # Each round runs on an event loop of its own, so it gets connections to a model of its own.
+    return LearningRounds(RoundStore(database(home)), partial(_make_huginn, home))
 
-    async def _reveal_model_key(self, tenant_id: str) -> str:
-        from twinraven.connectors import VaultSecrets
 
-        return await VaultSecrets(self.vault).reveal(tenant_id, str(self.settings.learning.model_secret))
+def mining_run(home: Home) -> MiningRun:
+    """The run that the settings ask for, from now."""
+    from twinraven.huginn import MiningRun
 
-    def _witness(self, tx: Transaction, change: RegistryChange) -> None:
-        """Every step in a learned tool's life is evidence, stored with the step itself."""
-        from twinraven.audit import AuditEntry
-        from twinraven.tenancy import actor_of
+    gap = home.settings.muninn.session_idle_gap_s
+    return MiningRun.of_settings(home.settings.mining, idle_gap_s=gap, now=from_micros(home.micros()))
 
-        self.audit.append(
-            tx,
-            AuditEntry(
-                tenant_id=change.tenant_id,
-                event_type=change.event_type,
-                subject_type="learned_tool",
-                subject_id=change.tool_id,
-                actor=actor_of(tx, change.tenant_id, change.by),
-                data={"version": change.version, **change.data},
-            ),
-        )
+
+def learning_config(home: Home) -> LearningConfig:
+    """What a round of learning may look for and what it must reach, by the settings."""
+    from dataclasses import replace
+
+    from twinraven.huginn import Criteria, LearningConfig
+
+    wanted = home.settings.validation
+    criteria = Criteria(
+        similarity=wanted.similarity,
+        threshold=wanted.threshold,
+        min_uses=wanted.min_uses,
+        max_latency_ratio=wanted.max_latency_ratio,
+    )
+    defaults = LearningConfig(
+        criteria=criteria,
+        max_tools=home.settings.learning.max_tools,
+        list_writes=home.settings.learning.list_writes,
+        sample=sample_limits(home),
+    )
+    asked = mining_run(home).config
+    least = max(asked.min_sessions, defaults.mining.min_sessions)
+    return replace(defaults, mining=replace(asked, collapse_repeats=True, min_sessions=least))
+
+
+def sample_limits(home: Home) -> SampleLimits:
+    """How much of the log a round of learning reads in full."""
+    from twinraven.huginn import SampleLimits
+
+    mining = home.settings.mining
+    return SampleLimits(sessions=mining.sample_sessions, calls=mining.max_session_calls)
+
+
+def _counsel(home: Home) -> Counsel | None:
+    """Let learning ask the configured model, where the settings allow it to."""
+    wanted = home.settings.learning
+    if not wanted.ask_model:
+        return None
+    from twinraven.huginn import AdviceLimits, Counsel
+
+    limits = AdviceLimits(wanted.model_max_calls, home.settings.model.timeout_s, wanted.model_budget_s)
+    advisor = _ModelAdvisor(models(home))
+    return Counsel(advisor, redactor(home).redact, limits=limits, now=lambda: from_micros(home.micros()))
+
+
+class _ModelAdvisor:
+    """The model port as Huginn sees it; its questions are recorded in a session of their own."""
+
+    def __init__(self, asked: Models) -> None:
+        self._models = asked
+        self.name = asked.require()
+
+    async def ask(self, tenant_id: str, *, system: str, prompt: str, schema: Mapping[str, Any]) -> ModelAnswer:
+        from twinraven.calls import CallContext
+        from twinraven.models import ModelQuestion
+
+        question = ModelQuestion.of(prompt, system=system, schema=schema)
+        return await self._models.ask(question, CallContext("model:learning", actor=SYSTEM), tenant_id=tenant_id)
+
+
+def _witness(home: Home, tx: Transaction, change: RegistryChange) -> None:
+    """Append each step in a learned tool's life to the audit log, in the transaction of the step itself."""
+    from twinraven.audit import AuditEntry
+    from twinraven.tenancy import actor_of
+
+    audit(home).append(
+        tx,
+        AuditEntry(
+            tenant_id=change.tenant_id,
+            event_type=change.event_type,
+            subject_type="learned_tool",
+            subject_id=change.tool_id,
+            actor=actor_of(tx, change.tenant_id, change.by),
+            data={"version": change.version, **change.data},
+        ),
+    )

@@ -1,64 +1,112 @@
-"""Memory: what is recorded, imported, read and pruned."""
+"""Opens Muninn's parts: what is recorded, imported, read and pruned."""
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-from twinraven.app.ground import Ground
+from twinraven.app.core import audit, changes, database, redactor, signing_keys
+from twinraven.app.parts import Home, Part
+from twinraven.foundation.errors import InvalidSetting
 
 if TYPE_CHECKING:
-    from twinraven.muninn import Collector, EncodingRules, EventStore, Importer, Retention, SpanReceiver
+    from twinraven.app.summaries import ModelSummaries
+    from twinraven.muninn import (
+        Collector,
+        EncodingRules,
+        EventStore,
+        EventTail,
+        Importer,
+        Retention,
+        SpanReceiver,
+        SqlActivity,
+    )
 
 
-class Memory(Ground):
-    """Muninn's parts."""
+@Part
+def events(home: Home) -> EventStore:
+    from twinraven.muninn import SqlEventStore
 
-    @cached_property
-    def events(self) -> EventStore:
-        from twinraven.muninn import SqlEventStore
+    return SqlEventStore(database(home))
 
-        return SqlEventStore(self.database)
 
-    @cached_property
-    def collector(self) -> Collector:
-        from twinraven.muninn import Collector
+@Part
+def activity(home: Home) -> SqlActivity:
+    """What happened, summed up."""
+    from twinraven.muninn import SqlActivity
 
-        return Collector(
-            self.database,
-            rules=self._rules,
-            redact=self.redactor.redact,
-            redact_names=self.redactor.redact_known,
-            queue_size=self.settings.muninn.queue_size,
-            micros=self._micros,
+    return SqlActivity(database(home))
+
+
+@Part
+def tail(home: Home) -> EventTail:
+    """New events, read once for all who follow them."""
+    from twinraven.muninn import EventTail
+
+    return EventTail(events(home), changes(home))
+
+
+@Part
+def summaries(home: Home) -> ModelSummaries | None:
+    """What asks a model for summaries, where the settings say so."""
+    if home.settings.muninn.summaries != "model":
+        return None
+    from twinraven.app.catalogue import model_client
+    from twinraven.app.summaries import ModelSummaries
+
+    client = model_client(home)
+    if client is None:
+        raise InvalidSetting(
+            "muninn.summaries is model, and model.name names none",
+            field="muninn.summaries",
+            fix="set model.name, or muninn.summaries to deterministic",
         )
+    return ModelSummaries(client, redactor(home).redact)
 
-    @cached_property
-    def importer(self) -> Importer:
-        from twinraven.muninn import Importer
 
-        clean = self.redactor
-        return Importer(self.database, rules=self._rules, redact=clean.redact, redact_names=clean.redact_known)
+@Part
+def collector(home: Home) -> Collector:
+    from twinraven.muninn import Collector
 
-    @cached_property
-    def spans(self) -> SpanReceiver:
-        from twinraven.muninn import SpanReceiver
+    clean, asked = redactor(home), summaries(home)
+    return Collector(
+        database(home),
+        rules=_rules(home),
+        redact=clean.redact,
+        redact_names=clean.redact_known,
+        compress=None if asked is None else asked.compress,
+        queue_size=home.settings.muninn.queue_size,
+        micros=home.micros,
+    )
 
-        clean = self.redactor
-        return SpanReceiver(self.database, rules=self._rules, redact=clean.redact, redact_names=clean.redact_known)
 
-    @cached_property
-    def retention(self) -> Retention:
-        from twinraven.muninn import Retention, RingSigner
+@Part
+def importer(home: Home) -> Importer:
+    from twinraven.muninn import Importer
 
-        return Retention(self.database, audit=self.audit, signer=RingSigner(self.signing_keys))
+    clean = redactor(home)
+    return Importer(database(home), rules=_rules(home), redact=clean.redact, redact_names=clean.redact_known)
 
-    @property
-    def _rules(self) -> EncodingRules:
-        from twinraven.muninn import EncodingRules
 
-        muninn = self.settings.muninn
-        return EncodingRules(
-            store_outputs=muninn.store_outputs,
-            summary_chars=0 if muninn.summaries == "off" else muninn.summary_chars,
-        )
+@Part
+def spans(home: Home) -> SpanReceiver:
+    from twinraven.muninn import SpanReceiver
+
+    clean = redactor(home)
+    return SpanReceiver(database(home), rules=_rules(home), redact=clean.redact, redact_names=clean.redact_known)
+
+
+@Part
+def retention(home: Home) -> Retention:
+    from twinraven.muninn import Retention, RingSigner
+
+    return Retention(database(home), audit=audit(home), signer=RingSigner(signing_keys(home)))
+
+
+def _rules(home: Home) -> EncodingRules:
+    from twinraven.muninn import EncodingRules
+
+    muninn = home.settings.muninn
+    return EncodingRules(
+        store_outputs=muninn.store_outputs,
+        summary_chars=0 if muninn.summaries == "off" else muninn.summary_chars,
+    )

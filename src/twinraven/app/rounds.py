@@ -36,12 +36,22 @@ class LearningRounds:
         self._closing = Event()
         self._threads: list[Thread] = []
 
-    async def start(self, tenant_id: str, *, by: str, with_model: bool = True) -> LearningRound:
+    async def start(
+        self, tenant_id: str, *, by: str, with_model: bool = True, list_writes: bool = False
+    ) -> LearningRound:
         """Begin a round; Conflict where one of the tenant runs already."""
         if self._closing.is_set():
             raise Conflict("the server is closing; ask again when it is back")
         begun = await self._store.start(tenant_id, by=by)
-        work = _Work(self._store, self._make_huginn, self._closing, tenant_id, begun, with_model=with_model)
+        work = _Work(
+            self._store,
+            self._make_huginn,
+            self._closing,
+            tenant_id,
+            begun,
+            with_model=with_model,
+            list_writes=list_writes,
+        )
         thread = Thread(target=work.run, name=f"learning-{begun.round_id}", daemon=True)
         self._threads = [each for each in self._threads if each.is_alive()]
         self._threads.append(thread)
@@ -51,6 +61,10 @@ class LearningRounds:
     async def round(self, tenant_id: str, round_id: str) -> LearningRound:
         """One round as it is now, or NotFound."""
         return await self._store.round(tenant_id, round_id)
+
+    async def rounds(self, tenant_id: str, *, limit: int) -> list[LearningRound]:
+        """The newest rounds."""
+        return await self._store.rounds(tenant_id, limit=limit)
 
     def close(self) -> None:
         """Interrupt what runs, and wait a little for it."""
@@ -71,6 +85,7 @@ class _Work:
         begun: LearningRound,
         *,
         with_model: bool,
+        list_writes: bool,
     ) -> None:
         self._store = store
         self._make_huginn = make_huginn
@@ -78,6 +93,7 @@ class _Work:
         self._tenant_id = tenant_id
         self._begun = begun
         self._with_model = with_model
+        self._list_writes = list_writes
         self._progress = begun.progress
         self._ended = Event()
 
@@ -104,7 +120,11 @@ class _Work:
         from twinraven.huginn import round_outcome
 
         learning = self._make_huginn().learn(
-            self._tenant_id, by=self._begun.started_by, progress=self._note, with_model=self._with_model
+            self._tenant_id,
+            by=self._begun.started_by,
+            progress=self._note,
+            with_model=self._with_model,
+            list_writes=self._list_writes,
         )
         self._finish("done", outcome=round_outcome(run_to_end(learning)))
 

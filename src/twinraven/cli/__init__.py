@@ -27,5 +27,12 @@ def _run(arguments: list[str]) -> int:
     if not arguments:
         parser.print_help(sys.stderr)
         return 2
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(_as_options(arguments))
     return options.run(options) or 0
+
+
+def _as_options(arguments: list[str]) -> list[str]:
+    """Read `twinraven help COMMAND` and `twinraven version` as the options that people also try."""
+    if arguments[0] == "help":
+        return [*arguments[1:], "--help"]
+    return ["--version"] if arguments == ["version"] else arguments

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from twinraven.cli.output import clean
 
 if TYPE_CHECKING:
-    from twinraven.flow import SynthesizedTool
+    from twinraven.registry import SynthesizedTool
 
 _SAID_CHARS = 240
 

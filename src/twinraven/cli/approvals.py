@@ -14,6 +14,7 @@ from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 
 if TYPE_CHECKING:
+    from twinraven.app import TwinRaven
     from twinraven.tenancy import Principal
 
 _STATES = ("pending", "granted", "denied", "expired", "used")
@@ -50,7 +51,7 @@ def register(parser: CommandParser) -> None:
 
 
 def _add_id(parser: CommandParser) -> None:
-    parser.add_argument("approval", metavar="APPROVAL", help="the request's id")
+    parser.add_argument("approval", metavar="APPROVAL", help="the request's id, or the beginning of it")
     parser.takes_output("table", "json")
 
 
@@ -74,7 +75,7 @@ def show_approval(options: Namespace) -> None:
     from twinraven.cli.home import opened
 
     with opened(options) as raven:
-        approval = asyncio.run(raven.approvals.get(options.tenant, options.approval))
+        approval = asyncio.run(raven.approvals.get(options.tenant, _whole_id(raven, options)))
     show_fields(options.output, approval.as_json())
 
 
@@ -84,7 +85,8 @@ def grant_approval(options: Namespace) -> None:
     from twinraven.cli.home import opened
 
     with opened(options) as raven:
-        granting = raven.approvals.grant(options.tenant, options.approval, by=_operator(options), note=options.note)
+        approval_id = _whole_id(raven, options)
+        granting = raven.approvals.grant(options.tenant, approval_id, by=_operator(options), note=options.note)
         approval = asyncio.run(granting)
     show_fields(options.output, approval.as_json())
 
@@ -95,9 +97,21 @@ def deny_approval(options: Namespace) -> None:
     from twinraven.cli.home import opened
 
     with opened(options) as raven:
-        denying = raven.approvals.deny(options.tenant, options.approval, by=_operator(options), note=options.note)
+        approval_id = _whole_id(raven, options)
+        denying = raven.approvals.deny(options.tenant, approval_id, by=_operator(options), note=options.note)
         approval = asyncio.run(denying)
     show_fields(options.output, approval.as_json())
+
+
+def _whole_id(raven: TwinRaven, options: Namespace) -> str:
+    import asyncio
+
+    from twinraven.cli.short_ids import LOOKED_AT, complete_id, is_whole
+
+    if is_whole(options.approval):
+        return options.approval
+    newest = asyncio.run(raven.approvals.list(options.tenant, limit=LOOKED_AT))
+    return complete_id(options.approval, (each.approval_id for each in newest), what="approval")
 
 
 def _operator(options: Namespace) -> Principal:

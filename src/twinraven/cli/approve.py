@@ -51,9 +51,8 @@ def approve(options: Namespace) -> None:
 
 
 async def _approve(options: Namespace) -> None:
-    from getpass import getuser
-
     from twinraven.cli.home import opened
+    from twinraven.cli.people import user_name
 
     with opened(options) as raven:
         found, seen = await _review(raven, options)
@@ -64,7 +63,7 @@ async def _approve(options: Namespace) -> None:
         if options.output != "json":
             show_review(found)
         record = await raven.registry.promote(
-            options.tenant, options.tool, version=number, new_id=options.slug, by=getuser(), expected_revision=seen
+            options.tenant, options.tool, version=number, new_id=options.slug, by=user_name(), expected_revision=seen
         )
     tell(options, record, f"\n{record.tool_id} v{record.current_version} is in service")
 
@@ -110,6 +109,7 @@ def _show(options: Namespace, found: Review) -> None:
 def show_review(found: Review) -> None:
     """The screen that a decision is made on."""
     from twinraven.huginn import draw_chain
+    from twinraven.registry import BRING_TOOLS, missing_text
 
     version, definition = found.version, found.definition
     title = f"{version.tool_id} v{version.version}: {definition.description}"
@@ -122,6 +122,7 @@ def show_review(found: Review) -> None:
             "verdict": _verdict_words(version.validation),
             "would have saved": _savings_words(version.savings),
             "replaces": definition.replaces,
+            **({"cannot serve yet": f"{missing_text(found.missing)}: {BRING_TOOLS}"} if found.missing else {}),
             **advice_field(definition),
         },
     )

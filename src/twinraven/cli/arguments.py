@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 from datetime import datetime, timedelta
-from uuid import UUID
 
 from twinraven.foundation.clock import parse_iso, utc_now
 from twinraven.foundation.errors import InvalidInput
 
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DAYS = {"today": 0, "yesterday": 1}
 _SPAN = re.compile(r"([0-9]{1,9})([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -52,17 +53,15 @@ def span(text: str) -> timedelta:
 
 
 def moment(text: str) -> datetime:
-    """A time with its zone, or how long ago."""
+    """A time with its zone, a day in UTC, `today`, `yesterday`, or how long ago."""
     try:
+        if text in _DAYS:
+            day = utc_now() - timedelta(days=_DAYS[text])
+            return day.replace(hour=0, minute=0, second=0, microsecond=0)
+        if _DAY.fullmatch(text):
+            return parse_iso(f"{text}T00:00:00Z", field="the day")
         return utc_now() - span(text) if _SPAN.fullmatch(text) else parse_iso(text, field="the time")
     except (InvalidInput, OverflowError, argparse.ArgumentTypeError) as error:
         raise argparse.ArgumentTypeError(
-            f"{error}; write 2026-03-01T12:00:00Z, or 90m, 12h, 7d for how long ago"
+            f"{error}; write 2026-03-01, 2026-03-01T12:00:00Z, yesterday, or 90m, 12h, 7d for how long ago"
         ) from None
-
-
-def event_id(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"an event's id is a UUID, not {text!r}") from None

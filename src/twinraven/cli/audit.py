@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count
 from twinraven.cli.exits import DONE, FAILED
@@ -11,15 +12,19 @@ from twinraven.cli.output import Column, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 
+if TYPE_CHECKING:
+    from twinraven.app import TwinRaven
+    from twinraven.audit import AuditRecord
+
+_SHOWN = 8
+"""How much of a subject's id a table shows."""
 _COLUMNS = (
     Column("sequence", "#", right=True),
     Column("timestamp", "TIME", text=short_time),
     Column("event_type", "EVENT"),
-    Column("subject", "SUBJECT", shrinks=True),
     Column("actor", "ACTOR", shrinks=True),
-    Column("code", "CODE"),
-    Column("message", "MESSAGE", shrinks=True),
-    Column("id", "ID"),
+    Column("subject", "SUBJECT", shrinks=True),
+    Column("why", "WHY", shrinks=True),
 )
 
 
@@ -35,7 +40,7 @@ def register(parser: CommandParser) -> None:
     seal.takes_output("table", "json")
     seal.runs(seal_reads, example="twinraven audit seal")
     erase = parser.command("erase", "remove the personal details of entries; the entries stay")
-    erase.add_argument("entry_ids", metavar="ID", nargs="+", help="an entry's id")
+    erase.add_argument("entry_ids", metavar="ID", nargs="+", help="an entry's id or number")
     erase.add_argument("--reason", required=True, metavar="TEXT", help="why, for the record")
     erase.add_argument("--user", metavar="ID", default="local", help='who does it (default: "local")')
     erase.takes_output("table", "json")
@@ -43,7 +48,7 @@ def register(parser: CommandParser) -> None:
 
 
 def _register_show(parser: CommandParser) -> None:
-    parser.add_argument("entry_id", metavar="ID", nargs="?", help="one entry, with its details")
+    parser.add_argument("entry_id", metavar="ID", nargs="?", help="one entry, by its id or number, with its details")
     parser.add_argument("--subject", metavar="ID", help="only entries about this")
     parser.add_argument("--event", metavar="TYPE", help="only this kind, such as secret.created")
     parser.add_argument("--actor", metavar="ID", help="only what this user did")
@@ -78,15 +83,52 @@ def show_entries(options: Namespace) -> None:
     )
     with opened(options) as raven:
         if options.entry_id is not None:
-            entry = asyncio.run(raven.audit.entry(options.tenant, options.entry_id))
+            entry_id = asyncio.run(_whole_id(raven, options.tenant, options.entry_id))
+            entry = asyncio.run(raven.audit.entry(options.tenant, entry_id))
             show_fields("json" if options.output == "json" else "table", entry.as_json())
             return
         found = asyncio.run(raven.audit.entries(options.tenant, where))
     rows = [record.as_json() for record in reversed(found)]
     for row in rows if options.output == "table" else ():
-        row["subject"] = f"{row['subject_type']} {row['subject_id']}"
+        row["subject"] = _subject(row)
         row["actor"] = row["actor_id"] or row["actor_type"]
+        row["why"] = _reason(row)
     show_rows(options.output, rows, _COLUMNS, empty="no audit entries")
+
+
+def _subject(row: dict[str, Any]) -> str:
+    """Name what an entry is about: of a call its tool, of anything else its kind and the beginning of its id."""
+    tool_id = row["data_json"].get("tool_id")
+    return f"{tool_id}" if tool_id else f"{row['subject_type']} {row['subject_id'][:_SHOWN]}"
+
+
+def _reason(row: dict[str, Any]) -> str:
+    """Say which rule or whose word allowed it, or with which code it failed."""
+    data: dict[str, Any] = row["data_json"]
+    policy: dict[str, Any] = data.get("policy") or {}
+    approval: dict[str, Any] = data.get("approval") or {}
+    parts = [
+        f"{row['code']}: {row['message']}" if row["code"] else row["message"],
+        f"policy {policy['rule']}" if policy.get("rule") else None,
+        f"approved by {approval['granted_by']}" if approval.get("granted_by") else None,
+    ]
+    return "; ".join(part for part in parts if part) or "-"
+
+
+async def _whole_id(raven: TwinRaven, tenant_id: str, given: str) -> str:
+    """Complete what names an entry: its number, or the beginning of a recent one's id."""
+    from twinraven.audit import AuditFilter
+    from twinraven.cli.short_ids import LOOKED_AT, complete_id, is_whole
+
+    if is_whole(given):
+        return given
+    if given.isascii() and given.isdigit():
+        where = AuditFilter(after_sequence=int(given) - 1, before_sequence=int(given) + 1, limit=1)
+        found = await raven.audit.entries(tenant_id, where)
+        if found:
+            return found[0].id
+    newest = await raven.audit.entries(tenant_id, AuditFilter(limit=LOOKED_AT, newest_first=True))
+    return complete_id(given, (entry.id for entry in newest), what="entry")
 
 
 def verify_chain(options: Namespace) -> int:
@@ -140,9 +182,10 @@ def erase_bodies(options: Namespace) -> None:
     from twinraven.cli.home import opened
     from twinraven.foundation.actors import person
 
+    async def erase(raven: TwinRaven) -> AuditRecord:
+        entry_ids = [await _whole_id(raven, options.tenant, given) for given in options.entry_ids]
+        return await raven.audit.erase(options.tenant, entry_ids, reason=options.reason, actor=person(options.user))
+
     with opened(options) as raven:
-        erasing = raven.audit.erase(
-            options.tenant, options.entry_ids, reason=options.reason, actor=person(options.user)
-        )
-        record = asyncio.run(erasing)
+        record = asyncio.run(erase(raven))
     show_fields(options.output, {"erased": len(options.entry_ids), "entry": record.id})

@@ -102,10 +102,10 @@ async def _read(options: Namespace) -> tuple[TraceLog, ToolFacts, LearningConfig
 def _read_files(names: list[str]) -> TraceLog:
     """Traces from files; InvalidInput where no call can be read from any of them."""
     from twinraven.foundation.errors import InvalidInput
-    from twinraven.huginn import read_trace_files
+    from twinraven.huginn import SampleLimits, read_trace_files
     from twinraven.muninn import find_traces
 
-    log = read_trace_files(find_traces(names))
+    log = read_trace_files(find_traces(names), most_calls=SampleLimits().calls)
     if not log.sessions:
         first = f"; the first complaint: line {log.errors[0].line}: {log.errors[0].reason}" if log.errors else ""
         raise InvalidInput(f"no call was understood: {'; '.join(log.seen)}{first}", field="file")
@@ -130,6 +130,10 @@ def _show(outcome: Backtest, log: TraceLog, prices: Prices) -> None:
             f"the first: line {first.line}: {clean(first.reason)}",
             file=sys.stderr,
         )
+    if log.cut_sessions:
+        longest = max(len(session.calls) for session in log.sessions)
+        words = f"of {log.cut_sessions:,} sessions, which are longer, the first {longest:,} calls were read"
+        print(f"twinraven: warning: {words}", file=sys.stderr)
     if not body["tools"]:
         print_lines([f"nothing to learn, because {outcome.learning.because}"])
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -39,13 +40,19 @@ def run(options: Namespace) -> int:
     from twinraven.cli.home import opened
     from twinraven.foundation.canonical import to_json_value
 
-    with opened(options) as raven:
+    # What a tool prints is not its answer, which alone belongs on stdout.
+    with opened(options) as raven, redirect_stdout(sys.stderr):
         response = asyncio.run(_invoke(raven, options))
     if options.envelope:
         show_json(to_json_value(response.as_json()))
         return DONE if response.error is None else exit_code(response.error["code"])
     if response.error is not None:
-        raise CallFailed(response)
+        failed = CallFailed(response)
+        if failed.code == "APPROVAL_PENDING":
+            failed.details["fix"] = (
+                f"twinraven approvals grant {failed.details['approval_id']}, then the same call again"
+            )
+        raise failed
     show_json(to_json_value(response.output))
     return DONE
 
@@ -56,7 +63,7 @@ async def _invoke(raven: TwinRaven, options: Namespace) -> SkillInvocationRespon
     from twinraven.foundation.ids import new_id
     from twinraven.tenancy import LOCAL_USER
 
-    entry = raven.catalog.find(options.tenant, options.tool)
+    entry = raven.catalog.resolve(options.tenant, options.tool, LOCAL_USER)
     request = SkillInvocationRequest(
         tool_name=options.tool,
         payload=read_params(options.params, options.param, entry.input_schema),
@@ -67,7 +74,7 @@ async def _invoke(raven: TwinRaven, options: Namespace) -> SkillInvocationRespon
     context = CallContext(
         session_id=session_id, turn=options.turn, caller=LOCAL_USER, actor=operator(), spare_key=new_id()
     )
-    return await raven.calls.invoke(request, context)
+    return await raven.calls.invoke(request, context, entry=entry)
 
 
 def read_params(whole: str | None, single: list[str], schema: dict[str, Any]) -> dict[str, Any]:

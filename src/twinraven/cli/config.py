@@ -33,6 +33,7 @@ def show_settings(options: Namespace) -> None:
 
 def check_settings(options: Namespace) -> None:
     settings = _load(options)
+    check_sections(settings)
     fields = {
         "valid": True,
         "home": str(settings.home),
@@ -40,6 +41,15 @@ def check_settings(options: Namespace) -> None:
         "changed": sorted(settings.origins),
     }
     show_fields(options.output, fields if options.output == "json" else {**fields, "changed": len(settings.origins)})
+
+
+def check_sections(settings: Settings) -> None:
+    """Refuse what only its own package can read: policy rules and MCP servers."""
+    from twinraven.calls import read_rules
+    from twinraven.connectors import read_servers
+
+    read_rules(settings.policy.rules)
+    read_servers({"mcpServers": settings.servers}, where="mcpServers")
 
 
 def _load(options: Namespace) -> Settings:

@@ -27,9 +27,24 @@ def register(parser: CommandParser) -> None:
 def upgrade_database(options: Namespace) -> None:
     with _as_it_is(options) as raven:
         applied = raven.database.migrate()
-        version = max(raven.database.applied(), default=0)
+        version = _seen_version(raven, applied)
     fields = {"store": raven.database.dialect, "version": version, "applied": applied}
     show_fields(options.output, fields if options.output == "json" else {**fields, "applied": _listed(applied)})
+
+
+def _seen_version(raven: TwinRaven, applied: list[str]) -> int:
+    """Read the version as everybody else will: the owner who migrates may get in where storage.url does not."""
+    from twinraven.foundation.errors import InvalidSetting, StorageError
+
+    try:
+        return max(raven.database.applied(), default=0)
+    except StorageError as error:
+        done = f"the schema is up to date (applied now: {_listed(applied)})"
+        raise InvalidSetting(
+            f"{done}, but storage.url does not get in: {error.message}",
+            field="storage.url",
+            fix="create its login: CREATE ROLE app LOGIN PASSWORD '…' IN ROLE twinraven_app",
+        ) from error
 
 
 def show_status(options: Namespace) -> None:

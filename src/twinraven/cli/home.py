@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from twinraven.foundation.errors import NotFound
-from twinraven.foundation.settings import HOME_VARIABLE, find_home
+from twinraven.foundation.homes import HOME_VARIABLE, existing_home, find_home, resolve_home
 
 if TYPE_CHECKING:
     from twinraven.app import TwinRaven
@@ -47,14 +46,8 @@ def locate_home(options: Namespace) -> Place:
     """The home this command uses, or NotFound."""
     stated = stated_home(options)
     if stated is not None:
-        if not stated.path.is_dir():
-            raise NotFound(f"no TwinRaven home at {stated.path}, which {stated.stated_by} names", fix="twinraven init")
-        return stated
-    here = Path.cwd()
-    found = find_home(here, {})
-    if found is None:
-        raise NotFound(f"no TwinRaven home found from {here} upwards; run `twinraven init`", fix="twinraven init")
-    return Place(found, f"found from {here} upwards")
+        return Place(resolve_home(stated.path, stated_by=stated.stated_by), stated.stated_by)
+    return Place(existing_home(None, {}), f"found from {Path.cwd()} upwards")
 
 
 @contextmanager
@@ -68,8 +61,20 @@ def opened(options: Namespace) -> Generator[TwinRaven]:
         open_home(locate_home(options).path, operator=operator) as raven,
         clean_log(lambda: raven.redactor, sys.stderr),
     ):
+        resolve_tenant(options, raven.database)
         see_tools_of(raven.home)
         yield raven
+
+
+def resolve_tenant(options: Namespace, database: Database) -> None:
+    """Replace the name in `--tenant` by the tenant's id; refuse an unknown one before anything is read or written."""
+    from twinraven.storage import DEFAULT_TENANT
+
+    if options.tenant == DEFAULT_TENANT:
+        return
+    from twinraven.tenancy import Tenancy
+
+    options.tenant = _answer(Tenancy(_OnThisThread(database)).named(options.tenant)).tenant_id
 
 
 def see_tools_of(home: Path) -> None:
@@ -81,11 +86,18 @@ def see_tools_of(home: Path) -> None:
 
 def ask(options: Namespace, question: Callable[[EventStore], Coroutine[Any, Any, T]]) -> T:
     """Read something from the log, on this thread."""
-    from twinraven.app import open_home
     from twinraven.muninn import SqlEventStore
 
+    return ask_database(options, lambda database: question(SqlEventStore(database)))
+
+
+def ask_database(options: Namespace, question: Callable[[Database], Coroutine[Any, Any, T]]) -> T:
+    """Read something from the database, on this thread."""
+    from twinraven.app import open_home
+
     with open_home(locate_home(options).path) as raven:
-        return _answer(question(SqlEventStore(_OnThisThread(raven.database))))
+        resolve_tenant(options, raven.database)
+        return _answer(question(_OnThisThread(raven.database)))
 
 
 class _OnThisThread:

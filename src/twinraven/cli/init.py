@@ -53,14 +53,19 @@ def run(options: Namespace) -> None:
 
 def _wanted(options: Namespace) -> Path:
     from twinraven.cli.home import stated_home
-    from twinraven.foundation.settings import HOME_NAME
+    from twinraven.foundation.homes import HOME_NAME, is_home
 
     path: str | None = options.path
     if path is not None and options.home is not None:
         raise InvalidInput("give PATH or --home, not both", field="path")
     stated = stated_home(options)
     if path is None and stated is not None:
-        return stated.path
+        folder = stated.path
+        # A folder with other things in it is a project; making it the home itself would hide it from git.
+        is_project = (folder / HOME_NAME).is_dir() or (
+            folder.is_dir() and not is_home(folder) and any(folder.iterdir())
+        )
+        return folder / HOME_NAME if is_project else folder
     return Path(path or ".").expanduser().absolute() / HOME_NAME
 
 
@@ -76,10 +81,12 @@ def _make_folder(home: Path, created: list[Path]) -> None:
 
 
 def _write_settings(home: Path, created: list[Path]) -> None:
+    from twinraven.foundation.homes import HOME_NAME
     from twinraven.foundation.settings import FILE_NAME, describe_settings
 
-    if not (home / FILE_NAME).exists():
-        _write_new(home.parent / FILE_NAME, settings_template(describe_settings()), created)
+    beside, inside = home.parent / FILE_NAME, home / FILE_NAME
+    if not beside.exists():
+        _write_new(beside if home.name == HOME_NAME else inside, settings_template(describe_settings()), created)
 
 
 def _write_new(path: Path, text: str, created: list[Path]) -> None:

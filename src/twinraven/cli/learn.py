@@ -21,9 +21,16 @@ _PROPOSALS = (
     Column("value", "VALUE $", right=True),
 )
 
+_SHOWN_REFUSED = 8
+
 
 def register(parser: CommandParser) -> None:
     parser.add_argument("--no-model", action="store_true", help="do not ask the configured model, if there is one")
+    parser.add_argument(
+        "--list-writes",
+        action="store_true",
+        help="propose tools that write once for each element of a list that a read gave, too",
+    )
     parser.takes_output("table", "json")
     parser.runs(run, example="twinraven learn")
 
@@ -41,13 +48,16 @@ def run(options: Namespace) -> None:
 
 
 async def _learn(options: Namespace, progress: Progress) -> Round:
-    from getpass import getuser
-
     from twinraven.cli.home import opened
+    from twinraven.cli.people import user_name
 
     with opened(options) as raven:
         return await raven.huginn.learn(
-            options.tenant, by=getuser(), progress=progress.say, with_model=not options.no_model
+            options.tenant,
+            by=user_name(),
+            progress=progress.say,
+            with_model=not options.no_model,
+            list_writes=options.list_writes,
         )
 
 
@@ -71,6 +81,15 @@ def _advice_lines(outcome: Round) -> list[str]:
     return [] if advice is None else ["", clean(advice)]
 
 
+def _refused_lines(outcome: Round) -> list[str]:
+    """The most valuable chains that came to nothing, and why."""
+    refused = outcome.report.left(_SHOWN_REFUSED)
+    if not refused:
+        return []
+    lines = (clean(f"  {' → '.join(left.chain.tools)}: {left.reason}") for left in refused)
+    return ["", "left, the most valuable first (--output json lists more):", *lines]
+
+
 def _show(outcome: Round) -> None:
     from twinraven.huginn import draw_chain, proposal_rows, round_outcome
 
@@ -79,12 +98,14 @@ def _show(outcome: Round) -> None:
         [f"{body['sessions']} sessions, {body['chains']} chains, {body['drafts']} wired, {body['proven']} proven", ""]
     )
     if not outcome.proposals:
-        print_lines([f"nothing to learn, because {outcome.report.because}", *_advice_lines(outcome)])
+        print_lines([f"nothing to learn, because {outcome.report.because}", *_refused_lines(outcome)])
+        print_lines(_advice_lines(outcome))
         return
     show_rows("table", proposal_rows(outcome), _PROPOSALS)
     print_lines(["", *(f"  {draw_chain(proposal.picture)}" for proposal in outcome.proposals)])
     print_lines(f"  {proposal.tool_id}: {proposal.note}" for proposal in outcome.proposals if proposal.note)
     print_lines(_asking_lines(outcome))
+    print_lines(_refused_lines(outcome))
     print_lines(_advice_lines(outcome))
     waiting = [proposal.tool_id for proposal in outcome.proposals if proposal.novelty == "awaiting"]
     if waiting:

@@ -61,14 +61,13 @@ def run_maintenance(options: Namespace) -> None:
 
 
 async def _run(options: Namespace) -> MaintenanceReport | None:
-    from getpass import getuser
-
     from twinraven.cli.home import opened
+    from twinraven.cli.people import user_name
 
     with opened(options) as raven:
         if options.if_due:
             return await raven.maintenance.run_if_due(options.tenant)
-        return await raven.maintenance.run(options.tenant, dry_run=options.dry_run, by=getuser())
+        return await raven.maintenance.run(options.tenant, dry_run=options.dry_run, by=user_name())
 
 
 def _show(report: MaintenanceReport) -> None:

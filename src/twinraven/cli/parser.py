@@ -29,44 +29,79 @@ class Group(NamedTuple):
     module: str
 
 
-GROUPS = (
-    Group("init", "make a home for TwinRaven in a folder", "init"),
-    Group("call", "call a tool and remember the call", "call"),
-    Group("tools", "what can be called", "tools"),
-    Group("services", "the endpoints that data-defined tools reach", "services"),
-    Group("templates", "blueprints of services and tools", "templates"),
-    Group("up", "serve the API and the gateway", "up"),
-    Group("gateway", "serve every tool to MCP clients, and stand before their servers", "gateway"),
-    Group("approvals", "calls that wait for somebody's word, and giving it", "approvals"),
-    Group("sessions", "what agents did, task by task", "sessions"),
-    Group("events", "what agents did, call by call", "events"),
-    Group("import", "read recorded calls into the log", "imports"),
-    Group("export", "write the log to a file", "exports"),
-    Group("mine", "which chains of calls repeat, and what they are worth", "mine"),
-    Group("chains", "the chains that mining found", "chains"),
-    Group("synthesize", "make a draft of a chain", "synthesize"),
-    Group("validate", "judge a draft on history", "validate"),
-    Group("learn", "find, draft and prove what is worth having", "learn"),
-    Group("backtest", "what learned tools would have saved", "backtest"),
-    Group("registry", "learned tools, their versions and their files", "registry"),
-    Group("approve", "look at a learned tool and put it into service", "approve"),
-    Group("reject", "say no to a learned tool, and why", "reject"),
-    Group("retire", "end a learned tool for good", "retire"),
-    Group("quarantine", "take a learned tool out of service at once", "quarantine"),
-    Group("maintenance", "whether learned tools are still worth having", "maintenance"),
-    Group("secrets", "credentials for tools, kept sealed", "secrets"),
-    Group("tenants", "who shares this house and sees nothing of the others", "tenants"),
-    Group("users", "the people and programs inside a tenant", "users"),
-    Group("keys", "API keys, by which a request becomes a user", "keys"),
-    Group("audit", "who did what, and proof that it was not changed", "audit"),
-    Group("retention", "sessions that are old enough leave the log", "retention"),
-    Group("backup", "copy the database and the learned tools into one file", "backup"),
-    Group("restore", "put back what a backup holds", "restore"),
-    Group("schemas", "what the JSON of every entity looks like", "schemas"),
-    Group("db", "the database and its version", "db"),
-    Group("config", "the settings and where they come from", "config"),
-    Group("doctor", "which home this is and what works", "doctor"),
-)
+HEADINGS = {
+    "run": (
+        Group("init", "create a TwinRaven home in a folder", "init"),
+        Group("call", "call a tool and record the call", "call"),
+        Group("tools", "list, define and classify tools", "tools"),
+        Group("services", "manage the endpoints that tools reach", "services"),
+        Group("templates", "manage templates of services and tools", "templates"),
+        Group("console", "open the pages that show what a running server remembers, learned and runs", "console"),
+        Group("up", "serve the REST API and the MCP gateway", "up"),
+        Group("gateway", "run the MCP gateway in front of your MCP servers", "gateway"),
+        Group("process", "define processes as data, compare their versions and run them", "process"),
+        Group("chat", "have a conversation at the terminal, with its branches", "chat"),
+        Group("plan", "turn a request into a plan and carry it out", "plan"),
+        Group("runs", "start durable runs, follow them and decide about them", "runs"),
+        Group("model", "ask the configured model, or serve a scripted one", "model"),
+        Group("campaigns", "begin, pause and end campaigns, and give them budgets", "campaigns"),
+        Group("goals", "set goals and plan their tasks", "goals"),
+        Group("tasks", "plan, look at, revise and retry tasks", "tasks"),
+        Group("decisions", "judge results, and decide what was escalated", "decisions"),
+        Group("worker", "run a worker that advances durable runs", "worker"),
+    ),
+    "look": (
+        Group("status", "show what this home holds and what waits for you", "status"),
+        Group("sessions", "list and show recorded sessions", "sessions"),
+        Group("events", "list and show recorded calls", "events"),
+        Group("conversations", "list and branch conversations, and see what a model is sent", "conversations"),
+        Group("trace", "follow any post, payment, task, decision, run or call to all before and after it", "trace"),
+        Group("episodes", "import, list and show episodes of a dialogue", "episodes"),
+        Group("knowledge", "search episodes, with the reasons for each hit", "knowledge"),
+        Group("entities", "list, create and merge the entities of episodes", "entities"),
+        Group("summaries", "sum dialogues up, and list, repair and delete summaries", "summaries"),
+        Group("introspection", "show and edit the notes that an agent keeps of a user", "introspection"),
+        Group("metrics", "define what is measured, report values and sum them up", "metrics"),
+        Group("import", "read traces and recorded calls into the log", "imports"),
+        Group("export", "write the log to a file", "exports"),
+    ),
+    "learn": (
+        Group("learn", "mine, synthesize and validate new tools", "learn"),
+        Group("backtest", "measure what learned tools would have saved", "backtest"),
+        Group("mine", "find chains of calls that repeat, and what they are worth", "mine"),
+        Group("chains", "list and show the chains that mining found", "chains"),
+        Group("synthesize", "draft a tool from a chain", "synthesize"),
+        Group("validate", "replay a draft on recorded sessions", "validate"),
+        Group("registry", "list learned tools, their versions and their files", "registry"),
+        Group("approve", "review a learned tool and put it into service", "approve"),
+        Group("reject", "refuse a learned tool, with a reason", "reject"),
+        Group("quarantine", "take a learned tool out of service at once", "quarantine"),
+        Group("retire", "end a learned tool for good", "retire"),
+        Group("maintenance", "check whether learned tools are still worth having", "maintenance"),
+    ),
+    "govern": (
+        Group("effects", "publish, send and pay what was approved, and see what became of it", "effects"),
+        Group("wallets", "open and fund wallets, and check that the books add up", "wallets"),
+        Group("inbox", "decide what waits for a person: calls, questions, tools, unknown effects", "inbox"),
+        Group("approvals", "grant or deny calls that wait for approval", "approvals"),
+        Group("audit", "show the audit log and verify that nothing was changed", "audit"),
+        Group("secrets", "manage the credentials of tools, encrypted", "secrets"),
+        Group("tenants", "manage tenants", "tenants"),
+        Group("users", "manage the users of a tenant", "users"),
+        Group("keys", "manage API keys", "keys"),
+        Group("retention", "delete old sessions", "retention"),
+    ),
+    "operate": (
+        Group("doctor", "check the installation and the home", "doctor"),
+        Group("config", "show and check the settings", "config"),
+        Group("db", "upgrade the database and show its version", "db"),
+        Group("backup", "copy the database and the learned tools into one file", "backup"),
+        Group("restore", "put back what a backup holds", "restore"),
+        Group("schemas", "export the JSON Schema of every entity", "schemas"),
+        Group("completion", "print a completion script for your shell", "completion"),
+    ),
+}
+GROUPS = tuple(group for groups in HEADINGS.values() for group in groups)
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -94,6 +129,7 @@ class CommandParser(argparse.ArgumentParser):
         self.example = ""
         self._module = module
         self._commands: Any = None
+        self._default: str | None = None
 
     def command(self, name: str, summary: str, *, module: str | None = None) -> CommandParser:
         """Add a command below this one."""
@@ -109,6 +145,10 @@ class CommandParser(argparse.ArgumentParser):
         self.children[name] = child
         return child
 
+    def falls_to(self, name: str) -> None:
+        """Let a command's name be left out: what is none of the commands is said to this one."""
+        self._default = name
+
     def runs(self, run: Run, *, example: str) -> None:
         """Make this a command that can be carried out."""
         self.set_defaults(run=run)
@@ -122,7 +162,9 @@ class CommandParser(argparse.ArgumentParser):
 
     def takes_output(self, *forms: str) -> None:
         """Let the caller choose how results are printed; the first form is the usual one."""
-        self.add_argument("--output", choices=forms, default=forms[0], help=f"how to print it (default: {forms[0]})")
+        self.add_argument(
+            "-o", "--output", choices=forms, default=forms[0], help=f"how to print it (default: {forms[0]})"
+        )
 
     def fill(self) -> None:
         """Read the file of this group, once."""
@@ -141,11 +183,26 @@ class CommandParser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         self.fill()
+        if self._default is not None and args and args[0] not in (*self.children, "-h", "--help"):
+            args = [self._default, *args]
         found, rest = super().parse_known_args(args, namespace or argparse.Namespace())
         if rest and not self.children:
             # Refused here, not by the top, so that the error can name the command that does not know them.
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return found, rest
+
+    def format_help(self) -> str:
+        """Format the help text; the many groups of the top stand under headings."""
+        if self.prog != "twinraven":
+            return super().format_help()
+        top, _, rest = super().format_help().partition("\ncommands:\n")
+        example = rest[rest.index("\nexample:\n") :]
+        width = max(len(group.name) for group in GROUPS)
+        blocks = [
+            f"\n{heading}:\n" + "".join(f"  {group.name:<{width}}  {group.summary}\n" for group in groups)
+            for heading, groups in HEADINGS.items()
+        ]
+        return top + "".join(blocks) + example
 
     def error(self, message: str) -> NoReturn:
         raise InvalidInput(message, field="arguments", fix=f"{self.prog} --help")
@@ -169,7 +226,9 @@ def build_parser() -> CommandParser:
         prog="twinraven",
         description="Runs agents' tool calls, remembers each of them, and compiles what repeats into verified tools.",
     )
-    parser.add_argument("--version", action="version", version=f"twinraven {__version__}", help="print the version")
+    parser.add_argument(
+        "-V", "--version", action="version", version=f"twinraven {__version__}", help="print the version"
+    )
     _add_everywhere(parser, home=None, tenant="default")
     parser.show_example("twinraven init\ntwinraven import calls.jsonl.gz --format calls\ntwinraven sessions list")
     for group in GROUPS:

@@ -19,17 +19,17 @@ def register(parser: CommandParser) -> None:
 
 def quarantine(options: Namespace) -> None:
     import asyncio
-    from getpass import getuser
 
     from twinraven.cli.home import opened
+    from twinraven.cli.people import user_name
 
     if (options.reason is None) != options.release:
         raise InvalidInput("give --reason to quarantine a tool, or --release to end it", field="reason")
     with opened(options) as raven:
         act = (
-            raven.registry.release(options.tenant, options.tool, by=getuser())
+            raven.registry.release(options.tenant, options.tool, by=user_name())
             if options.release
-            else raven.registry.quarantine(options.tenant, options.tool, reason=options.reason, by=getuser())
+            else raven.registry.quarantine(options.tenant, options.tool, reason=options.reason, by=user_name())
         )
         record = asyncio.run(act)
     tell(options, record, f"{record.tool_id} is {'back' if options.release else 'out of service'}")

@@ -200,9 +200,8 @@ def verify(options: Namespace) -> int:
 
 async def _verify(options: Namespace) -> tuple[Rebuilt, list[Disagreement]]:
     """What was rebuilt, and what disagrees now."""
-    from getpass import getuser
-
     from twinraven.cli.home import opened
+    from twinraven.cli.people import user_name
     from twinraven.registry import Rebuilt
 
     with opened(options) as raven:
@@ -211,19 +210,19 @@ async def _verify(options: Namespace) -> tuple[Rebuilt, list[Disagreement]]:
             await raven.registry.recover(options.tenant)
             rebuilt = await raven.verification.rebuild_files(options.tenant)
         elif options.rebuild == "rows":
-            rebuilt = await raven.verification.rebuild_rows(options.tenant, by=getuser())
+            rebuilt = await raven.verification.rebuild_rows(options.tenant, by=user_name())
         return rebuilt, await raven.verification.verify(options.tenant)
 
 
 def roll_back(options: Namespace) -> None:
     import asyncio
-    from getpass import getuser
 
     from twinraven.cli.home import opened
+    from twinraven.cli.people import user_name
 
     with opened(options) as raven:
         record = asyncio.run(
-            raven.registry.rollback(options.tenant, options.tool, to_version=options.to_version, by=getuser())
+            raven.registry.rollback(options.tenant, options.tool, to_version=options.to_version, by=user_name())
         )
     tell(options, record, f"{record.tool_id} v{record.current_version} is in service again")
 

@@ -24,8 +24,7 @@ from twinraven.foundation.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from twinraven.app import TwinRaven
-    from twinraven.flow import SynthesizedTool
-    from twinraven.registry import ToolExport
+    from twinraven.registry import SynthesizedTool, ToolExport
 
 _FORMS = ("python", "mcp", "openai", "skill")
 _NEW, _OLD = "new", "old"

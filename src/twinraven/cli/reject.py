@@ -21,14 +21,14 @@ def register(parser: CommandParser) -> None:
 
 def reject(options: Namespace) -> None:
     import asyncio
-    from getpass import getuser
 
     from twinraven.cli.home import opened
+    from twinraven.cli.people import user_name
 
     with opened(options) as raven:
         said = asyncio.run(
             raven.registry.reject(
-                options.tenant, options.tool, version=options.number, reason=options.reason, by=getuser()
+                options.tenant, options.tool, version=options.number, reason=options.reason, by=user_name()
             )
         )
     if options.output == "json":

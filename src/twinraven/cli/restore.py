@@ -33,9 +33,10 @@ def run(options: Namespace) -> None:
 def _wanted_home(options: Namespace) -> Path:
     """The home that is named or found, else a new one here: a restore often begins with nothing."""
     from twinraven.cli.home import stated_home
-    from twinraven.foundation.settings import HOME_NAME, find_home
+    from twinraven.foundation.homes import HOME_NAME, find_home
 
     stated = stated_home(options)
     if stated is not None:
-        return stated.path
+        inner = stated.path / HOME_NAME
+        return inner if inner.is_dir() else stated.path
     return find_home(Path.cwd(), {}) or Path.cwd() / HOME_NAME

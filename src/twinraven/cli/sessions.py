@@ -6,7 +6,7 @@ from argparse import Namespace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from twinraven.cli.arguments import count
+from twinraven.cli.arguments import count, moment
 from twinraven.cli.output import Column, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.people import user_name
@@ -20,12 +20,18 @@ _GUESSED = "session-guessed"
 
 _OUTCOMES = ("success", "failure", "partial")
 
+
+def _in_order(tools: list[str]) -> str:
+    return " → ".join(tools)
+
+
 _SUMMARY = (
     Column("session_id", "SESSION", shrinks=True),
-    Column("event_count", "EVENTS", right=True),
-    Column("started_at", "STARTED", text=short_time),
-    Column("ended_at", "ENDED", text=short_time),
+    Column("ended_at", "LAST CALL", text=short_time),
+    Column("event_count", "CALLS", right=True),
+    Column("failed", "FAILED", right=True),
     Column("outcome", "OUTCOME", tinted=True),
+    Column("tools", "TOOLS", shrinks=True, text=_in_order),
 )
 _TIMELINE = (
     Column("number", "#", right=True),
@@ -40,27 +46,31 @@ _TIMELINE = (
 
 def register(parser: CommandParser) -> None:
     parser.show_example("twinraven sessions list --outcome failure")
-    _register_list(parser.command("list", "sessions with their size, time and outcome"))
+    _register_list(parser.command("list", "sessions with their size, time and outcome, the newest first"))
     _register_show(parser.command("show", "the calls of one session, in order"))
     _register_verdict(parser.command("verdict", "say afterwards how a session's task went"))
 
 
 def _register_list(parser: CommandParser) -> None:
     parser.add_argument("--limit", type=count, default=50, metavar="N", help="at most so many (default: 50)")
-    parser.add_argument("--after", metavar="ID", help="go on behind this session id")
+    parser.add_argument("--after", metavar="ID", help="go on behind this session, with older ones")
     parser.add_argument("--outcome", choices=_OUTCOMES, help="only sessions that went so")
+    parser.add_argument("--since", type=moment, metavar="TIME", help="last call from then on (yesterday, 12h)")
+    parser.add_argument("--until", type=moment, metavar="TIME", help="last call before this time")
+    parser.add_argument("--tool", metavar="ID", help="only sessions that called this tool")
+    parser.add_argument("--failed", action="store_true", help="only sessions with a call that failed")
     parser.takes_output("table", "json", "csv")
     parser.runs(list_sessions, example="twinraven sessions list --limit 20 --output json")
 
 
 def _register_show(parser: CommandParser) -> None:
-    parser.add_argument("session_id", metavar="ID", help="the session's id")
+    parser.add_argument("session_id", metavar="ID", help="the session's id, or the beginning of it")
     parser.takes_output("table", "json", "csv")
     parser.runs(show_session, example="twinraven sessions show ticket-17")
 
 
 def _register_verdict(parser: CommandParser) -> None:
-    parser.add_argument("session_id", metavar="ID", help="the session's id")
+    parser.add_argument("session_id", metavar="ID", help="the session's id, or the beginning of it")
     parser.add_argument("outcome", choices=_OUTCOMES, help="how its task went")
     parser.add_argument("--by", metavar="NAME", help="who says so (default: your user name)")
     parser.takes_output("table", "json")
@@ -68,14 +78,19 @@ def _register_verdict(parser: CommandParser) -> None:
 
 
 def list_sessions(options: Namespace) -> None:
-    from twinraven.cli.home import ask
-    from twinraven.muninn import Outcome
+    from twinraven.cli.home import ask_database
+    from twinraven.muninn import Outcome, SessionFilter, SqlActivity
 
-    outcome = None if options.outcome is None else Outcome(options.outcome)
-    found = ask(
-        options,
-        lambda store: store.sessions(options.tenant, limit=options.limit, after=options.after, outcome=outcome),
+    where = SessionFilter(
+        since=options.since,
+        until=options.until,
+        tool_id=options.tool,
+        failed=True if options.failed else None,
+        outcome=None if options.outcome is None else Outcome(options.outcome),
+        older_than=options.after,
+        limit=options.limit,
     )
+    found = ask_database(options, lambda database: SqlActivity(database).recent_sessions(options.tenant, where))
     show_rows(options.output, [session.as_json() for session in found], _SUMMARY, empty="no sessions")
     if options.output == "table" and len(found) == options.limit:
         _hint(f"there may be more: --after {found[-1].session_id}")
@@ -84,7 +99,8 @@ def list_sessions(options: Namespace) -> None:
 def show_session(options: Namespace) -> None:
     from twinraven.cli.home import ask
 
-    session = ask(options, lambda store: store.session(options.tenant, options.session_id))
+    session_id = _whole_id(options)
+    session = ask(options, lambda store: store.session(options.tenant, session_id))
     events = [event.as_json() for event in session.events]
     if options.output == "json":
         show_json(events)
@@ -100,15 +116,29 @@ def state_verdict(options: Namespace) -> None:
     from twinraven.cli.home import opened
     from twinraven.muninn import Outcome
 
+    session_id = _whole_id(options)
     with opened(options) as raven:
         stated_by: str = options.by or user_name()
         verdict = Outcome(options.outcome)
-        asyncio.run(raven.events.state_verdict(options.tenant, options.session_id, verdict, stated_by=stated_by))
+        asyncio.run(raven.events.state_verdict(options.tenant, session_id, verdict, stated_by=stated_by))
     show_fields(
         options.output,
-        {"session_id": options.session_id, "outcome": options.outcome, "stated_by": stated_by},
+        {"session_id": session_id, "outcome": options.outcome, "stated_by": stated_by},
         tinted=True,
     )
+
+
+def _whole_id(options: Namespace) -> str:
+    """Complete the beginning of a session's id, also one that a table cut."""
+    from twinraven.cli.home import ask_database
+    from twinraven.cli.short_ids import complete_id
+    from twinraven.muninn import SessionFilter, SqlActivity
+
+    beginning = options.session_id.removesuffix("…")
+    where = SessionFilter(starts_with=beginning, limit=3)
+    found = ask_database(options, lambda database: SqlActivity(database).recent_sessions(options.tenant, where))
+    known = [session.session_id for session in found]
+    return options.session_id if options.session_id in known else complete_id(beginning, known, what="session")
 
 
 def _show_timeline(session: Session) -> None:

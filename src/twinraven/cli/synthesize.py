@@ -10,7 +10,7 @@ from twinraven.cli.output import Column, clean, print_lines, show_json, show_row
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
-    from twinraven.flow import SynthesizedTool
+    from twinraven.registry import SynthesizedTool
 
 _WIRING = (
     Column("step", "STEP"),

@@ -68,12 +68,9 @@ def list_tools(options: Namespace) -> None:
     from twinraven.tenancy import LOCAL_USER
 
     with opened(options) as raven:
-        defined = raven.defined.source
-        found = defined.visible(options.tenant, None)
-        found |= {entry.tool_id: entry for entry in raven.catalog.entries(options.tenant)}
         rows = [
-            _judged(found[tool_id].as_json(), defined.why_not(options.tenant, LOCAL_USER, tool_id))
-            for tool_id in sorted(found)
+            _judged(entry.as_json(), raven.catalog.why_not(options.tenant, LOCAL_USER, entry))
+            for entry in raven.catalog.visible(options.tenant, None)
         ]
     show_rows(options.output, rows, _COLUMNS, empty=_NONE)
 
@@ -87,10 +84,8 @@ def show_tool(options: Namespace) -> None:
     from twinraven.tenancy import LOCAL_USER
 
     with opened(options) as raven:
-        fields = _judged(
-            raven.catalog.find(options.tenant, options.tool).as_json(),
-            raven.defined.source.why_not(options.tenant, LOCAL_USER, options.tool),
-        )
+        entry = raven.catalog.find(options.tenant, options.tool)
+        fields = _judged(entry.as_json(), raven.catalog.why_not(options.tenant, LOCAL_USER, entry))
     if options.output == "json":
         show_json(fields)
         return

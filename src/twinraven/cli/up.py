@@ -1,4 +1,4 @@
-"""`twinraven up`: the REST API and the MCP gateway on one port, on this machine or for a team."""
+"""`twinraven up`: the REST API, the console and the MCP gateway on one port, on this machine or for a team."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twinraven.tenancy import LOCAL
 
 if TYPE_CHECKING:
     from twinraven.app import TwinRaven
-    from twinraven.serving import AsgiApp, Doorkeeper
+    from twinraven.serving import AsgiApp, Authenticator
 
 _DEFAULT: Final = Address("127.0.0.1", 8765)
 _GATEWAY_PATHS: Final = ("mcp", "sse", "messages")
@@ -33,7 +33,8 @@ def register(parser: CommandParser) -> None:
         metavar="HOST:PORT",
         help=f"listen there (default: {_DEFAULT.host}:{_DEFAULT.port}); elsewhere than on this machine keys are needed",
     )
-    parser.add_argument("--no-gateway", action="store_true", help="serve the API alone")
+    parser.add_argument("--no-gateway", action="store_true", help="serve no gateway")
+    parser.add_argument("--no-console", action="store_true", help="serve no pages for browsers")
     parser.add_argument(
         "--processes",
         type=count,
@@ -73,26 +74,54 @@ def _run(serving: Coroutine[Any, Any, None]) -> None:
 async def _serve(raven: TwinRaven, options: Namespace) -> None:
     """Serve from this process."""
     from twinraven.api import api_app
-    from twinraven.serving import Doorkeeper, Mounted, is_loopback, listener, patience_for, serve
+    from twinraven.serving import Authenticator, Mounted, is_loopback, listener, patience_for, serve, with_cors
 
     host, port = options.http
     local = replace(LOCAL, tenant_id=options.tenant)
     is_open = is_loopback(host) and not (options.require_keys or raven.settings.serving.require_keys)
-    doorkeeper = Doorkeeper(raven.tenancy, without_key=local if is_open else None)
+    authenticator = Authenticator(raven.tenancy, without_key=local if is_open else None, sign_ins=raven.sign_ins)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(raven.watching())
-        app: AsgiApp = api_app(raven, doorkeeper)
+        if raven.settings.engine.workers:
+            await stack.enter_async_context(raven.working())
+        api = api_app(raven, authenticator)
+        beside: dict[str, AsgiApp] = {}
         if not options.no_gateway:
-            gateway = await stack.enter_async_context(_gateway(raven, options, doorkeeper))
-            app = Mounted(app, dict.fromkeys(_GATEWAY_PATHS, gateway))
+            gateway = await stack.enter_async_context(_gateway(raven, options, authenticator))
+            beside |= dict.fromkeys(_GATEWAY_PATHS, gateway)
+        console = None if options.no_console else _console(api, authenticator)
+        if console is not None:
+            beside["console"] = console
+        app: AsgiApp = Mounted(api, beside)
+        if console is not None:
+            app = _with_home_page(app)
         if options.fd is None:
-            _tell(options.http, None if options.no_gateway else options.http)
+            _tell(options.http, None if options.no_gateway else options.http, has_console=console is not None)
+        app = with_cors(app, raven.settings.serving.allow_origins)
         patience_s = patience_for(raven.settings.calls.default_timeout_ms)
         await serve(listener(app, host, port, fd=options.fd, patience_s=patience_s), lifeline=options.lifeline)
 
 
+def _console(api: AsgiApp, authenticator: Authenticator) -> AsgiApp | None:
+    """The console over the API; None where its template library is not installed."""
+    try:
+        from twinraven.console import console_app
+    except ModuleNotFoundError as error:
+        print(
+            f"twinraven: no console, {error.name} is not installed: pip install 'twinraven[console]'", file=sys.stderr
+        )
+        return None
+    return console_app(api, authenticator)
+
+
+def _with_home_page(app: AsgiApp) -> AsgiApp:
+    from twinraven.console import home_page
+
+    return home_page(app)
+
+
 @asynccontextmanager
-async def _gateway(raven: TwinRaven, options: Namespace, doorkeeper: Doorkeeper) -> AsyncGenerator[AsgiApp]:
+async def _gateway(raven: TwinRaven, options: Namespace, authenticator: Authenticator) -> AsyncGenerator[AsgiApp]:
     """The gateway's application, as long as the block lasts."""
     from twinraven.serving import alive
 
@@ -102,7 +131,7 @@ async def _gateway(raven: TwinRaven, options: Namespace, doorkeeper: Doorkeeper)
         raise InvalidInput(f"the gateway needs the MCP SDK: {error}", fix=f"{_MISSING}, or --no-gateway") from error
     gateway = Gateway(raven, tenant_id=options.tenant)
     async with gateway.running() as server:
-        app = gateway.http_app(server, doorkeeper, options.http.host)
+        app = gateway.http_app(server, authenticator, options.http.host)
         async with alive(app):
             yield app
 
@@ -114,18 +143,31 @@ async def _serve_by_many(raven: TwinRaven, options: Namespace) -> None:
     host, port = options.http
     where = ["-m", "twinraven", "--home", str(raven.home), "--tenant", options.tenant]
     doors = ["--require-keys"] if options.require_keys else []
+    pages = ["--no-console"] if options.no_console else []
     with open_socket(host, port) as shared:
-        worker = [*where, "up", "--no-gateway", "--http", f"{host}:{port}", "--fd", str(shared.fileno()), *doors]
+        worker = [
+            *where,
+            "up",
+            "--no-gateway",
+            "--http",
+            f"{host}:{port}",
+            "--fd",
+            str(shared.fileno()),
+            *doors,
+            *pages,
+        ]
         commands = [worker] * options.processes
         beside = None if options.no_gateway else Address(host, port + 1)
         if beside is not None:
             commands.append([*where, "gateway", "--http", f"{host}:{beside.port}", *doors])
-        _tell(options.http, beside)
+        _tell(options.http, beside, has_console=not options.no_console)
         patience_s = patience_for(raven.settings.calls.default_timeout_ms)
         await keep_running(commands, fds=[shared.fileno()], patience_s=patience_s)
 
 
-def _tell(api: Address, gateway: Address | None) -> None:
+def _tell(api: Address, gateway: Address | None, *, has_console: bool) -> None:
+    if has_console:
+        print(f"twinraven: the console is at http://{api.host}:{api.port}/console/", file=sys.stderr)
     print(f"twinraven: the API is at http://{api.host}:{api.port}/v1, described by /openapi.json", file=sys.stderr)
     if gateway is not None:
         print(f"twinraven: the gateway is at http://{gateway.host}:{gateway.port}/mcp", file=sys.stderr)

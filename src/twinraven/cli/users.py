@@ -13,7 +13,7 @@ from twinraven.cli.times import short_time
 if TYPE_CHECKING:
     from twinraven.tenancy import Tenancy, User
 
-ROLES = ("member", "admin")
+ROLES = ("member", "approver", "admin")
 KINDS = ("person", "agent")
 
 _COLUMNS = (

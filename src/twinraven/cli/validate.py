@@ -38,14 +38,13 @@ def run(options: Namespace) -> int:
 
 
 async def _validate(options: Namespace) -> ValidationResult:
-    from getpass import getuser
-
     from twinraven.cli.home import opened
+    from twinraven.cli.people import user_name
 
     with opened(options) as raven:
         draft, verdict = await raven.huginn.validate(options.tenant, options.tool_id, version=options.tool_version)
         if verdict.passed and not options.dry_run:
-            await raven.huginn.register(options.tenant, draft, verdict, by=getuser())
+            await raven.huginn.register(options.tenant, draft, verdict, by=user_name())
     return verdict
 
 

