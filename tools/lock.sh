@@ -10,6 +10,13 @@ command -v uv >/dev/null 2>&1 || {
 }
 export UV_PYTHON_DOWNLOADS=never
 export UV_CUSTOM_COMPILE_COMMAND="make lock"
-uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --all-extras --group dev \
-    --generate-hashes --no-emit-index-url --no-emit-find-links --output-file requirements.lock "$@" >/dev/null
-echo "lock: $(grep -c '==' requirements.lock) packages in requirements.lock"
+compile() {
+    uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+        --no-emit-index-url --no-emit-find-links "$@" >/dev/null
+}
+compile --all-extras --group dev --output-file requirements.lock "$@"
+# What `make demo` installs: the same versions, of what the project needs to be built and run.
+compile --group build --no-annotate --constraints requirements.lock --output-file requirements-run.lock
+for lock in requirements.lock requirements-run.lock; do
+    echo "lock: $(grep -c '==' "$lock") packages in $lock"
+done

@@ -1,0 +1,1 @@
+"""Holds runnable examples of TwinRaven; they are no part of the package."""

@@ -1,0 +1,1 @@
+"""A project to start from: recorded calls of billing agents, and the tools they called."""
