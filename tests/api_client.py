@@ -140,6 +140,22 @@ class Listening:
                 lines = dict(line.split(": ", 1) for line in part.decode().strip().split("\n"))
                 return int(lines["id"]), parse_json(lines["data"])
 
+    async def named(self, *, within_s: float = 10.0) -> tuple[str | None, str, dict[str, Any]]:
+        """The next event of a stream that names its events: its id, if it has one, its name and what it says."""
+        while True:
+            part = await asyncio.wait_for(self._parts.get(), within_s)
+            if not part.startswith(b":"):
+                lines = dict(line.split(": ", 1) for line in part.decode().strip().split("\n"))
+                return lines.get("id"), lines["event"], parse_json(lines["data"])
+
+    async def topic(self, *, within_s: float = 10.0) -> str | None:
+        """The topic of the next change that is told."""
+        async with asyncio.timeout(within_s):
+            while True:
+                part = await self._parts.get()
+                if not part.startswith(b":"):
+                    return parse_json(part.split(b"data: ", 1)[1].strip())["topic"]
+
     async def place(self, *, within_s: float = 10.0) -> int:
         """The next id that comes without an event."""
         async with asyncio.timeout(within_s):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -14,18 +14,19 @@ from uuid import uuid4
 import pytest
 
 from tests.api_client import Door, Reply
+from tests.governed import ApprovedTask, approved_task
 from tests.homes import opened_home
 from tests.postgres import PostgresLogin
 from tests.registry_kit import make_definition, make_verdict
 from tests.unit.catalog.town import inputs, service_body, tool_body
 from twinraven.api import api_app
-from twinraven.api.contract import Route
 from twinraven.app import TwinRaven
 from twinraven.catalog import tool
 from twinraven.foundation.clock import utc_now
 from twinraven.huginn import CandidateChain, RoundStore
-from twinraven.serving import Doorkeeper
-from twinraven.tenancy import LOCAL
+from twinraven.serving import Authenticator
+from twinraven.serving.contract import Route
+from twinraven.tenancy import LOCAL, Principal
 
 
 @tool(effect="read")
@@ -102,13 +103,18 @@ class ApiHome:
 
 @asynccontextmanager
 async def api_home(
-    folder: Path, *, postgres: PostgresLogin | None = None, needs_key: bool = False, **sections: Any
+    folder: Path,
+    *,
+    postgres: PostgresLogin | None = None,
+    needs_key: bool = False,
+    functions: Iterable[Callable[..., Any]] = (),
+    **sections: Any,
 ) -> AsyncGenerator[ApiHome]:
     till = Till()
     sections.setdefault("policy", {"rules": _RULES})
-    with opened_home(folder, [search, read, till.pay, refund], postgres=postgres, **sections) as raven:
-        doorkeeper = Doorkeeper(raven.tenancy, without_key=None if needs_key else LOCAL)
-        yield ApiHome(raven, Door(api_app(raven, doorkeeper)), till)
+    with opened_home(folder, [search, read, till.pay, refund, *functions], postgres=postgres, **sections) as raven:
+        authenticator = Authenticator(raven.tenancy, without_key=None if needs_key else LOCAL)
+        yield ApiHome(raven, Door(api_app(raven, authenticator)), till)
 
 
 async def seed(raven: TwinRaven, seeds: Seeds, *, name: str) -> Seeds:
@@ -116,12 +122,26 @@ async def seed(raven: TwinRaven, seeds: Seeds, *, name: str) -> Seeds:
     ids, door = seeds.ids, seeds.door
     await seed_catalogue(ids, door, name)
     await _seed_memory(ids, door, name)
+    await _seed_knowledge(ids, door, name)
     asked = await door.post(
         "/v1/calls",
         {"tool_name": "refund", "payload": {"order": 7}, "session_id": f"{name}-session"},
         Idempotency_Key=f"{name}-refund",
     )
     ids["approvals", "approval_id"] = asked.json()["error"]["details"]["approval_id"]
+    ids["inbox", "item_id"] = f"call:{ids['approvals', 'approval_id']}"
+    ids["trace", "id"] = ids["approvals", "approval_id"]
+    await seed_effects(raven, seeds, name)
+    started = await door.post("/v1/runs", {"tool_id": "search", "parameters": {"query": "x"}})
+    ids["runs", "run_id"] = started.json()["run_id"]
+    step = {"step_id": "1", "description": "Search.", "tool": "search", "arguments": {"query": "x"}}
+    planned = await door.post("/v1/plans", {"plan": {"goal": "Search.", "steps": [step]}})
+    ids["plans", "run_id"] = planned.json()["run_id"]
+    look = {"id": "look", "tool": "search", "inputs": {"query": "{step.q}"}, "output": {"variable": "found"}}
+    process = {"id": f"{name}_process", "description": "Search", "initial_context": ["q"], "steps": [look]}
+    saved = await door.post("/v1/processes", {"definition": process})
+    ids["processes", "process_id"] = saved.json()["id"]
+    await _seed_conversation(ids, door, name)
     chain = make_chain()
     await raven.chains.add(seeds.tenant_id, [chain])
     ids["chains", "chain_id"] = str(chain.chain_id)
@@ -132,8 +152,47 @@ async def seed(raven: TwinRaven, seeds: Seeds, *, name: str) -> Seeds:
     user = made(await door.post("/v1/users", {"name": f"{name}-colleague"}))
     ids["users", "user_id"] = user["user_id"]
     ids["keys", "key_id"] = made(await door.post("/v1/keys", {"user_id": user["user_id"]}))["key_id"]
+    ids["idempotency-keys", "key"] = f"{name}-refund"
+    begun, _ = await raven.sign_ins.begin(
+        Principal(seeds.tenant_id, user["user_id"], "member", ids["keys", "key_id"]), label="a browser"
+    )
+    ids["sign-ins", "sign_in_id"] = begun.sign_in_id
     ids["audit", "entry_id"] = (await door.get("/v1/audit")).json()["items"][0]["id"]
     return seeds
+
+
+async def seed_effects(raven: TwinRaven, seeds: Seeds, name: str) -> None:
+    """One of everything that leaves the house, and a wallet with money."""
+    ids, door = seeds.ids, seeds.door
+    task = await approved_task(raven, tenant_id=seeds.tenant_id)
+    await _seed_governed(raven, seeds, task)
+    asset = {"campaign_id": task.campaign_id, "kind": "image", "storage_uri": "s3://x/p.png"}
+    ids["assets", "asset_id"] = made(await door.post("/v1/assets", asset))["asset_id"]
+    wallet = made(await door.post("/v1/wallets", {"agent_or_campaign_id": name, "currency": "EUR"}))["wallet_id"]
+    ids["wallets", "wallet_id"] = wallet
+    await door.post(f"/v1/wallets/{wallet}/fund", {"amount": "9.00", "idempotency_key": f"{name}-fund"})
+    said = {"task_id": task.task_id, "channel": "blog", "text": "x"}
+    paid = {"task_id": task.task_id, "wallet_id": wallet, "amount": "1.00", "currency": "EUR", "counterparty": "p"}
+    for group, body, key in (
+        ("publications", said, "publish_id"),
+        ("messages", {**said, "recipient": "ann"}, "message_id"),
+        ("transactions", paid, "transaction_id"),
+    ):
+        reply = await door.post(f"/v1/{group}", {**body, "idempotency_key": f"{name}-{group}"})
+        ids[group, "effect_id"] = reply.json()[key]
+
+
+async def _seed_governed(raven: TwinRaven, seeds: Seeds, task: ApprovedTask) -> None:
+    """The work behind an effect: its campaign, goal, task, result and decision, and a budget."""
+    ids = seeds.ids
+    found = await raven.tasks.get(seeds.tenant_id, task.task_id)
+    ids["campaigns", "campaign_id"], ids["goals", "goal_id"] = task.campaign_id, task.goal_id
+    ids["tasks", "task_id"] = task.task_id
+    ids["results", "result_id"] = found.results[-1].result_id
+    ids["decisions", "decision_id"] = found.decisions[-1].decision_id
+    ids["envelopes", "envelope_id"] = found.results[-1].envelope_id
+    path = f"/v1/campaigns/{task.campaign_id}/budgets"
+    ids["budgets", "budget_id"] = made(await seeds.door.post(path, {"total": "5.00", "currency": "EUR"}))["budget_id"]
 
 
 async def beside(home: ApiHome, owner: Seeds, name: str) -> Seeds:
@@ -164,6 +223,45 @@ async def seed_catalogue(ids: dict[tuple[str, str], str], door: Door, name: str)
         "input_schema": inputs("orderId"),
     }
     ids["tool-templates", "template_id"] = made(await door.post("/v1/tool-templates", body))["id"]
+
+
+async def _seed_knowledge(ids: dict[tuple[str, str], str], door: Door, name: str) -> None:
+    said = {"group_id": f"{name}-talk", "name": "n1", "content": f"{name.title()} moved to Lisbon.", "speaker": name}
+    ids["episodes", "episode_id"] = made(await door.post("/v1/episodes", said))["episode_id"]
+    first, second = [
+        made(await door.post("/v1/entities", {"name": f"{name} {part}", "summary": "somebody"}))["entity_id"]
+        for part in ("one", "two")
+    ]
+    merged = made(await door.post(f"/v1/entities/{first}/merge", {"other_id": second}))
+    ids["entities", "entity_id"], ids["entity-merges", "merge_id"] = first, merged["merge_id"]
+    await _seed_reflection(ids, door, name)
+
+
+async def _seed_reflection(ids: dict[tuple[str, str], str], door: Door, name: str) -> None:
+    sources = {"group_id": f"{name}-talk", "episode_ids": [ids["episodes", "episode_id"]]}
+    summary = made(await door.post("/v1/summaries", {**sources, "content": f"{name} moved."}))
+    ids["summaries", "summary_id"] = summary["summary_id"]
+    begun = await door.post("/v1/compressions", sources)
+    ids["compressions", "compression_id"] = begun.json()["compression_id"]
+    note = made(await door.post("/v1/introspections", {"content": f"{name} prefers short answers."}))
+    ids["introspections", "introspection_id"] = note["introspection_id"]
+    measured = {"name": f"{name}-score", "scope": "tool", "aggregation": "avg", "data_type": "float"}
+    metric = made(await door.post("/v1/metric-definitions", measured))
+    ids["metric-definitions", "metric_id"] = ids["metrics", "metric_id"] = metric["metric_id"]
+    made(await door.post(f"/v1/metrics/{metric['metric_id']}/values", {"entity_id": f"{name}_tool", "value": 0.5}))
+
+
+async def _seed_conversation(ids: dict[tuple[str, str], str], door: Door, name: str) -> None:
+    look = {"id": "look", "tool": "search", "inputs": {"query": "{step.prompt}"}, "output": {"variable": "found"}}
+    talker = {"id": f"talk_with_{name}", "description": "Search", "initial_context": ["prompt"], "steps": [look]}
+    made(await door.post("/v1/processes", {"definition": talker}))
+    conversation = made(await door.post("/v1/conversations", {"title": f"{name}'s"}))
+    ids["conversations", "conversation_id"] = conversation["id"]
+    turn = made(
+        await door.post(f"/v1/conversations/{conversation['id']}/turns", {"speaker": "user", "content": "Hello."})
+    )
+    ids["conversations", "turn_id"] = turn["id"]
+    ids["conversations", "alternative_id"] = turn["alternatives"][0]["id"]
 
 
 async def _seed_memory(ids: dict[tuple[str, str], str], door: Door, name: str) -> None:

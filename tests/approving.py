@@ -21,9 +21,10 @@ from twinraven.calls import (
 )
 from twinraven.catalog import Catalog, FunctionTools, tool
 from twinraven.connectors import PythonConnector
-from twinraven.flow import DefinitionShelf, FlowConnector, SynthesizedTool
+from twinraven.flow import DefinitionShelf, FlowConnector
 from twinraven.foundation.errors import ToolUnavailable
 from twinraven.muninn import Collector
+from twinraven.registry import SynthesizedTool
 from twinraven.storage import Database
 from twinraven.tenancy import Principal
 

@@ -13,6 +13,7 @@ from blockbuster import BlockBuster, blockbuster_ctx
 from hypothesis import settings as HypothesisSettings  # noqa: N812
 
 from tests.postgres import PostgresLogin, PostgresServer, running_server
+from tests.temporal import temporal_server
 from tools.requirements import Outcomes, digest_sources, known_requirements
 from twinraven.storage import Database, open_database
 
@@ -22,6 +23,7 @@ _outcomes = pytest.StashKey[Outcomes]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("twinraven")
     group.addoption("--requirements", type=Path, metavar="FILE", help="write what became of each requirement")
+    group.addoption("--req", metavar="ID", help="run only the tests that carry this requirement")
     group.addoption("--soak", action="store_true", help="run the long forms, and only those")
 
 
@@ -43,8 +45,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if requirement not in known:
                 raise pytest.UsageError(f"{item.nodeid} names {requirement}, which docs/requirements.toml does not")
             item.user_properties.append(("req", requirement))
-    soaking = bool(config.getoption("--soak"))
-    left_out = [item for item in items if not (_has_long_form(item) if soaking else _has_short_form(item))]
+    soaking, wanted = bool(config.getoption("--soak")), config.getoption("--req")
+    left_out = [
+        item
+        for item in items
+        if not (_has_long_form(item) if soaking else _has_short_form(item))
+        or (wanted is not None and wanted not in _requirements_of(item))
+    ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
@@ -100,6 +107,13 @@ def postgres_server() -> Generator[PostgresServer]:
     """The Postgres that all tests of this process share."""
     with running_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def temporal_address(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """The address of a Temporal server that all tests of this process share."""
+    with temporal_server(tmp_path_factory.mktemp("temporal")) as address:
+        yield address
 
 
 @pytest.fixture

@@ -59,6 +59,12 @@ class Unfiltered:
     def act_for(self, tenant_id: str) -> None:
         raise AssertionError(f"a store acted for {tenant_id}")
 
+    def begin_part(self, tenant_id: str) -> None:
+        raise AssertionError(f"a store began a part for {tenant_id}")
+
+    def undo_part(self) -> None:
+        raise AssertionError("a store undid a part")
+
 
 def _without_filter(sql: str) -> str:
     return _FILTER.sub(r"CAST(\1 AS TEXT) IS NOT NULL", sql)

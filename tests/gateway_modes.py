@@ -21,9 +21,10 @@ from twinraven.muninn import EventFilter, MuninnEvent
 
 @dataclass
 class Shop:
-    """Tools over orders, and what was paid through them."""
+    """Tools over orders, what was paid through them, and what was read."""
 
     paid: list[str] = field(default_factory=list[str])
+    read: list[str] = field(default_factory=list[str])
 
     def tools(self) -> list[Callable[..., Any]]:
         @tool(effect="read")
@@ -34,6 +35,7 @@ class Shop:
         @tool(effect="read")
         def get_order(order_id: str) -> dict[str, Any]:
             """Reads one order: its total and its state."""
+            self.read.append(order_id)
             if order_id == "gone":
                 raise ValueError("there is no such order")
             return {"id": order_id, "total": len(order_id)}
@@ -77,11 +79,11 @@ class House:
 
 @asynccontextmanager
 async def open_house(
-    folder: Path, mode: str, *, client: str = "auto", batch: bool = False, **sections: Any
+    folder: Path, mode: str, *, client: str = "auto", batch: bool = False, repeat_reads_s: float = 0.0, **sections: Any
 ) -> AsyncGenerator[House]:
     """A house whose settings say this mode, and a client of either era."""
     shop = Shop()
-    settings = {"mode": mode, "batch": batch}
+    settings = {"mode": mode, "batch": batch, "repeat_reads_s": repeat_reads_s}
     with opened_home(folder, shop.tools(), gateway=settings, **sections) as raven:
         async with Gateway(raven).running() as server, open_client(server.mcp, mode=client) as seen:
             yield House(raven, shop, seen)

@@ -22,17 +22,19 @@ from tests.acceptance.cli import COMMAND, Shell
 from tests.registry_kit import add_chain, make_verdict
 from tests.servers import new, old
 from twinraven.app import TwinRaven
-from twinraven.flow import StepDefinition, SynthesizedTool
+from twinraven.flow import StepDefinition
 from twinraven.foundation.clock import utc_now
+from twinraven.registry import SynthesizedTool
 
 OLD: dict[str, Any] = {"command": sys.executable, "args": [str(Path(old.__file__))]}
 NEW: dict[str, Any] = {"command": sys.executable, "args": [str(Path(new.__file__))]}
 
 
 def home_with(folder: Path, servers: dict[str, Any], **sections: Any) -> Shell:
-    """A shell in a folder whose home has these servers."""
+    """A shell in a folder whose home has these servers, for which clients wait as long as a busy machine takes."""
     settings = folder / "twinraven.yaml"
-    settings.write_text(json.dumps(sections))
+    gateway = {"start_s": 60, **sections.get("gateway", {})}
+    settings.write_text(json.dumps({**sections, "gateway": gateway}))
     shell = Shell(folder)
     shell.succeed("init")
     (folder / ".twinraven" / "mcp.json").write_text(json.dumps({"mcpServers": servers}))

@@ -11,23 +11,23 @@ from uuid import uuid4
 from twinraven.calls import CallContext, Calls, Claims
 from twinraven.catalog import Catalog, FunctionTools, tool
 from twinraven.connectors import PythonConnector
-from twinraven.flow import FlowConnector, StepDefinition, SynthesizedTool
+from twinraven.flow import FlowConnector, StepDefinition
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.settings import RegistrySettings
+from twinraven.huginn import SqlChainStore
 from twinraven.muninn import Collector
 from twinraven.registry import (
     LearnedTools,
     Maintenance,
-    MayCall,
     Places,
     Registry,
     RegistryChange,
-    StoredChains,
     SupportProbe,
+    SynthesizedTool,
     Verification,
     Witness,
 )
-from twinraven.storage import Database, Transaction
+from twinraven.storage import ChangeFeed, Database, Transaction
 
 TENANT = "default"
 BEGAN = datetime(2026, 1, 15, 10, 30, tzinfo=UTC)
@@ -169,21 +169,21 @@ class House:
     settings: RegistrySettings = field(default_factory=RegistrySettings)
     clock: Clock = field(default_factory=Clock)
     probe: SupportProbe | None = None
-    may_call: MayCall | None = None
     poll_s: float = 0.05
     told: list[RegistryChange] = field(default_factory=list[RegistryChange])
     witness: Witness | None = None
 
     def __post_init__(self) -> None:
         self.functions = FunctionTools([search, read, summarize, get_weather])
-        self.learned = LearnedTools(self.database, [self.functions], may_call=self.may_call, poll_s=self.poll_s)
+        self.changes = ChangeFeed(self.database, poll_s=self.poll_s)
+        self.learned = LearnedTools(self.database, [self.functions], self.changes)
         self.catalog = Catalog(self.functions, self.learned)
         self.registry = Registry(
             self.database,
             storage_dir=self.folder,
             settings=self.settings,
             find_tool=self.learned.find_any,
-            chains=StoredChains(self.database),
+            chains=SqlChainStore(self.database),
             witness=self.witness or self._hear,
             announce=self.learned.refresh,
             micros=self.clock,
@@ -233,4 +233,5 @@ class House:
 
     def close(self) -> None:
         self.learned.close()
+        self.changes.close()
         self.collector.close()

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 from twinraven.api import api_app
 from twinraven.app import TwinRaven
-from twinraven.serving import Doorkeeper, listener
+from twinraven.serving import Authenticator, listener
 from twinraven.tenancy import LOCAL
 
 
 @asynccontextmanager
 async def served(raven: TwinRaven, *, port: int = 0) -> AsyncGenerator[str]:
     """The address at which a home's API answers, on this event loop."""
-    app = api_app(raven, Doorkeeper(raven.tenancy, without_key=LOCAL))
+    app = api_app(raven, Authenticator(raven.tenancy, without_key=LOCAL))
     port = port or free_port()
     server = listener(app, "127.0.0.1", port)
     serving = asyncio.ensure_future(server.serve())

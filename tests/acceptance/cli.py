@@ -9,10 +9,20 @@ import subprocess
 import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
+from tests.acceptance.fork_server import ForkServer
+
 COMMAND = Path(sysconfig.get_path("scripts")) / "twinraven"
+_START_UP = ("PYTHON", "LC_", "LANG")
+
+
+@cache
+def _fork_server() -> ForkServer:
+    return ForkServer()
 
 
 def _heed_interrupts() -> None:
@@ -43,16 +53,30 @@ class Shell:
 
     folder: Path
     env: dict[str, str] = field(default_factory=dict[str, str])
+    is_fresh: bool = False
+    """Whether each command is the installed script in a new interpreter, rather than a fork of a warm one."""
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("TWINRAVEN")}
         return {**inherited, "NO_COLOR": "", "COLUMNS": "", **self.env, **(extra or {})}
 
     def run(self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ended:
+        environment = self.environment(env)
+        if self.is_fresh or any(name.startswith(_START_UP) for name in {**self.env, **(env or {})}):
+            return self._run_fresh(arguments, stdin, environment)
+        with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+            given.write(stdin)
+            given.seek(0)
+            code = _fork_server().run(arguments, self.folder, environment, (given, out, err))
+            out.seek(0)
+            err.seek(0)
+            return Ended(code, out.read(), err.read().decode())
+
+    def _run_fresh(self, arguments: Sequence[str], stdin: bytes, environment: dict[str, str]) -> Ended:
         done = subprocess.run(
             [str(COMMAND), *arguments],
             cwd=self.folder,
-            env=self.environment(env),
+            env=environment,
             input=stdin,
             capture_output=True,
             timeout=120,

@@ -35,14 +35,21 @@ def test_a_call_is_asked_for_shown_granted_and_made(shell: Shell) -> None:
     error = json.loads(refused.err)["error"]
     assert (refused.code, error["code"]) == (1, "APPROVAL_PENDING")
     approval = error["details"]["approval_id"]
+    assert error["fix"].startswith(f"twinraven approvals grant {approval}")
     listed = shell.succeed("approvals", "list").text
     assert [word in listed for word in (approval, "somebody must look", '{"to":"eve"}')] == [True] * 3
     shown = shell.json("approvals", "show", approval)
     assert (shown["state"], shown["arguments"], shown["covers"]) == ("pending", {"to": "eve"}, ["pay"])
-    granted = shell.json("approvals", "grant", approval, "--note", "fine")
+    granted = shell.json("approvals", "grant", approval[:8], "--note", "fine")
     assert (granted["state"], granted["note"]) == ("granted", "fine")
+    (decision,) = [entry for entry in shell.json("audit", "show") if entry["event_type"] == "approval.granted"]
+    assert decision["data_json"]["by_requester"] is True
     assert shell.json("call", "pay", "--param", "to=eve") == {"paid": "eve"}
     assert shell.json("approvals", "show", approval)["state"] == "used"
+    told = [line.split() for line in shell.succeed("audit", "show").text.splitlines()]
+    (intended,) = [line for line in told if "call.intended" in line]
+    assert ("pay" in intended, "approved" in intended, "rules[1];" in intended) == (True,) * 3
+    assert shell.json("audit", "show", intended[0])["event_type"] == "call.intended"
     twice = shell.run("approvals", "deny", approval, "--output", "json")
     assert json.loads(twice.err)["error"]["code"] == "ILLEGAL_TRANSITION"
     assert shell.run("call", "pay", "--param", "to=eve").code == 1
@@ -50,8 +57,9 @@ def test_a_call_is_asked_for_shown_granted_and_made(shell: Shell) -> None:
 
 def test_an_approval_that_is_not_there_is_said_so(shell: Shell) -> None:
     """An unknown id, or another tenant's, ends as input that cannot be tried."""
+    other = shell.json("tenants", "create", "other")["tenant_id"]
     shell.run("call", "pay", "--param", "to=eve")
     (row,) = shell.json("approvals", "list")
-    for arguments in (("show", "nonsense"), ("grant", row["approval_id"], "--tenant", "other")):
+    for arguments in (("show", "nonsense"), ("grant", row["approval_id"], "--tenant", other)):
         ended = shell.run("approvals", *arguments)
         assert (ended.code, "no approval" in ended.err) == (2, True), ended.err

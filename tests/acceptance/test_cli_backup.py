@@ -43,7 +43,7 @@ def shell(tmp_path: Path) -> Shell:
 
 
 def sessions(shell: Shell, *arguments: str) -> list[str]:
-    return [session["session_id"] for session in shell.json("sessions", "list", *arguments)]
+    return sorted(session["session_id"] for session in shell.json("sessions", "list", *arguments))
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -19,6 +19,7 @@ def get_order(order_id: str, with_items: bool = False) -> dict[str, object]:
     """Read an order."""
     if order_id == "gone":
         raise KeyError(order_id)
+    print("looking it up")
     return {"order_id": order_id, "with_items": with_items, "huge": 2**70}
 
 @tool(effect="read")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -70,8 +71,7 @@ def test_bad_usage_names_the_command_that_can_explain_itself(tmp_path: Path) -> 
         ("sessions", "list", "--limt", "3"): ("--limt", "fix: twinraven sessions list --help"),
         ("sessions", "list", "--lim", "3"): ("--lim", "fix: twinraven sessions list --help"),
         ("sessions", "list", "--limit", "-3"): ("whole number", "fix: twinraven sessions list --help"),
-        ("events", "list", "--since", "yesterday"): ("2026-03-01T12:00:00Z", "fix: twinraven events list --help"),
-        ("events", "show", "17"): ("UUID", "fix: twinraven events show --help"),
+        ("events", "list", "--since", "lately"): ("2026-03-01T12:00:00Z", "fix: twinraven events list --help"),
         ("sessions",): ("COMMAND", "fix: twinraven sessions --help"),
     }.items():
         ended = shell.run(*arguments)
@@ -146,7 +146,7 @@ def test_a_terminal_gets_colours_and_lines_that_fit(shell: Shell) -> None:
     """Tables are cut to the terminal's width and coloured, unless NO_COLOR asks for none; JSON is indented."""
     coloured = on_terminal(shell, "sessions", "list", "--limit", "2", env={"COLUMNS": "60"})
     assert "\x1b[32msuccess" in coloured
-    assert "there may be more: --after session-0001" in coloured
+    assert re.search(r"there may be more: --after session-[0-9]{4}", coloured)
     plain = on_terminal(shell, "sessions", "show", "session-0001", env={"COLUMNS": "60", "NO_COLOR": "1"})
     assert "\x1b" not in plain
     assert max(len(line) for line in plain.splitlines()) == 60

@@ -7,10 +7,13 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.acceptance.cli import Shell, call, calls_file, home_in
 from tests.postgres import PostgresLogin
+from twinraven.app import open_home
+from twinraven.foundation.errors import NotFound
 from twinraven.storage import open_database
 
 
@@ -163,6 +166,9 @@ def test_doctor_works_without_a_home_and_with_bad_settings(tmp_path: Path) -> No
     misspelt = shell.run("doctor")
     assert misspelt.code == 1
     assert "python_thread" in misspelt.text
+    (tmp_path / "twinraven.yaml").write_text("policy: {rules: [{tol: pay, then: deny}]}\n")
+    lawless = shell.run("doctor", "--output", "json")
+    assert (lawless.code, statuses(lawless.json)["settings"]) == (1, "broken")
 
 
 def test_config_shows_values_with_their_origin_and_no_password(tmp_path: Path) -> None:
@@ -230,3 +236,79 @@ async def test_a_database_from_the_future_is_refused(tmp_path: Path) -> None:
     ended = shell.run("sessions", "list")
     assert ended.code == 3
     assert "newer TwinRaven" in ended.err
+
+
+def test_naming_the_project_means_the_home_in_it(tmp_path: Path) -> None:
+    """`--home PROJECT` and TWINRAVEN_HOME=PROJECT reach PROJECT/.twinraven, and init finds it there."""
+    home_in(tmp_path).succeed("import", str(calls_file(tmp_path / "calls.jsonl", [call("mine", 1)])))
+    for shell, named in ((Shell(tmp_path), ("--home", str(tmp_path))), (Shell(tmp_path, _names(tmp_path)), ())):
+        assert [item["session_id"] for item in shell.json("sessions", "list", *named)] == ["mine"]
+        assert shell.json("init", *named)["created"] == []
+    assert not (tmp_path / "twinraven.db").exists()
+
+
+def test_a_folder_that_is_no_home_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """Neither the command line nor `open_home` takes a folder of other things for a home, and nothing is created."""
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    (folder / "mine.jsonl").write_text("{}")
+    ended = Shell(tmp_path).run("sessions", "list", "--home", str(folder))
+    assert ended.code == 2
+    assert f"fix: twinraven init {folder}" in ended.err
+    with pytest.raises(NotFound, match=r"there is no \.twinraven in it"):
+        open_home(folder)
+    assert [path.name for path in folder.iterdir()] == ["mine.jsonl"]
+    shell = Shell(tmp_path)
+    shell.succeed("init", "--home", str(folder))
+    assert (folder / ".twinraven" / "twinraven.db").exists()
+    assert not (folder / ".gitignore").exists()
+
+
+def _names(folder: Path) -> dict[str, str]:
+    return {"TWINRAVEN_HOME": str(folder)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"policy": {"rules": [{"tol": "pay", "then": "deny"}]}}, "policy.rules[1] has no field 'tol'"),
+        ({"policy": {"rules": [{"then": "allow"}, {"then": "maybe"}]}}, "policy.rules[2].then must be one of"),
+        ({"mcpServers": {"git": {"comand": "git-mcp"}}}, "git"),
+    ],
+)
+def test_config_check_reads_policy_and_servers(tmp_path: Path, settings: dict[str, Any], said: str) -> None:
+    """What would fail at the first call is bad input for `config check`, too."""
+    (tmp_path / "twinraven.yaml").write_text(json.dumps(settings))
+    ended = home_in(tmp_path).run("config", "check")
+    assert (ended.code, said in ended.err) == (2, True), ended.err
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        (
+            "from twinraven import tool\n@tool(effect='red')\ndef f() -> int: return 1",
+            "use one of read, write, unknown",
+        ),
+        ("def f(:", "'bad_tools' raised SyntaxError"),
+        (
+            "\n1 / 0",
+            "'bad_tools' raised ZeroDivisionError when it was imported: division by zero (bad_tools.py, line 2)",
+        ),
+    ],
+)
+def test_a_mistake_in_a_tool_module_is_the_users(tmp_path: Path, module: str, said: str) -> None:
+    """It is bad input that names module, file and line, not a fault of TwinRaven."""
+    (tmp_path / "bad_tools.py").write_text(module)
+    (tmp_path / "twinraven.yaml").write_text(json.dumps({"tools": {"modules": ["bad_tools"]}}))
+    ended = home_in(tmp_path).run("tools", "list")
+    assert (ended.code, said in ended.err) == (2, True), ended.err
+
+
+def test_a_bare_decorator_declares_a_tool(tmp_path: Path) -> None:
+    """`@tool` without parentheses works, and the function stays the function it was."""
+    (tmp_path / "my_tools.py").write_text(
+        "from twinraven import tool\n@tool\ndef add(a: int) -> int: return a + 1\nadd(1)"
+    )
+    (tmp_path / "twinraven.yaml").write_text(json.dumps({"tools": {"modules": ["my_tools"]}}))
+    assert home_in(tmp_path).json("call", "add", "--param", "a=2") == 3

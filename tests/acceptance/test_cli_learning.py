@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.acceptance.cli import Shell
 from tests.traces import GOLDEN
 from tests.unit.huginn.billing_world import INVOICE, LOAD, LOOKUP, billing_scripts, lines_of
 
@@ -52,17 +51,9 @@ def twinraven(project: Path) -> Run:
     """The real command, in that project."""
 
     def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[bytes]:
-        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-        environment.pop("TWINRAVEN_HOME", None)
-        done = subprocess.run(
-            [sys.executable, "-m", "twinraven", *arguments],
-            cwd=project,
-            env=environment,
-            capture_output=True,
-            check=False,
-        )
-        assert done.returncode == code, done.stderr.decode()
-        return done
+        ended = Shell(project).run(*arguments)
+        assert ended.code == code, ended.err
+        return subprocess.CompletedProcess(arguments, ended.code, ended.out, ended.err.encode())
 
     return run
 
@@ -204,3 +195,18 @@ def test_bad_input_names_what_is_wrong(twinraven: Run, arguments: tuple[str, ...
     """Each mistake exits with 2 and words that name it."""
     twinraven("init")
     assert said in twinraven(*arguments, code=2).stderr.decode()
+
+
+def test_a_backtest_of_a_file_reads_bounded_sessions(project: Path, twinraven: Run) -> None:
+    """Of a session with more calls than learning reads, a backtest takes the first ones and says so."""
+    line: dict[str, Any] = {
+        "session_id": "long",
+        "tool": "get_invoice",
+        "output": {},
+        "llm_turn": None,
+        "task_id": None,
+    }
+    calls = [{**line, "seq": number, "params": {"invoice_id": f"i{number}"}} for number in range(2_001)]
+    (project / "long.jsonl").write_text("".join(json.dumps(call) + "\n" for call in calls))
+    told = twinraven("backtest", "long.jsonl").stderr.decode()
+    assert "of 1 sessions, which are longer, the first 2,000 calls were read" in told

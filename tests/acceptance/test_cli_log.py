@@ -102,24 +102,43 @@ def test_a_file_that_is_not_there_is_named(shell: Shell) -> None:
 
 @pytest.mark.req("TR-07")
 def test_sessions_are_listed_in_the_documented_form(shell: Shell) -> None:
-    """A session is exactly five fields, projected from its events."""
+    """A session's fields are projected from its events; the session of the last call comes first."""
     listed = shell.json("sessions", "list")
-    assert [list(session) for session in listed] == [
-        ["session_id", "event_count", "started_at", "ended_at", "outcome"]
-    ] * 2
-    assert [(item["session_id"], item["event_count"], item["outcome"]) for item in listed] == [
-        ("a", 2, "success"),
-        ("b", 1, "failure"),
-    ]
+    fields = ["session_id", "event_count", "started_at", "ended_at", "outcome"]
+    assert [list(session) for session in listed] == [[*fields, "failed", "turns", "tools", "first_words"]] * 2
+    assert {item["session_id"]: (item["event_count"], item["outcome"], item["failed"]) for item in listed} == {
+        "a": (2, "success", 0),
+        "b": (1, "failure", 1),
+    }
+    assert listed == sorted(listed, key=lambda item: item["ended_at"], reverse=True)
     assert all(item["started_at"] <= item["ended_at"] and item["ended_at"].endswith("Z") for item in listed)
 
 
 def test_sessions_can_be_paged_and_chosen_by_outcome(shell: Shell) -> None:
-    """`--limit`, `--after` and `--outcome` restrict the list."""
-    assert [item["session_id"] for item in shell.json("sessions", "list", "--limit", "1")] == ["a"]
-    assert [item["session_id"] for item in shell.json("sessions", "list", "--after", "a")] == ["b"]
-    assert [item["session_id"] for item in shell.json("sessions", "list", "--outcome", "failure")] == ["b"]
-    assert shell.json("sessions", "list", "--after", "b") == []
+    """`--limit`, `--after`, `--outcome`, `--tool`, `--failed` and times restrict the list."""
+
+    def listed(*options: str) -> list[str]:
+        return [item["session_id"] for item in shell.json("sessions", "list", *options)]
+
+    newest, oldest = listed()
+    assert (listed("--limit", "1"), listed("--after", newest), listed("--after", oldest)) == ([newest], [oldest], [])
+    assert (listed("--outcome", "failure"), listed("--outcome", "success")) == (["b"], ["a"])
+    assert (listed("--failed"), listed("--tool", "find_user")) == (["b"], ["a"])
+    assert (listed("--until", "2000-01-01"), sorted(listed("--since", "2000-01-01"))) == ([], ["a", "b"])
+
+
+def test_a_shown_beginning_of_an_id_is_enough(shell: Shell) -> None:
+    """Sessions, events and audit entries are found by what a narrow table shows; an ambiguous beginning is refused."""
+    longer = [call("task-2026-one", 1), call("task-2026-two", 1)]
+    shell.succeed("import", str(calls_file(shell.folder / "more.jsonl", longer)), "--format", "calls")
+    assert shell.json("sessions", "show", "task-2026-o")[0]["session_id"] == "task-2026-one"
+    assert shell.json("sessions", "verdict", "task-2026-t…", "success")["session_id"] == "task-2026-two"
+    ambiguous = shell.run("sessions", "show", "task-2026")
+    assert (ambiguous.code, "give more of the id" in ambiguous.err) == (2, True)
+    event = shell.json("events", "list", "--limit", "1")[0]["event_id"]
+    assert shell.json("events", "show", event[:9])["event_id"] == event
+    unknown = shell.run("events", "show", "zzz")
+    assert (unknown.code, "twinraven events list" in unknown.err) == (2, True)
 
 
 @pytest.mark.req("TR-07")
@@ -148,13 +167,17 @@ def test_a_session_is_a_timeline_for_people(shell: Shell) -> None:
 @pytest.mark.req("TR-08")
 def test_a_verdict_stated_later_changes_the_sessions_outcome_and_no_event(shell: Shell) -> None:
     """A verdict is a further record: the session's outcome follows it, the events stay as they were."""
+
+    def outcome_of(session_id: str) -> str:
+        return next(each["outcome"] for each in shell.json("sessions", "list") if each["session_id"] == session_id)
+
     before = shell.json("sessions", "show", "a")
     stated = shell.json("sessions", "verdict", "a", "failure", "--by", "reviewer")
     assert stated == {"session_id": "a", "outcome": "failure", "stated_by": "reviewer"}
-    assert shell.json("sessions", "list")[0]["outcome"] == "failure"
+    assert outcome_of("a") == "failure"
     assert shell.json("sessions", "show", "a") == before
     shell.succeed("sessions", "verdict", "a", "partial")
-    assert shell.json("sessions", "list")[0]["outcome"] == "partial"
+    assert outcome_of("a") == "partial"
 
 
 def test_what_is_not_there_ends_with_two(shell: Shell) -> None:
@@ -172,6 +195,7 @@ def test_what_is_not_there_ends_with_two(shell: Shell) -> None:
 
 def test_tenants_do_not_see_each_other(shell: Shell) -> None:
     """`--tenant` before or behind the command chooses whose log is read."""
+    shell.succeed("tenants", "create", "other")
     shell.succeed("--tenant", "other", "import", "calls.jsonl")
     shell.succeed("sessions", "verdict", "a", "partial", "--tenant", "other")
     assert [item["outcome"] for item in shell.json("sessions", "list")] == ["success", "failure"]
@@ -210,7 +234,7 @@ def test_listings_are_csv_with_a_header(shell: Shell) -> None:
     assert len(rows) == 3
     assert '"{""n"":1}"' in rows[0]
     nothing = shell.succeed("sessions", "list", "--after", "z", "--output", "csv").text
-    assert nothing == "session_id,event_count,started_at,ended_at,outcome\n"
+    assert nothing == "session_id,ended_at,event_count,failed,outcome,tools\n"
 
 
 def test_export_writes_one_event_a_line_whole_and_private(shell: Shell) -> None:

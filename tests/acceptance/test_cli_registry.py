@@ -185,7 +185,9 @@ def test_quarantine_retire_and_rollback(shell: Shell) -> None:
     shell.succeed("quarantine", name, "--release")
     assert shell.run("registry", "rollback", name, "--to-version", "7").code == 2
     assert shell.run("registry", "rollback", name, "--to-version", "1").code == 1
-    assert shell.json("retire", name, "--note", "enough")["retirement_reason"] == "manual"
+    unconfirmed = shell.run("retire", name)
+    assert (unconfirmed.code, "add --yes" in unconfirmed.err) == (2, True)
+    assert shell.json("retire", name, "--note", "enough", "--yes")["retirement_reason"] == "manual"
     assert shell.run("approve", name, "--promote").code == 1
     shown = shell.json("registry", "show", name)
     assert (shown["status"], shown["versions"][0]["status"]) == ("retired", "retired")

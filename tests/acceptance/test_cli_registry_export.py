@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import json
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ def load(path: Path) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # as an import does; dataclasses look their module up there
     spec.loader.exec_module(module)
     return module
 
@@ -63,18 +65,21 @@ def test_a_skill_is_written_whole_and_replaced_only_by_force(shell: Shell) -> No
     assert not list(shell.folder.glob(".*" + folder.name + "*"))
 
 
-def test_what_was_learned_reads_as_plain_code(shell: Shell) -> None:
-    """A tool that was just learned comes out short, without a run-time of its own."""
+def test_what_was_learned_stands_first_and_is_short(shell: Shell) -> None:
+    """The function and its definition come before the runner, in as many lines as a person reads."""
     text = shell.succeed("registry", "export", first(shell), "--as", "python").text
-    assert "class Run" not in text
-    assert len(text.splitlines()) <= 125
+    own, _, runner = text.partition("\nWRITES: ")
+    assert f"async def {first(shell)}(" in own
+    assert "DEFINITION: JsonObject = {" in own
+    assert len(own.splitlines()) <= 125
+    assert "class Schedule" in runner
 
 
 def test_a_retired_tool_can_still_be_taken_along(shell: Shell) -> None:
     """Retired is out of service, not lost: it is exported, and a note says what it is."""
     tool_id = first(shell)
     shell.succeed("approve", tool_id, "--promote")
-    shell.succeed("retire", tool_id, "--note", "enough")
+    shell.succeed("retire", tool_id, "--note", "enough", "--yes")
     done = shell.succeed("registry", "export", tool_id, "--as", "python")
     assert f"async def {tool_id}(" in done.text
     assert "version 1 is retired, not in service" in done.err

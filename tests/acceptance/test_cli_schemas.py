@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,17 +14,27 @@ import jsonschema_rs
 import pytest
 
 from tests.acceptance.cli import Shell
+from tests.homes import opened_home
+from tests.integration.test_thinking import notes_of
+from tests.planning import planning, steps
 from tests.registry_kit import TENANT
 from tests.registry_kit import House as Workshop
 from tests.unit.catalog.town import Town
+from tests.working import Shop, reach, shop_home, working
 from twinraven.calls import Approvals, ApprovalWish, CallContext, Envelope, SkillInvocationRequest, ToolCall
-from twinraven.flow import ErrorStrategy, RetryPolicy, SynthesizedTool
+from twinraven.engine import RunWish
+from twinraven.flow import ErrorStrategy, RetryPolicy
 from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import ApprovalPending, PolicyViolation
 from twinraven.huginn import CandidateChain, EquivalenceScore, LearningRound, ValidationResult
+from twinraven.knowledge import CompressionWish, Entities, Knowledge, NewEpisode
+from twinraven.metrics import SeriesWish
 from twinraven.muninn import EventFilter, RetentionNote, SqlEventStore
-from twinraven.registry import Adoption
+from twinraven.plans import MemoryPlace
+from twinraven.processes import Process
+from twinraven.registry import Adoption, SynthesizedTool
 from twinraven.storage import Database
+from twinraven.tenancy import LOCAL
 
 EXAMPLE = Path(__file__).parents[1] / "unit" / "registry" / "search_read_summarize.json"
 Document = tuple[str, dict[str, Any]]
@@ -161,6 +172,129 @@ async def asked(database: Database) -> AsyncIterator[Document]:
         yield "Approval", approval.as_json()
 
 
+async def worked(folder: Path) -> AsyncIterator[Document]:
+    """A saved process, a durable run, and the worker that advanced it."""
+    steps = [
+        {"id": "look", "tool": "look", "inputs": {"item": "tea"}, "output": {"variable": "seen", "required": True}}
+    ]
+    process = Process.from_json({"id": "buy", "description": "Look at it", "initialContext": [], "steps": steps})
+    with shop_home(folder, Shop()) as raven:
+        yield "ProcessVersion", (await raven.processes.save(process, by=LOCAL)).as_json()
+        run = await raven.runs.start(RunWish({"item": "tea"}, tool_id="look"), by=LOCAL)
+        async with working(raven):
+            yield "RunDetail", (await reach(raven, run.run_id, "succeeded")).as_json()
+            for worker in await raven.runs.workers():
+                yield "Worker", worker.as_json()
+        for each in await raven.runs.list("default"):
+            yield "Run", each.as_json()
+
+
+async def recalled(database: Database) -> AsyncIterator[Document]:
+    """What was said, whom it was about, and two names of one thing."""
+    knowledge, entities = Knowledge(database), Entities(database)
+    await knowledge.remember("default", NewEpisode("g", "n1", "I moved to Lisbon.", speaker="Ann"))
+    for episode in await knowledge.episodes("default", group_id="g"):
+        yield "Episode", episode.as_json()
+    for hit in await knowledge.search("default", "Who moved to Lisbon?", group_id="g"):
+        yield "Hit", hit.as_json()
+    for entity in await entities.entities("default"):
+        details = await entities.details("default", entity.entity_id)
+        yield "KnownEntity", entity.as_json()
+        yield "EntityDetails", details.as_json()
+        for fact in details.relations:
+            yield "TemporalFact", fact.as_json()
+    one = await entities.create("default", "Acme Corp", "makes tools")
+    other = await entities.create("default", "ACME Corporation", "makes tools")
+    for proposal in await entities.find_proposals("default"):
+        yield "MergeProposal", proposal.as_json()
+    yield "EntityMerge", (await entities.merge("default", one.entity_id, other.entity_id)).as_json()
+
+
+async def reflected(folder: Path) -> AsyncIterator[Document]:
+    """What stands for a dialogue, notes about a user, what stands around an entity, and what is measured."""
+    with opened_home(folder, knowledge={"introspection_compression_threshold": 1}) as raven:
+        said = await raven.knowledge.remember(
+            "default", NewEpisode("g", "n1", "We met Clara in Lisbon.", speaker="Ann")
+        )
+        begun = await raven.summaries.compress(CompressionWish("g", (said.episode_id,)), by=LOCAL)
+        yield "Compression", begun.as_json()
+        async with working(raven):
+            await reach(raven, f"compress-{begun.compression_id}", "succeeded")
+            notes = await notes_of(raven, 1)
+        yield "Introspection", notes[0].as_json()
+        for reflection in await raven.introspections.reflections("default", LOCAL.user_id):
+            yield "Reflection", reflection.as_json()
+        for summary in await raven.summaries.summaries("default"):
+            yield "Summary", summary.as_json()
+        for active in await raven.entities.active("default", "g"):
+            yield "ActiveEntity", active.as_json()
+            around = await raven.entities.neighbourhood("default", active.entity.entity_id)
+            yield "EntityNeighbourhood", around.as_json()
+        await raven.metrics.collect("default")
+        now = datetime.now(UTC)
+        wish = SeriesWish(now - timedelta(days=1), now + timedelta(hours=1), 86_400)
+        for metric in await raven.metrics.definitions("default"):
+            yield "MetricDefinition", metric.as_json()
+            for value in await raven.metrics.values("default", metric.metric_id, wish):
+                yield "MetricValue", value.as_json()
+            for point in await raven.metrics.series("default", metric.metric_id, wish):
+                yield "MetricPoint", point.as_json()
+
+
+async def planned(folder: Path) -> AsyncIterator[Document]:
+    """A plan that was repaired, with everything it is made of."""
+    given = steps({"tool": "look", "arguments": {"Item": "lamp"}}, {"tool": "broken", "arguments": {"item": "lamp"}})
+    async with planning(folder, "Hm.") as home:
+        home.shop.failures = 1
+        found = await home.run(plan=given)
+        entry = await home.raven.plan_memory.write(MemoryPlace("default"), "a", [1], metadata={"by": "me"})
+    assert found.state.plan is not None
+    yield "PlanRun", found.as_json()
+    yield "OrchestrationState", found.state.as_json()
+    yield "Plan", found.state.plan.as_json()
+    yield "PlanStep", found.state.plan.steps[0].as_json()
+    yield "MemoryEntry", entry.as_json()
+    for logged in found.state.log:
+        yield "LogEntry", logged.as_json()
+    for action in found.state.supervisor_actions:
+        yield "SupervisorAction", action.as_json()
+    for call in found.state.tool_history:
+        yield "ToolCall", call.as_json()
+
+
+ANSWERED = frozenset(
+    [
+        "Alternative",
+        "Budget",
+        "Campaign",
+        "Conversation",
+        "ConversationTurn",
+        "Goal",
+        "InboxItem",
+        "JudgeDecision",
+        "KeyHistory",
+        "LedgerReport",
+        "LedgerTransfer",
+        "MediaAsset",
+        "MoneyTransaction",
+        "OutgoingMessage",
+        "PolicyCheck",
+        "PublishEvent",
+        "SignIn",
+        "SpecVersion",
+        "Task",
+        "TaskDetail",
+        "WalletBalance",
+        "WorkerResult",
+        "WorkerRun",
+        "WorkingMemory",
+    ]
+)
+"""Held against the same schemas as answers of the API, by test_api_document."""
+RECEIVED = frozenset({"PlannerTaskEnvelope", "WorkerResultEnvelope", "JudgeDecisionEnvelope"})
+"""Messages of others, which these schemas check when they come."""
+
+
 @pytest.mark.req("AE-13")
 async def test_real_documents_fit_their_exported_schemas(
     schemas: dict[str, dict[str, Any]], sqlite_database: Database, tmp_path: Path
@@ -169,14 +303,23 @@ async def test_real_documents_fit_their_exported_schemas(
     workshop = Workshop(sqlite_database, tmp_path / "tools")
     town = Town(sqlite_database, tmp_path / "keys")
     seen: set[str] = set()
-    for source in (remembered(workshop), learned(workshop), owned(town), asked(sqlite_database)):
+    for source in (
+        remembered(workshop),
+        learned(workshop),
+        owned(town),
+        asked(sqlite_database),
+        worked(tmp_path / "shop"),
+        recalled(sqlite_database),
+        reflected(tmp_path / "reflected"),
+        planned(tmp_path / "plans"),
+    ):
         async for name, document in source:
             seen.add(name)
             fault = next(iter(validator(schemas[name]).iter_errors(json.loads(json.dumps(document)))), None)
             assert fault is None, f"{name}: {fault}"
             described: dict[str, Any] = schemas[name]["properties"]
             assert set(document) - {"later"} <= set(described), name
-    assert seen == set(schemas)
+    assert seen | ANSWERED | RECEIVED == set(schemas)
     workshop.close()
     town.house.redactor.close()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cli import Shell, home_in
+from tests.acceptance.cli import Shell, call, calls_file, home_in
 from tests.homes import all_text
 from tests.postgres import PostgresLogin
 from twinraven.app import open_home
@@ -104,3 +104,16 @@ def test_a_name_that_two_users_have_needs_the_id(tmp_path: Path) -> None:
     refused = shell.run("keys", "create", "alice")
     assert (refused.code, "use the id" in refused.err) == (1, True)
     assert shell.json("keys", "create", first["user_id"])["user_id"] == first["user_id"]
+
+
+def test_a_tenant_is_found_by_name_and_an_unknown_one_is_refused(shell: Shell) -> None:
+    """`--tenant` takes the name or the id; nothing is stored or shown for a tenant that does not exist."""
+    tenant = shell.json("tenants", "create", "acme")["tenant_id"]
+    calls = str(calls_file(shell.folder / "calls.jsonl", [call("a", 1)]))
+    for command in (("import", calls), ("sessions", "list"), ("audit", "verify"), ("learn",)):
+        ended = shell.run(*command, "--tenant", "typo")
+        assert (ended.code, "no tenant 'typo'; there is acme, " in ended.err) == (2, True), ended.err
+    shell.succeed("import", calls, "--tenant", "acme")
+    assert [one["session_id"] for one in shell.json("sessions", "list", "--tenant", tenant)] == ["a"]
+    assert shell.json("sessions", "list") == []
+    assert "there is a tenant 'acme' already" in shell.run("tenants", "create", "acme").err

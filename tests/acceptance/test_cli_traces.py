@@ -119,6 +119,7 @@ def test_spans_leave_and_come_back(shell: Shell) -> None:
     file = shell.folder / "spans.jsonl"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert shell.succeed("export", "otlp", "-").out == file.read_bytes()
+    shell.succeed("tenants", "create", "other")
     assert shell.json("import", "spans.jsonl", "--tenant", "other")["events"] == 8
     mine, theirs = (shell.json("events", "list", *tenant) for tenant in ((), ("--tenant", "other")))
     unlike = {"tenant_id", "arrival", "source_key"}

@@ -13,7 +13,7 @@ def test_the_whole_story_holds(tmp_path: Path) -> None:
     """Tools are learned and proven, save turns on new tickets, are counted, rolled back, and seen to drift."""
     folder = tmp_path / "demo"
     done = subprocess.run(
-        [sys.executable, "-m", "twinraven.demo", str(folder)], capture_output=True, check=True, timeout=300
+        [sys.executable, "-m", "examples.support_desk", str(folder)], capture_output=True, check=True, timeout=300
     )
     said = done.stdout.decode()
     turns = re.search(r"model turns +(\d+) +(\d+)", said)

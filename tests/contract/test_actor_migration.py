@@ -52,7 +52,7 @@ async def test_an_old_chain_verifies_and_goes_on(old_database: Database, tmp_pat
     sealed = await old_database.read("default", lambda tx: digest_range(tx, "default", after=0, through=1, form=1))
     old_seal = {name: value for name, value in sealed.as_data().items() if name != "form"}
     await audit.write(AuditEntry("default", "audit.reads_sealed", "events", "default", data=old_seal))
-    assert old_database.migrate() == ["m0012_actors"]
+    assert old_database.migrate() == list(STEPS[STEPS.index("m0012_actors") :])
 
     await audit.write(AuditEntry("default", "call.intended", "call", "c2", agent("planner")))
     record(old_database, "after", agent("planner"))

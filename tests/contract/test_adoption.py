@@ -12,9 +12,9 @@ import pytest
 
 from tests.api_homes import ApiHome, Seeds, api_home, login_of, made, make_chain
 from tests.registry_kit import make_definition, make_verdict
-from twinraven.flow import StepDefinition, SynthesizedTool
+from twinraven.flow import StepDefinition
 from twinraven.huginn import LoggedAdoption
-from twinraven.registry import Adoption
+from twinraven.registry import Adoption, SynthesizedTool
 
 TOOL = "search_read"
 Turn = tuple[str, ...]
@@ -181,7 +181,7 @@ async def test_a_tool_that_is_not_taken_is_flagged_with_advice(agents: Agents) -
     await agents.work(*BY_HAND)
     (action,) = await agents.marked()
     assert (action["tool_id"], action["verb"], action["name"]) == (TOOL, "flag", "not_taken")
-    assert "re-word" in action["why"]
+    assert "proposes a version in other words" in action["why"]
     assert "twinraven retire" in action["why"]
     assert {name: action["figures"][name] for name in ("fitted", "taken", "share_high")} == {
         "fitted": 20,

@@ -9,7 +9,7 @@ import pytest
 
 from tests.api_homes import ApiHome, api_home, login_of, made
 from twinraven.api import all_routes, openapi_document
-from twinraven.api.metrics import Metrics
+from twinraven.serving.metrics import HttpMetrics
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -44,7 +44,7 @@ async def test_other_keys_are_each_users_own(home: ApiHome) -> None:
 
 def test_the_document_says_whose_the_key_of_a_call_is() -> None:
     """Where the header is described, a call's key is called the tenant's, and no other is."""
-    paths = openapi_document(all_routes(Metrics()))["paths"]
+    paths = openapi_document(all_routes(HttpMetrics()))["paths"]
     said = {
         operation["operationId"]
         for methods in paths.values()

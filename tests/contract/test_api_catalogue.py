@@ -75,6 +75,16 @@ async def test_what_can_be_seen_and_not_called_is_listed_with_the_reason(home: A
     assert (await mia.door.get("/v1/tools/own_tool")).status == 404
 
 
+@pytest.mark.req("AD-04")
+async def test_a_secret_that_a_tool_uses_is_deleted_after_the_tool_alone(owner: Seeds) -> None:
+    """The home's vault knows which tools use a secret, and refuses to delete it until none does."""
+    (secret,) = made(await owner.door.get("/v1/secrets"))["items"]
+    refused = await owner.door.delete(f"/v1/secrets/{secret['id']}", If_Match="*")
+    assert (refused.status, refused.json()["code"]) == (409, "CONFLICT")
+    assert (await owner.door.delete("/v1/tools/bound_tool/definition", If_Match="*")).status == 204
+    assert (await owner.door.delete(f"/v1/secrets/{secret['id']}", If_Match="*")).status == 204
+
+
 async def test_a_disabled_service_and_one_that_is_taken_back_are_reasons(home: ApiHome, owner: Seeds) -> None:
     """What stops a tool from beside it is said of the tool, and is gone when it is undone."""
     mia = await home.user(owner.tenant_id, "mia")

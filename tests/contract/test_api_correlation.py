@@ -15,8 +15,8 @@ from tests.api_homes import ApiHome, Seeds, api_home, login_of, made, seed
 from tests.unit.catalog.town import service_body
 from tools.requirements import ROOT
 from twinraven.api import all_routes, openapi_document
-from twinraven.api.metrics import Metrics
 from twinraven.foundation.correlation import current_correlation
+from twinraven.serving.metrics import HttpMetrics
 from twinraven.vault import Secret, clean_log
 
 _CODES = set(re.findall(r"^\| `([A-Z_]+)` ", (ROOT / "docs" / "errors.md").read_text(encoding="utf-8"), re.MULTILINE))
@@ -67,6 +67,19 @@ async def test_the_id_of_a_change_is_found_in_its_audit_entry(ada: Seeds) -> Non
         entries = made(await ada.door.get(f"/v1/audit?correlation_id=made-{number}"))["items"]
         assert [entry["subject_type"] for entry in entries] == [subject]
     assert made(await ada.door.get("/v1/events"))["items"][0]["correlation_id"] == "made-3"
+
+
+@pytest.mark.req("CH-23")
+async def test_the_id_of_a_step_in_a_learned_tools_life_or_a_persons_is_in_its_entry(home: ApiHome, ada: Seeds) -> None:
+    """Who is added, who gets a key and which tool leaves service: each entry has the id of its request."""
+    await seed(home.raven, ada, name="ada")
+    user = made(await ada.door.post("/v1/users", {"name": "mia"}, X_Correlation_Id="step-1"))
+    made(await ada.door.post("/v1/keys", {"user_id": user["user_id"]}, X_Correlation_Id="step-2"))
+    learned = f"/v1/learned-tools/{ada.ids['learned-tools', 'tool_id']}"
+    made(await ada.door.post(f"{learned}/quarantine", {"reason": "odd"}, X_Correlation_Id="step-3"))
+    for number, subject in ((1, "user"), (2, "api_key"), (3, "learned_tool")):
+        entries = made(await ada.door.get(f"/v1/audit?correlation_id=step-{number}"))["items"]
+        assert [entry["subject_type"] for entry in entries] == [subject], number
 
 
 @pytest.mark.req("CH-23")
@@ -142,13 +155,17 @@ async def test_problems_have_documented_codes_and_say_whether_to_try_again(home:
 @pytest.mark.req("CH-21")
 def test_every_code_in_the_document_is_in_the_page_of_codes() -> None:
     """The OpenAPI document names, for every route and status, codes that docs/errors.md explains."""
-    document = openapi_document(all_routes(Metrics()))
+    document = openapi_document(all_routes(HttpMetrics()))
     named: set[str] = set()
     for path in document["paths"].values():
         for operation in path.values():
             for status, response in operation["responses"].items():
-                for content in response.get("content", {}).values() if int(status) >= 400 else ():
-                    named.update(content["schema"]["allOf"][1]["properties"]["code"]["enum"])
+                if int(status) >= 400:
+                    named.update(response["x-error-codes"])
+                    (problem,) = response["content"].values()
+                    whole = document["components"]["schemas"][problem["schema"]["$ref"].rpartition("/")[2]]
+                    assert set(response["x-error-codes"]) <= set(whole["properties"]["code"]["enum"])
+                    assert whole["properties"]["status"]["enum"] == [int(status)]
     assert len(named) > 20
     assert named <= _CODES
 

@@ -28,10 +28,10 @@ from tests.api_homes import ApiHome, Seeds, api_home, beside, seed
 from tests.postgres import PostgresLogin
 from tests.unit.catalog.town import CONNECTION, inputs, tool_body
 from twinraven.api import all_routes, openapi_document
-from twinraven.api.contract import Route
-from twinraven.api.metrics import Metrics
+from twinraven.serving.contract import Route
+from twinraven.serving.metrics import HttpMetrics
 
-_ROUTES: Final[Sequence[Route]] = all_routes(Metrics())
+_ROUTES: Final[Sequence[Route]] = all_routes(HttpMetrics())
 _DOCUMENT: Any = schemathesis.openapi.from_dict(openapi_document(_ROUTES))
 _GENERAL: Any = general_checks
 _OF_DOCUMENTS: Any = document_checks
@@ -88,8 +88,8 @@ class Sender:
 
     async def _ask(self, prepared: requests.PreparedRequest) -> Reply:
         body: Any = prepared.body or b""
-        # A server would not let these through to the application.
-        own = ("authorization", "x-api-key", "host", "content-length", "transfer-encoding")
+        # A server would not let these through to the application, and nobody unpacks what comes back.
+        own = ("authorization", "x-api-key", "host", "content-length", "transfer-encoding", "accept-encoding")
         headers = {name: _latin(value) for name, value in prepared.headers.items() if name.lower() not in own}
         return await self._seeds.door.ask(
             str(prepared.method),

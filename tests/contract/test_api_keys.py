@@ -11,7 +11,7 @@ import pytest
 from tests.api_client import Door
 from tests.api_homes import ApiHome, api_home, login_of, made
 from twinraven.api import all_routes
-from twinraven.api.metrics import Metrics
+from twinraven.serving.metrics import HttpMetrics
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -23,7 +23,7 @@ async def home(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator
 
 async def test_only_what_machines_ask_of_the_server_is_open(home: ApiHome) -> None:
     """Every other route answers 401 without a key, before it looks at anything else in the request."""
-    for route in all_routes(Metrics()):
+    for route in all_routes(HttpMetrics()):
         path = route.path.replace("{", "").replace("}", "")
         reply = await home.door.ask(route.method, path, body=b"\xff not json")
         if route.is_open:

@@ -19,10 +19,10 @@ from tests.api_homes import ApiHome, Seeds, api_home, beside, made, seed, seed_c
 from tests.api_samples import BODIES
 from tests.unit.catalog.town import inputs, tool_body
 from twinraven.api import all_routes, openapi_document
-from twinraven.api.contract import Route
-from twinraven.api.metrics import Metrics
+from twinraven.serving.contract import Route
+from twinraven.serving.metrics import HttpMetrics
 
-_ROUTES: Final = [route for route in all_routes(Metrics()) if route.media == "application/json"]
+_ROUTES: Final = [route for route in all_routes(HttpMetrics()) if route.media == "application/json"]
 _PATHS: Final[dict[str, Any]] = openapi_document(_ROUTES)["paths"]
 _WRITE: Final = {"type": "rest_call", "method": "POST", "path": "/"}
 _MATCHES: Final[tuple[dict[str, str], ...]] = ({}, {"if-match": "*"}, {"if-match": '"99"'}, {"if-match": "x"})

@@ -17,11 +17,11 @@ from tests.api_homes import ApiHome, Seeds, api_home, login_of, made, seed
 from tests.api_samples import BODIES
 from tests.unit.catalog.town import inputs, service_body, tool_body
 from twinraven.api import all_routes
-from twinraven.api.contract import Route
-from twinraven.api.metrics import Metrics
+from twinraven.serving.contract import Route
+from twinraven.serving.metrics import HttpMetrics
 from twinraven.storage import DEFAULT_TENANT
 
-_ROUTES: Final = all_routes(Metrics())
+_ROUTES: Final = all_routes(HttpMetrics())
 _NAMING: Final = [route for route in _ROUTES if route.names]
 
 
@@ -45,6 +45,7 @@ async def ask(door: Door, route: Route, path: str) -> Reply:
     return await door.ask(route.method, path, body, headers=headers)
 
 
+@pytest.mark.req("AD-06")
 async def test_another_tenants_things_answer_as_if_they_had_never_been(home: ApiHome, empty: Seeds) -> None:
     """Every route that names something: as an administrator of another tenant, 404, byte for byte."""
     bob = await seed(home.raven, await home.tenant("bob"), name="bob")

@@ -15,7 +15,7 @@ from tests.api_client import Door, Reply
 from tests.api_homes import ApiHome, Seeds, api_home, login_of, made, seed
 from tests.registry_kit import make_definition, make_verdict
 from twinraven.api import all_routes
-from twinraven.api.metrics import Metrics
+from twinraven.serving.metrics import HttpMetrics
 
 _AT_ONCE: Final = 32
 
@@ -125,10 +125,10 @@ async def test_a_change_says_which_version_it_means(seeds: Seeds, kind: str) -> 
     change = CHANGES[kind]
     target = change.target(seeds)
     before = await seeds.door.get(target)
-    for odd in ('"0"', '"nonsense"', 'W/"1"', f"W/{before.tag}", '""', '"99999999999999999999"', '"-1"'):
+    for odd in ('"0"', '"nonsense"', 'W/"1"', f"W/{before.tag}", '"0", "zzz"', '""', '"99999999999999999999"', '"-1"'):
         refused = await change.send(seeds.door, target, 0, If_Match=odd)
         assert (refused.status, refused.json()["details"]["current"]) == (412, before.json()[change.version]), odd
-    for broken in ("1", '"1", "2"', '"1', "", "**"):
+    for broken in ("1", '"1" "2"', '"1', "", "**", '*, "1"'):
         refused = await change.send(seeds.door, target, 0, If_Match=broken)
         assert (refused.status, refused.json()["details"]["field"]) == (400, "If-Match"), broken
     missing = await change.send(seeds.door, target, 0)
@@ -243,7 +243,7 @@ async def test_a_secret_that_is_rotated_in_the_meantime_is_left_alone(
 
 async def test_deleting_needs_the_version_that_was_seen(seeds: Seeds) -> None:
     """A stale deletion deletes nothing; with the current tag it is gone."""
-    routes = [route for route in all_routes(Metrics()) if route.method == "DELETE" and route.matching == "must"]
+    routes = [route for route in all_routes(HttpMetrics()) if route.method == "DELETE" and route.matching == "must"]
     assert len(routes) == 4
     for route in sorted(routes, key=lambda each: each.tag != "tools"):
         path = seeds.path_of(route)

@@ -311,7 +311,6 @@ async def test_whoever_is_not_there_owns_nothing(town: Town) -> None:
             await town.serve(stranger)
 
 
-@pytest.mark.req("CH-12")
 async def test_no_method_of_the_store_crosses_tenants(town: Town, database: Database) -> None:
     """Every method, given another tenant's ids, sees nothing of it and changes nothing."""
     service = await town.serve(shared=True)

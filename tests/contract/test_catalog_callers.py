@@ -14,9 +14,9 @@ from tests.registry_kit import add_chain, make_definition, make_verdict
 from tests.unit.catalog.town import inputs, service_body, tool_body
 from twinraven.app import TwinRaven
 from twinraven.catalog import ServiceSpec, ToolSpec
-from twinraven.flow import ErrorStrategy, StepDefinition, SynthesizedTool
+from twinraven.flow import ErrorStrategy, StepDefinition
 from twinraven.foundation.errors import Conflict
-from twinraven.registry import RetirementReason
+from twinraven.registry import RetirementReason, SynthesizedTool
 from twinraven.tenancy import LOCAL
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.catalog.town import Town
-from twinraven.catalog import HealthStatus, ServiceChange, TemplateChange, ToolChange, ToolPlacement
+from twinraven.catalog import Catalog, HealthStatus, ServiceChange, TemplateChange, ToolChange, ToolPlacement
 from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation, ToolUnavailable
 from twinraven.storage import Database
 from twinraven.tenancy import Principal
@@ -191,7 +191,7 @@ async def test_a_shared_tool_with_a_secret_is_visible_and_not_runnable(town: Tow
     await town.equip(service, secret="shop-key", shared=True)
     await town.equip(service, key="open", shared=True)
     await town.equip(service, key="private")
-    bind, may_call = town.catalog.bindings.binding, town.catalog.source.may_call
+    bind, may_call = town.catalog.bindings.binding, Catalog(town.catalog.source).may_use
     assert (await town.catalog.tools.tool(town.bob, "get_order")).shared
     with pytest.raises(PolicyViolation, match="its owner's secret"):
         await bind("default", "get_order", caller=town.bob.user_id)

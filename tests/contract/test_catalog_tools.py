@@ -279,7 +279,7 @@ async def test_a_binding_says_whose_tool_it_is(town: Town) -> None:
     """Also where somebody else calls it, so that failures are counted for its owner."""
     await town.serve(town.bob, shared=True)
     await town.equip("shop", town.bob, shared=True)
-    source = CatalogBindings(town.catalog.bindings, town.house.vault)
+    source = CatalogBindings(lambda: town.catalog.bindings, town.house.vault)
     bound = await source.binding("default", "get_order", caller=town.ada.user_id)
     assert (bound.tenant_id, bound.owner_id) == ("default", town.bob.user_id)
 

@@ -8,9 +8,15 @@ from typing import Any
 
 import pytest
 
-from twinraven.calls import Claims
+from twinraven.calls import Claims, EffectWord
 from twinraven.calls.claims import GRACE_MS, Claim, EarlierAnswer
-from twinraven.foundation.errors import CallInProgress, IdempotencyConflict, StorageUnavailable
+from twinraven.foundation.errors import (
+    CallInProgress,
+    IdempotencyConflict,
+    IllegalTransition,
+    NotFound,
+    StorageUnavailable,
+)
 from twinraven.storage import Database, Work
 
 TENANT = "default"
@@ -149,3 +155,57 @@ async def test_tenants_have_keys_of_their_own(claims: Claims) -> None:
     for tenant in ("a", "b"):
         taken = await claims.claim(tenant, "k", tool_id="t", body=b"{}", timeout_ms=1_000)
         assert isinstance(taken, Claim)
+
+
+async def _take_in(claims: Claims, epoch: int, *, takes_key: bool = False) -> Claim | EarlierAnswer:
+    return await claims.claim(
+        TENANT, "run:1", tool_id="refund", body=b"{}", timeout_ms=60_000, epoch=epoch, takes_key=takes_key
+    )
+
+
+async def test_a_claim_of_a_lost_epoch_is_sent_again_where_the_tool_takes_keys(claims: Claims) -> None:
+    """The next epoch takes the claim over at once, and the one before cannot overwrite its answer."""
+    lost = await _take_in(claims, 1)
+    assert isinstance(lost, Claim)
+    taken = await _take_in(claims, 2, takes_key=True)
+    assert isinstance(taken, Claim)
+    await claims.settle(lost, "failed", {"error": {"code": "LATE"}})
+    await claims.settle(taken, "success", {"output": 1})
+    assert await _take_in(claims, 3, takes_key=True) == EarlierAnswer("success", {"output": 1})
+
+
+async def test_a_claim_of_a_lost_epoch_is_unknown_at_once_where_the_tool_takes_none(claims: Claims) -> None:
+    """Nobody waits out the time of a claim whose worker lost the run; if it speaks after all, its word counts."""
+    lost = await _take_in(claims, 1)
+    assert isinstance(lost, Claim)
+    with pytest.raises(CallInProgress):
+        await _take_in(claims, 1)
+    answer = await _take_in(claims, 2)
+    assert isinstance(answer, EarlierAnswer)
+    assert answer.state == "unknown"
+    assert answer.response["error"]["details"] == {"idempotency_key": "run:1"}
+    await claims.settle(lost, "success", {"output": 7})
+    assert await _take_in(claims, 3) == EarlierAnswer("success", {"output": 7})
+
+
+async def test_a_person_says_what_became_of_an_unknown_effect(claims: Claims, database: Database) -> None:
+    """It happened with an answer, or it did not and the key is free; nothing else can be resolved."""
+
+    async def resolve(word: EffectWord, output: Any = None) -> None:
+        await database.write(TENANT, lambda tx: claims.resolve(tx, TENANT, "run:1", word, output=output))
+
+    with pytest.raises(NotFound):
+        await resolve("happened")
+    lost = await _take_in(claims, 1)
+    assert isinstance(lost, Claim)
+    with pytest.raises(IllegalTransition):
+        await resolve("happened", 1)
+    assert isinstance(await _take_in(claims, 2), EarlierAnswer)
+    await resolve("give_up")
+    await resolve("did_not_happen")
+    again = await _take_in(claims, 2)
+    assert isinstance(again, Claim)
+    await claims.settle(again, "unknown", {"error": {"code": "EFFECT_UNKNOWN"}})
+    await resolve("happened", {"n": 1})
+    await claims.settle(again, "failed", {"error": {"code": "LATE"}})
+    assert await _take_in(claims, 3) == EarlierAnswer("success", {"output": {"n": 1}})

@@ -322,7 +322,6 @@ async def test_tags_change_neither_identity_nor_order(collector: Collector, stor
     assert plain.input_hash == tagged.input_hash
 
 
-@pytest.mark.req("TR-10")
 async def test_an_output_has_a_summary_and_is_kept_whole(collector: Collector, store: SqlEventStore) -> None:
     """The summary is short and the same for equal outputs; the whole output is found by its hash."""
     output = {"items": [{"name": "x" * 300, "n": number} for number in range(50)]}

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from blockbuster import BlockBuster
 
+from tests.owned_tools import OwnedTools
 from tests.registry_kit import DAY, TENANT, House, make_definition
-from twinraven.catalog import Effect, Sensitivity
+from twinraven.catalog import Catalog, Effect, Sensitivity
 from twinraven.foundation.errors import InvalidInput, NotFound, StorageBusy
 from twinraven.muninn import EventFilter, SqlEventStore
 from twinraven.registry import RetirementReason
@@ -89,21 +90,24 @@ async def test_learned_tools_become_steps(house: House) -> None:
 
 async def test_offered_is_callable(house: House) -> None:
     """A caller sees the learned tools of which it may call every step, also the steps inside steps."""
-    allowed = {"ann": {"search_read", "search", "read", "search_read_sum", "summarize"}, "bob": {"search_read", "read"}}
+    await house.promote()
+    await house.promote("search_read_sum", steps=("search_read", "summarize"))
+    owned = OwnedTools(house.functions, {"search": "ann"})
+    catalog = Catalog(owned, house.learned)
 
-    def may_call(tenant_id: str, caller: str | None, tool_id: str) -> bool:
-        return tool_id in allowed.get(caller or "", set())
+    def learned_for(caller: str) -> list[str]:
+        return [entry.tool_id for entry in catalog.offered(TENANT, caller) if entry.parts]
 
-    watched = replace(house, may_call=may_call, told=[])
-    await watched.promote()
-    await watched.promote("search_read_sum", steps=("search_read", "summarize"))
-    names = {caller: [entry.tool_id for entry in watched.learned.offered(TENANT, caller)] for caller in ("ann", "bob")}
-    assert names == {"ann": ["search_read", "search_read_sum"], "bob": []}
-    allowed["ann"].remove("search")
-    assert watched.learned.offered(TENANT, "ann") == []
-    assert not watched.learned.may_use(TENANT, "ann", "search_read_sum")
-    assert watched.learned.may_use(TENANT, "ann", "read")
-    watched.close()
+    assert {caller: learned_for(caller) for caller in ("ann", "bob")} == {
+        "ann": ["search_read", "search_read_sum"],
+        "bob": [],
+    }
+    assert not catalog.may_use(TENANT, "bob", "search_read_sum")
+    assert catalog.may_use(TENANT, "bob", "read")
+    with pytest.raises(NotFound):
+        catalog.resolve(TENANT, "search_read_sum", "bob")
+    owned.owners.clear()
+    assert learned_for("bob") == ["search_read", "search_read_sum"]
 
 
 async def test_a_tool_whose_step_is_gone_is_not_offered(house: House) -> None:

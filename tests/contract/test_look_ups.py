@@ -118,6 +118,15 @@ LOOK_UPS: dict[str, Callable[[SqlEventStore], Coroutine[Any, Any, Any]]] = {
     "a page of sessions": lambda store: store.sessions(TENANT, limit=10, after="session-5"),
 }
 
+INDEXES = {
+    "predecessor": "muninn_event_log_session",
+    "successor": "muninn_event_log_session",
+    "events of a session": "muninn_event_log_session",
+    "events of a tool": "muninn_event_log_tool",
+    "events of a time": "muninn_event_log_time",
+}
+"""The index that a look-up needs: any other one would lead through every event of the tenant."""
+
 
 @pytest.mark.req("TR-06")
 async def test_look_ups_walk_an_index(filled: ExplainingDatabase) -> None:
@@ -126,7 +135,7 @@ async def test_look_ups_walk_an_index(filled: ExplainingDatabase) -> None:
     for name, look_up in LOOK_UPS.items():
         filled.plans.clear()
         await look_up(store)
-        assert filled.plans, name
+        assert any(INDEXES.get(name, "muninn_event_log_") in plan for plan in filled.plans), f"{name}: {filled.plans}"
         for plan in filled.plans:
             assert "muninn_event_log_" in plan, f"{name}:\n{plan}"
             assert not any(_reads_the_whole_log(line) for line in plan.splitlines()), f"{name}:\n{plan}"

@@ -12,10 +12,9 @@ from uuid import uuid4
 import pytest
 
 from tests.registry_kit import DAY, TENANT, House, add_chain, make_definition, make_verdict
-from twinraven.flow import ToolStatus
 from twinraven.foundation.clock import from_micros
 from twinraven.foundation.settings import RegistrySettings
-from twinraven.registry import MaintenanceReport, RetirementReason, Support, ToolRecord
+from twinraven.registry import MaintenanceReport, RetirementReason, Support, ToolRecord, ToolStatus
 from twinraven.storage import Database, Transaction
 
 

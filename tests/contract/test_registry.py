@@ -12,7 +12,6 @@ from uuid import uuid4
 import pytest
 
 from tests.registry_kit import TENANT, House, add_chain, make_definition, make_verdict
-from twinraven.flow import ToolStatus
 from twinraven.foundation.errors import (
     AppendOnly,
     Conflict,
@@ -24,7 +23,7 @@ from twinraven.foundation.errors import (
     StorageError,
     TwinRavenError,
 )
-from twinraven.registry import RegistryChange, RetirementReason
+from twinraven.registry import RegistryChange, RetirementReason, ToolStatus
 from twinraven.storage import Database, Transaction
 
 

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from tests.registry_kit import House, add_chain, make_definition, make_verdict
-from twinraven.flow import SynthesizedTool
 from twinraven.foundation.errors import Conflict, IllegalTransition, NotFound
-from twinraven.registry import RetirementReason
+from twinraven.registry import RetirementReason, SynthesizedTool
 from twinraven.storage import Database
 
 CHAINS = {"a": ("search", "read"), "b": ("search", "summarize"), "c": ("read", "summarize")}

@@ -166,7 +166,6 @@ async def test_bad_input_names_its_field_and_not_the_value(
     assert VALUE not in repr(refusal.value) + refusal.value.message
 
 
-@pytest.mark.req("CH-12")
 async def test_an_owner_is_a_user_of_the_same_tenant(house: House, database: Database) -> None:
     """A secret for somebody unknown, or known elsewhere, is refused by the database."""
     stranger = await house.other_tenant()
@@ -210,7 +209,6 @@ async def test_what_cannot_be_audited_does_not_happen(house: House, keys: Path) 
     assert await house.vault.secrets("default", LOCAL_USER) == []
 
 
-@pytest.mark.req("CH-12")
 async def test_no_method_of_the_store_crosses_tenants(house: House, database: Database) -> None:
     """Every method, given another tenant's ids, sees nothing of it and changes nothing."""
     stranger = await house.other_tenant()

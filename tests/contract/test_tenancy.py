@@ -167,7 +167,6 @@ async def test_members_manage_their_own_keys_and_nothing_else(tenancy: Tenancy) 
         await tenancy.add_user(other.tenant_id, "spy", by=who)
 
 
-@pytest.mark.req("CH-12")
 async def test_a_key_cannot_name_a_user_of_another_tenant(tenancy: Tenancy, database: Database) -> None:
     """The service does not find such a user, and the database refuses such a row."""
     first, _, _ = await settle(tenancy, "first")
@@ -283,7 +282,6 @@ async def test_what_is_not_there_and_what_is_not_yours_are_one_answer(tenancy: T
     assert answers[0] == answers[1]
 
 
-@pytest.mark.req("CH-12")
 async def test_no_method_of_the_store_crosses_tenants(tenancy: Tenancy, database: Database) -> None:
     """Every method, given another tenant's ids, sees nothing of it and changes nothing."""
     victim, user, key = await settle(tenancy, "victim")

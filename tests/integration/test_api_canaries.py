@@ -17,7 +17,7 @@ from tests.api_homes import ApiHome, Seeds, api_home, login_of, made, seed
 from tests.homes import all_text
 from tests.unit.catalog.town import inputs, service_body, tool_body
 from twinraven.api import all_routes
-from twinraven.api.metrics import Metrics
+from twinraven.serving.metrics import HttpMetrics
 from twinraven.vault import clean_log
 
 CANARY: Final = "canary-4f9c2e7a-sings"
@@ -142,7 +142,7 @@ async def _send_everything(seeds: Seeds) -> list[Reply]:
         await door.ask(method, target, body, headers={"if-match": "*"})
         for method, target, body in (*bodies(), *placed(seeds))
     ]
-    for route in all_routes(Metrics()):
+    for route in all_routes(HttpMetrics()):
         path = route.path
         for name in route.names:
             path = path.replace("{" + name + "}", quote(CANARY))
@@ -164,7 +164,7 @@ async def _send_everything(seeds: Seeds) -> list[Reply]:
 
 
 def _listed() -> list[Any]:
-    return [route for route in all_routes(Metrics()) if route.is_paged]
+    return [route for route in all_routes(HttpMetrics()) if route.is_paged]
 
 
 def _search_files(folder: Path) -> None:

@@ -15,7 +15,7 @@ from tests.homes import make_home
 from twinraven.api import api_app
 from twinraven.app import TwinRaven, open_home
 from twinraven.foundation.clock import now_micros
-from twinraven.serving import Doorkeeper
+from twinraven.serving import Authenticator
 from twinraven.tenancy import LOCAL
 
 _SERVICE = {"name": "shop", "type": "rest_api", "protocol": "https", "connection_schema": {"type": "object"}}
@@ -60,4 +60,4 @@ def _die(home: Path, moment: str) -> NoReturn:
 
 
 def _door(raven: TwinRaven) -> Door:
-    return Door(api_app(raven, Doorkeeper(raven.tenancy, without_key=LOCAL)))
+    return Door(api_app(raven, Authenticator(raven.tenancy, without_key=LOCAL)))

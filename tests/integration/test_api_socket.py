@@ -14,8 +14,8 @@ import pytest
 
 from tests.api_homes import ApiHome, api_home, made
 from tests.gateways import free_port, until
-from twinraven.api.reading import LARGEST_BODY
 from twinraven.serving import listener
+from twinraven.serving.request_parsing import LARGEST_BODY
 
 _POST: Final = b"POST /v1/users HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
@@ -95,7 +95,7 @@ async def test_requests_that_no_client_sends_get_an_answer(port: int) -> None:
         b"GET //evil.example/v1/me HTTP/1.1\r\nHost: localhost\r\n\r\n": b"404",
         b"GET /v1/me HTTP/1.1\r\nHost: evil.example\r\n\r\n": b"401",
         b"GET /v1/me HTTP/1.0\r\n\r\n": b"401",
-        b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n": b"404",
+        b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n": b"204",
         b"DELETE /v1/me HTTP/1.1\r\nHost: localhost\r\n\r\n": b"405",
         b"GET /v1/me?%zz=1 HTTP/1.1\r\nHost: localhost\r\n\r\n": b"400",
         b"GET /v1/me HTTP/1.1\r\nHost: localhost\r\nX-Correlation-Id: \xff\r\n\r\n": b"400",

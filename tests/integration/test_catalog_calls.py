@@ -61,7 +61,7 @@ class Office:
         limits = HttpLimits(connect_timeout_ms=1_000, attempts=1)
         delivery = HttpDelivery(HttpTransport(AddressGuard(rules), limits=limits))
         catalog = town.catalog
-        self.connector = RestConnector(CatalogBindings(catalog.bindings, town.house.vault), delivery)
+        self.connector = RestConnector(CatalogBindings(lambda: catalog.bindings, town.house.vault), delivery)
         town.probes[ServiceType.REST_API] = CatalogProbe(self.connector, town.house.vault)
         self.entries = Catalog(catalog.source)
         self.calls = Calls(self.entries, self.collector, Claims(database), [self.connector])
@@ -184,7 +184,7 @@ async def test_what_is_disabled_is_not_called(office: Office, server: HttpServer
 async def test_anothers_secret_serves_no_call(office: Office, server: HttpServer) -> None:
     """A shared tool can be seen by others, but a call of theirs reaches nothing."""
     bob = office.town.bob.user_id
-    assert office.entries.find("default", "get_order", caller=bob).tool_id == "get_order"
+    assert office.entries.resolve("default", "get_order", bob).tool_id == "get_order"
     assert "serves its owner alone" in message(await office.call("get_order", caller=bob, orderId="7"))
     assert server.received == []
 
@@ -193,15 +193,15 @@ async def test_anothers_secret_serves_no_call(office: Office, server: HttpServer
 async def test_a_private_tool_is_not_there_for_others(office: Office) -> None:
     """Looking it up for another user, or from another tenant, gives the answer of no tool at all."""
     entries, town = office.entries, office.town
-    assert entries.find("default", "cancel_order", caller="local").private_to == "local"
+    assert entries.resolve("default", "cancel_order", "local").private_to == "local"
     for tenant, caller in (("default", town.bob.user_id), (town.eve.tenant_id, town.eve.user_id)):
         answers: set[str] = set()
         for name in ("cancel_order", "concel_order"):
             with pytest.raises(NotFound) as refusal:
-                entries.find(tenant, name, caller=caller)
+                entries.resolve(tenant, name, caller)
             answers.add(repr(refusal.value.as_json()).replace(name, "NAME"))
         assert len(answers) == 1
-    offered = [entry.tool_id for entry in entries.entries("default", caller=town.bob.user_id)]
+    offered = [entry.tool_id for entry in entries.visible("default", town.bob.user_id)]
     assert offered == ["get_order"]
 
 

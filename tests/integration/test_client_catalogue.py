@@ -133,6 +133,7 @@ async def test_a_tool_that_writes_from_now_on_is_called_as_one(ask: Ask, shop: H
     assert (first.status, first.side_effect) == ("success", "write")
 
 
+@pytest.mark.req("AD-08")
 async def test_blueprints_are_copied_and_archived(ask: Ask, shop: HttpServer) -> None:
     """What is made from a blueprint says where it came from; an archived one leaves the list and can be read."""
     of_services: ServiceTemplate = await ask(

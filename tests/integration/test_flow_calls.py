@@ -22,9 +22,10 @@ from twinraven.calls import (
 )
 from twinraven.catalog import Catalog, FunctionTools, ToolEntry, tool
 from twinraven.connectors import PythonConnector
-from twinraven.flow import FlowConnector, SynthesizedTool, entry_of, validate_definition
+from twinraven.flow import FlowConnector, entry_of, validate_definition
 from twinraven.foundation.errors import NotFound, ToolUnavailable
 from twinraven.muninn import Collector, MuninnEvent, SqlEventStore
+from twinraven.registry import SynthesizedTool
 from twinraven.storage import Database, Transaction
 
 _SEED = Path(__file__).parents[1] / "unit" / "flow" / "search_read_summarize.json"
@@ -367,3 +368,15 @@ async def test_many_callers_share_one_connector(home: Home) -> None:
     for event in searches:
         assert event.parent_event_id is not None
         assert by_id[event.parent_event_id].input_params["query"] == event.input_params["query"]
+
+
+async def test_a_composite_without_some_of_its_steps_is_partial(home: Home) -> None:
+    """A call that goes on without a step's answer says so in its status, also when it is answered from the record."""
+    reading = {"tool_id": "read", "input_mapping": {"url": "https://example.org"}}
+    home.learn(reading, saving("note"), error_strategy={"default_behavior": "skip"})
+    assert (await home.invoke("composite", key="whole")).status == "success"
+    home.world.fail_times = 99
+    first = await home.invoke("composite", key="part")
+    again = await home.invoke("composite", key="part")
+    assert (first.status, first.error, again.status, again.replayed) == ("partial", None, "partial", True)
+    assert first.output["incomplete"][0]["tool_id"] == "read"

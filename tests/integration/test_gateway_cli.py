@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.cli import Shell
+from tests.acceptance.cli import COMMAND, Shell
 from tests.gateways import OLD, home_with
 from twinraven.app import open_home
 
@@ -43,7 +43,7 @@ def test_a_clients_servers_move_behind_the_gateway(shell: Shell) -> None:
     assert json.loads(file.read_text())["mcpServers"]["git"]["env"] == {"GIT_TOKEN": "hush-hush"}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert client.read_text() == text
-    assert '"mcpServers": {"twinraven": {"command": "twinraven", "args": ["gateway", "--home",' in said
+    assert f'"mcpServers": {{"twinraven": {{"command": "{COMMAND}", "args": ["gateway", "--home",' in said
     assert "git: env.GIT_TOKEN" in said
     assert "hush-hush" not in said
 
@@ -221,7 +221,7 @@ def test_an_upstream_tool_can_be_called_from_the_shell(tmp_path: Path) -> None:
 
 
 async def _first_sight(raven: Any) -> None:
-    async with raven.upstreams as pool:
+    async with raven.upstreams.of("default") as pool:
         await pool.settle(20)
 
 

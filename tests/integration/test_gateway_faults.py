@@ -85,7 +85,7 @@ async def fleet(database: Database, *arguments: str, timeout_ms: int | None = No
     ]
     notes, tools, collector = Notes(), UpstreamTools(database), Collector(database)
     pool = UpstreamPool(servers, tools, journal=notes, limits=LIMITS)
-    calls = Calls(Catalog(tools), collector, Claims(database), [McpConnector(lambda: pool, tools)])
+    calls = Calls(Catalog(tools), collector, Claims(database), [McpConnector(lambda _: pool)])
     async with pool:
         await pool.settle(15)
         yield Fleet(pool, tools, calls, notes, SqlEventStore(database), collector)
@@ -174,7 +174,7 @@ async def test_a_write_that_was_never_sent_keeps_its_key(sqlite_database: Databa
     tools, collector = UpstreamTools(sqlite_database), Collector(sqlite_database)
     await tools.observe("default", "bad", [{"name": "echo", "inputSchema": {"type": "object"}}])
     pool = UpstreamPool([server], tools, journal=Notes(), limits=LIMITS)
-    calls = Calls(Catalog(tools), collector, Claims(sqlite_database), [McpConnector(lambda: pool, tools)])
+    calls = Calls(Catalog(tools), collector, Claims(sqlite_database), [McpConnector(lambda _: pool)])
     async with pool:
         for _ in range(2):
             request = SkillInvocationRequest("bad__echo", {}, idempotency_key="once")

@@ -69,7 +69,7 @@ async def test_six_servers_of_mixed_revisions_lose_nothing(tmp_path: Path) -> No
     """Every tool is there with every word of its definition, and every kind of content comes back as it was."""
     servers = fleet(tmp_path)
     alone = {name: await definitions(server) for name, server in servers.items()}
-    shell = home_with(tmp_path, servers, gateway={"start_s": 60})
+    shell = home_with(tmp_path, servers, gateway={"start_s": 60, "batch": False})
     async with open_client(stdio_gateway(shell), mode="legacy") as older, open_client(stdio_gateway(shell)) as newer:
         listed = {tool.name: tool.model_dump(by_alias=True) for tool in (await older.client.list_tools()).tools}
         expected = {f"{name}__{tool}": words for name, tools in alone.items() for tool, words in tools.items()}
@@ -111,7 +111,7 @@ async def test_six_servers_keep_their_prompts_and_resources(tmp_path: Path) -> N
                 assert not found & alone[kind]
                 alone[kind] |= found
     assert all(alone.values())
-    shell = home_with(tmp_path, servers, gateway={"start_s": 60})
+    shell = home_with(tmp_path, servers, gateway={"start_s": 60, "batch": False})
     for mode in ("legacy", "auto"):
         async with open_client(stdio_gateway(shell), mode=mode) as through:
             assert await _library(through.client, prefix="") == alone

@@ -159,7 +159,7 @@ async def test_servers_on_http_stand_behind_it_too(tmp_path: Path, way: str) -> 
         path = "mcp" if way == "http" else "sse"
         home_with(tmp_path, {"web": {"url": f"http://127.0.0.1:{port}/{path}", "headers": {"X-Mine": "yes"}}})
         with open_home(tmp_path / ".twinraven") as raven:
-            async with raven.upstreams as pool:
+            async with raven.upstreams.of("default") as pool:
                 await pool.settle(20)
                 assert [status.state for status in pool.statuses()] == ["up"]
                 answer = await pool.call("default", "web", "echo", {"text": "hi"})
@@ -203,7 +203,7 @@ async def test_a_compressed_bomb_ends_its_own_server_alone(tmp_path: Path, encod
     with bomb_server(encoding) as port:
         home_with(tmp_path, {"bomb": {"url": f"http://127.0.0.1:{port}/mcp"}, "old": OLD})
         with open_home(tmp_path / ".twinraven") as raven:
-            async with raven.upstreams as pool:
+            async with raven.upstreams.of("default") as pool:
                 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
                 await pool.settle(20)
                 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -219,7 +219,7 @@ async def test_an_upstream_on_http_that_goes_away_is_found_again(tmp_path: Path)
     port = free_port()
     home_with(tmp_path, {"web": {"url": f"http://127.0.0.1:{port}/mcp"}})
     with open_home(tmp_path / ".twinraven") as raven:
-        pool = raven.upstreams
+        pool = raven.upstreams.of("default")
 
         async def works() -> bool:
             try:
@@ -238,4 +238,4 @@ async def test_an_upstream_on_http_that_goes_away_is_found_again(tmp_path: Path)
         with http_server("http", at=port):
             await until(works)
         assert pool.statuses()[0].restarts > 0
-        await pool.close()
+        await pool.aclose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
@@ -243,14 +244,16 @@ async def test_a_subscription_outlives_the_server(shell: Shell, mode: str) -> No
 
 
 async def test_a_server_is_told_nothing_of_the_client(shell: Shell) -> None:
-    """It gets the address and no more: no key, no header, nothing of what the client says beside it."""
+    """It gets the address and a token of the gateway's own for progress: no key, no header, nothing said beside it."""
     with http_gateway(shell) as address:
         signed = httpx2.AsyncClient(headers={"X-Trace": "hidden"}, timeout=20)
         way = streamable_http_client(f"{address}/mcp", http_client=signed)
         async with signed, open_client(way, mode="legacy") as seen:
             read = await seen.client.read_resource("order://old/asked", meta={"conversation_id": "hidden"})  # pyright: ignore[reportArgumentType]
             assert isinstance(read.contents[0], types.TextResourceContents)
-            assert read.contents[0].text == '{"uri": "order://old/asked"}'
+            told = json.loads(read.contents[0].text)
+            assert told.pop("_meta").keys() == {"progressToken"}
+            assert told == {"uri": "order://old/asked"}
 
 
 async def test_a_server_that_hangs_does_not_spoil_the_list(tmp_path: Path) -> None:

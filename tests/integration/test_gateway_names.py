@@ -44,7 +44,7 @@ async def define(raven: TwinRaven, key: str) -> None:
 
 async def hear(raven: TwinRaven, server: str, *names: str) -> None:
     """Let the home see a server's list, as it does when the server is connected."""
-    await raven.upstreams._observe(server, listing(*names))  # pyright: ignore[reportPrivateUsage]
+    await raven.upstreams.of("default")._observe(server, listing(*names))  # pyright: ignore[reportPrivateUsage]
 
 
 async def told(raven: TwinRaven) -> dict[str, list[str]]:
@@ -80,6 +80,7 @@ async def test_a_defined_tool_keeps_its_name_when_a_server_adds_one(tmp_path: Pa
         await raven.aclose()
 
 
+@pytest.mark.req("AE-07")
 async def test_the_name_of_a_tool_that_may_be_back_is_reserved(tmp_path: Path) -> None:
     """While a server's tool is gone, nobody else can take its name, and it has it again when it is back."""
     with opened_home(tmp_path) as raven:

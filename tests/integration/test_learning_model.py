@@ -43,13 +43,14 @@ class Project:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    async def prepare(self, url: str, *, allowed: Sequence[str] = ("127.0.0.1",), **learning: Any) -> None:
+    async def prepare(self, url: str, *, allowed: Sequence[str] = ("127.0.0.1",), **model: Any) -> None:
         """Two tools, a model, its key in the vault, and what agents did."""
-        stated = {"model": "small-1", "model_url": url, "model_secret": "model-key", **learning}
+        stated = {"name": "small-1", "url": url, "secret": "model-key", **model}
         settings = {
             "tools": {"modules": ["desk_tools"]},
             "connectors": {"allow_private": list(allowed)},
-            "learning": stated,
+            "model": stated,
+            "learning": {"ask_model": True, "model_budget_s": 240},
         }
         (self.folder / "desk_tools.py").write_text(TOOLS)
         (self.folder / "twinraven.yaml").write_text(json.dumps(settings))
@@ -99,7 +100,7 @@ async def test_a_round_with_a_model(project: Project, protocol: str) -> None:
     words = [{"name": "email", "description": "Who asks."}]
     said = answer(GOOD, description="Finds a customer and the plan.", parameters=words)
     async with serving(says(protocol, said)) as server:
-        await project.prepare(server.url, model_protocol=protocol)
+        await project.prepare(server.url, protocol=protocol)
         first = await project.json("learn")
         again = await project.json("learn")
         told = await project.run("learn")
@@ -198,7 +199,7 @@ async def test_synthesize_asks_and_says_so(project: Project) -> None:
 async def test_a_model_that_fails_fails_nothing_else(project: Project, handler: Any, failure: str) -> None:
     """The round ends as it would without a model, and the failure is noted with the draft."""
     async with serving(handler) as server:
-        await project.prepare(server.url, model_timeout_s=5)
+        await project.prepare(server.url, timeout_s=5)
         outcome = await project.json("learn")
         count = len(server.received)
         await project.run("learn")
@@ -224,7 +225,7 @@ async def test_a_server_without_schemas_is_asked_again_without(project: Project)
 
 @pytest.mark.parametrize(
     ("stated", "allowed", "failure"),
-    [({"model_secret": "nobody"}, ["127.0.0.1"], "nobody"), ({}, [], "127.0.0.1")],
+    [({"secret": "nobody"}, ["127.0.0.1"], "nobody"), ({}, [], "127.0.0.1")],
 )
 async def test_a_model_is_held_to_the_rules_of_services(
     project: Project, stated: dict[str, Any], allowed: list[str], failure: str
@@ -252,7 +253,7 @@ async def test_what_a_person_rejected_is_not_asked_about(project: Project) -> No
 @pytest.mark.soak
 async def test_a_real_model_may_say_what_it_likes(project: Project, real_model: str) -> None:
     """A small real model is asked in a round: the round ends well, and what it said is kept in form."""
-    await project.prepare(real_model, model="smollm2", model_max_tokens=256, model_timeout_s=240, model_budget_s=240)
+    await project.prepare(real_model, name="smollm2", max_tokens=256, timeout_s=240)
     outcome = await project.json("learn")
     [proposal] = outcome["proposals"]
     advice = (await project.json("approve", proposal["tool_id"]))["advice"]

@@ -76,7 +76,7 @@ async def test_a_full_disk_is_a_clear_error(tmp_path: Path) -> None:
     disk.mkdir()
     url = f"sqlite:///{disk / 'twinraven.db'}"
     if can_mount(tmp_path):
-        mount = f'mount -t tmpfs -o size=1500k tmpfs {disk} && exec "$0" "$@"'
+        mount = f'mount -t tmpfs -o size=4000k tmpfs {disk} && exec "$0" "$@"'
         prefix = ("unshare", "-rm", "sh", "-c", mount)
         done = await asyncio.to_thread(run_process, "run_out_of_room", url, prefix=prefix, small_disk=disk)
         codes: tuple[str, ...] = ("STORAGE_FULL",)

@@ -62,7 +62,7 @@ def works(shell: Shell) -> list[str]:
     """Which sessions a home has whose chain verifies and whose secrets can all be opened."""
     assert shell.json("audit", "verify")["ok"] is True
     assert shell.json("secrets", "rekey")["unreadable"] == 0
-    return [session["session_id"] for session in shell.json("sessions", "list")]
+    return sorted(session["session_id"] for session in shell.json("sessions", "list"))
 
 
 def test_two_backups_into_one_folder_do_not_disturb_each_other(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import re
 
 from tools.requirements import ROOT
 from twinraven.api import all_routes, openapi_document
-from twinraven.api.metrics import Metrics
+from twinraven.serving.metrics import HttpMetrics
 
 _PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 
@@ -18,7 +18,7 @@ def test_the_page_lists_the_routes_that_are_there() -> None:
         for path, methods in re.findall(r"^\| `(/[^`]+)` \| ([A-Z ]+) \|", _PAGE, re.MULTILINE)
         for method in methods.split()
     }
-    assert listed == {(route.method, route.path) for route in all_routes(Metrics())}
+    assert listed == {(route.method, route.path) for route in all_routes(HttpMetrics())}
 
 
 def test_the_page_explains_every_status_that_a_route_can_answer() -> None:
@@ -27,7 +27,7 @@ def test_the_page_explains_every_status_that_a_route_can_answer() -> None:
     explained = {
         int(status) for row in re.findall(r"^\| ([0-9, ]+) \|", table, re.MULTILINE) for status in row.split(",")
     }
-    paths = openapi_document(all_routes(Metrics()))["paths"].values()
+    paths = openapi_document(all_routes(HttpMetrics()))["paths"].values()
     answered = {int(status) for path in paths for operation in path.values() for status in operation["responses"]}
     # 405 is answered where there is no route, so no route has it.
     assert {status for status in answered if status >= 400} | {405} == explained
@@ -35,6 +35,6 @@ def test_the_page_explains_every_status_that_a_route_can_answer() -> None:
 
 def test_operations_have_names_of_their_own() -> None:
     """What a generated client calls an operation is unique, and every operation says what it does."""
-    routes = all_routes(Metrics())
+    routes = all_routes(HttpMetrics())
     assert len({route.name for route in routes}) == len(routes)
     assert all(route.summary for route in routes)

@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from twinraven.calls.time_limit import TimeLimits
+from twinraven.foundation.time_limit import TimeLimits
 
 
 async def _sleep(limits: TimeLimits, limit_s: float, seconds: float) -> str:

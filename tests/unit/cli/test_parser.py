@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def test_every_example_parses() -> None:
     """The examples in the help texts are commands that the parser accepts."""
     for parser in COMMANDS:
         for line in parser.example.splitlines():
-            words = line.partition(" | ")[0].replace("'", "").split()
+            words = shlex.split(line.partition(" | ")[0])
             assert words[0] == "twinraven"
             build_parser().parse_args(words[1:])
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from twinraven.catalog import Effect, ToolEntry
-from twinraven.flow import FlowExecutor, FlowResult, StepRun, SynthesizedTool
+from twinraven.flow import FlowExecutor, FlowResult, StepRun
 from twinraven.foundation.errors import ToolError, ToolUnavailable
+from twinraven.registry import SynthesizedTool
 
 SEED_FILE = Path(__file__).with_name("search_read_summarize.json")
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.flow.fakes import FakeTools, define, failing, slow, step
-from twinraven.flow import FlowExecutor, SynthesizedTool
+from twinraven.flow import FlowExecutor
 from twinraven.foundation.errors import ToolError
+from twinraven.registry import SynthesizedTool
 
 _SHAPES: dict[str, SynthesizedTool] = {
     "one after another": define(step("work"), step("work"), step("work")),

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.flow.fakes import define, definition_json, seed_json, step
-from twinraven.flow import ErrorStrategy, RetryPolicy, StepDefinition, SynthesizedTool, ToolStatus
+from twinraven.flow import ErrorStrategy, RetryPolicy, StepDefinition
 from twinraven.foundation.errors import InvalidDefinition
+from twinraven.registry import SynthesizedTool, ToolStatus
 
 _JSON = st.recursive(
     st.none()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.unit.flow.fakes import FakeTools, Naps, define, failing, run, seed_json, slow, step, unavailable
-from twinraven.flow import SynthesizedTool
 from twinraven.foundation.errors import EffectUnknown, PolicyViolation
+from twinraven.registry import SynthesizedTool
 
 pytestmark = pytest.mark.req("TR-17")
 

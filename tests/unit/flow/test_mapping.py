@@ -61,6 +61,10 @@ _JSON = st.recursive(
         ({"$part": {"of": "$.steps[0].output.name", "separator": "-", "index": -1}}, "c"),
         ({"$part": {"of": "$.steps[0].output.name", "separator": "-", "index": 9}}, None),
         ({"$part": {"of": "$.steps[0].output.id", "separator": "-"}}, None),
+        ({"$part": {"of": "$.steps[0].output.name", "separator": "-", "count": 2}}, "a-b"),
+        ({"$part": {"of": "$.steps[0].output.name", "separator": "-", "index": -2, "count": 2}}, "b-c"),
+        ({"$part": {"of": "$.steps[0].output.name", "separator": "-", "index": 2, "count": 2}}, None),
+        ({"$part": {"of": "$.steps[0].output.name", "separator": "-", "index": -4, "count": 2}}, None),
         ({"$integer": {"$part": {"of": "a/42", "separator": "/", "index": 1}}}, 42),
     ],
 )
@@ -87,6 +91,7 @@ def test_literal_writes_the_mapping_of_any_value(value: Any) -> None:
         "$." + "a" * 5000,
         "x" * 70_000,
         {"$part": {"of": "$.a", "separator": ""}},
+        {"$part": {"of": "$.a", "separator": "-", "count": 0}},
         {"$part": {"of": "$.a"}},
         {"$part": "$.a"},
         {"$affix": {"before": "#"}},

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.flow.fakes import FakeTools, define, failing, run, slow, step
-from twinraven.flow import SynthesizedTool, compile_flow
+from twinraven.flow import compile_flow
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import ToolError
+from twinraven.registry import SynthesizedTool
 
 pytestmark = pytest.mark.req("TR-16")
 

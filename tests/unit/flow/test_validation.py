@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from tests.unit.flow.fakes import FakeTools, define, entry, run, seed_json, step
 from twinraven.catalog import ToolEntry
-from twinraven.flow import SynthesizedTool, compile_flow, validate_definition
+from twinraven.flow import compile_flow
 from twinraven.foundation.errors import InvalidDefinition, TwinRavenError
+from twinraven.registry import SynthesizedTool, validate_tool
 
 _NEEDY: dict[str, Any] = {"type": "object", "properties": {"url": {}, "n": {"default": 3}}, "required": ["url", "n"]}
 _STRICT: dict[str, Any] = {"type": "object", "properties": {"x": {}}, "additionalProperties": False}
@@ -28,7 +29,7 @@ def known(tool_id: str) -> ToolEntry | None:
 
 def refusal(*steps: dict[str, Any], **fields: Any) -> InvalidDefinition:
     with pytest.raises(InvalidDefinition) as caught:
-        validate_definition(define(*steps, **fields), known)
+        validate_tool(define(*steps, **fields), known)
     assert caught.value.message.startswith(caught.value.details["field"])
     return caught.value
 
@@ -36,7 +37,7 @@ def refusal(*steps: dict[str, Any], **fields: Any) -> InvalidDefinition:
 @pytest.mark.req("RG-02")
 def test_the_formats_own_example_is_valid() -> None:
     """The registry format's example passes as it stands."""
-    validate_definition(SynthesizedTool.from_json(seed_json()), known)
+    validate_tool(SynthesizedTool.from_json(seed_json()), known)
 
 
 @pytest.mark.parametrize(
@@ -157,10 +158,11 @@ def test_needs_that_go_through_other_steps_forbid_running_at_once() -> None:
     assert "step 2 uses what step 0 gives" in error.message
 
 
+@pytest.mark.req("TR-15")
 def test_a_single_call_is_no_composite_but_a_single_map_is() -> None:
     """One step is too few, unless it runs over a list."""
     assert refusal(step()).details["field"] == "steps"
-    validate_definition(define(step("echo", {"x": "$.item"}, for_each="$.parameters.l")), known)
+    validate_tool(define(step("echo", {"x": "$.item"}, for_each="$.parameters.l")), known)
     assert refusal().details["field"] == "steps"
     assert refusal(*[step()] * 65).details["field"] == "steps"
 
@@ -187,7 +189,7 @@ def test_whatever_is_put_where_the_answer_is_a_result_or_a_named_error(data: st.
     )
     place[0][place[1]] = text
     try:
-        validate_definition(SynthesizedTool.from_json(body), known)
+        validate_tool(SynthesizedTool.from_json(body), known)
     except TwinRavenError as error:
         assert isinstance(error, InvalidDefinition), error
 
@@ -215,6 +217,6 @@ def test_deep_schemas_and_evidence_built_in_python_are_refused_too() -> None:
         deep = {"x": deep}
     tool = define(step(), step())
     with pytest.raises(InvalidDefinition, match="evidence"):
-        validate_definition(replace(tool, evidence=deep), known)
+        validate_tool(replace(tool, evidence=deep), known)
     with pytest.raises(InvalidDefinition, match="parameters"):
-        validate_definition(replace(tool, parameters=deep), known)
+        validate_tool(replace(tool, parameters=deep), known)

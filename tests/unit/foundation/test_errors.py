@@ -41,3 +41,17 @@ def test_an_error_is_an_answer() -> None:
         "retryable": False,
         "details": {"field": "q"},
     }
+
+
+def test_errors_are_read_back_from_what_was_stored() -> None:
+    """Code, class, who acts, retryable, message and details come back; a code from outside the tree is kept."""
+    for kind in all_errors():
+        stored = kind("it broke", tool_id="t", step=3)
+        stored.retryable = not kind.retryable
+        read = errors.error_from_json(stored.as_record())
+        assert type(read) is kind
+        assert (read.acts, read.as_json()) == (stored.acts, stored.as_json())
+    foreign = TwinRavenError("theirs", why="kept")
+    foreign.code, foreign.acts = "THEIR_CODE", "model"
+    read = errors.error_from_json(foreign.as_record())
+    assert read.as_record() == foreign.as_record()

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import twinraven
 from twinraven.foundation.errors import InvalidSetting
+from twinraven.foundation.homes import find_home
 from twinraven.foundation.setting_kinds import mask_passwords
 from twinraven.foundation.settings import (
     Settings,
     describe_settings,
-    find_home,
     load_settings,
     settings_as_rows,
 )
@@ -126,7 +126,7 @@ def test_an_empty_file_or_section_sets_nothing(tmp_path: Path) -> None:
         ("muninn: {sumaries: off}", r"unknown setting 'muninn\.sumaries' in .*did you mean muninn\.summaries"),
         ("muninn: {store_outputs: 1}", r"muninn\.store_outputs in .*twinraven\.yaml is 1; expected: true or false"),
         ("muninn: {store_outputs: 'true'}", "expected: true or false"),
-        ("muninn: {summaries: llm}", r"muninn\.summaries .* expected: one of deterministic, off"),
+        ("muninn: {summaries: llm}", r"muninn\.summaries .* expected: one of deterministic, model, off"),
         ("muninn: {summaries: [off]}", r"muninn\.summaries .* expected: one of"),
         ("calls: {python_threads: 0}", "expected: whole number from 1"),
         ("calls: {python_threads: true}", "expected: whole number"),

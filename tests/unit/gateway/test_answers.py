@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,12 +62,12 @@ def test_an_answer_made_of_its_output_has_the_form_of_its_tool(
     form: answers.Form, output: Any, text: str, structured: Any
 ) -> None:
     """An object is structured content where the tool has such; an answer that was kept whole is left whole."""
-    made = answers.success(responded(output), None, form=form)
+    made = answers.success(responded(output), form=form)
     assert made["content"] == [{"type": "text", "text": text}]
     assert made.get("structuredContent") == structured
     whole = {"content": [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}], "structuredContent": {"a": 1}}
-    assert answers.success(responded(whole), None, form=form) == whole
-    assert answers.success(responded(output), whole, form=form) == whole
+    assert answers.success(responded(whole), form=form) == whole
+    assert answers.success(replace(responded(output), raw=whole), form=form) == whole
 
 
 def responded(output: Any) -> SkillInvocationResponse:

@@ -51,7 +51,6 @@ def test_what_is_not_taken_over_is_listed(tmp_path: Path) -> None:
     }}"""
     assert read_client_file(write(tmp_path, text)).left_out == (
         "git: envFile (put its variables into env)",
-        "git: timeout (say timeout_ms, in milliseconds)",
         "off: it is switched off",
         "web: env",
         "web: alwaysAllow",
@@ -76,11 +75,17 @@ def test_a_file_that_leaves_no_server_is_refused(tmp_path: Path, text: str, reas
 
 def test_the_change_is_one_line_in_the_clients_own_form(tmp_path: Path) -> None:
     """The line replaces the block under the name the client uses for it."""
-    line = read_client_file(write(tmp_path, WITH_COMMENTS)).replacement(Path("/home/me/.twinraven"))
+    line = read_client_file(write(tmp_path, WITH_COMMENTS)).replacement(
+        Path("/home/me/.twinraven"), command="/opt/bin/twinraven"
+    )
     entry = json.loads("{" + line + "}")["mcpServers"]["twinraven"]
-    assert entry == {"command": "twinraven", "args": ["gateway", "--home", "/home/me/.twinraven"]}
+    assert entry == {"command": "/opt/bin/twinraven", "args": ["gateway", "--home", "/home/me/.twinraven"]}
     code = write(tmp_path, '{"servers": {"git": {"type": "stdio", "command": "uvx"}}}')
-    assert read_client_file(code).replacement(Path("/h")).startswith('"servers": {"twinraven": {"type": "stdio"')
+    assert (
+        read_client_file(code)
+        .replacement(Path("/h"), command="twinraven")
+        .startswith('"servers": {"twinraven": {"type": "stdio"')
+    )
 
 
 def test_credentials_in_clear_are_pointed_out_without_being_shown(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from twinraven.catalog import Catalog, FunctionTools, tool
+from tests.owned_tools import OwnedTools
+from twinraven.catalog import Catalog, FunctionTools, ToolEntry, tool
 from twinraven.connectors import ToolQuarantined, UpstreamTools
 from twinraven.foundation.errors import NotFound
 from twinraven.gateway.offers import Offers
@@ -27,17 +28,26 @@ def count(upto: int) -> list[int]:
     return list(range(upto))
 
 
+class OwnedUpstreams(OwnedTools):
+    """Tools of servers, with owners."""
+
+    source: UpstreamTools  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def find_pinned(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
+        return self.source.find_pinned(tenant_id, tool_id)
+
+    def refuse_quarantined(self, tenant_id: str, tool_id: str) -> None:
+        self.source.refuse_quarantined(tenant_id, tool_id)
+
+
 class House:
     """A catalogue of Python and upstream tools, and who may call what."""
 
     def __init__(self, database: Database) -> None:
-        self.denied: set[tuple[str | None, str]] = set()
+        self.owners: dict[str, str] = {}
         self.tools = UpstreamTools(database)
-        self.offers = Offers(Catalog(FunctionTools([get_order, count]), self.tools), self.tools, self.may_use)
-
-    def may_use(self, tenant_id: str, caller: str | None, tool_id: str) -> bool:
-        assert tenant_id == "default"
-        return (caller, tool_id) not in self.denied
+        functions = OwnedTools(FunctionTools([get_order, count]), self.owners)
+        self.offers = Offers(Catalog(functions, OwnedUpstreams(self.tools, self.owners)), self.tools)
 
     def listing(self, version: str, caller: str | None = "ada") -> dict[str, dict[str, Any]]:
         return {tool["name"]: tool for tool in self.offers.to("default", caller).listing(version)["tools"]}
@@ -75,7 +85,7 @@ async def test_a_name_that_clients_refuse_is_shown_as_one_they_take(sqlite_datab
 async def test_what_a_caller_may_not_call_it_does_not_see(sqlite_database: Database) -> None:
     """Shown is callable: a tool that is denied to a caller is neither listed nor found, for that caller alone."""
     house = House(sqlite_database)
-    house.denied.add(("eve", "count"))
+    house.owners["count"] = "ada"
     assert "count" in house.listing(NEWER)
     assert "count" not in house.listing(NEWER, "eve")
     with pytest.raises(NotFound):
@@ -93,7 +103,7 @@ async def test_a_denied_name_and_a_missing_one_are_answered_alike(sqlite_databas
             house.offers.find("default", "eve", name)
         return refusal.value.message.replace(name, "NAME")
 
-    house.denied |= {("eve", "up__log_a"), ("eve", "up__log_b")}
+    house.owners |= {"up__log_a": "ada", "up__log_b": "ada"}
     denied, missing = answer("up__log_a"), answer("up__log_x")
     assert denied == missing == "no tool 'NAME'; did you mean up__log_c?"
 

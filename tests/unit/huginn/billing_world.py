@@ -1,90 +1,38 @@
-"""A small world of billing agents, with data flow that is known because it is planted here.
-
-An agent looks a customer up by e-mail, loads the customer, and reads some of its invoices; on the way users talk, tools
-fail, and unrelated calls happen. Nothing in here resembles the names or shapes of any other record.
-"""
+"""The billing agents of `examples/traces` as Huginn reads them, with data flow that is known because it is planted."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-import orjson
-
+from examples.traces.generate import INVOICE, LOAD, LOOKUP, RATE, SETTLE, SessionScript, billing_scripts, lines_of
 from twinraven.huginn.traces import SessionTrace, read_traces
 
-LOOKUP, LOAD, INVOICE, RATE, SETTLE = "search_customer", "load_customer", "get_invoice", "get_rate", "settle_invoice"
-
-
-@dataclass(slots=True)
-class SessionScript:
-    """Lines of one session, as they are written."""
-
-    session_id: str
-    task_id: str
-    lines: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    turn: int = 0
-
-    def call(self, tool: str, params: dict[str, Any], output: Any, *, said: str | None = None, ok: bool = True) -> None:
-        """One call in a turn of its own; what a user says takes a turn too."""
-        self.turn += 2 if said is not None else 1
-        self.lines.append(
-            {
-                "session_id": self.session_id,
-                "seq": len(self.lines),
-                "tool": tool,
-                "params": params,
-                "output": output,
-                "ok": ok,
-                "session_outcome": "success",
-                "user_before": said,
-                "llm_turn": self.turn,
-                "task_id": self.task_id,
-            }
-        )
-
-
-def billing_scripts(count: int, *, seed: int = 1, tasks: int = 40, pause: bool = False) -> list[SessionScript]:
-    """Sessions in which the planted chain occurs; with `pause`, the user speaks between every two calls."""
-    rng = random.Random(seed)
-    return [_billing_session(rng, number, tasks, pause=pause) for number in range(count)]
+__all__ = [
+    "INVOICE",
+    "LOAD",
+    "LOOKUP",
+    "RATE",
+    "SETTLE",
+    "SessionScript",
+    "billing_scripts",
+    "billing_sessions",
+    "lines_of",
+    "shuffled_outputs",
+    "traces",
+]
 
 
 def billing_sessions(count: int, *, seed: int = 1, tasks: int = 40, pause: bool = False) -> list[SessionTrace]:
-    """The same, as Huginn reads them."""
+    """Sessions of billing agents, as Huginn reads them."""
     return traces(billing_scripts(count, seed=seed, tasks=tasks, pause=pause))
-
-
-def lines_of(scripts: Sequence[SessionScript]) -> bytes:
-    """Scripts as a file of calls."""
-    return b"".join(orjson.dumps(line) + b"\n" for script in scripts for line in script.lines)
 
 
 def traces(scripts: Sequence[SessionScript]) -> list[SessionTrace]:
     """Scripts as Huginn reads them."""
     return read_traces(lines_of(scripts).splitlines()).sessions
-
-
-def _billing_session(rng: random.Random, number: int, tasks: int, *, pause: bool) -> SessionScript:
-    script = SessionScript(f"s{number:05}", f"task-{rng.randrange(tasks)}")
-    email = f"user{rng.randrange(10**6)}@mail{rng.randrange(50)}.test"
-    customer = f"C-{rng.randrange(10**9)}"
-    invoices = [f"INV{rng.randrange(10**9)}" for _ in range(rng.randrange(2, 5))]
-    interject = "go on" if pause else None
-    script.call(LOOKUP, {"email": email}, {"hits": 1, "customer": {"id": customer}}, said=f"I am {email}, hello")
-    loaded = {"id": customer, "plan": rng.choice(["free", "pro"]), "invoices": [{"id": each} for each in invoices]}
-    script.call(LOAD, {"customer_id": customer, "detail": "full"}, loaded, said=interject)
-    for invoice in rng.sample(invoices, rng.randrange(1, len(invoices) + 1)):
-        body: dict[str, Any] = {"id": invoice, "total": rng.randrange(10_000), "lines": []}
-        script.call(INVOICE, {"invoice_id": invoice}, body, said=interject)
-    if rng.random() < 0.4:
-        day = f"2026-01-{rng.randrange(1, 29):02}"
-        script.call(RATE, {"day": day}, {"day": day, "rate": rng.random()}, said=f"what was the rate on {day}?")
-    if rng.random() < 0.5:
-        script.call(SETTLE, {"invoice_id": invoices[0]}, {"settled": True}, said="please settle it")
-    return script
 
 
 def shuffled_outputs(sessions: Sequence[SessionTrace], *, seed: int) -> list[SessionTrace]:

@@ -12,9 +12,10 @@ import pytest
 
 from tests.unit.huginn.billing_world import INVOICE, LOAD, LOOKUP, RATE, SessionScript, billing_sessions, traces
 from twinraven.catalog import ToolEntry
-from twinraven.flow import SynthesizedTool, validate_definition
+from twinraven.flow import validate_definition
 from twinraven.foundation.json_schema import compile_schema
 from twinraven.huginn import CandidateChain, LearnedTool, Learner, LearningConfig, SessionTrace, ToolFacts
+from twinraven.registry import SynthesizedTool
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -222,3 +223,29 @@ def test_retries_that_helped_are_in_the_error_strategy() -> None:
 
 def _nested(value: int) -> dict[str, Any]:
     return {"total": 1, "hits": [{"score": 0.5, "meta": {"ref": value}}]}
+
+
+@pytest.mark.parametrize(
+    ("cut", "mapping"),
+    [
+        (
+            slice(11, 16),
+            {"$part": {"of": "$.internal_wiring.0.ref", "separator": ":", "index": 0, "count": 2}},
+        ),
+        (slice(10), "$.internal_wiring.0.ref"),
+        (slice(7), {"$part": {"of": "$.internal_wiring.0.ref", "separator": "-", "index": 0, "count": 2}}),
+    ],
+    ids=["hours and minutes", "day", "month"],
+)
+def test_a_part_of_a_time_is_taken_out_of_it(cut: slice, mapping: Any) -> None:
+    """Hours and minutes, the day or the month of a timestamp in an answer are wired, not asked of the caller."""
+
+    def make(rng: random.Random) -> tuple[Any, Any]:
+        moment = datetime(
+            2026, rng.randrange(1, 13), rng.randrange(1, 29), rng.randrange(24), rng.randrange(60), 7, tzinfo=UTC
+        )
+        return {"at": moment.isoformat(), "zone": "UTC"}, moment.isoformat()[cut]
+
+    definition = definition_of(pairs(make), "find_thing", "read_thing")
+    assert definition.steps[1].input_mapping == {"ref": mapping}
+    assert definition.steps[1].for_each is None

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from tests.unit.huginn.billing_world import INVOICE, LOAD, LOOKUP, SessionScript, billing_sessions, traces
 from tests.unit.huginn.test_synthesis import synthesize
-from twinraven.flow import SynthesizedTool
 from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn import Criteria, LearnedTool, SessionTrace, ToolFacts, ValidationResult
 from twinraven.huginn.rehearsal import Answers, Rehearsal
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.validation.judge import validate, wilson_low
 from twinraven.huginn.validation.similarity import similarity
+from twinraven.registry import SynthesizedTool
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 

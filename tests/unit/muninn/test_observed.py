@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from blockbuster import blockbuster_ctx
 
-from twinraven.foundation.errors import InvalidInput, StorageError
+from twinraven.foundation.errors import StorageError
 from twinraven.muninn import Collector, MuninnEvent, Outcome, SqlEventStore, observed
 from twinraven.storage import Database
 
@@ -106,10 +106,24 @@ def test_what_cannot_be_recorded_does_not_break_the_call(collector: Collector, s
     assert "not_recordable" in large.input_params
 
 
-def test_outside_of_a_session_it_says_so(collector: Collector) -> None:
-    """Without an open session there is nothing to record into, and the function is not run."""
-    with pytest.raises(InvalidInput, match="no session is open"):
-        add(1)
+def test_outside_of_a_session_a_function_just_runs(
+    collector: Collector, store: SqlEventStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without an open session the function runs, sync or async, nothing is recorded, and the debug log says so."""
+
+    @observed()
+    async def add_later(number: int) -> int:
+        return number + 1
+
+    with caplog.at_level("DEBUG"):
+        assert (add(1), asyncio.run(add_later(1))) == (3, 2)
+    assert [record.message.split()[0] for record in caplog.records if "not recorded" in record.message] == [
+        "add",
+        "add_later",
+    ]
+    with collector.observe("s"):
+        add(5)
+    assert [event.input_params["a"] for event in read(collector, store)] == [5]
 
 
 def test_sessions_nest_and_threads_have_their_own(collector: Collector, store: SqlEventStore) -> None:
@@ -118,18 +132,9 @@ def test_sessions_nest_and_threads_have_their_own(collector: Collector, store: S
         with collector.observe("inner"):
             add(1)
         add(2)
-        failures: list[BaseException] = []
-
-        def elsewhere() -> None:
-            try:
-                add(3)
-            except InvalidInput as error:
-                failures.append(error)
-
-        thread = threading.Thread(target=elsewhere)
+        thread = threading.Thread(target=add, args=(3,))
         thread.start()
         thread.join()
-    assert len(failures) == 1
     assert [event.input_params["a"] for event in read(collector, store, "inner")] == [1]
     assert [event.input_params["a"] for event in read(collector, store, "outer")] == [2]
 

@@ -20,7 +20,6 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.req("TR-10")
 @given(JSON, st.integers(20, 400))
 def test_a_summary_fits_and_repeats(value: Any, limit: int) -> None:
     """Whatever the output, its summary is no longer than allowed and the same every time."""
@@ -32,7 +31,6 @@ def test_a_summary_fits_and_repeats(value: Any, limit: int) -> None:
         assert summary == encoded.decode()
 
 
-@pytest.mark.req("TR-10")
 def test_a_long_output_keeps_its_shape() -> None:
     """Keys stay, arrays say how many items they have, long texts say how long they are."""
     output = {"orders": [{"id": number} for number in range(30)], "note": "n" * 500, "deep": {"er": {"est": [1]}}}
@@ -42,7 +40,6 @@ def test_a_long_output_keeps_its_shape() -> None:
     assert '"deep":{"er":"object of 1"}' in summary
 
 
-@pytest.mark.req("TR-10")
 def test_an_enormous_object_is_summed_up_quickly() -> None:
     """A hundred thousand keys, or a number of a thousand digits, need no summary of their own length."""
     assert len(summarize(encode_output({f"key{number}": number for number in range(100_000)}), 280)) == 280
@@ -56,7 +53,6 @@ def quiet(sqlite_database: Database) -> Generator[Collector]:
     collector.close()
 
 
-@pytest.mark.req("TR-10")
 async def test_compression_can_be_off(quiet: Collector, sqlite_database: Database) -> None:
     """Without summaries and kept outputs an event says only that the call was made."""
     event_id = await quiet.observe("s").record("f", {}, output={"a": 1})

@@ -14,7 +14,7 @@ from twinraven.catalog import Effect, ToolEntry
 from twinraven.foundation.clock import utc_now
 from twinraven.huginn import Huginn, LearningConfig, MiningRun, SqlChainStore, ToolFacts
 from twinraven.muninn import Importer, SqlEventStore
-from twinraven.registry import Registry, RegistryChange, StoredChains
+from twinraven.registry import Registry, RegistryChange
 from twinraven.storage import Transaction
 
 _BELOW = {"foundation", "storage", "muninn", "catalog", "flow", "registry"}
@@ -66,7 +66,7 @@ def _huginn(house: House) -> Huginn:
         storage_dir=house.folder,
         settings=house.settings,
         find_tool=lambda _, name: entries.get(name),
-        chains=StoredChains(house.database),
+        chains=SqlChainStore(house.database),
         witness=_unseen,
     )
     return Huginn(

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from tests.registry_kit import TENANT, House, make_definition
-from twinraven.flow import SynthesizedTool
 from twinraven.foundation.errors import Conflict
-from twinraven.registry import Refused, RetirementReason, definition_text
+from twinraven.registry import Refused, RetirementReason, SynthesizedTool, definition_text
 from twinraven.storage import Transaction
 
 SEED = Path(__file__).parent / "search_read_summarize.json"

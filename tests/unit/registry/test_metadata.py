@@ -11,9 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.registry_kit import make_definition
-from twinraven.flow import ToolStatus
 from twinraven.foundation.errors import InvalidDefinition
-from twinraven.registry import Quarantine, RegisteredTool, RetirementReason, ToolRecord, ToolVersion, definition_text
+from twinraven.registry import (
+    Quarantine,
+    RegisteredTool,
+    RetirementReason,
+    ToolRecord,
+    ToolStatus,
+    ToolVersion,
+    definition_text,
+)
 from twinraven.registry.drafting import MAX_NAME, free_name
 from twinraven.registry.folders import open_root
 from twinraven.registry.metadata import encode_metadata, read_tool, same_state

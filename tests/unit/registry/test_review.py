@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.registry_kit import TENANT, House, make_verdict
-from twinraven.flow import StepDefinition, SynthesizedTool
-from twinraven.registry import RegisteredTool, Review, review_version
+from twinraven.flow import StepDefinition
+from twinraven.registry import RegisteredTool, Review, SynthesizedTool, review_version
 
 EVIDENCE: dict[str, Any] = {
     "chain": ["search", "read"],

@@ -14,7 +14,7 @@ from twinraven.sdk import RemoteError, ServerUnreachable, ToolInfo
 from twinraven.sdk.exchange import PAUSES_S, Ask, Exchange, path_of
 from twinraven.sdk.keys import BELIEVED_S, Keys
 from twinraven.sdk.operations import Operations
-from twinraven.sdk.wire import Letter, Reply, Stream, finish
+from twinraven.sdk.wire import Reply, Stream, WireRequest, finish
 
 OK = Reply(200, {}, b"{}")
 
@@ -28,19 +28,19 @@ class ScriptedWire:
 
     def __init__(self, *answers: Reply | None) -> None:
         self._answers = list(answers)
-        self.letters: list[Letter] = []
+        self.letters: list[WireRequest] = []
         self.pauses: list[float] = []
 
-    async def exchange(self, letter: Letter) -> Reply:
-        self.letters.append(letter)
+    async def exchange(self, request: WireRequest) -> Reply:
+        self.letters.append(request)
         answer = self._answers.pop(0)
         if answer is None:
             raise ServerUnreachable("lost")
         return answer
 
     @asynccontextmanager
-    async def stream(self, letter: Letter) -> AsyncGenerator[Stream]:
-        yield Stream(await self.exchange(letter), _silence())
+    async def stream(self, request: WireRequest) -> AsyncGenerator[Stream]:
+        yield Stream(await self.exchange(request), _silence())
 
     async def pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -147,5 +147,5 @@ def test_a_read_goes_out_without_a_key() -> None:
     wire = ScriptedWire(tool, None, answer, answer)
     operations = Operations(Exchange(wire, "http://h", None))
     assert [finish(operations.call("t", session_id="s")) for _ in range(2)] == [7, 7]
-    assert [letter.method for letter in wire.letters] == ["GET", "POST", "POST", "POST"]
-    assert not any("Idempotency-Key" in letter.headers for letter in wire.letters)
+    assert [request.method for request in wire.letters] == ["GET", "POST", "POST", "POST"]
+    assert not any("Idempotency-Key" in request.headers for request in wire.letters)

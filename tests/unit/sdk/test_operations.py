@@ -14,7 +14,7 @@ from twinraven.foundation.errors import ApprovalDenied, Conflict, NotFound, Stor
 from twinraven.sdk import Event, ObservedCall, ServerUnreachable
 from twinraven.sdk.exchange import Exchange
 from twinraven.sdk.operations import Operations
-from twinraven.sdk.wire import Letter, Reply, Stream, each, finish
+from twinraven.sdk.wire import Reply, Stream, WireRequest, each, finish
 
 GATEWAY = Reply(502, {}, b"<html>")
 
@@ -48,19 +48,19 @@ class ScriptedWire:
 
     def __init__(self, *answers: Reply | None) -> None:
         self.answers = list(answers)
-        self.letters: list[Letter] = []
+        self.letters: list[WireRequest] = []
         self.pauses = 0
 
-    async def exchange(self, letter: Letter) -> Reply:
-        self.letters.append(letter)
+    async def exchange(self, request: WireRequest) -> Reply:
+        self.letters.append(request)
         answer = self.answers.pop(0)
         if answer is None:
             raise ServerUnreachable("lost")
         return answer
 
     @asynccontextmanager
-    async def stream(self, letter: Letter) -> AsyncGenerator[Stream]:
-        reply = await self.exchange(letter)
+    async def stream(self, request: WireRequest) -> AsyncGenerator[Stream]:
+        reply = await self.exchange(request)
         yield Stream(reply, _parts(reply.body))
 
     async def pause(self, seconds: float) -> None:
@@ -98,7 +98,7 @@ def test_a_stream_outlasts_a_busy_server() -> None:
     with pytest.raises(NotFound):
         next(stream)
     assert numbers(seen) == [1, 2, 3]
-    assert [letter.headers.get("Last-Event-ID") for letter in wire.letters] == [None, "2", "2", "2", "2", "3"]
+    assert [request.headers.get("Last-Event-ID") for request in wire.letters] == [None, "2", "2", "2", "2", "3"]
 
 
 def test_a_stream_does_not_wait_for_ever() -> None:
@@ -123,7 +123,7 @@ def test_a_conflict_in_one_batch_keeps_no_other_from_being_sent() -> None:
     with pytest.raises(Conflict) as raised:
         finish(operations.record(calls))
     assert raised.value.details == {"event_ids": [first, last]}
-    sent = [len(orjson.loads(letter.content or b"")["events"]) for letter in wire.letters]
+    sent = [len(orjson.loads(request.content or b"")["events"]) for request in wire.letters]
     assert sent == [500, 500, 200]
 
 
@@ -137,7 +137,7 @@ def test_a_refused_call_gives_its_key_back() -> None:
     with pytest.raises(ApprovalDenied):
         finish(operations.invoke("t", session_id="s"))
     assert finish(operations.invoke("t", session_id="s")).is_pending
-    one, two, three, four = (letter.headers["Idempotency-Key"] for letter in wire.letters[1:])
+    one, two, three, four = (request.headers["Idempotency-Key"] for request in wire.letters[1:])
     assert one == two == three
     assert four != one
 

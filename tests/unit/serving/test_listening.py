@@ -19,7 +19,7 @@ import uvicorn
 
 from tests.gateways import free_port, until
 from twinraven.serving import ENDING, Receive, Scope, Send, listener, run, serve
-from twinraven.serving.laggards import Laggards
+from twinraven.serving.slow_requests import SlowRequestReaper
 
 
 class Slow:
@@ -245,7 +245,7 @@ def test_what_is_no_request_is_not_looked_at() -> None:
     vars(behind).update(cycle=cycle, pipeline=["another"], timeout_keep_alive_task=None)
     vars(late).update(cycle=_Cycle(), pipeline=[], timeout_keep_alive_task=None)
     now = [0.0]
-    laggards = Laggards([other, behind, late], patience_s=5, clock=lambda: now[0])
+    laggards = SlowRequestReaper([other, behind, late], patience_s=5, clock=lambda: now[0])
     laggards.look()
     now[0] = 6.0
     laggards.look()

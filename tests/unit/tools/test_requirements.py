@@ -99,13 +99,13 @@ def test_the_list_is_complete() -> None:
 
 
 def test_the_json_report_is_json_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--json` prints passing and missing for all five systems."""
+    """`--json` prints what is passing, unproven and missing for all five systems."""
     file = tmp_path / "outcomes.json"
     Outcomes(digest_sources(), passed={"TR-02": ["a"], "CH-01": ["b"]}, others={"CH-01": ["c"]}).write(file)
-    assert reqs.main(["--json", "--from", str(file)]) == 0
+    assert reqs.main(["--json", "--from", str(file), "--mutants", str(tmp_path / "none.json")]) == 0
     report = json.loads(capsys.readouterr().out)
     assert list(report) == ["TR", "RG", "AD", "AE", "CH"]
-    assert report["TR"]["passing"] == ["TR-02"]
+    assert report["TR"]["unproven"] == ["TR-02"]
     assert len(report["TR"]["missing"]) == 25
     assert report["CH"]["passing"] == []
 
@@ -114,10 +114,10 @@ def test_the_printed_report_names_what_failed(tmp_path: Path, capsys: pytest.Cap
     """People see which IDs pass, which are missing, and which tests stand in the way."""
     file = tmp_path / "outcomes.json"
     Outcomes(digest_sources(), passed={"AE-07": ["a"]}, others={"CH-01": ["test_ids"]}).write(file)
-    assert reqs.main(["--from", str(file)]) == 0
+    assert reqs.main(["--from", str(file), "--mutants", str(tmp_path / "none.json")]) == 0
     printed = capsys.readouterr().out
-    assert "1 of 13" in printed
-    assert "passing  AE-07\n" in printed
+    assert "0 of 13" in printed
+    assert "unproven  AE-07\n" in printed
     assert "CH-01 did not pass: test_ids" in printed
 
 

@@ -6,8 +6,10 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,8 +23,8 @@ STUBBORN = 'trap \'\' TERM; (trap \'\' TERM HUP; exec sleep 60) & echo $! > "$0.
 
 
 async def until_gone(pid: int) -> bool:
-    """Whether it is gone within two seconds; one that nobody has waited for yet is."""
-    for _ in range(100):
+    """Whether it is gone within ten seconds; one that nobody has waited for yet is."""
+    for _ in range(500):
         state = await asyncio.to_thread(
             subprocess.run, ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
         )
@@ -48,7 +50,14 @@ async def number_in(note: Path) -> int:
 async def hold(note: Path) -> None:
     server = ServerConfig("desk", "stdio", command="/bin/sh", args=("-c", STUBBORN, str(note)))
     async with child_link(server, max_bytes=10_000, on_fault=lambda _: None):
+        note.with_suffix(".held").touch()
         await asyncio.Event().wait()
+
+
+async def held(note: Path) -> int:
+    """The number of the program's own program, once both run and the link is there."""
+    await until(note.with_suffix(".held").exists)
+    return await number_in(note)
 
 
 async def cancel_twice(holding: asyncio.Task[None]) -> None:
@@ -63,8 +72,28 @@ async def cancel_twice(holding: asyncio.Task[None]) -> None:
 async def test_a_program_does_not_survive_an_end_that_is_cut_short(tmp_path: Path) -> None:
     """Cancelled again while it waits for the program's end, the link still leaves nothing of its group behind."""
     holding = asyncio.create_task(hold(tmp_path / "note"))
-    pid = await number_in(tmp_path / "note")
+    pid = await held(tmp_path / "note")
     await cancel_twice(holding)
+    assert await until_gone(pid)
+
+
+async def test_a_program_does_not_survive_a_start_that_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cancelled between the program's first act and the link to it, nothing of its group is left behind."""
+    start = child._start  # pyright: ignore[reportPrivateUsage] - the moment that cannot be met otherwise
+
+    async def start_slowly(*given: Any) -> Any:
+        started = await start(*given)
+        await number_in(tmp_path / "note")
+        await asyncio.sleep(0.2)
+        return started
+
+    monkeypatch.setattr(child, "_start", start_slowly)
+    holding = asyncio.create_task(hold(tmp_path / "note"))
+    pid = await number_in(tmp_path / "note")
+    holding.cancel()
+    await asyncio.wait([holding])
     assert await until_gone(pid)
 
 
@@ -88,7 +117,7 @@ async def test_the_guard_is_dismissed_only_by_who_saw_the_end(
     monkeypatch.setattr(child, "_GRACE_S", 0.3)
     monkeypatch.setattr(child, "_KILL_S", 0.3)
     holding = asyncio.create_task(hold(tmp_path / "note"))
-    await number_in(tmp_path / "note")
+    await held(tmp_path / "note")
     if is_cut_short:
         await cancel_twice(holding)
     else:
@@ -145,3 +174,25 @@ async def test_a_guard_that_hears_no_word_kills_the_group(*, strikes: bool) -> N
         await guard.dismiss()
         os.killpg(group.pid, signal.SIGTERM)
     assert await asyncio.wait_for(group.wait(), 2) == -(signal.SIGKILL if strikes else signal.SIGTERM)
+
+
+LEAVES = """
+import os, sys, time
+if os.fork() == 0:
+    os.setpgid(0, 0)
+    with open(sys.argv[1] + ".new", "w") as note:
+        note.write(str(os.getpid()))
+    os.rename(sys.argv[1] + ".new", sys.argv[1])
+time.sleep(60)
+"""
+
+
+async def test_what_left_the_group_ends_too(tmp_path: Path) -> None:
+    """A process that made itself a group of its own, in the session of its program, does not outlive us."""
+    command = [sys.executable, "-c", LEAVES, str(tmp_path / "note")]
+    with subprocess.Popen(command, start_new_session=True) as program:
+        guard = Guard(program.pid)
+        pid = await number_in(tmp_path / "note")
+        assert os.getpgid(pid) == pid
+        await guard.strike()
+        assert await until_gone(pid)

@@ -101,3 +101,20 @@ def test_a_home_has_the_servers_of_its_settings_and_of_its_file(tmp_path: Path) 
     file.write_text("{")
     with pytest.raises(InvalidSetting, match=r"mcp\.json"):
         load_servers({}, file)
+
+
+@pytest.mark.parametrize(
+    ("stated", "timeout_ms"),
+    [
+        ({"timeout": 600_000}, 600_000),
+        ({"timeout": 60}, 60_000),
+        ({"tool_timeout_sec": 90}, 90_000),
+        ({"timeout": 60, "timeout_ms": 5}, 5),
+        ({"timeout": "soon"}, None),
+        ({}, None),
+    ],
+)
+def test_the_time_of_another_clients_file_is_taken_over(stated: dict[str, object], timeout_ms: int | None) -> None:
+    """Milliseconds or seconds, as that client writes them; our own word goes first."""
+    (server,) = read_servers({"mcpServers": {"git": {"command": "x", **stated}}}, where="file")
+    assert server.timeout_ms == timeout_ms

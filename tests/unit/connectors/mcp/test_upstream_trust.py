@@ -19,6 +19,7 @@ class Desk:
     """A server whose lists are answered when the test says so, and whose tool `slow` never answers."""
 
     protocol_version = "2025-06-18"
+    instructions = None
     abilities = None
 
     def __init__(self) -> None:
@@ -36,7 +37,7 @@ class Desk:
         """Answer the oldest question."""
         (await asyncio.wait_for(self.asked.get(), 2)).set_result(None)
 
-    async def call(self, tool: str, _: dict[str, Any]) -> dict[str, Any]:
+    async def call(self, tool: str, _: dict[str, Any], __: object = None) -> dict[str, Any]:
         self.sent.append(tool)
         if tool == "slow":
             await asyncio.Event().wait()

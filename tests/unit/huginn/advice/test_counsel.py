@@ -21,13 +21,13 @@ from tests.unit.huginn.advice.open_world import (
     begin,
     open_world,
 )
-from twinraven.flow import SynthesizedTool
 from twinraven.foundation.errors import ToolUnavailable
 from twinraven.huginn import AdviceLimits, Counsel
 from twinraven.huginn.advice.counsel import Advised
 from twinraven.huginn.advice.question import MAX_QUESTION_BYTES, open_arguments, question
 from twinraven.huginn.advice.record import MAX_KEPT_ANSWER, repeats
 from twinraven.huginn.crossfit import essence
+from twinraven.registry import SynthesizedTool
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +171,7 @@ async def test_an_answer_that_was_cut_off_is_not_read(world: World) -> None:
     text = orjson.dumps(answer(GOOD)).decode()
     outcome = await advised(world, Said(text, stop="length"))
     assert untouched(world, outcome)
-    assert outcome.record.failure == "the answer was cut off; give it more learning.model_max_tokens"
+    assert outcome.record.failure == "the answer was cut off; give it more model.max_tokens"
     assert outcome.record.answer is not None
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.unit.flow.fakes import entry
 from tests.unit.registry.exports.test_learned_shapes import exported
+from tests.unit.registry.exports.worlds import load
 from twinraven.registry import export_tool
 
 PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "export-a-tool.md"
@@ -39,8 +40,9 @@ def test_the_page_shows_the_function_and_its_example_runs() -> None:
     function, example = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     text = exported(SHOWN)[1]
     assert function.strip() == text.split("\n\n\n")[1].strip()
-    module: dict[str, Any] = {"my_tools": TOOLS}
-    exec(compile(text + "\n" + example, "page", "exec", dont_inherit=True), module)
+    module = load(text)
+    module["my_tools"] = TOOLS
+    exec(compile(example, "page", "exec", dont_inherit=True), module)
     assert module["answer"] == {
         "result": [{"order_id": "O-1"}, None],
         "earlier": [

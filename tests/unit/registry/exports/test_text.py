@@ -8,17 +8,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.flow.fakes import define, entry, step
 from tests.unit.foundation.text_samples import FILES, TEXTS
-from twinraven.flow import FlowExecutor, StepRun, SynthesizedTool
+from tests.unit.registry.exports.worlds import load
+from twinraven.flow import FlowExecutor, StepRun
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.text_readers import READERS, read_text
+from twinraven.registry import SynthesizedTool
 from twinraven.registry.exports import export_tool
-from twinraven.registry.exports.pieces import pieces
 from twinraven.registry.exports.python import python_module, python_name
 
 _FOLDER = {"type": "object", "properties": {"folder": {"type": "string"}}, "required": ["folder"]}
@@ -47,9 +47,7 @@ def showing(output: dict[str, Any]) -> SynthesizedTool:
 
 
 def function_of(definition: SynthesizedTool, text: str) -> Any:
-    module: dict[str, Any] = {"__name__": "exported"}
-    exec(compile(text, "exported", "exec", dont_inherit=True), module)
-    return module[python_name(definition)]
+    return load(text)[python_name(definition)]
 
 
 async def both(definition: SynthesizedTool, function: Any, answer: Any, **parameters: Any) -> tuple[Any, Any]:
@@ -66,17 +64,16 @@ async def both(definition: SynthesizedTool, function: Any, answer: Any, **parame
     return result.output, await function(call, **parameters)
 
 
-@pytest.mark.parametrize("kind", READERS)
-async def test_an_export_carries_its_reader(kind: str) -> None:
-    """A function that uses one reader has all that this reader needs, and reads every sample as the executor does."""
-    definition = showing({"value": _EVERY_READER[kind]})
-    function = function_of(definition, python_module(definition, writes=lambda _: False))
+async def test_an_export_carries_its_readers() -> None:
+    """A function reads every sample as the executor does; without a reader in the definition, none comes along."""
+    definition, function = _ALL
     for text in TEXTS:
         ours, theirs = await both(definition, function, text)
-        assert theirs == ours == {"value": read_text(kind, text)}
+        assert theirs == ours == {kind: read_text(kind, text) for kind in READERS}
+    assert "def read_tagged" not in python_module(showing({"x": "$.steps[0].output"}), writes=bool)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.text(), st.lists(st.sampled_from([*TEXTS, *"[]{}()'\":,|\n\\"])).map("\n".join)))
 async def test_any_text_is_read_alike(text: str) -> None:
     """Executor and exported function agree about all readers on any text."""
@@ -96,29 +93,6 @@ async def test_a_listed_folder_is_read_alike() -> None:
     assert theirs["result"] == [{"path": "/data/README.md"}, {"path": "/data/my notes.txt"}]
 
 
-def test_a_function_reads_as_a_person_would_write_it() -> None:
-    """Operators become calls of small functions with the reader's name in them."""
-    text = python_module(files_tool(), writes=lambda _: False)
-    assert (
-        """
-    list_directory = await call("list_directory", {"path": folder})
-    read_file = await for_each(
-        listed(
-            map_items(
-                matching_items(from_text(read_tagged, list_directory), "FILE", "tag"),
-                lambda item: at(item, "text"),
-            ),
-            50,
-        ),
-        lambda item: call("read_file", {"path": join_texts(folder, "/", item)}),
-    )
-"""
-        in text
-    )
-    assert "def read_tagged" in text
-    assert "def read_json" not in text
-
-
 def test_an_export_with_every_reader_is_in_good_order(tmp_path: Path) -> None:
     """A formatter and a linter have nothing to say, and nothing outside the standard library is imported."""
     text = python_module(showing(_EVERY_READER), writes=lambda _: False)
@@ -131,17 +105,6 @@ def test_an_export_with_every_reader_is_in_good_order(tmp_path: Path) -> None:
         alias.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import) for alias in node.names
     }
     assert imported <= sys.stdlib_module_names
-
-
-def test_no_piece_drags_in_another_by_a_local_name() -> None:
-    """Local names in what is copied differ from the names of its pieces, so that no piece comes along unused."""
-    for name, (text, _) in pieces().items():
-        local = {
-            node.arg if isinstance(node, ast.arg) else node.id
-            for node in ast.walk(ast.parse(text))
-            if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-        }
-        assert not (local & pieces().keys()) - {name}
 
 
 def test_a_skill_says_how_to_read_by_hand() -> None:

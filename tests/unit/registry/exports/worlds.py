@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
+from types import CodeType, ModuleType
 from typing import Any
 
 from hypothesis import strategies as st
 
 from tests.unit.flow.fakes import define, step
-from twinraven.flow import StepRun, SynthesizedTool
+from twinraven.flow import StepRun
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import NotFound, ToolError, ToolUnavailable
 from twinraven.foundation.text_readers import READERS
+from twinraven.registry import SynthesizedTool
 
 TOOLS = ("search", "read.page", "class", "at", 'odd"""\\name')
 ANSWERS: tuple[Any, ...] = (
@@ -189,76 +193,6 @@ def definitions(draw: st.DrawFn, *, is_rich: bool) -> SynthesizedTool:
     return define(*steps, parameters=PARAMETERS, internal_wiring=wiring, error_strategy=strategy, output=output)
 
 
-@st.composite
-def lines(draw: st.DrawFn) -> SynthesizedTool:
-    """Steps one after another that may be left out, may go through lists, and may fail without harm."""
-    count = draw(st.integers(1, 4))
-    steps: list[dict[str, Any]] = []
-    for number in range(count):
-        each = draw(st.booleans())
-        body = step(draw(st.sampled_from(TOOLS)), draw(_mappings(_references(number, item=each, outcomes=False))))
-        if each:
-            lists = ["$.parameters.many", *(f"$.steps[{before}].output.items" for before in range(number))]
-            body |= {"for_each": draw(st.sampled_from([*lists * 3, "$.parameters.q"])), "max_items": draw(_limits)}
-        if draw(st.integers(0, 3)) == 0:
-            body["condition"] = draw(conditions(_references(number, item=False, outcomes=False)))
-        steps.append(body)
-    singles = [number for number, body in enumerate(steps) if "for_each" not in body]
-    needed = draw(st.lists(st.sampled_from(singles), unique=True)) if singles else []
-    strategy = {
-        "default_behavior": draw(st.sampled_from(["skip", "skip", "abort", "retry"])),
-        "abort_conditions": [f"$.steps[{number}].output == null" for number in needed],
-    }
-    everything = _references(count, item=False, outcomes=False)
-    output = {"a": draw(_values(everything))} if draw(st.booleans()) else None
-    return define(*steps, parameters=PARAMETERS, error_strategy=strategy, output=output)
-
-
-@st.composite
-def learned(draw: st.DrawFn) -> SynthesizedTool:
-    """What is learned from history: calls in a row or side by side, at the end perhaps one for each of a list."""
-    count = draw(st.integers(1, 4))
-    mapped = count == 1 or draw(st.booleans())
-    steps: list[dict[str, Any]] = []
-    wiring: dict[str, Any] = {}
-    for number in range(count):
-        sources = draw(st.lists(st.integers(0, number - 1), max_size=2)) if number else []
-        named = {f"from_{source}": f"$.internal_wiring.{source}.named" for source in sources}
-        body = step(draw(st.sampled_from(TOOLS)), {"q": "$.parameters.q", "always": number, **named})
-        wiring[str(number)] = {"named": f"$.steps[{number}].output{draw(st.sampled_from(PATHS))}"}
-        if mapped and number == count - 1:
-            source = draw(st.integers(0, number - 1)) if number else None
-            wiring |= (
-                {}
-                if source is None
-                else {str(source): {**wiring[str(source)], "items": f"$.steps[{source}].output.items"}}
-            )
-            listed = "$.parameters.many" if source is None else f"$.internal_wiring.{source}.items"
-            body |= {"for_each": listed, "max_items": draw(_limits)}
-            body["input_mapping"] |= {"id": draw(st.sampled_from(["$.item", "$.item.id"]))}
-        steps.append(body)
-    if draw(st.booleans()):
-        _put_side_by_side(steps)
-    policy = {"max_retries": 2, "backoff_strategy": "exponential", "backoff_ms": 0}
-    strategy = {
-        "default_behavior": "skip" if mapped else "abort",
-        "retry_policy": {str(number): policy for number in range(count) if draw(st.integers(0, 3)) == 0},
-        "abort_conditions": [f"$.steps[{number}].output == null" for number in range(count - 1)] if mapped else [],
-    }
-    return define(*steps, parameters=PARAMETERS, internal_wiring=wiring, error_strategy=strategy)
-
-
-def _put_side_by_side(steps: list[dict[str, Any]]) -> None:
-    """Reads that need nothing of each other, as synthesis marks them."""
-    needs = [{int(part) for part in range(4) if f"internal_wiring.{part}." in str(each)} for each in steps]
-    for later in range(len(steps)):
-        for earlier in range(1, later):
-            reads = not any(writes(steps[number]["tool_id"]) for number in (earlier, later))
-            if reads and needs[later] <= set(range(earlier)):
-                steps[earlier]["parallelizable_with"] = [*steps[earlier].get("parallelizable_with", []), later]
-                steps[later]["parallelizable_with"] = [*steps[later].get("parallelizable_with", []), earlier]
-
-
 _limits = st.sampled_from([1, 3, 100])
 
 
@@ -270,3 +204,24 @@ async def quickly(run: Callable[[], Any]) -> Any:
     """The answer of a run that waits for nothing but its own order."""
     async with asyncio.timeout(20):
         return await run()
+
+
+def own_part(text: str) -> str:
+    """What an export has of its own: everything above the runner."""
+    return text[: text.index("\n\n\nActor = ")]
+
+
+def load(text: str) -> dict[str, Any]:
+    """An exported module, under a name as dataclasses want it; its runner is compiled once."""
+    head = own_part(text)
+    module = sys.modules["exported"] = ModuleType("exported")
+    exec(compile(head, "exported", "exec", dont_inherit=True), vars(module))
+    exec(_compiled(text[len(head) :]), vars(module))
+    return vars(module)
+
+
+@lru_cache
+def _compiled(runner: str) -> CodeType:
+    # The one wait that a definition cannot set to nothing is that of `default_behavior: retry`.
+    text = "from __future__ import annotations\n" + runner.replace("backoff_ms=500", "backoff_ms=0")
+    return compile(text, "exported", "exec", dont_inherit=True)

@@ -1,0 +1,136 @@
+"""Runs `twinraven` commands for tests in forks of one process that has imported it already.
+
+Most of what a short command costs is starting Python, importing, and taking it all down again. A fork has paid for the
+first two and skips the last, and is still a process of its own: own exit code, signals and files; its threads are
+joined and its exit handlers run. What start-up itself does is tested with the installed command
+(`test_cli_startup.py`), and so is everything that depends on how Python starts (locale, `PYTHON…` variables).
+
+`ForkServer` is the client's side; `python fork_server.py FD` is the server, which speaks on the socket it inherits: one
+datagram for a command with its three files, answered by one with `{"id": …, "code": …}` when the command has ended.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+_MOST = 1 << 20
+_WARM = ("cli", "app", "calls", "catalog", "connectors", "flow", "huginn", "muninn", "registry", "storage", "vault")
+
+
+class ForkServer:
+    """Gives commands to the server process, from any thread."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("TWINRAVEN")}
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], env=environment
+            )
+        self._socket = ours
+        self._sending = threading.Lock()
+        self._codes: dict[int, int] = {}
+        self._ended = threading.Condition()
+        self._last = 0
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def run(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], files: Sequence[IO[bytes]]) -> int:
+        """Run a command on stdin, stdout and stderr; returns its exit code, or minus the signal that ended it."""
+        with self._sending:
+            self._last += 1
+            mine = self._last
+            message = {"id": mine, "arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
+            socket.send_fds(self._socket, [json.dumps(message).encode()], [file.fileno() for file in files])
+        with self._ended:
+            if not self._ended.wait_for(lambda: mine in self._codes or self._process.poll() is not None, timeout=120):
+                raise subprocess.TimeoutExpired(["twinraven", *arguments], 120)
+            return self._codes.pop(mine)
+
+    def _listen(self) -> None:
+        while answer := self._socket.recv(_MOST):
+            ended = json.loads(answer)
+            with self._ended:
+                self._codes[ended["id"]] = ended["code"]
+                self._ended.notify_all()
+
+
+def serve(channel: socket.socket) -> dict[str, Any]:
+    """Fork for each request; returns only in a fork, with what it is to do."""
+    running: dict[int, tuple[int, int]] = {}
+    poll = select.poll()
+    poll.register(channel, select.POLLIN)
+    while True:
+        for descriptor, _ in poll.poll():
+            if descriptor != channel.fileno():
+                poll.unregister(descriptor)
+                number, pid = running.pop(descriptor)
+                os.close(descriptor)
+                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                channel.send(json.dumps({"id": number, "code": code}).encode())
+                continue
+            text, files, _, _ = socket.recv_fds(channel, _MOST, 3)
+            if not text:
+                os._exit(0)
+            request = json.loads(text)
+            pid = os.fork()
+            if pid == 0:
+                channel.close()
+                return {**request, "files": files}
+            watched = os.pidfd_open(pid)
+            running[watched] = (request["id"], pid)
+            poll.register(watched, select.POLLIN)
+            for file in files:
+                os.close(file)
+
+
+def become(request: Mapping[str, Any]) -> None:
+    """Make this fork look like a command that was just started."""
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    for place, descriptor in enumerate(request["files"]):
+        os.dup2(descriptor, place)
+        os.close(descriptor)
+    sys.stdin, sys.stdout, sys.stderr = (
+        os.fdopen(place, mode, encoding="utf-8", errors=errors, closefd=False)
+        for place, mode, errors in ((0, "r", "strict"), (1, "w", "strict"), (2, "w", "backslashreplace"))
+    )
+    sys.argv = [str(Path(sysconfig.get_path("scripts")) / "twinraven"), *request["arguments"]]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def main() -> None:
+    import twinraven.cli
+
+    del sys.path[0]
+    for package in _WARM:
+        for module in pkgutil.walk_packages([f"{twinraven.__path__[0]}/{package}"], f"twinraven.{package}."):
+            importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()
+    become(serve(socket.socket(fileno=int(sys.argv[1]))))
+    code = twinraven.cli.main()
+    threading._shutdown()  # type: ignore[attr-defined]  # what the interpreter does at its end
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

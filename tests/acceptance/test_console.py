@@ -1,0 +1,389 @@
+"""The console in a real browser, over `twinraven up` as a process: journeys, liveness, hostile content, budgets.
+
+The pages of one home serve all tests of this file. Any complaint of a page (a broken content policy, an exception, a
+warning) fails the test that caused it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.browsing import Browser, Profile, Tab, running_browser
+from tests.console_desk import HOSTILE, fill_desk, make_desk
+from tests.gateways import free_port, wait_for_port
+
+pytestmark = [
+    pytest.mark.skipif(os.environ.get("TWINRAVEN_NO_BROWSER") == "1", reason="TWINRAVEN_NO_BROWSER=1"),
+    pytest.mark.xdist_group("browser"),
+]
+ROOT = Path(__file__).parents[2]
+HOSTILE_SESSION = quote('hostile <b>session</b> "quoted"', safe="")
+PAGES = ("", "review", "sessions", "calls", "flow", "chains", "learned", "runs", "processes", "entities", "audit",
+         "tools", "tools/get_order", "secrets", "metrics", "settings", "find?q=get", "talk")  # fmt: skip
+
+
+@dataclass
+class Site:
+    """A server and how to ask it without a browser."""
+
+    home: Path
+    port: int
+    process: subprocess.Popen[bytes]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/console/"
+
+    def ask(self, path: str, body: Any = None, *, method: str | None = None, **headers: str) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        stated = {
+            "Content-Type": "application/json",
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/v1/{path}", data=data, headers=stated, method=method
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read() or b"null")
+
+    def record(self, session_id: str, number: int, **more: Any) -> None:
+        """Record one call made elsewhere."""
+        event = {"session_id": session_id, "tool_id": "get_order", "input_params": {"n": number}, "output": {}, **more}
+        self.ask("events", {"events": [event]})
+
+
+def start(home: Path, port: int) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
+    command = [
+        sys.executable,
+        "-m",
+        "twinraven",
+        "--home",
+        str(home),
+        "up",
+        "--no-gateway",
+        "--http",
+        f"127.0.0.1:{port}",
+    ]
+    process = subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.DEVNULL)
+    wait_for_port(port)
+    return process
+
+
+@contextmanager
+def serving(home: Path) -> Generator[Site]:
+    port = free_port()
+    site = Site(home, port, start(home, port))
+    try:
+        yield site
+    finally:
+        site.process.kill()
+        site.process.wait()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[Site]:
+    home = make_desk(tmp_path_factory.mktemp("desk"))
+    fill_desk(home, sessions=60)
+    with serving(home) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def browser() -> Generator[Browser]:
+    with running_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def person(browser: Browser) -> Generator[Profile]:
+    with browser.profile() as profile:
+        yield profile
+
+
+def live(tab: Tab) -> None:
+    """Wait until a page hears news."""
+    tab.wait("document.querySelector('#live').dataset.state === 'on'")
+
+
+def wait_for(is_so: Callable[[], Any], what: str) -> Any:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = is_so()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"waited for {what}")
+
+
+def pending(site: Site) -> list[dict[str, Any]]:
+    return site.ask("approvals?state=pending&limit=100")["items"]
+
+
+def ask_for_refund(site: Site, key: str) -> dict[str, Any]:
+    """A call that asks first; made again, it runs once it is granted."""
+    payload = {"amount_cents": 4200, "order_id": f"O-{key}", "payment_method_id": "M-1", "reason": "late"}
+    body = {"tool_name": "issue_refund", "payload": payload, "session_id": f"refund-{key}"}
+    return site.ask("calls", body, Idempotency_Key=key)
+
+
+def test_find_and_read(site: Site, person: Profile) -> None:
+    """A failed call is found by tool and code, its arguments are copied as they are stored, and it has an address."""
+    tab = person.open(f"{site.url}calls?tool_id=find_user_by_email&error_code=NOT_FOUND")
+    tab.press("j")
+    tab.loading(lambda: tab.press("Enter"))
+    tab.wait("document.querySelector('#side #json-in')")
+    url = tab.url
+    event = site.ask(f"events/{url.rpartition('call=')[2]}")
+    tab.evaluate("window.__copied = null; navigator.clipboard.writeText = async (t) => { window.__copied = t; }")
+    tab.click("#side [data-copy=json-in]")
+    assert json.loads(tab.wait("window.__copied")) == event["input_params"]
+    with person.browser.profile() as other:
+        assert event["input_params"]["email"] in other.open(url).text("#side")
+
+
+def test_decide_on_a_call_by_keyboard(site: Site, person: Profile) -> None:
+    """A call is granted with keys alone and runs once; one key decides nothing, and typing is typing."""
+    asked = ask_for_refund(site, "keyboard")
+    approval_id = asked["error"]["details"]["approval_id"]
+    tab = person.open(f"{site.url}review/calls/{approval_id}")
+    tab.press("a")
+    tab.wait("document.activeElement?.dataset.key === 'yes'")
+    assert site.ask(f"approvals/{approval_id}")["state"] == "pending"
+    tab.evaluate("document.querySelector('[name=note]').focus()")
+    tab.press("a", "d", "1")
+    assert tab.evaluate("document.querySelector('[name=note]').value") == "ad1"
+    assert tab.evaluate("document.activeElement.name") == "note"
+    tab.press("Escape", "a")
+    tab.loading(lambda: tab.press("Enter"))
+    granted = site.ask(f"approvals/{approval_id}")
+    assert (granted["state"], granted["note"]) == ("granted", "ad1")
+    assert ask_for_refund(site, "keyboard")["status"] == "success"
+    assert site.ask("idempotency-keys/keyboard")["state"] == "success"
+
+
+def test_decide_on_a_tool(site: Site, person: Profile) -> None:
+    """A learned tool is put into service by clicking, and callers see it under its new name."""
+    tab = person.open(f"{site.url}review?kind=learned_tool")
+    tab.loading(lambda: tab.click(".queue a"))
+    tab.evaluate("document.querySelector('[name=as]').value = 'orders_of_customer'")
+    tab.loading(lambda: tab.click("[data-key=yes]"))
+    assert any(each["tool_id"] == "orders_of_customer" for each in site.ask("tools?limit=500")["items"])
+
+
+def test_two_reviewers(site: Site, browser: Browser) -> None:
+    """When one of two decides, the other's page says so by itself."""
+    approval_id = ask_for_refund(site, "two")["error"]["details"]["approval_id"]
+    with browser.profile() as one, browser.profile() as other:
+        first, second = (each.open(f"{site.url}review/calls/{approval_id}") for each in (one, other))
+        live(second)
+        second.evaluate("document.querySelector('[name=note]').value = 'my words'")
+        first.loading(lambda: first.click("[data-key=no]"))
+        second.wait("document.querySelector('h1 .pill').textContent === 'denied'")
+
+
+def test_live_session(site: Site, person: Profile) -> None:
+    """Calls appear while they are recorded, none twice and none lost; focus, fold and selection stay as they were."""
+    learned = next(
+        each["session_id"]
+        for each in site.ask("sessions?order=newest&limit=100")["items"]
+        if each["session_id"].startswith("ticket-48")
+    )
+    events = site.ask(f"sessions/{learned}")["events"]
+    chosen = next(each["event_id"] for each in events if not each["parent_event_id"])
+    tab = person.open(f"{site.url}sessions/{learned}?call={chosen}")
+    live(tab)
+    tab.click(".fold")
+    tab.wait("document.querySelector('tbody.folded')")
+    tab.evaluate("document.querySelector('tr.call:last-child th a').focus(); window.__node = document.activeElement")
+    before = tab.evaluate("document.querySelectorAll('tr.call').length")
+    for number in range(40):
+        site.record(learned, number, turn=100 + number)
+    tab.wait(f"document.querySelectorAll('tr.call').length === {before + 40}")
+    assert tab.evaluate("new Set([...document.querySelectorAll('tr.call')].map(e => e.id)).size") == before + 40
+    assert tab.evaluate("document.activeElement === window.__node && window.__node.isConnected")
+    assert tab.evaluate("document.querySelector('tbody.folded') !== null")
+    assert tab.evaluate("document.querySelector('tr[aria-selected]').id") == f"call-{chosen}"
+
+
+def streams_of(tabs: list[Tab]) -> int:
+    """How many live streams some tabs asked for."""
+    return sum(url.endswith("/console/news") for tab in tabs for url in tab.requests)
+
+
+def test_eight_tabs_share_one_stream(site: Site, person: Profile) -> None:
+    """Eight tabs all load and are all live over one stream; when the one that has it closes, another takes over."""
+    tabs = [person.open(f"{site.url}review") for _ in range(8)]
+    for tab in tabs:
+        live(tab)
+    streams = [streams_of([tab]) for tab in tabs]
+    assert sum(streams) == 1
+    leader = tabs.pop(streams.index(1))
+    leader.close()
+    person.tabs.remove(leader)
+    wait_for(lambda: (tabs[0].text(), streams_of(tabs) == 1)[1], "another stream")
+    ask_for_refund(site, "tabs")
+    for tab in tabs:
+        tab.wait("document.body.innerText.includes('O-tabs')")
+
+
+def test_server_comes_back(tmp_path: Path, browser: Browser) -> None:
+    """While the server is away the lamp says so; when it is back the page goes on without being loaded again."""
+    home = make_desk(tmp_path)
+    fill_desk(home, sessions=2, learn=False)
+    with serving(home) as site, browser.profile() as person:
+        tab = person.open(f"{site.url}sessions/ticket-4100")
+        tab.expected += [
+            "ERR_CONNECTION_REFUSED",
+            "ERR_INCOMPLETE_CHUNKED_ENCODING",
+            "ERR_CONNECTION_RESET",
+            "ERR_EMPTY_RESPONSE",
+        ]
+        live(tab)
+        tab.evaluate("window.__same = true")
+        site.process.kill()
+        site.process.wait()
+        tab.wait("document.querySelector('#live').dataset.state === 'lost'")
+        assert "reconnecting" in tab.text("#live")
+        site.process = start(home, site.port)
+        live(tab)
+        before = tab.evaluate("document.querySelectorAll('tr.call').length")
+        site.record("ticket-4100", 1)
+        tab.wait(f"document.querySelectorAll('tr.call').length === {before + 1}")
+        assert tab.evaluate("window.__same") is True
+
+
+def test_hostile_content(site: Site, person: Profile) -> None:
+    """Nothing that came from outside runs, asks for anything, or is shown elsewhere than inside `hx-disable`."""
+    events = site.ask(f"sessions/{HOSTILE_SESSION}")["events"]
+    tab = person.open()
+    for path in ("sessions", "calls", "flow", f"sessions/{HOSTILE_SESSION}?call={events[0]['event_id']}", ""):
+        tab.requests.clear()
+        tab.go(site.url + path)
+        person.browser.idle(0.3)
+        assert tab.evaluate("window.__pwned") is None
+        assert all(f"127.0.0.1:{site.port}/console/" in each for each in tab.requests), tab.requests
+        assert tab.evaluate("document.querySelectorAll('main img, main script, main b[onclick]').length") == 0
+    session = f"{site.url}sessions/{HOSTILE_SESSION}?call={events[4]['event_id']}"
+    tab.go(session)
+    outside = tab.evaluate(
+        "(() => { const w = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);"
+        "const bad = [];"
+        "while (w.nextNode()) { const t = w.currentNode; if (/__pwned|hx-get|7\\*7|U\\+202E/.test(t.data) "
+        "&& !t.parentElement.closest('[hx-disable]')) bad.push(t.data.slice(0, 80)); } return bad; })()"
+    )
+    assert outside == []
+    assert "⟨U+202E⟩" in tab.text("main")
+    assert HOSTILE[0] in tab.text("main")
+    assert tab.evaluate("document.title").startswith('hostile <b>session</b> "quoted"')
+
+
+def test_accessible(site: Site, browser: Browser, full_scale: bool) -> None:
+    """axe finds nothing on any page, in light and in dark (in short, some of them), and pages are of bounded size."""
+    extra = [
+        f"review/calls/{pending(site)[-1]['approval_id']}",
+        "sessions/ticket-4101",
+        f"sessions/{HOSTILE_SESSION}",
+        f"learned/{site.ask('learned-tools')['items'][0]['tool_id']}",
+        "sessions?tool_id=nothing",
+    ]
+    found: dict[str, list[str]] = {}
+    every = (*PAGES, *extra)
+    for theme, paths in (("light", every), ("dark", every if full_scale else ("", "review", "flow", *extra[:2]))):
+        with browser.profile(theme=theme) as person:
+            tab = person.open()
+            for path in paths:
+                tab.go(site.url + path)
+                violations = tab.violations()
+                if violations:
+                    found[f"{path} {theme}"] = violations
+                assert tab.evaluate("document.querySelectorAll('*').length") <= 3_000, path
+                assert tab.evaluate("document.querySelectorAll('h1').length") == 1, path
+    assert found == {}
+
+
+def test_weight(site: Site, browser: Browser) -> None:
+    """A cold page is at most 160 kB, its scripts 45 kB, and nothing moves after it is shown."""
+    with browser.profile() as person:
+        tab = person.open()
+        tab.send(
+            "Page.addScriptToEvaluateOnNewDocument",
+            source="window.__cls = 0; new PerformanceObserver(l => { for (const e of l.getEntries()) "
+            "if (!e.hadRecentInput) window.__cls += e.value; }).observe({type: 'layout-shift', buffered: true});",
+        )
+        tab.go(site.url)
+        person.browser.idle(0.5)
+        assert tab.received <= 160_000
+        scripts = tab.evaluate(
+            "performance.getEntriesByType('resource').filter(e => e.name.endsWith('.js'))"
+            ".reduce((s, e) => s + e.encodedBodySize, 0)"
+        )
+        assert 0 < scripts <= 45_000
+        assert tab.evaluate("window.__cls") < 0.05
+        before = tab.received
+        tab.go(f"{site.url}review")
+        assert tab.received - before < 40_000
+
+
+def test_phone(site: Site, browser: Browser) -> None:
+    """On a phone no page scrolls sideways, targets are large enough, and a call can be decided on."""
+    approval_id = ask_for_refund(site, "phone")["error"]["details"]["approval_id"]
+    with browser.profile(width=390, height=844) as person:
+        tab = person.open()
+        for path in (*PAGES, f"sessions/{HOSTILE_SESSION}", "sessions/ticket-4101", f"review/calls/{approval_id}"):
+            tab.go(site.url + path)
+            assert tab.evaluate("document.documentElement.scrollWidth") <= 390, path
+        small = tab.evaluate(
+            "[...document.querySelectorAll('button, .decide a')].map(e => [e.className, e.getBoundingClientRect()])"
+            ".filter(([, r]) => r.width && (r.height < 23.5 || r.width < 23.5)).map(([c]) => c)"
+        )
+        assert small == []
+        tab.loading(lambda: tab.click("[data-key=yes]"))
+    assert site.ask(f"approvals/{approval_id}")["state"] == "granted"
+
+
+def test_without_scripts(site: Site, browser: Browser) -> None:
+    """Reading and deciding work without JavaScript."""
+    approval_id = ask_for_refund(site, "plain")["error"]["details"]["approval_id"]
+    with browser.profile(scripts=False) as person:
+        tab = person.open(f"{site.url}sessions")
+        assert tab.send("DOM.getDocument", depth=0)["root"]["nodeName"] == "#document"
+        tab.go(f"{site.url}review/calls/{approval_id}")
+        tab.loading(lambda: _click_plain(tab, "[data-key=no]"))
+    assert site.ask(f"approvals/{approval_id}")["state"] == "denied"
+
+
+def _click_plain(tab: Tab, selector: str) -> None:
+    """Click where an element is, found without a script of the page's."""
+    root = tab.send("DOM.getDocument", depth=0)["root"]["nodeId"]
+    node = tab.send("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+    corners = tab.send("DOM.getBoxModel", nodeId=node)["model"]["content"]
+    x, y = sum(corners[0::2]) / 4, sum(corners[1::2]) / 4
+    for kind in ("mousePressed", "mouseReleased"):
+        tab.send("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, x=x, y=y)
+
+
+def test_foreign_page_cannot_post(site: Site, person: Profile) -> None:
+    """A form on another port of this machine is refused, though it is the same site, and decides nothing."""
+    approval_id = ask_for_refund(site, "foreign")["error"]["details"]["approval_id"]
+    tab = person.open()
+    tab.expected.append("403")
+    target = f"{site.url}review/calls/{approval_id}"
+    page = f'<form method="post" action="{target}"><input name="verdict" value="grant"><button>go</button></form>'
+    tab.go("data:text/html," + quote(page))
+    tab.loading(lambda: tab.click("button"))
+    assert "not sent by a page of the console" in tab.text() or "Sign in" in tab.text()
+    assert site.ask(f"approvals/{approval_id}")["state"] == "pending"

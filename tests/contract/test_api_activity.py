@@ -1,0 +1,180 @@
+"""What happened, summed up, through the API on both stores: newest sessions, activity, transitions, filters, news."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api_homes import ApiHome, Seeds, api_home, login_of, made
+from twinraven.foundation.clock import iso
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def home(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[ApiHome]:
+    async with api_home(tmp_path, postgres=login_of(request)) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def ada(home: ApiHome) -> Seeds:
+    return await home.tenant("ada")
+
+
+async def record(seeds: Seeds, *calls: tuple[str, str, int], **more: Any) -> list[str]:
+    """Record calls, each with its session, its tool and its minute after noon."""
+    events: list[dict[str, Any]] = [
+        {
+            "session_id": session,
+            "tool_id": tool,
+            "input_params": {},
+            "timestamp": iso(NOON + timedelta(minutes=minute)),
+            "latency_ms": 5,
+            **more,
+        }
+        for session, tool, minute in calls
+    ]
+    return made(await seeds.door.post("/v1/events", {"events": events}))["event_ids"]
+
+
+async def listed(seeds: Seeds, query: str) -> list[dict[str, Any]]:
+    """Every page of a list of sessions, the newest first, two at a time."""
+    found: list[dict[str, Any]] = []
+    cursor = ""
+    while True:
+        page = made(await seeds.door.get(f"/v1/sessions?order=newest&limit=2{query}{cursor}"))
+        found += page["items"]
+        if page["next_cursor"] is None:
+            return found
+        cursor = f"&cursor={page['next_cursor']}"
+
+
+async def test_sessions_are_listed_by_their_last_call(ada: Seeds) -> None:
+    """Each session stands once, where its last call puts it, with what a list of the newest shows."""
+    await record(ada, ("a", "search", 0), ("b", "search", 1), ("c", "read", 2), ("d", "pay", 3), ("e", "read", 4))
+    await record(ada, ("a", "read", 10), turn=2, outside_input="find the invoice")
+    await record(ada, ("b", "pay", 5), error="no money")
+    found = await listed(ada, "")
+    assert [each["session_id"] for each in found] == ["a", "b", "e", "d", "c"]
+    first, second = found[0], found[1]
+    assert (first["tools"], first["first_words"], first["event_count"]) == (["search", "read"], "find the invoice", 2)
+    assert (second["failed"], first["failed"], second["started_at"]) == (1, 0, iso(NOON + timedelta(minutes=1)))
+    whole = {each["session_id"]: each for each in made(await ada.door.get("/v1/sessions"))["items"]}
+    for each in found:
+        assert whole[each["session_id"]].items() <= each.items()
+
+
+async def test_newest_sessions_can_be_narrowed(home: ApiHome, ada: Seeds) -> None:
+    """Time, tool, failure and the beginning of the id restrict the list; other tenants are never in it."""
+    await record(ada, ("a-1", "search", 0), ("a-2", "read", 1), ("b-1", "read", 2))
+    await record(ada, ("a-2", "pay", 3), error="no")
+    await record(await home.tenant("bob"), ("a-9", "read", 9))
+    cases = {
+        "&tool_id=read": ["a-2", "b-1"],
+        "&failed=true": ["a-2"],
+        "&failed=false": ["b-1", "a-1"],
+        "&outcome=partial": ["a-2", "b-1", "a-1"],
+        "&outcome=failure": [],
+        "&starts_with=a-": ["a-2", "a-1"],
+        f"&since={_at(2)}": ["a-2", "b-1"],
+        f"&until={_at(2)}": ["a-1"],
+        "&tool_id=nothing": [],
+    }
+    for query, expected in cases.items():
+        assert [each["session_id"] for each in await listed(ada, query)] == expected, query
+    for odd in ("?failed=true", "?order=newest&cursor=x"):
+        assert (await ada.door.get(f"/v1/sessions{odd}")).status == 400, odd
+
+
+async def test_activity_counts_every_call_once(ada: Seeds) -> None:
+    """Calls are counted in the stretch they were made in, with their failures and sessions; tools by use."""
+    await record(ada, ("a", "search", 0), ("a", "read", 59), ("b", "read", 61), ("c", "read", 181))
+    await record(ada, ("b", "pay", 62), error="no")
+    told = made(await ada.door.get(f"/v1/activity?since={_at(0)}&until={_at(240)}"))
+    assert [(each["begins_at"], each["calls"], each["failed"], each["sessions"]) for each in told["buckets"]] == [
+        (iso(NOON), 2, 0, 1),
+        (iso(NOON + timedelta(hours=1)), 2, 1, 1),
+        (iso(NOON + timedelta(hours=3)), 1, 0, 1),
+    ]
+    assert [(each["tool_id"], each["calls"], each["raised"]) for each in told["tools"]] == [
+        ("read", 3, 0),
+        ("pay", 1, 1),
+        ("search", 1, 0),
+    ]
+    narrow = made(await ada.door.get(f"/v1/activity?since={_at(0)}&until={_at(240)}&tool_id=pay&bucket_s=60"))
+    assert [each["begins_at"] for each in narrow["buckets"]] == [iso(NOON + timedelta(minutes=62))]
+    for odd in (f"since={_at(9)}&until={_at(9)}", "since=2020-01-01T00:00:00Z", "bucket_s=1", f"until={_at(1)}&x=1"):
+        assert (await ada.door.get(f"/v1/activity?{odd}")).status == 400, odd
+
+
+async def test_transitions_say_what_follows_what(ada: Seeds) -> None:
+    """Neighbouring calls of a session are counted as pairs, the commonest first, within the time that is asked for."""
+    for number, session in enumerate(("a", "b", "c")):
+        await record(ada, (session, "search", number), (session, "read", number + 10))
+    await record(ada, ("a", "pay", 30), ("a", "read", 500))
+    told = made(await ada.door.get(f"/v1/transitions?since={_at(0)}&until={_at(60)}"))
+    assert [tuple(each.values()) for each in told["items"]] == [("search", "read", 3), ("read", "pay", 1)]
+    assert len(made(await ada.door.get(f"/v1/transitions?since={_at(0)}&until={_at(60)}&limit=1"))["items"]) == 1
+
+
+async def test_events_are_found_by_how_they_went_and_where_they_belong(ada: Seeds) -> None:
+    """Calls can be asked for by failure, error code, request and the call they were made inside."""
+    (outer,) = await record(ada, ("a", "outer", 0))
+    (inner,) = await record(ada, ("a", "inner", 1), parent_event_id=outer)
+    (broken,) = await record(ada, ("a", "broken", 2), error="no", error_code="CARD_REFUSED")
+    event = made(await ada.door.get(f"/v1/events/{broken}"))
+    cases = {
+        "raised=true": [broken],
+        "raised=false": [outer, inner],
+        "error_code=CARD_REFUSED": [broken],
+        f"parent_event_id={outer.upper()}": [inner],
+        f"correlation_id={event['correlation_id']}": [broken],
+    }
+    for query, expected in cases.items():
+        found = made(await ada.door.get(f"/v1/events?{query}"))["items"]
+        assert [each["event_id"] for each in found] == expected, query
+
+
+async def test_news_names_what_changed_and_for_whom(home: ApiHome, ada: Seeds) -> None:
+    """A page is told the topic of each change of its tenant, and nothing of another's."""
+    bob = await home.tenant("bob")
+    async with ada.door.listen("/v1/news") as listening, asyncio.timeout(20):
+        assert await listening.topic() is None
+        await record(bob, ("x", "read", 0))
+        asked = {"tool_name": "refund", "payload": {"order": 7}, "session_id": "s"}
+        assert (await ada.door.post("/v1/calls", asked, Idempotency_Key="k")).status == 202
+        seen: set[str | None] = set()
+        while "approvals" not in seen:
+            seen.add(await listening.topic())
+    assert seen <= {"approvals", "events", None}
+
+
+async def test_a_decision_holds_for_what_was_seen(ada: Seeds) -> None:
+    """With If-Match a request is decided only as it stood; what somebody else decided meanwhile is 412."""
+    asked = {"tool_name": "refund", "payload": {"order": 7}, "session_id": "s"}
+    place = (await ada.door.post("/v1/calls", asked, Idempotency_Key="k")).headers["location"]
+    seen = await ada.door.get(place)
+    assert (await ada.door.get(place, If_None_Match=seen.tag)).status == 304
+    assert (await ada.door.post(f"{place}/grant", {}, If_Match='"7"')).status == 412
+    granted = await ada.door.post(f"{place}/grant", {}, If_Match=seen.tag)
+    assert (granted.status, granted.tag == seen.tag) == (200, False)
+    late = await ada.door.post(f"{place}/deny", {}, If_Match=seen.tag)
+    assert (late.status, late.json()["code"]) == (412, "OCC_CONFLICT")
+
+
+async def test_the_rules_are_shown_to_administrators(home: ApiHome, ada: Seeds) -> None:
+    """Whoever administers a tenant reads the policy in force; a member does not."""
+    shown = made(await ada.door.get("/v1/policy"))
+    assert shown["rules"] == [{"tool": "refund", "then": "ask", "reason": "refunds need a person"}]
+    member = await home.user(ada.tenant_id, "mia")
+    assert (await member.door.get("/v1/policy")).status == 403
+
+
+def _at(minute: int) -> str:
+    return iso(NOON + timedelta(minutes=minute)).replace("+", "%2B")

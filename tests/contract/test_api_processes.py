@@ -1,0 +1,40 @@
+"""Processes over HTTP: saved, compared, run, and called by agents like any tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.api_homes import api_home
+from tests.working import FAST, reach, working
+
+
+def definition(template: str, **more: Any) -> dict[str, Any]:
+    look = {"id": "look", "tool": "search", "inputs": {"query": "{step.q}"}, "output": {"variable": "found"}}
+    body = {"id": "find", "description": "Search", "initialContext": ["q"], "steps": [look], "outputTemplate": template}
+    return {"definition": {**body, **more}}
+
+
+async def test_a_process_is_saved_compared_run_and_called(tmp_path: Path) -> None:
+    """What is saved is a version; a run of it ends as a call of it does; what is wrong is a problem with its place."""
+    async with api_home(tmp_path, engine=FAST) as home:
+        door = home.door
+        saved = await door.post("/v1/processes", definition("one {{q}}"))
+        assert (saved.status, saved.json()["version"]) == (200, 1)
+        refused = await door.post("/v1/process-checks", definition("{{query}}"))
+        assert (refused.status, refused.json()["code"]) == (400, "DEFINITION_INVALID")
+        assert refused.json()["details"]["variable"] == "query"
+        assert (await door.post("/v1/processes", {**definition("two {{q}}"), "expected_version": 0})).status == 409
+        assert (await door.post("/v1/processes", definition("two {{q}}"))).json()["version"] == 2
+        (change,) = (await door.get("/v1/processes/find/diff")).json()["items"]
+        assert change == {"place": "output_template", "before": "one {{q}}", "after": "two {{q}}"}
+        first = (await door.get("/v1/processes/find?version=1")).json()
+        assert first["output_template"] == "one {{q}}"
+        started = await door.post("/v1/processes/find/runs", {"parameters": {"q": "tea"}, "run_id": "r1"})
+        assert (started.status, started.headers["location"]) == (202, "/v1/runs/r1")
+        async with working(home.raven):
+            assert (await reach(home.raven, "r1", "succeeded", "failed")).output == "two tea"
+            called = await door.post("/v1/calls", {"tool_name": "find", "payload": {"q": "tea"}, "session_id": "s"})
+            assert "two tea" in called.json()["payload"].values(), called.body
+        assert (await door.delete("/v1/processes/find")).status == 204
+        assert (await door.get("/v1/processes/find")).status == 404

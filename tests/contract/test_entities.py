@@ -1,0 +1,153 @@
+"""Entities, facts and merges, on both stores."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import count
+
+import pytest
+
+from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
+from twinraven.knowledge import Entities, EntityDetails, Knowledge, NewEpisode
+from twinraven.storage import Database
+
+
+@pytest.fixture
+def entities(database: Database) -> Entities:
+    ticks = count(1_700_000_000_000_000)
+    return Entities(database, micros=lambda: next(ticks))
+
+
+@pytest.fixture
+def knowledge(database: Database) -> Knowledge:
+    return Knowledge(database)
+
+
+async def say(knowledge: Knowledge, *turns: str, speaker: str = "Ann", year: int = 2023) -> None:
+    start = len(await knowledge.episodes("t", group_id="g"))
+    await knowledge.remember_all(
+        "t",
+        [
+            NewEpisode("g", f"n{start + i}", text, speaker=speaker, valid_at=datetime(year, 1, 1 + i, tzinfo=UTC))
+            for i, text in enumerate(turns)
+        ],
+    )
+
+
+async def found(entities: Entities, name: str) -> EntityDetails:
+    listed = [each for each in await entities.entities("t", limit=500) if each.name == name]
+    assert len(listed) == 1
+    return await entities.details("t", listed[0].entity_id)
+
+
+async def test_rules_extract_names_with_sources(entities: Entities, knowledge: Knowledge) -> None:
+    """A name in a turn becomes an entity whose source is that turn, with a confidence."""
+    await say(knowledge, "We visited Lisbon with my cousin Theo.", "Great, I still dream of Lisbon.")
+    lisbon = await found(entities, "Lisbon")
+    assert [(each.episode, each.type) for each in lisbon.sources] == [("n0", "rules"), ("n1", "rules")]
+    assert all(0 < each.confidence < 1 for each in lisbon.sources)
+    assert (await found(entities, "Theo")).entity.category == "Person"
+    names = {each.name for each in await entities.entities("t")}
+    assert names == {"Ann", "Lisbon", "Theo"}
+
+
+async def test_a_later_fact_ends_the_earlier_one(entities: Entities, knowledge: Knowledge) -> None:
+    """Of a relation with one value at a time the newest holds and history stays, in whatever order it is told."""
+    await say(knowledge, "I moved to Lisbon.", year=2022)
+    await say(knowledge, "I moved to Berlin.", year=2024)
+    await say(knowledge, "I live in Oslo.", year=2023)
+    facts = {each.value: each for each in (await found(entities, "Ann")).relations if each.relation == "lives_in"}
+    starts = {name: facts[name].valid_at for name in ("Lisbon", "Oslo", "Berlin")}
+    assert facts["Lisbon"].invalid_at == starts["Oslo"]
+    assert facts["Oslo"].invalid_at == starts["Berlin"]
+    assert facts["Berlin"].invalid_at is None
+    assert facts["Lisbon"].ended_by == facts["Oslo"].fact_id
+
+
+async def test_a_users_entity_takes_the_mentions_of_its_name(entities: Entities, knowledge: Knowledge) -> None:
+    """What a user made is in force at once: later mentions of its name are its own."""
+    made = await entities.create("t", "Theo Marsh", "My cousin", category="Person", group_id="g", created_by="me")
+    await say(knowledge, "I had lunch with Theo Marsh.")
+    details = await found(entities, "Theo Marsh")
+    assert details.entity.entity_id == made.entity_id
+    assert [each.type for each in details.sources] == ["user", "rules"]
+
+
+async def test_a_merge_moves_everything_and_can_be_undone(entities: Entities, knowledge: Knowledge) -> None:
+    """After a merge every reference leads to the user's entity; undone, everything is as it was."""
+    await say(knowledge, "I met Bob Miller.", "Yes, Bob Miller and Robert Miller came.", "My friend is Bob Miller.")
+    mine = await entities.create("t", "Robert Miller", "A painter", category="Person")
+    theirs = (await found(entities, "Bob Miller")).entity
+    before = [await entities.details("t", each) for each in (theirs.entity_id, mine.entity_id)]
+    merged = await entities.merge("t", theirs.entity_id, mine.entity_id, by="me")
+    assert (merged.kept_id, merged.gone_id) == (mine.entity_id, theirs.entity_id)
+    after = await entities.details("t", theirs.entity_id)
+    assert (after.entity.entity_id, after.entity.name) == (mine.entity_id, "Robert Miller")
+    assert after.entity.aliases == ("Bob Miller",)
+    assert after.entity.mentions == before[0].entity.mentions
+    assert "Bob Miller" not in {each.name for each in await entities.entities("t")}
+    await say(knowledge, "Bob Miller again.")
+    await entities.undo("t", merged.merge_id)
+    for was in before[1:]:
+        assert (await entities.details("t", was.entity.entity_id)).entity.as_json() | {"mentions": 0} == (
+            was.entity.as_json() | {"mentions": 0}
+        )
+    assert (await entities.details("t", theirs.entity_id)).sources[:3] == before[0].sources
+    with pytest.raises(Conflict, match="undone already"):
+        await entities.undo("t", merged.merge_id)
+
+
+async def test_merges_are_undone_in_reverse(entities: Entities) -> None:
+    """A merge on which another one built can be undone only after that one."""
+    one, two, three = [(await entities.create("t", name, "x y")).entity_id for name in ("Aa", "Bb", "Cc")]
+    first = await entities.merge("t", two, one)
+    second = await entities.merge("t", three, two)
+    assert (await entities.details("t", one)).entity.entity_id == three
+    with pytest.raises(Conflict, match=second.merge_id):
+        await entities.undo("t", first.merge_id)
+    await entities.undo("t", second.merge_id)
+    await entities.undo("t", first.merge_id)
+    assert [(await entities.details("t", each)).entity.entity_id for each in (one, two, three)] == [one, two, three]
+
+
+async def test_wrong_merges_are_refused(entities: Entities) -> None:
+    """An entity cannot be merged with itself, nor with one that is not there or another tenant's."""
+    one = (await entities.create("t", "Aa", "first")).entity_id
+    foreign = (await entities.create("u", "Bb", "second")).entity_id
+    with pytest.raises(InvalidInput, match="itself"):
+        await entities.merge("t", one, one)
+    for other in ("nobody", foreign):
+        with pytest.raises(NotFound):
+            await entities.merge("t", one, other)
+    with pytest.raises(InvalidInput) as refused:
+        await entities.create("t", "Aa", "x", category="Planet")
+    assert refused.value.details["field"] == "category"
+
+
+async def test_only_certain_duplicates_merge_unasked(entities: Entities, knowledge: Knowledge) -> None:
+    """Equal tokens merge by themselves; look-alikes and a user's two entities wait for a person, and a no is final."""
+    await say(knowledge, "I like Paris.", "I like GPT-4 and GPT-5.", "We met Paris Hilton.")
+    await entities.create("t", "PARIS", "The city", group_id="h")
+    await entities.create("t", "Acme Corp", "makes tools")
+    await entities.create("t", "ACME Corporation", "makes tools")
+    proposals = await entities.find_proposals("t", merges_certain=True)
+    pairs = {frozenset((each.first_name, each.second_name)) for each in proposals}
+    assert frozenset(("GPT-4", "GPT-5")) not in pairs
+    assert frozenset(("Acme Corp", "ACME Corporation")) in pairs
+    names = {each.name for each in await entities.entities("t")}
+    assert {"PARIS", "Paris Hilton", "GPT-4", "GPT-5", "Acme Corp", "ACME Corporation"} <= names
+    assert "Paris" not in names
+    for each in proposals:
+        await entities.reject("t", each.first_id, each.second_id, by="me")
+    assert await entities.find_proposals("t", merges_certain=True) == []
+
+
+async def test_enrichment_adds_and_never_removes(entities: Entities, knowledge: Knowledge) -> None:
+    """An extracted entity gets a summary and facets from its episodes; what a user wrote stays."""
+    await say(knowledge, "We visited Lisbon with Theo.", "The trams of Lisbon are yellow.", "Theo loves Lisbon.")
+    lisbon = await entities.enrich("t", (await found(entities, "Lisbon")).entity.entity_id)
+    assert "Lisbon" in lisbon.entity.summary
+    assert lisbon.entity.facets["related"] == ["Theo"]
+    assert lisbon.entity.confidence["facets"]["related"] < 1
+    mine = await entities.create("t", "Lisbon", "My town", group_id="other")
+    assert (await entities.enrich("t", mine.entity_id)).entity.summary == "My town"

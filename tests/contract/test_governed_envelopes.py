@@ -1,0 +1,190 @@
+"""Planners, workers and judges outside take part by envelopes over REST, which are checked and kept as sent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api_client import Reply
+from tests.api_homes import login_of
+from tests.governing import AGENT, Governed, decision, draft, envelope, governed, outside, result
+from twinraven.foundation.ids import new_id
+
+PAYLOAD: dict[str, Any] = {
+    "task_type": "content_generation",
+    "description": "Draft it",
+    "acceptance_criteria": [{"id": "short", "description": "is short"}],
+}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Governed]:
+    async with governed(tmp_path, postgres=login_of(request)) as made:
+        yield made
+
+
+@pytest.fixture
+async def small(tmp_path: Path) -> AsyncGenerator[Governed]:
+    async with governed(tmp_path) as made:
+        yield made
+
+
+def error(reply: Reply) -> tuple[int, str, str]:
+    body = reply.json()
+    return reply.status, body["code"], body["details"].get("field", "")
+
+
+@pytest.mark.req("CH-02", "CH-03")
+async def test_a_task_goes_from_planner_to_worker_to_judge(house: Governed) -> None:
+    """Three programs outside bring a task from its plan to an approval; fields nobody knows survive each of them."""
+    planned = envelope("planner.task", {**PAYLOAD, "mood": "bright"}, goal_id=house.goal.goal_id, batch=7)
+    task = (await house.door.post("/v1/tasks", planned)).json()
+    assert (task["status"], task["spec_json"]["mood"]) == ("pending", "bright")
+    assert [each["task_id"] for each in (await house.door.get("/v1/ready-tasks")).json()["items"]] == [task["task_id"]]
+    run = (await house.door.post(f"/v1/tasks/{task['task_id']}/attempts", {})).json()
+    assert (run["attempt_number"], run["status"]) == (1, "in_progress")
+    evidence = [{"criterion_id": "short", "satisfied": True, "notes": "two lines"}]
+    outputs = {
+        "artifacts": [{"artifact_id": "a", "kind": "post_draft", "summary": "s"}],
+        "analysis": {"rationale": "r"},
+    }
+    told = result(task["task_id"], outputs=outputs, acceptance_evidence=evidence, moon="full") | {"weather": "fine"}
+    reported = await house.door.post("/v1/results", told)
+    assert reported.status == 200, reported.body
+    detail = await house.task(task["task_id"])
+    assert (detail.task.status, detail.decisions[-1].decision) == ("complete", "approve")
+    said = decision(detail, colour="green") | {"height": 3}
+    decided = (await house.door.post("/v1/decisions", said)).json()
+    assert (decided["round"], decided["decision"]) == (2, "approve")
+    for sent in (planned, told, said):
+        kept = (await house.door.get(f"/v1/envelopes/{sent['id']}")).json()
+        assert {name: kept[name] for name in sent} == sent
+
+
+@pytest.mark.req("CH-02")
+@pytest.mark.parametrize("kind", ["planner.task", "worker.result", "judge.decision"])
+async def test_no_tenant_no_key_no_effect(small: Governed, kind: str) -> None:
+    """An envelope without a tenant, with another's, or without an idempotency key is refused and changes nothing."""
+    door, goal_id = small.door, small.goal.goal_id
+    (task,) = await small.plan(outside())
+    await small.raven.attempts.submit(result(task), by=AGENT)
+    detail = await small.task(task)
+    bodies = {
+        "planner.task": ("/v1/tasks", envelope("planner.task", PAYLOAD, goal_id=goal_id)),
+        "worker.result": ("/v1/results", result(task, 2)),
+        "judge.decision": ("/v1/decisions", decision(detail, "reject")),
+    }
+    path, good = bodies[kind]
+    for name in ("tenant_id", "idempotency_key"):
+        bad = {key: value for key, value in good.items() if key != name}
+        status, code, field = error(await door.post(path, bad))
+        assert (status, code) == (400, "VALIDATION_FAILED")
+        assert name in field or name in str((await door.post(path, bad)).body)
+    assert error(await door.post(path, {**good, "tenant_id": "elsewhere"}))[:2] == (404, "NOT_FOUND")
+    after = await small.task(task)
+    assert (after.task.state_version, len(after.results)) == (detail.task.state_version, 1)
+    assert len(await small.raven.tasks.list("default")) == 1
+
+
+@pytest.mark.req("CH-03")
+async def test_a_worker_says_how_sure_it_is(small: Governed) -> None:
+    """A worker's envelope without a confidence, or with one beyond 0 to 1, is refused."""
+    (task,) = await small.plan(outside())
+    for stated in ({}, {"confidence_score": 1.5}, {"confidence_score": "high"}):
+        bad = {name: value for name, value in result(task).items() if name != "confidence_score"} | stated
+        assert error(await small.door.post("/v1/results", bad))[:2] == (400, "VALIDATION_FAILED")
+    assert (await small.task(task)).task.status == "pending"
+
+
+async def test_sent_again_is_answered_the_same(small: Governed) -> None:
+    """An envelope sent again is answered as it was; its key with another body is refused; a new id is no other body."""
+    (task,) = await small.plan(outside())
+    told = result(task)
+    first = (await small.door.post("/v1/results", told)).json()
+    again = (await small.door.post("/v1/results", {**told, "id": new_id()})).json()
+    assert again == first
+    other = {**told, "risk_tags": ["spam"]}
+    assert error(await small.door.post("/v1/results", other))[:2] == (422, "IDEMPOTENCY_CONFLICT")
+    assert len((await small.task(task)).results) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"constraints": {"max_budget": 12.5, "currency": "EUR"}}, "max_budget"),
+        ({"constraints": {"max_budget": "12.505", "currency": "EUR"}}, "max_budget"),
+        ({"constraints": {"max_budget": "-1", "currency": "EUR"}}, "max_budget"),
+        ({"constraints": {"max_budget": "1"}}, "currency"),
+        ({"constraints": {"max_budget": "1", "currency": "euro"}}, "currency"),
+        ({"constraints": {"time_window": {"start": "2026-02-02T00:00:00Z", "end": "2026-01-01T00:00:00Z"}}}, "end"),
+        ({"constraints": {"safety_policies": ["no-such-check"]}}, "safety_policies"),
+        ({"acceptance_criteria": []}, "acceptance_criteria"),
+        ({"acceptance_criteria": [{"id": "a", "description": "d", "check": "1 +"}]}, ""),
+        ({"priority": "soon"}, "priority"),
+        ({"task_id": "task-1"}, "task_id"),
+        ({"dependencies": ["0" * 32]}, "dependencies"),
+        ({"run": {"tool": "nobody"}}, "run.tool"),
+        ({"run": {"tool": "draft"}, "inputs": {"topic": 7}}, "inputs"),
+        ({"run": {"process": "draft"}, "inputs": {"topic": "x"}}, "run.process"),
+    ],
+)
+async def test_a_spec_that_makes_no_sense_is_refused(small: Governed, change: dict[str, Any], field: str) -> None:
+    """What contradicts itself is refused with the name of the field, and nothing is planned."""
+    sent = envelope("planner.task", {**PAYLOAD, **change}, goal_id=small.goal.goal_id)
+    reply = await small.door.post("/v1/tasks", sent)
+    assert reply.status in (400, 404), reply.body
+    assert field in str(reply.json())
+    assert await small.raven.tasks.list("default") == ()
+    assert (await small.raven.judge.list("default")) == ()
+
+
+async def test_foreign_and_large_things_are_refused(small: Governed) -> None:
+    """Another's goal, campaign, task, criterion and asset are not there, and an artifact of 2 MB is no envelope."""
+    (task,) = await small.plan(outside())
+    gone = "f" * 32
+    assert (await small.door.post("/v1/tasks", envelope("planner.task", PAYLOAD, goal_id=gone))).status == 404
+    stray = envelope("planner.task", PAYLOAD, goal_id=small.goal.goal_id, campaign_id=gone)
+    assert (await small.door.post("/v1/tasks", stray)).status == 404
+    assert (await small.door.post("/v1/results", result(gone))).status == 404
+    assert (await small.door.post("/v1/results", result(task) | {"goal_id": gone})).status == 404
+    strange = result(task, acceptance_evidence=[{"criterion_id": "nope", "satisfied": True}])
+    assert (await small.door.post("/v1/results", strange)).status == 404
+    asset = {"artifacts": [{"artifact_id": "a", "kind": "image", "content_ref": f"media:{gone}"}]}
+    assert (await small.door.post("/v1/results", result(task, outputs=asset))).status == 404
+    large: dict[str, Any] = {"artifacts": [], "text": "x" * 2_000_000}
+    assert error(await small.door.post("/v1/results", result(task, outputs=large)))[0] in (400, 413)
+    assert (await small.task(task)).task.attempts == 0
+
+
+@pytest.mark.req("CH-04")
+async def test_dependencies_form_a_graph_without_cycles(house: Governed) -> None:
+    """A plan that goes in a circle, a task that waits for itself, and a revision that closes a circle are refused."""
+    with pytest.raises(Exception, match="go in a circle"):
+        await house.plan(draft("a", dependencies=["b"]), draft("b", dependencies=["a"]))
+    one, two = await house.plan(draft("one"), draft("two", dependencies=["one"]))
+    assert (await house.task(two)).dependencies == (one.task_id,)
+    looped = {**one.spec_json, "dependencies": [two.task_id]}
+    reply = await house.door.post(f"/v1/tasks/{one.task_id}/specs", {"payload": looped, "state_version": 1})
+    assert (reply.status, reply.json()["details"]["path"]) == (400, [one.task_id, two.task_id, one.task_id])
+    own = {**one.spec_json, "dependencies": [one.task_id]}
+    reply = await house.door.post(f"/v1/tasks/{one.task_id}/specs", {"payload": own, "state_version": 1})
+    assert reply.status == 400
+    assert (await house.task(one)).task.spec_version == 1
+
+
+@pytest.mark.req("CH-04", "CH-13")
+async def test_a_spec_never_changes(house: Governed) -> None:
+    """A revision is the next version, the one before stays as it was, and the task keeps its id."""
+    (task,) = await house.plan(draft("one", dependencies=[]))
+    body = {"payload": {**task.spec_json, "description": "Draft it better"}, "state_version": task.state_version}
+    revised = (await house.door.post(f"/v1/tasks/{task.task_id}/specs", body)).json()
+    assert (revised["task_id"], revised["spec_version"]) == (task.task_id, 2)
+    versions = (await house.door.get(f"/v1/tasks/{task.task_id}/specs")).json()["items"]
+    assert [each["spec_json"]["description"] for each in versions] == ["Draft it better", "Draft one"]
+    twice = envelope("planner.task", {**PAYLOAD, "task_id": task.task_id}, goal_id=house.goal.goal_id)
+    assert error(await house.door.post("/v1/tasks", twice))[:2] == (409, "CONFLICT")
+    await house.work()
+    assert [topic for topic, _ in house.studio.asked] == ["one"]

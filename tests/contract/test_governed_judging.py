@@ -1,0 +1,258 @@
+"""Results are held against checks: approved, sent back with what is to be done, or shown to a person."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api_homes import login_of
+from tests.governing import AGENT, MEMBER, Governed, decision, draft, governed, outside, result
+from twinraven.foundation.errors import Conflict, IllegalTransition, PolicyViolation, StaleState
+from twinraven.governance import Money, TaskDetail
+from twinraven.tenancy import LOCAL
+
+CHECKS = [
+    {"check": "no-promises", "text": "guaranteed (profit|returns)", "then": "reject", "action": "edit"},
+    {"check": "sure-enough", "confidence_below": 0.5, "then": "escalate", "reason": "the worker is not sure"},
+    {"check": "long", "text": "very, very long", "then": "warn"},
+]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Governed]:
+    async with governed(tmp_path, postgres=login_of(request), policy={"checks": CHECKS}) as made:
+        yield made
+
+
+@pytest.fixture
+async def small(tmp_path: Path) -> AsyncGenerator[Governed]:
+    async with governed(tmp_path, policy={"checks": CHECKS}) as made:
+        yield made
+
+
+async def escalated(house: Governed, name: str = "unsure") -> TaskDetail:
+    """A task whose result waits for a person."""
+    house.studio.answers.append({"url": "https://x", "text": "hm", "confidence_score": 0.2})
+    (task,) = await house.plan(draft(name))
+    await house.work()
+    return await house.task(task)
+
+
+@pytest.mark.req("CH-07")
+async def test_rejected_work_comes_back_with_what_is_to_be_done(house: Governed) -> None:
+    """A check that fires rejects; the next attempt is told the required action, and what passes is approved."""
+    house.studio.answers += [{"url": "https://x", "text": "guaranteed profit"}, {"url": "https://x", "text": "fair"}]
+    (task,) = await house.plan(draft())
+    await house.work()
+    found = await house.task(task)
+    assert [each.decision for each in found.decisions] == ["reject", "approve"]
+    first = found.decisions[0]
+    assert {check.check_id: check.result for check in first.policy_checks if check.is_open} == {"no-promises": "fail"}
+    assert [each["action"] for each in first.required_actions] == ["edit"]
+    assert house.studio.asked[1] == ("spring", list(first.required_actions))
+    assert [run.attempt_number for run in found.runs] == [1, 2]
+    assert (found.task.status, found.task.attempts) == ("complete", 2)
+    assert (await house.raven.campaigns.goal("default", house.goal.goal_id)).status == "complete"
+
+
+@pytest.mark.req("CH-07", "CH-22")
+async def test_a_person_overrides_with_a_reason(house: Governed) -> None:
+    """What is escalated waits for a person; approval of an open check needs an override, from someone who may."""
+    found = await escalated(house)
+    asked = found.decisions[-1]
+    assert (asked.decision, asked.human_review["status"], found.task.status) == ("escalate", "pending", "escalated")
+    assert [each.decision_id for each in await house.raven.judge.escalated("default")] == [asked.decision_id]
+    path = f"/v1/decisions/{asked.decision_id}/resolve"
+    plain = await house.door.post(path, {"decision": "approve", "reason": "fine"})
+    assert (plain.status, plain.json()["code"], plain.json()["retryable"]) == (
+        403,
+        "POLICY_VIOLATION",
+        False,
+    )
+    for who in (AGENT, MEMBER):
+        with pytest.raises(PolicyViolation, match="administrator or an approver"):
+            await house.raven.judge.resolve(asked.decision_id, "approve", reason="x", by=who, override=True)
+    done = (await house.door.post(path, {"decision": "approve", "reason": "legal saw it", "override": True})).json()
+    assert (done["round"], done["override_reason"], done["human_review"]["status"]) == (2, "legal saw it", "completed")
+    assert (await house.task(found.task)).task.status == "complete"
+    refused = await house.entries("decision.refused")
+    assert [each.code for each in refused] == ["POLICY_VIOLATION"] * 3
+    assert {each.data["task_id"] for each in refused} == {found.task.task_id}
+    assert all(each.data["campaign_id"] and each.data["goal_id"] and each.message for each in refused)
+
+
+@pytest.mark.req("CH-07")
+async def test_an_outside_approval_is_held_against_the_checks_of_the_house(small: Governed) -> None:
+    """A judge outside cannot approve what a mandatory check of the house, or one it brings itself, did not let pass."""
+    found = await escalated(small)
+    for checks in ([], [{"check_id": "sure-enough", "name": "sure", "result": "pass"}]):
+        said = await small.door.post("/v1/decisions", decision(found, policy_checks=checks))
+        assert (said.status, said.json()["details"]["checks"]) == (403, ["sure-enough"])
+    own = [{"check_id": "tone", "name": "tone", "result": "warning"}]
+    (task,) = await small.plan(outside())
+    await small.raven.attempts.submit(result(task), by=AGENT)
+    brought = decision(await small.task(task), policy_checks=own)
+    assert (await small.door.post("/v1/decisions", brought)).json()["details"]["checks"] == ["tone"]
+    optional = decision(await small.task(task), policy_checks=[{**own[0], "mandatory": False}])
+    assert (await small.door.post("/v1/decisions", optional)).status == 200
+    with pytest.raises(PolicyViolation, match="its own result"):
+        await small.raven.judge.decide(decision(await small.task(task)), by=AGENT)
+
+
+@pytest.mark.req("CH-08")
+async def test_a_decision_on_old_state_is_refused(house: Governed) -> None:
+    """A decision that names an older state_version is refused with the current one, audited, and judged anew."""
+    (task,) = await house.plan(outside())
+    await house.raven.attempts.submit(result(task), by=AGENT)
+    seen = await house.task(task)
+    old = decision(seen, "reject", state_version=seen.task.state_version - 1)
+    refused = await house.door.post("/v1/decisions", old)
+    assert (refused.status, refused.json()["code"]) == (412, "OCC_CONFLICT")
+    assert refused.json()["details"]["current"] == seen.task.state_version
+    assert [each.code for each in await house.entries("decision.refused")] == ["OCC_CONFLICT"]
+    assert len((await house.task(task)).decisions) == 1
+    anew = await house.door.post(f"/v1/results/{seen.results[0].result_id}/evaluate", {})
+    assert (anew.json()["round"], anew.json()["state_version_used"]) == (2, seen.task.state_version)
+
+
+@pytest.mark.req("CH-08")
+async def test_the_house_judges_anew_when_state_moves(small: Governed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a task moves while its result is judged, the judgement is drawn again from the state as it is now."""
+    found = await escalated(small)
+    judge, seen = small.raven.judge, list[int]()
+    evaluate = judge._checks.evaluate  # pyright: ignore[reportPrivateUsage]
+
+    async def slowly(subject: Any) -> Any:
+        seen.append(subject.task.state_version)
+        if len(seen) == 1:
+            await judge.decide(decision(found, "escalate"), by=LOCAL)
+        return await evaluate(subject)
+
+    monkeypatch.setattr(judge._checks, "evaluate", slowly)  # pyright: ignore
+    made = await judge.evaluate(found.results[0].result_id, by=LOCAL)
+    assert seen == [found.task.state_version, found.task.state_version + 1]
+    assert (made.state_version_used, made.round) == (seen[1], 3)
+
+
+async def test_of_two_judges_one_decides(house: Governed) -> None:
+    """Two judges of one result at one version: one decision, and the other is told that the state has moved."""
+    (task,) = await house.plan(outside())
+    await house.raven.attempts.submit(result(task), by=AGENT)
+    seen = await house.task(task)
+    tried = await asyncio.gather(
+        *(house.raven.judge.decide(decision(seen, word), by=LOCAL) for word in ("approve", "reject")),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(each, StaleState) for each in tried) == 1
+    assert len((await house.task(task)).decisions) == len(seen.decisions) + 1
+
+
+async def test_a_superseded_result_is_not_judged(small: Governed) -> None:
+    """A decision about a result that a later attempt replaced is refused and names the later one."""
+    (task,) = await small.plan(outside())
+    await small.raven.attempts.submit(result(task), by=AGENT)
+    first = await small.task(task)
+    await small.raven.judge.decide(decision(first, "reject"), by=LOCAL)
+    await small.raven.attempts.submit(result(task, 2), by=AGENT)
+    late = decision(first, state_version=(await small.task(task)).task.state_version)
+    with pytest.raises(Conflict, match="superseded"):
+        await small.raven.judge.decide(late, by=LOCAL)
+
+
+async def test_the_gate_lets_pass_what_was_approved(small: Governed) -> None:
+    """Effects get the decision in force, and a refusal where there is none or the task's limits forbid it."""
+    limits = {"channels": ["blog"], "max_budget": "10.00", "currency": "EUR"}
+    (task,) = await small.plan(draft(constraints=limits))
+    read, judge = small.raven.database.read, small.raven.judge
+
+    async def ask(**more: Any) -> Any:
+        return await read("default", lambda tx: judge.gate(tx, "default", task.task_id, **more))
+
+    with pytest.raises(PolicyViolation, match="no approval"):
+        await ask()
+    await small.work()
+    found = await small.task(task)
+    assert (await ask(channel="blog", amount=Money(1000, "EUR"))).decision_id == found.decisions[-1].decision_id
+    for more, why in (
+        ({"channel": "radio"}, "channels do not name"),
+        ({"amount": Money(1001, "EUR")}, "max_budget"),
+        ({"amount": Money(1, "USD")}, "not USD"),
+        ({"result_id": "other"}, "superseded"),
+    ):
+        with pytest.raises(PolicyViolation, match=why):
+            await ask(**more)
+    campaign = await small.raven.campaigns.get("default", small.goal.campaign_id)
+    await small.raven.campaigns.change(
+        campaign.campaign_id, by=LOCAL, state_version=campaign.state_version, status="paused"
+    )
+    with pytest.raises(PolicyViolation, match="paused"):
+        await ask()
+    await judge.resolve(found.decisions[-1].decision_id, "reject", reason="withdrawn", by=LOCAL)
+    with pytest.raises(PolicyViolation, match="no approval"):
+        await ask()
+
+
+async def test_what_waited_too_long_has_expired(tmp_path: Path) -> None:
+    """An escalated decision that nobody took in time is decided by nobody, and the result can be judged again."""
+    async with governed(tmp_path, policy={"checks": CHECKS, "approval_ttl_s": 1}) as house:
+        found = await escalated(house)
+        house.raven.judge._moves.micros = lambda: 2**52  # pyright: ignore
+        assert await house.raven.judge.escalated("default") == ()
+        with pytest.raises(IllegalTransition, match="expired"):
+            await house.raven.judge.resolve(found.decisions[-1].decision_id, "reject", reason="no", by=LOCAL)
+
+
+FUNCTIONS = """
+import time
+
+def passes(subject):
+    return subject["result"]["confidence_score"] >= 0
+
+def says_no(subject):
+    return "the word is wrong" if "wrong" in str(subject["result"]["outputs"]) else True
+
+def raises(subject):
+    if subject["task"]["spec_json"]["name"] == "raise":
+        raise ValueError("broken")
+
+def loops(subject):
+    while subject["task"]["spec_json"]["name"] == "loop":
+        pass
+
+def babbles(subject):
+    print("noise")
+    return 7 if subject["task"]["spec_json"]["name"] == "babble" else None
+"""
+
+
+async def test_a_function_that_errs_or_loops_denies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks that are Python functions pass, fail with their words, and deny where they raise, loop or babble."""
+    (tmp_path / "house_checks.py").write_text(FUNCTIONS)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    names = [f"house_checks:{name}" for name in ("passes", "says_no", "raises", "loops", "babbles")]
+    async with governed(tmp_path, policy={"functions": names, "check_timeout_s": 1.5}) as house:
+        house.studio.answers += [{"url": "u", "text": word} for word in ("fine", "fine", "fine", "fine")]
+        tasks = await house.plan(*(draft(name) for name in ("fine", "raise", "loop", "babble")))
+        await house.work()
+        told = {}
+        for task in tasks:
+            found = (await house.task(task)).decisions[-1]
+            told[task.spec_json["name"]] = (
+                found.decision,
+                [each.check_id for each in found.policy_checks if each.is_open],
+            )
+        assert told == {
+            "fine": ("approve", []),
+            "raise": ("escalate", ["house_checks:raises"]),
+            "loop": ("escalate", ["house_checks:loops"]),
+            "babble": ("escalate", ["house_checks:babbles"]),
+        }
+        house.studio.answers += [{"url": "u", "text": "wrong"}] * 3
+        (bad,) = await house.plan(draft("bad"))
+        await house.work()
+        assert (await house.task(bad)).task.status == "rejected"

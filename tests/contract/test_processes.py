@@ -1,0 +1,280 @@
+"""Processes on both stores: saved as versions, refused with the place named, run durably, called like any tool."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.postgres import PostgresLogin
+from tests.working import AGENT, Shop, reach, shop_home, working
+from twinraven.app import TwinRaven
+from twinraven.calls import CallContext, SkillInvocationRequest
+from twinraven.catalog import tool
+from twinraven.foundation.errors import AppendOnly, Conflict, InvalidDefinition, NotFound, PolicyViolation
+from twinraven.processes import Process
+from twinraven.tenancy import LOCAL, Principal
+
+MEMBER = Principal("default", "ada", "member")
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def raven(request: pytest.FixtureRequest, tmp_path: Path, shop: Shop) -> Generator[TwinRaven]:
+    login: PostgresLogin | None = request.getfixturevalue("postgres_login") if request.param == "postgres" else None
+    with shop_home(tmp_path, shop, postgres=login) as raven:
+        yield raven
+
+
+def step(name: str, tool: str = "look", **more: Any) -> dict[str, Any]:
+    """One step that calls a tool for an item."""
+    execution = {key: more.pop(key) for key in ("mode", "condition", "timeout", "interactionMode") if key in more}
+    output = {"variable": more.pop("variable", f"{name}_out"), "required": more.pop("required", True)}
+    output |= {"tokenBudget": more.pop("tokenBudget")} if "tokenBudget" in more else {}
+    body: dict[str, Any] = {"id": name, "inputs": {"item": "{step.item}"}, "output": output, "execution": execution}
+    body |= more
+    return body if "process" in body else {"tool": tool, **body}
+
+
+def process(*steps: dict[str, Any], name: str = "buy", **more: Any) -> Process:
+    """A process about an item."""
+    body = {"id": name, "description": "Buy an item", "initialContext": ["item"], "steps": list(steps), **more}
+    return Process.from_json(body)
+
+
+async def ran(raven: TwinRaven, name: str, *states: str, **parameters: Any) -> Any:
+    run = await raven.processes.run(name, parameters or {"item": "hat"}, by=LOCAL)
+    async with working(raven):
+        return await reach(raven, run.run_id, *(states or ("succeeded", "failed")))
+
+
+@pytest.mark.req("AD-11", "AD-13")
+async def test_a_process_runs_its_steps_and_renders_its_answer(raven: TwinRaven, shop: Shop) -> None:
+    """Values pass by `{step.x}`, conditions decide, an optional failure is left out, and nothing is escaped."""
+    shop.failures = 9
+    buy = process(
+        step("see", variable="seen"),
+        step("one", "reserve", mode="parallel", inputs={"item": "<{step.seen.item}> for {step.seen.price}"}),
+        step("two", "broken", mode="parallel", required=False),
+        step("three", "reserve", condition="{step.seen.price} > 100"),
+        step("pay", "charge", inputs={"item": "{step.item}", "amount": "{step.seen.price}"}),
+        outputTemplate="{{#if two_out}}two{{else}}no two{{/if}}, {{one_out.reserved}} & {{pay_out.charged}}",
+    )
+    await raven.processes.save(buy, by=LOCAL)
+    found = await ran(raven, "buy")
+    assert found.run.state == "succeeded", found.error
+    assert found.output == "no two, <hat> for 5 & 5"
+    assert "reserve <hat> for 5" in shop.calls
+    assert not any(call == "reserve hat" for call in shop.calls)
+
+
+@pytest.mark.req("AD-11")
+async def test_a_manual_step_waits_for_a_person_and_no_answer_of_an_agent_counts(raven: TwinRaven, shop: Shop) -> None:
+    """A manual step is asked about before it runs; yes runs it, no ends the run with STEP_REFUSED."""
+    await raven.processes.save(process(step("put", "reserve", interactionMode="manual")), by=LOCAL)
+    for answer, state in ((True, "succeeded"), (False, "failed")):
+        waiting = await ran(raven, "buy", "waiting")
+        (wait,) = waiting.waits
+        assert wait.question["inputs"] == {"item": "hat"}
+        with pytest.raises(PolicyViolation):
+            await raven.runs.answer(waiting.run.run_id, wait.place, True, by=AGENT)
+        before = len(shop.calls)
+        await raven.runs.answer(waiting.run.run_id, wait.place, answer, by=LOCAL)
+        async with working(raven):
+            ended = await reach(raven, waiting.run.run_id, "succeeded", "failed")
+        assert ended.run.state == state
+        assert len(shop.calls) - before == (1 if answer else 0)
+    assert ended.error is not None
+    assert ended.error["code"] == "STEP_REFUSED"
+
+
+@pytest.mark.req("AD-11")
+async def test_token_budgets_are_counted_and_enforced(raven: TwinRaven, shop: Shop) -> None:
+    """A run whose steps report more tokens than the process may take ends before the next step."""
+
+    @tool(effect="read")
+    async def think(item: str) -> dict[str, Any]:
+        """Think about an item, which takes tokens."""
+        shop.calls.append(f"think {item}")
+        return {"text": item, "usage": {"input_tokens": 30, "output_tokens": 30}}
+
+    raven.functions.add(think)
+    steps = (step("a", "think"), step("b", "think"), step("c", "reserve"))
+    await raven.processes.save(process(*steps, tokenBudget=100), by=LOCAL)
+    over = await ran(raven, "buy")
+    assert (over.run.state, over.error["code"]) == ("failed", "TOKEN_BUDGET_EXCEEDED")
+    assert shop.calls == ["think hat", "think hat"]
+    await raven.processes.save(process(*steps, tokenBudget=120), by=LOCAL)
+    assert (await ran(raven, "buy")).run.state == "succeeded"
+    own = process(step("a", "think", tokenBudget=59), step("c", "reserve"))
+    await raven.processes.save(own, by=LOCAL)
+    assert (await ran(raven, "buy")).error["code"] == "TOKEN_BUDGET_EXCEEDED"
+
+
+@pytest.mark.req("AD-11")
+async def test_a_step_that_takes_too_long_fails_and_an_optional_one_is_left_out(raven: TwinRaven) -> None:
+    """A step has its own time; what is late is a failure like any other."""
+
+    @tool(effect="read")
+    async def dawdle(item: str) -> str:
+        """Never answer."""
+        await asyncio.Event().wait()
+        return item
+
+    raven.functions.add(dawdle)
+    for required, state, output in ((True, "failed", None), (False, "succeeded", "late: ")):
+        late = step("wait", "dawdle", timeout=50, required=required)
+        await raven.processes.save(process(late, outputTemplate="late: {{wait_out}}"), by=LOCAL)
+        found = await ran(raven, "buy")
+        assert (found.run.state, found.output) == (state, output)
+        assert found.steps[0].error_code == "TOOL_TIMEOUT"
+
+
+@pytest.mark.req("AD-12")
+async def test_processes_call_processes_within_their_depth(raven: TwinRaven, shop: Shop) -> None:
+    """A sub-process is laid out in the run and gives its rendered output; past max_recursion_depth it is refused."""
+    shop.failures = 9
+    inner = process(step("see", variable="seen"), name="inner", outputTemplate="{{seen.item}}!")
+    await raven.processes.save(inner, by=LOCAL)
+    middle = process(step("call", process="inner"), name="middle", outputTemplate="({{call_out}})")
+    await raven.processes.save(middle, by=LOCAL)
+    fails = process(step("no", "broken"), step("next", "reserve"), name="fails", outputTemplate="never")
+    await raven.processes.save(fails, by=LOCAL)
+    outer = (
+        step("down", process="middle", inputs={"item": "{step.item} of {step.item}"}),
+        step("lost", process="fails", required=False),
+        step("put", "reserve", inputs={"item": "{step.down_out}{step.lost_out}"}),
+    )
+    await raven.processes.save(process(*outer, outputTemplate="{{put_out.reserved}}"), by=LOCAL)
+    found = await ran(raven, "buy")
+    assert (found.run.state, found.output) == ("succeeded", "(hat of hat!)")
+    assert shop.calls == ["look hat of hat", "broken hat", "reserve (hat of hat!)"]
+    with pytest.raises(InvalidDefinition, match="max_recursion_depth") as deep:
+        await raven.processes.save(process(*outer, maxRecursionDepth=1), by=LOCAL)
+    assert deep.value.details["field"] == "steps[0].process.steps[0].process"
+    with pytest.raises(InvalidDefinition, match="inner → middle → inner"):
+        await raven.processes.save(process(step("up", process="middle"), name="inner"), by=LOCAL)
+
+
+@pytest.mark.req("AD-09")
+async def test_versions_are_immutable_and_runs_keep_theirs(raven: TwinRaven, shop: Shop) -> None:
+    """Each change is a version; a run goes on with the one it began with; a used process is not deleted."""
+    first = await raven.processes.save(process(step("see"), outputTemplate="one"), by=LOCAL)
+    again = await raven.processes.save(process(step("see"), outputTemplate="one"), by=LOCAL)
+    run = await raven.processes.run("buy", {"item": "hat"}, by=LOCAL)
+    second = await raven.processes.save(process(step("see"), outputTemplate="two"), by=LOCAL, expected_version=1)
+    assert (first.version, again.version, second.version) == (1, 1, 2)
+    with pytest.raises(Conflict):
+        await raven.processes.save(process(step("see"), outputTemplate="3"), by=LOCAL, expected_version=1)
+    with pytest.raises(PolicyViolation):
+        await raven.processes.save(process(step("see"), outputTemplate="3"), by=MEMBER)
+    async with working(raven):
+        assert (await reach(raven, run.run_id, "succeeded", "failed")).output == "one"
+    (change,) = await raven.processes.diff("default", "buy")
+    assert change.as_json() == {"place": "output_template", "before": "one", "after": "two"}
+    with pytest.raises(AppendOnly):
+        await raven.database.write("default", lambda tx: tx.execute("UPDATE process_versions SET definition = '{}'"))
+    await raven.processes.save(process(step("call", process="buy"), name="uses"), by=LOCAL)
+    with pytest.raises(Conflict, match="uses"):
+        await raven.processes.delete("buy", by=LOCAL)
+    await raven.processes.enable("buy", enabled=False, by=LOCAL)
+    with pytest.raises(InvalidDefinition, match="disabled"):
+        await raven.processes.save(process(step("call", process="buy"), name="other"), by=LOCAL)
+    await raven.processes.delete("uses", by=LOCAL)
+    await raven.processes.delete("buy", by=LOCAL)
+    with pytest.raises(NotFound):
+        await raven.processes.get("default", "buy")
+    assert [each.version for each in await raven.processes.versions("default", "buy")] == [3, 2, 1]
+    assert (await raven.processes.save(process(step("see")), by=MEMBER)).version == 4
+
+
+async def test_a_process_is_a_tool_that_is_called_like_any_other(raven: TwinRaven, shop: Shop) -> None:
+    """A call runs the process durably, also where no worker is about; under one key it is one run."""
+    await raven.processes.save(process(step("put", "reserve"), outputTemplate="{{put_out.reserved}}"), by=LOCAL)
+    entry = raven.catalog.find("default", "buy")
+    assert (entry.effect.value, entry.connector, entry.parts) == ("write", "process", ("reserve",))
+    request = SkillInvocationRequest(tool_name="buy", payload={"item": "hat"}, idempotency_key="k")
+    context = CallContext(session_id="s", caller="ada")
+    first = await raven.calls.invoke(request, context)
+    again = await raven.calls.invoke(request, context)
+    assert (first.output, again.output, shop.calls) == ("hat", "hat", ["reserve hat"])
+    (run,) = await raven.runs.list("default")
+    assert (run.target, run.state, run.caller) == ("buy", "succeeded", "ada")
+    manual = process(step("put", "reserve", interactionMode="manual"))
+    await raven.processes.save(manual, by=LOCAL)
+    asked = SkillInvocationRequest(tool_name="buy", payload={"item": "cap"}, idempotency_key="k2")
+    unfinished = await raven.calls.invoke(asked, context)
+    assert unfinished.error is not None
+    details = unfinished.error["details"]
+    assert unfinished.error["code"] == "RUN_UNFINISHED"
+    await raven.runs.answer(details["run_id"], details["places"][0], True, by=LOCAL)
+    assert (await raven.calls.invoke(asked, context)).output == {"put_out": {"reserved": "cap"}}
+
+
+@pytest.mark.parametrize(
+    ("steps", "more", "place", "words"),
+    [
+        ([], {}, "steps", "must be 1 to"),
+        ([step("a", inputs={"item": "{step.itm}"})], {}, "steps[0].inputs.item", "'itm'"),
+        ([step("a", inputs={"item": "{step.b_out}"}), step("b")], {}, "steps[0].inputs.item", "later step 'b'"),
+        (
+            [step("a", mode="parallel"), step("b", mode="parallel", inputs={"item": "{step.a_out}"})],
+            {},
+            "steps[1].inputs.item",
+            "in parallel",
+        ),
+        ([step("a", depends_on=["b"]), step("b", depends_on=["a"])], {}, "steps[0].depends_on[0]", "comes later"),
+        ([step("a", depends_on=["a"])], {}, "steps[0].depends_on[0]", "itself"),
+        (
+            [step("a", mode="parallel"), step("b", mode="parallel", depends_on=["a"])],
+            {},
+            "steps[1].depends_on[0]",
+            "parallel",
+        ),
+        ([step("a", inputs={})], {}, "steps[0].inputs", "needs 'item'"),
+        ([step("a", inputs={"item": "x", "y": 1})], {}, "steps[0].inputs.y", "no such input"),
+        ([step("a", inputs={"item": 7})], {}, "steps[0].inputs.item", "does not fit"),
+        ([step("a", "nowhere")], {}, "steps[0].tool", "no tool 'nowhere'"),
+        ([step("a", process="nowhere")], {}, "steps[0].process", "no process 'nowhere'"),
+        ([step("a", tool="look", process="x") | {"tool": "look"}], {}, "steps[0]", "names both"),
+        ([step("a") | {"tool": None}], {}, "steps[0]", "names neither"),
+        ([step("a", condition="1 == 2")], {}, "steps[0].execution.condition", "never holds"),
+        ([step("a", condition="{step.item} ==")], {}, "steps[0].execution.condition", "predicate"),
+        ([step("a")], {"outputTemplate": "{{a_out}} {{b_out}}"}, "output_template", "'b_out'"),
+        ([step("a")], {"outputTemplate": "{{#if a_out}}"}, "output_template", "no {{/if}}"),
+        ([step("a")], {"outputTemplate": "{{#each a_out}}" * 65}, "output_template", "nested deeper"),
+        ([step(f"s{n}") for n in range(10_000)], {}, "steps", "must be 1 to 500"),
+        ([step("a"), step("a", variable="other")], {}, "steps[1].id", "earlier step"),
+        ([step("a", variable="item")], {}, "steps[0].output.variable", "given by initial_context[0]"),
+        ([step("a")], {"tokenBudget": 0}, "token_budget", "at least 1"),
+    ],
+)
+@pytest.mark.req("AD-09", "AD-10")
+async def test_what_makes_no_sense_is_refused_with_its_place(
+    tmp_path: Path, steps: list[dict[str, Any]], more: dict[str, Any], place: str, words: str
+) -> None:
+    """Nothing is saved that could not run, and the error names the place and the variable."""
+    with shop_home(tmp_path, Shop()) as raven:
+        with pytest.raises(InvalidDefinition) as refused:
+            await raven.processes.save(process(*steps, **more), by=LOCAL)
+        assert refused.value.details["field"] == place
+        assert words in refused.value.message
+        assert await raven.processes.list("default") == ()
+
+
+async def test_a_tenant_sees_its_own_processes_alone(raven: TwinRaven, shop: Shop) -> None:
+    """Another tenant has neither the process nor its versions nor the tool."""
+    await raven.tenancy.create_tenant("acme")
+    await raven.processes.save(process(step("see")), by=LOCAL)
+    assert await raven.processes.list("acme") == ()
+    with pytest.raises(NotFound):
+        await raven.processes.versions("acme", "buy")
+    with pytest.raises(NotFound):
+        raven.catalog.find("acme", "buy")

@@ -1,0 +1,106 @@
+"""What goes through queues and what does not, seen through the REST door of a home."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api_homes import api_home
+from tests.working import FAST, reach, until, working
+from twinraven.catalog import tool
+
+
+class Desk:
+    """A desk that is read from and written to, and says what was done."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.gate = asyncio.Event()
+
+    @tool(effect="read")
+    async def glance(self, item: str) -> str:
+        """Look at something."""
+        self.done.append(f"glance {item}")
+        return item
+
+    @tool(effect="write")
+    async def file(self, item: str) -> str:
+        """Put something away."""
+        self.done.append(f"file {item}")
+        await self.gate.wait()
+        if item == "lost":
+            raise ValueError(item)
+        return item
+
+
+PROCESS: dict[str, Any] = {
+    "id": "tidy",
+    "description": "Put an item away",
+    "initial_context": ["item"],
+    "steps": [{"id": "put", "tool": "file", "inputs": {"item": "{step.item}"}, "output": {"variable": "put"}}],
+}
+
+
+@pytest.mark.req("AD-15")
+async def test_reads_bypass_the_queue_and_mutating_steps_do_not(tmp_path: Path) -> None:
+    """A read is answered at once, whoever works; a mutating step of a process waits on the queue of its type."""
+    desk = Desk()
+    async with api_home(tmp_path, functions=[desk.glance, desk.file], engine=FAST) as home:
+        await home.door.post("/v1/processes", {"definition": PROCESS})
+        glance = {"tool_name": "glance", "payload": {"item": "a"}, "session_id": "s"}
+        assert (await home.door.post("/v1/calls", glance)).json()["output"] == "a"
+        started = await home.door.post("/v1/processes/tidy/runs", {"parameters": {"item": "b"}, "run_id": "r"})
+        assert (started.status, started.json()["state"]) == (202, "queued")
+        async with working(home.raven, types=["rest_api"]):
+            await reach(home.raven, "r", "waiting")
+            shown = (await home.door.get("/v1/runs/r")).json()
+            assert [(job["queue"], job["state"]) for job in shown["jobs"] if job["place"]] == [("python", "queued")]
+            assert (await home.door.post("/v1/calls", glance)).json()["output"] == "a"
+            assert desk.done == ["glance a", "glance a"]
+            desk.gate.set()
+            async with working(home.raven, types=["python"]):
+                await reach(home.raven, "r", "succeeded")
+        assert desk.done[2:] == ["file b"]
+        assert [run["target"] for run in (await home.door.get("/v1/runs")).json()["items"]] == ["tidy"]
+
+
+@pytest.mark.req("AD-14")
+async def test_workers_say_what_they_do_and_have_done(tmp_path: Path) -> None:
+    """Each slot is a worker with a type, a state, its job and its counts; one that stops is offline."""
+    desk = Desk()
+    pools = [{"queue": "runs", "slots": 2}, {"queue": "python", "slots": 1}]
+    engine = {**FAST, "lease_s": 60, "pools": pools}
+    async with api_home(tmp_path, functions=[desk.glance, desk.file], engine=engine) as home:
+        await home.door.post("/v1/processes", {"definition": PROCESS})
+
+        async def seen() -> list[dict[str, Any]]:
+            return (await home.door.get("/v1/workers?limit=200")).json()["items"]
+
+        async with working(home.raven, types=["python"]):
+            async with asyncio.timeout(20):
+                while not (idle := await seen()):  # noqa: ASYNC110 - the worker's first heartbeat sets no event
+                    await asyncio.sleep(0.02)
+            assert Counter(worker["type"] for worker in idle) == {"runs": 2, "python": 1}
+            assert {(worker["status"], worker["currentJobId"]) for worker in idle} == {("idle", None)}
+            for name, item in (("r1", "kept"), ("r2", "lost")):
+                await home.door.post("/v1/processes/tidy/runs", {"parameters": {"item": item}, "run_id": name})
+            await until(lambda: len(desk.done) == 1)
+            async with asyncio.timeout(20):
+                while sum(each["status"] == "busy" for each in await seen()) < 2:  # noqa: ASYNC110 - as above
+                    await asyncio.sleep(0.02)
+            assert {each["currentJobId"] for each in await seen()} == {"r1", "r2", None}
+            jobs = [job for name in ("r1", "r2") for job in (await home.door.get(f"/v1/runs/{name}")).json()["jobs"]]
+            assert {job["state"] for job in jobs} <= {"assigned", "executing"}
+            desk.gate.set()
+            await reach(home.raven, "r1", "succeeded")
+            await reach(home.raven, "r2", "failed")
+        gone = await seen()
+    assert {(worker["status"], worker["currentJobId"]) for worker in gone} == {("offline", None)}
+    for kind in ("runs", "python"):
+        mine = [worker for worker in gone if worker["type"] == kind]
+        assert sum(worker["processedCount"] for worker in mine) == 2
+        assert sum(worker["errorCount"] for worker in mine) == 1

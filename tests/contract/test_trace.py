@@ -1,0 +1,179 @@
+"""Traces: from any id to everything before and after it, indexed, for those who may see it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.api_homes import api_home
+from tests.contract.test_effects import house, payment, settled, wallet_of
+from tests.contract.test_inbox import ASK
+from tests.governed import approved_task
+from tests.working import FAST, reach, working
+from twinraven.app import TwinRaven
+from twinraven.audit import AuditEntry, AuditFilter
+from twinraven.effects import MessageWish, PublishWish
+from twinraven.foundation.errors import NotFound
+from twinraven.tenancy import LOCAL
+from twinraven.tracing import draw_trace, trace_lines
+
+
+async def _paid(raven: TwinRaven) -> tuple[Any, str]:
+    task, wallet_id = await approved_task(raven), await wallet_of(raven)
+    made = await raven.effects.pay(payment(task, wallet_id), by=LOCAL)
+    transaction_id = made.as_json()["transaction_id"]
+    async with working(raven):
+        await settled(raven, "transaction", transaction_id)
+    return task, transaction_id
+
+
+@pytest.mark.req("CH-19", "CH-25")
+async def test_a_payment_leads_back_to_its_campaign_and_on_to_its_transfers(tmp_path: Path) -> None:
+    """From a payment, by its id, its key or what the outside calls it: decision, result, attempt, task, goal, campaign,
+    the transfers, the delivery and the audit entries of each; and from each of them to the payment."""
+    async with house(tmp_path) as raven:
+        task, transaction_id = await _paid(raven)
+        trace = await raven.tracer.trace("default", transaction_id)
+        kinds = {key.kind for key in trace.nodes}
+        assert kinds >= {
+            "transaction", "judge_decision", "worker_result", "worker_run", "task", "goal", "campaign", "audit_entry",
+            "ledger_transfer", "run", "envelope",
+        }  # fmt: skip
+        assert {node.key.id for node in trace.nodes.values()} >= {
+            task.campaign_id, task.goal_id, task.task_id, task.result_id, task.decision_id,
+        }  # fmt: skip
+        events = {node.title for node in trace.nodes.values() if node.key.kind == "audit_entry"}
+        assert {"transaction.approved", "transaction.executed"} <= events
+        for each in ("inv-1", f"transaction:{transaction_id}"):
+            assert (await raven.tracer.trace("default", each)).start == trace.start
+        for each in (task.task_id, task.decision_id, task.campaign_id):
+            forward = await raven.tracer.trace("default", each)
+            assert transaction_id in {key.id for key in forward.nodes}
+        lines = trace_lines(trace)
+        assert lines[0].startswith("campaign spring")
+        assert any(line.lstrip("│├└─ ").startswith("► payment of 12.50 EUR") for line in lines)
+        svg = draw_trace(trace)
+        assert svg.startswith("<svg")
+        assert svg.count("<text") == len(lines)
+
+
+@pytest.mark.req("CH-19")
+async def test_posts_and_messages_are_found_by_what_the_outside_calls_them(tmp_path: Path) -> None:
+    """A post and a message are traced from their external ids to the decision that allowed them."""
+    async with house(tmp_path) as raven, working(raven):
+        task = await approved_task(raven)
+        post = await raven.effects.publish(PublishWish(task.task_id, "blog", "x", "k"), by=LOCAL)
+        mail = await raven.effects.message(MessageWish(task.task_id, "mail", "ann", "x", "l"), by=LOCAL)
+        done = [
+            await settled(raven, "publish", post.as_json()["publish_id"]),
+            await settled(raven, "message", mail.as_json()["message_id"]),
+        ]
+        for external in (done[0].external_post_id, done[1].external_message_id):
+            trace = await raven.tracer.trace("default", external)
+            assert task.decision_id in {key.id for key in trace.nodes}
+
+
+@pytest.mark.req("CH-19")
+async def test_a_persons_decision_leads_to_the_call_it_let_run(tmp_path: Path) -> None:
+    """From the audit entry of a grant to the approval, and from the call that ran to who let it."""
+    async with api_home(tmp_path) as home:
+        call = {"tool_name": "refund", "payload": {"order": 7}, "session_id": "s"}
+        asked = await home.door.post("/v1/calls", call, Idempotency_Key="k")
+        approval = asked.json()["error"]["details"]["approval_id"]
+        await home.door.post(f"/v1/approvals/{approval}/grant", {}, X_Correlation_Id="request-7")
+        ran = (await home.door.post("/v1/calls", call, Idempotency_Key="k")).json()
+        (entry,) = await home.raven.audit.entries("default", AuditFilter(event_type="approval.granted"))
+        forward = (await home.door.get(f"/v1/trace/{entry.id}")).json()
+        assert f"approval:{approval}" in {node["key"] for node in forward["nodes"]}
+        backward = (await home.door.get(f"/v1/trace/{ran['event_id']}")).json()
+        assert {"before": f"approval:{approval}", "after": f"event:{ran['event_id']}", "word": "let run"} in backward[
+            "links"
+        ]
+        drawn = await home.door.get(f"/v1/trace/{ran['event_id']}/svg")
+        assert (drawn.status, drawn.headers["content-type"].split(";")[0]) == (200, "image/svg+xml")
+
+
+async def test_runs_and_their_calls_are_traced(tmp_path: Path) -> None:
+    """A run leads to the calls it made, and an answer of a person to the run."""
+    async with api_home(tmp_path, engine=FAST) as home:
+        await home.door.post("/v1/runs", {"definition": ASK, "run_id": "r1"})
+        async with working(home.raven):
+            await reach(home.raven, "r1", "waiting")
+            await home.door.post("/v1/runs/r1/answer", {"place": "0", "answer": "tea"})
+            await reach(home.raven, "r1", "succeeded")
+        trace = await home.raven.tracer.trace("default", "r1")
+        assert {node.title for node in trace.nodes.values()} >= {"run of ask", "call of search", "run.answered"}
+
+
+async def test_only_those_who_decide_see_traces_and_nobody_anothers(tmp_path: Path) -> None:
+    """A member is refused, another tenant finds nothing, and nonsense is not found."""
+    async with api_home(tmp_path, needs_key=True) as home:
+        admin = await home.tenant("ada")
+        bob, other = await home.user(admin.tenant_id, "bob"), await home.tenant("eve")
+        run = (await admin.door.post("/v1/runs", {"tool_id": "search", "parameters": {"query": "x"}})).json()["run_id"]
+        assert (await admin.door.get(f"/v1/trace/{run}")).status == 200
+        assert (await bob.door.get(f"/v1/trace/{run}")).status == 403
+        assert (await other.door.get(f"/v1/trace/{run}")).status == 404
+        for each in ("nonsense", "task:", "task:x", "%00"):
+            assert (await admin.door.get(f"/v1/trace/{each}")).status in (400, 404)
+        with pytest.raises(NotFound):
+            await home.raven.tracer.trace(admin.tenant_id, "x" * 600)
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+async def test_every_step_of_a_trace_uses_an_index(
+    tmp_path: Path, store: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan of every statement that a trace of a payment asks reads an index, none a whole table."""
+    login = request.getfixturevalue("postgres_login") if store == "postgres" else None
+    async with house(tmp_path, login) as raven:
+        _, transaction_id = await _paid(raven)
+        asked: list[tuple[str, dict[str, Any]]] = []
+
+        def spying(tx: Any) -> None:
+            kind = cast("Any", type(tx))
+            for name in ("fetch_one", "fetch_all"):
+                whole = getattr(kind, name)
+
+                def spied(self: Any, query: str, *, whole: Any = whole, **values: Any) -> Any:
+                    asked.append((query, values))
+                    return whole(self, query, **values)
+
+                monkeypatch.setattr(kind, name, spied)
+
+        await raven.database.read("default", spying)
+        await raven.tracer.trace("default", transaction_id)
+        monkeypatch.undo()
+
+        def plan(tx: Any, query: str, values: dict[str, Any]) -> str:
+            if store == "sqlite":
+                return "\n".join(str(row["detail"]) for row in tx.fetch_all(f"EXPLAIN QUERY PLAN {query}", **values))
+            tx.execute("SET LOCAL enable_seqscan = off")
+            return "\n".join(str(row["QUERY PLAN"]) for row in tx.fetch_all(f"EXPLAIN {query}", **values))
+
+        tables = [pair for pair in asked if " FROM " in pair[0] and "run_dispatch" not in pair[0]]
+        assert len(tables) > 15
+        for query, values in tables:
+            shown = await raven.database.read("default", lambda tx, q=query, v=values: plan(tx, q, v))
+            assert "Seq Scan" not in shown, query
+            assert not any(line.startswith("SCAN") and "INDEX" not in line for line in shown.splitlines()), (
+                query,
+                shown,
+            )
+
+
+async def test_a_trace_does_not_grow_with_the_log(tmp_path: Path) -> None:
+    """Among many entries about other things a trace holds what it held without them."""
+    async with house(tmp_path) as raven:
+        _, transaction_id = await _paid(raven)
+        before = await raven.tracer.trace("default", transaction_id)
+
+        def noise(tx: Any) -> None:
+            for number in range(200):
+                raven.audit.append(tx, AuditEntry("default", "noise", "transaction", f"other-{number}"))
+
+        await raven.database.write("default", noise)
+        after = await raven.tracer.trace("default", transaction_id)
+        assert len(after.nodes) == len(before.nodes)

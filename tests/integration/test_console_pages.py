@@ -1,0 +1,289 @@
+"""The console's pages as text: what they show is what the API says, to whom it may be shown, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from tests.api_client import Door
+from tests.console_desk import HOSTILE, fill_desk, make_desk
+from tests.console_pages import Pages, console_over, hidden, links, number_at, words
+from twinraven.app import TwinRaven
+from twinraven.cli.parser import build_parser
+from twinraven.console.replies import CONTENT_POLICY
+from twinraven.console.views import PAGES
+
+PLAIN = sorted({page.path for page in PAGES if page.method == "GET" and "{" not in page.path})
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small desk that the tests of this file only look at."""
+    home = make_desk(tmp_path_factory.mktemp("desk"))
+    fill_desk(home, sessions=30, learn=False)
+    return home
+
+
+@pytest.fixture
+async def pages(desk: Path) -> AsyncGenerator[Pages]:
+    async with console_over(desk) as (pages, _):
+        yield pages
+
+
+@pytest.mark.parametrize("path", PLAIN)
+async def test_every_page_of_the_menu(pages: Pages, path: str) -> None:
+    """Every page is there, with the strict headers, its JSON and its command, and nothing to be kept."""
+    reply = await pages.get(path.strip("/"))
+    if reply.status == 404:
+        assert any(page.needs for page in PAGES if page.path == path)
+        return
+    assert reply.status == 200, reply.body[-500:]
+    stated = reply.headers
+    assert stated["content-security-policy"] == CONTENT_POLICY
+    assert stated["cache-control"] == "no-store"
+    assert stated["referrer-policy"] == "same-origin"
+    assert stated["x-content-type-options"] == "nosniff"
+    assert stated["cross-origin-opener-policy"] == stated["cross-origin-resource-policy"] == "same-origin"
+
+
+async def test_pages_link_what_they_were_made_from(pages: Pages) -> None:
+    """Each page's JSON can be opened, and each page's command is one."""
+    parser = build_parser()
+    for path in ("", "sessions", "sessions/ticket-4100", "calls", "review", "audit", "tools", "settings", "learned"):
+        text = await pages.text(path)
+        asked = [each for each in links(text) if each.startswith("/console/json/")]
+        assert asked, path
+        for each in asked[:2]:
+            assert (await pages.door.get(each)).status == 200, each
+        command = re.search(r'id="as-command">([^<]*)<', text)
+        assert command is not None
+        parser.parse_args(shlex.split(command[1])[1:])
+
+
+async def test_empty_home(tmp_path: Path) -> None:
+    """A home in which nothing happened says how calls come in, and no page of it fails."""
+    async with console_over(make_desk(tmp_path)) as (pages, _):
+        assert "Nothing was recorded yet" in words(await pages.text(""))
+        assert "Nothing waits for you" in words(await pages.text("review"))
+        for path in PLAIN:
+            assert (await pages.get(path.strip("/"))).status in (200, 404), path
+
+
+async def test_figures_are_those_of_the_api(pages: Pages) -> None:
+    """What Today counts is what the API counts, and a column leads to exactly the calls that it counts."""
+    text = await pages.text("")
+    counted = re.search(r'href="(/console/calls\?since=[^"]*)" aria-label="[^"]*: (\d+) calls? in', text)
+    assert counted is not None
+    asked = next(each for each in links(text) if each.startswith("/console/json/v1/activity"))
+    activity = (await pages.door.get(asked)).json()
+    assert number_at(text, "calls-today") == sum(each["calls"] for each in activity["buckets"])
+    href, number = counted[1].replace("&amp;", "&"), int(counted[2])
+    shown = (await pages.door.get(href)).body.decode()
+    assert shown.count("/console/sessions/") // 2 == min(number, 100)
+
+
+async def test_sessions_are_the_newest_first(pages: Pages) -> None:
+    """The list is ordered by the last call and not by id, and a filter that fits nothing is named."""
+    text = await pages.text("sessions")
+    ids = re.findall(r'<td class="id"><a href="/console/sessions/([^"]+)"', text)
+    newest = (await pages.door.get("/v1/sessions?order=newest&limit=100")).json()["items"]
+    assert ids == [quote(each["session_id"], safe="") for each in newest]
+    assert ids != sorted(ids)
+    assert "No session fits" in words(await pages.text("sessions?tool_id=nothing"))
+
+
+async def test_hostile_texts_are_texts(pages: Pages) -> None:
+    """Whatever came from outside is escaped, with its invisible characters shown, on every page that shows it."""
+    session = quote('hostile <b>session</b> "quoted"', safe="")
+    found = (await pages.door.get(f"/v1/sessions/{session}")).json()
+    chosen = found["events"][4]["event_id"]
+    for path in ("sessions", f"sessions/{session}?call={chosen}", "calls", "flow", "", f"calls/{chosen}"):
+        text = await pages.text(path)
+        for canary in HOSTILE:
+            if "<" in canary:
+                assert canary not in text, (path, canary)
+        assert "\u202e" not in text
+        assert "\u200b" not in text
+        assert "<script>window" not in text
+    shown = await pages.text(f"sessions/{session}")
+    assert "⟨U+202E⟩" in shown
+
+
+async def test_foreign_forms_are_refused(pages: Pages) -> None:
+    """A form from another port, another site or nobody is refused, whatever it holds, and nothing is decided."""
+    waiting = (await pages.door.get("/v1/approvals?state=pending")).json()["items"]
+    target = f"review/calls/{waiting[0]['approval_id']}"
+    for stated in (
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "none"},
+        {"sec-fetch-site": "same-site", "origin": "http://127.0.0.1:8799"},
+    ):
+        refused = await pages.post(target, stated, verdict="grant", seen="1")
+        assert refused.status == 403, stated
+    bare = Pages(Door(pages.door.app, {}))
+    body = b"verdict=grant"
+    kinds: tuple[dict[str, str], ...] = ({"origin": "http://127.0.0.1:8799"}, {"origin": "null"}, {})
+    for headers in kinds:
+        assert (await bare.door.ask("POST", f"/console/{target}", body=body, headers=headers)).status == 403
+    assert len((await pages.door.get("/v1/approvals?state=pending")).json()["items"]) == len(waiting)
+
+
+async def test_other_names_of_this_machine_are_refused(pages: Pages) -> None:
+    """A page under a name that was pointed at this machine is asked to sign in, and shows nothing."""
+    rebound = await pages.door.get("/console/sessions", Host="evil.example:8765")
+    assert (rebound.status, rebound.headers["location"][:16]) == (303, "/console/sign-in")
+
+
+async def test_stale_decision_keeps_the_note(tmp_path: Path) -> None:
+    """Of two people who decide, the later is told what happened, and keeps what was typed; nothing happens twice."""
+    home = make_desk(tmp_path)
+    await asyncio.to_thread(fill_desk, home, sessions=3, learn=False)
+    async with console_over(home) as (pages, raven):
+        waiting = (await pages.door.get("/v1/approvals?state=pending")).json()["items"]
+        target = f"review/calls/{waiting[0]['approval_id']}"
+        seen = hidden(await pages.text(target), "seen")
+        first = await pages.post(target, verdict="grant", note="mine", seen=seen)
+        assert first.status == 303
+        assert first.headers["location"] != f"/console/{target}"
+        late = await pages.post(target, verdict="deny", note="kept words", seen=seen)
+        assert late.status in (409, 412)
+        text = words(late.body.decode())
+        assert "Nothing was decided" in text
+        assert (await raven.approvals.get("default", waiting[0]["approval_id"])).state == "granted"
+
+
+async def test_store_away_is_a_page(pages: Pages, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the store cannot be asked, a page says so with the code and the correlation id."""
+
+    async def away(*_: object, **__: object) -> object:
+        from twinraven.foundation.errors import StorageUnavailable
+
+        raise StorageUnavailable("the disk is away")
+
+    async with console_over(desk) as (broken, raven):
+        monkeypatch.setattr(raven.database, "read", away)
+        reply = await broken.get("sessions")
+        assert reply.status in (500, 503)
+        assert reply.headers["content-security-policy"] == CONTENT_POLICY
+        assert "correlation id" in words(reply.body.decode()) or "STORAGE" in reply.body.decode()
+
+
+async def signed_in(pages: Pages, key: str) -> Pages:
+    begun = await pages.post("sign-in", key=key, next="/console/sessions")
+    assert begun.status == 303, begun.body
+    assert begun.headers["location"] == "/console/sessions"
+    return pages.with_cookie(begun.headers["set-cookie"])
+
+
+async def key_of(raven: TwinRaven, name: str, role: str) -> tuple[str, str]:
+    user = await raven.tenancy.add_user("default", name, role=role)  # pyright: ignore[reportArgumentType]
+    issued = await raven.tenancy.issue_key("default", user.user_id)
+    return issued.clear, issued.key.key_id
+
+
+async def test_signing_in_and_out(tmp_path: Path) -> None:
+    """A key signs a browser in; the cookie opens pages and no API, and ends with the key or by signing out."""
+    async with console_over(make_desk(tmp_path), needs_key=True) as (pages, raven):
+        asked = await pages.get("sessions")
+        assert (asked.status, asked.headers["location"]) == (303, "/console/sign-in?next=%2Fconsole%2Fsessions")
+        key, key_id = await key_of(raven, "ada", "admin")
+        ada = await signed_in(pages, key)
+        cookie = ada.door.headers["cookie"]
+        assert cookie.startswith("twinraven=")
+        assert (await ada.get("audit")).status == 200
+        assert (await ada.door.get("/v1/me")).status == 401
+        assert (await ada.get("json/v1/me")).json()["role"] == "admin"
+        again = await signed_in(pages, key)
+        assert (await again.post("sign-out")).status == 303
+        assert (await again.get("audit")).status == 303
+        assert (await ada.get("audit")).status == 200
+        async with ada.door.listen("/console/news") as stream:
+            await raven.tenancy.revoke_key("default", key_id)
+            await asyncio.wait_for(stream.ended.wait(), 10)
+        assert (await ada.get("audit")).status == 303
+
+
+async def test_cookie_is_bound_to_its_host(tmp_path: Path) -> None:
+    """Elsewhere than on this machine the cookie is secure and bound to its host; it is never readable by scripts."""
+    async with console_over(make_desk(tmp_path), needs_key=True) as (pages, raven):
+        key, _ = await key_of(raven, "ada", "admin")
+        away = Pages(Door(pages.door.app, {"host": "raven.example"}))
+        begun = await away.post("sign-in", key=key)
+        assert re.fullmatch(
+            r"__Host-twinraven=[0-9a-f]{32}\.[\w-]{43}; Path=/; HttpOnly; SameSite=Strict; Max-Age=43200; Secure",
+            begun.headers["set-cookie"],
+        )
+        onward = await away.post("sign-in", key=key, next="https://evil.example/")
+        assert onward.headers["location"] == "/console/"
+
+
+async def test_wrong_keys_are_alike_and_limited(tmp_path: Path) -> None:
+    """Every bad key gets the same answer, and after ten of them no key is looked at for a while."""
+    async with console_over(make_desk(tmp_path), needs_key=True) as (pages, _):
+        answers = [await pages.post("sign-in", key=key) for key in ("x", "tr_" + "a" * 43, "\u00fc", "", "a b")]
+        assert {each.status for each in answers} == {401}
+        assert len({each.body for each in answers}) == 1
+        for _ in range(5):
+            await pages.post("sign-in", key="x")
+        assert (await pages.post("sign-in", key="x")).status == 429
+
+
+async def test_members_see_what_is_theirs(tmp_path: Path) -> None:
+    """A member's menu has no audit log, its page is refused, and another tenant's things are not there."""
+    home = make_desk(tmp_path)
+    await asyncio.to_thread(fill_desk, home, sessions=2, learn=False)
+    async with console_over(home, needs_key=True) as (pages, raven):
+        key, _ = await key_of(raven, "eve", "member")
+        eve = await signed_in(pages, key)
+        assert "/console/audit" not in links(await eve.text("sessions"))
+        assert (await eve.get("audit")).status == 403
+        tenant = await raven.tenancy.create_tenant("other")
+        user = await raven.tenancy.add_user(tenant.tenant_id, "mallory", role="admin")
+        issued = await raven.tenancy.issue_key(tenant.tenant_id, user.user_id)
+        mallory = await signed_in(pages, issued.clear)
+        theirs = await mallory.get("sessions/ticket-4100")
+        nowhere = await mallory.get("sessions/ticket-9999")
+        assert (theirs.status, nowhere.status) == (404, 404)
+        plain = [re.sub(rb"[0-9a-f]{32}|ticket-\d+", b"-", each.body) for each in (theirs, nowhere)]
+        assert plain[0] == plain[1]
+
+
+async def test_secrets_are_never_shown(tmp_path: Path) -> None:
+    """A secret's value and a key's are nowhere on any page; a new key is on the page that made it, once."""
+    async with console_over(make_desk(tmp_path)) as (pages, _):
+        value = "s3cr3t-canary-0123456789"
+        assert (await pages.post("secrets", name="bank", type="api_key", value=value)).status == 303
+        made = await pages.post("settings/keys", label="laptop")
+        key = re.search(r"tr_[\w-]{43}", made.body.decode())
+        assert key is not None
+        for path in PLAIN:
+            text = (await pages.get(path.strip("/"))).body.decode()
+            assert value not in text
+            assert key[0] not in text, path
+
+
+async def test_deciding_on_a_learned_tool(tmp_path: Path) -> None:
+    """A learned tool is put into service under another name, by the version and hash that were shown."""
+    home = make_desk(tmp_path)
+    await asyncio.to_thread(fill_desk, home, sessions=60)
+    async with console_over(home) as (pages, raven):
+        waiting = [each for each in links(await pages.text("review?kind=learned_tool")) if "/review/tools/" in each]
+        target = waiting[0].removeprefix("/console/")
+        text = await pages.text(target)
+        assert "You decide on version 1" in words(text)
+        done = await pages.post(target, None, verdict="promote", seen=hidden(text, "seen"), **{"as": "customer_orders"})
+        assert done.status == 303, words(done.body.decode())[:400]
+        record = (await raven.registry.tool("default", "customer_orders")).record
+        assert record.status.value == "promoted"
+        stale = await pages.post(target, verdict="reject", reason="late", seen=hidden(text, "seen"))
+        assert stale.status in (404, 409, 412)
+        assert (await pages.get("learned/customer_orders")).status == 200
+        audited = (await pages.door.get("/v1/audit?newest=true&limit=5")).json()["items"]
+        assert any(each["event_type"].endswith("promoted") and each["actor_id"] == "local" for each in audited)

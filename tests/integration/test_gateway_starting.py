@@ -1,0 +1,63 @@
+"""Servers that take their time to start: not restarted for it, and nobody waits for them longer than clients do."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateways import OLD, home_with, open_client, stdio_gateway
+from tests.servers import talker
+from tests.servers.talker import NEWEST
+from twinraven.connectors.mcp import connection
+from twinraven.connectors.mcp.connection import connect
+from twinraven.connectors.mcp.model import NewsKind
+from twinraven.connectors.mcp.servers import ServerConfig
+from twinraven.foundation.settings import GatewaySettings
+
+SHORTEST_CLIENT_S = 5.0
+"""The shortest time-out of a client that was seen."""
+
+
+def slow(*arguments: str, seconds: float) -> dict[str, Any]:
+    return {"command": sys.executable, "args": [str(Path(talker.__file__)), "--slow", str(seconds), *arguments]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "revision"),
+    [(("--revision", NEWEST), NEWEST), ((), "2025-11-25"), (("--silent",), "2025-11-25")],
+    ids=["newest", "older", "silent"],
+)
+async def test_a_slow_server_is_asked_both_ways_and_kept(
+    arguments: tuple[str, ...], revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first answer of a server that is slower than our first question counts, whichever question it answers."""
+    monkeypatch.setattr(connection, "_DISCOVERED_WITHIN_S", 0.2)
+    entry = slow(*arguments, seconds=1)
+    server = ServerConfig("slow", "stdio", command=entry["command"], args=tuple(entry["args"]))
+    faults: list[str] = []
+
+    def on_news(kind: NewsKind, uri: str | None) -> None: ...
+
+    link = connect(server, max_bytes=1_000_000, on_fault=faults.append, on_change=lambda: None, on_news=on_news)
+    async with link as connected:
+        assert connected.protocol_version == revision
+        assert (await connected.tools()).tools
+    assert not faults
+
+
+async def test_a_fresh_home_lists_what_is_there_and_announces_the_rest(tmp_path: Path) -> None:
+    """The first list does not wait for the slowest server, whose tools are announced when it is there."""
+    shell = home_with(tmp_path, {"quick": OLD, "late": slow(seconds=9)}, gateway={"start_s": GatewaySettings().start_s})
+    async with open_client(stdio_gateway(shell), mode="legacy") as seen:
+        begun = time.monotonic()
+        first = await seen.names()
+        assert "late__count" not in first
+        assert time.monotonic() - begun < SHORTEST_CLIENT_S
+        await seen.told("late__count")
+    # What is known is listed at once, whoever is late.
+    async with open_client(stdio_gateway(shell), mode="legacy") as seen:
+        assert {"quick__echo", "late__count"} <= await seen.names()

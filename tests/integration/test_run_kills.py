@@ -1,0 +1,257 @@
+"""Runs whose workers are killed, stopped, blocked or poisoned: nothing is lost, and nothing happens twice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.homes import make_home
+from tests.postgres import PostgresLogin, PostgresServer
+from tests.run_worker import TOOLS, into
+from tests.working import reach, start, step, working
+from twinraven.app import TwinRaven, open_home
+from twinraven.processes import Process
+from twinraven.tenancy import LOCAL
+
+ROOT = Path(__file__).resolve().parents[2]
+LEASE_S = 1.0
+
+
+def _beside(name: str, *others: int, **inputs: Any) -> dict[str, Any]:
+    return {**step(name, **inputs), "parallelizable_with": list(others)}
+
+
+def order_of(item: str) -> list[dict[str, Any]]:
+    """Two rails of different speed, then one effect after the other."""
+    return [
+        step("look", item=item),
+        _beside("book", 2, 3, item=f"{item}.a"),
+        _beside("pay", 1, item=f"{item}.b"),
+        _beside("look", 1, item=item),
+        step("book", item=f"{item}.c"),
+        step("pay", item=f"{item}.d"),
+    ]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def raven(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[TwinRaven]:
+    login: PostgresLogin | None = None
+    if request.param == "postgres":
+        login = request.getfixturevalue("postgres_login")
+    engine = {"poll_s": 0.05, "lease_s": LEASE_S, "max_deaths": 1_000, "pools": [{"queue": "runs", "slots": 6}]}
+    if "poison" in request.node.name:
+        engine["max_deaths"] = 2
+    into(tmp_path)
+    with open_home(make_home(tmp_path, postgres=login, engine=engine), functions=TOOLS) as raven:
+        yield raven
+
+
+@contextmanager
+def worker_process(raven: TwinRaven, **variables: str) -> Generator[subprocess.Popen[str]]:
+    """A worker that is up; what is left of it is killed at the end."""
+    command = [sys.executable, "-m", "tests.run_worker", str(raven.home), str(raven.home.parent)]
+    with subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **variables}, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def effects(raven: TwinRaven) -> Counter[str]:
+    file = raven.home.parent / "effects"
+    return Counter(file.read_text().splitlines()) if file.exists() else Counter()
+
+
+async def tell_the_truth(raven: TwinRaven, run_id: str) -> int:
+    """Answer every unknown effect of a run by looking whether it happened; says how many there were."""
+    found, told = await raven.runs.get("default", run_id), 0
+    for wait in found.waits:
+        if wait.kind == "effect" and wait.answered_at is None:
+            item = wait.question["params"]["item"]
+            assert wait.question["error"]["details"]["idempotency_key"] == wait.subject
+            assert item.endswith((".b", ".d", "b")), "only an effect that takes no keys can be unknown"
+            happened = effects(raven)[f"pay {item}"] > 0
+            said = {"effect": "happened", "output": {"paid": item}} if happened else {"effect": "did_not_happen"}
+            await raven.runs.answer(run_id, wait.place, said, by=LOCAL)
+            told += 1
+    return told
+
+
+async def test_killed_workers_lose_nothing_and_repeat_nothing(raven: TwinRaven, full_scale: bool) -> None:
+    """However often workers are killed, every run ends, and every effect has happened once."""
+    kills, runs = (
+        (100, 300) if full_scale else (int(os.environ.get("RUN_KILLS", "3")), int(os.environ.get("RUN_COUNT", "12")))
+    )
+    ids = [(await start(raven, order_of(f"i{number}"), run_id=f"r{number}")).run_id for number in range(runs)]
+    for _ in range(kills):
+        with worker_process(raven) as child:
+            await asyncio.sleep(random.uniform(0.05, 0.5))
+            child.kill()
+    unknown = 0
+    async with working(raven):
+        async with asyncio.timeout(300 if full_scale else 60):
+            while states := {(await raven.runs.get("default", each)).run.state for each in ids} - {"succeeded"}:
+                assert states <= {"queued", "running", "waiting"}
+                for each in ids:
+                    unknown += await tell_the_truth(raven, each)
+                await asyncio.sleep(0.1)
+    kinds = ("book {}.a", "pay {}.b", "book {}.c", "pay {}.d")
+    assert effects(raven) == Counter(kind.format(f"i{number}") for number in range(runs) for kind in kinds)
+    assert (await raven.audit.verify("default")).ok
+
+
+async def test_a_stopped_worker_settles_what_it_began_and_begins_nothing_more(raven: TwinRaven) -> None:
+    """A worker that sleeps past its lease loses its run; awake again, it makes no further call."""
+    steps = [step("book", item="a"), step("pay", item="b")]
+    with worker_process(raven, RUN_WORKER_PAUSE="0.6") as sleeper:
+        run = await start(raven, steps)
+        await reach(raven, run.run_id, "running")
+        os.kill(sleeper.pid, signal.SIGSTOP)
+        async with working(raven):
+            while True:
+                found = await reach(raven, run.run_id, "succeeded", "waiting")
+                if found.run.state == "succeeded":
+                    break
+                await tell_the_truth(raven, run.run_id)
+                await asyncio.sleep(0.05)
+            before = effects(raven)
+            os.kill(sleeper.pid, signal.SIGCONT)
+            await asyncio.sleep(1.5)
+    assert effects(raven) == before == Counter(["book a", "pay b"])
+
+
+async def test_a_blocked_loop_does_not_cost_a_worker_its_runs(raven: TwinRaven) -> None:
+    """The heart beats beside the loop: a tool that blocks longer than the lease is called once."""
+    with worker_process(raven, RUN_WORKER_BLOCK=str(LEASE_S * 2)):
+        run = await start(raven, [step("block", item="a")])
+        await reach(raven, run.run_id, "running")
+        async with working(raven):
+            found = await reach(raven, run.run_id, "succeeded")
+    assert effects(raven) == Counter(["block a"])
+    assert found.run.epoch == 1
+
+
+async def test_poison_is_set_aside(raven: TwinRaven) -> None:
+    """A run that kills its workers is kept from the next, until a person resumes or cancels it."""
+    run = await start(raven, [step("poison", item="a")])
+    for _ in range(2):
+        with worker_process(raven) as child:
+            assert await asyncio.to_thread(child.wait, 20) == -signal.SIGKILL
+    async with working(raven):
+        found = await reach(raven, run.run_id, "set_aside")
+        assert found.run.error_code == "RUN_SET_ASIDE"
+        assert (await raven.runs.cancel(run.run_id, by=LOCAL)).state == "cancelled"
+    assert effects(raven) == Counter({"poison a": 2})
+
+
+@pytest.mark.soak
+async def test_without_the_keys_of_the_run_effects_are_doubled(raven: TwinRaven) -> None:
+    """The control: under a fresh key for each attempt, killed workers repeat effects, so the other tests can tell."""
+    ids = [(await start(raven, order_of(f"i{number}"), run_id=f"r{number}")).run_id for number in range(40)]
+    for _ in range(12):
+        with worker_process(raven, RUN_WORKER_KEYLESS="1") as child:
+            await asyncio.sleep(random.uniform(0.3, 0.6))
+            child.kill()
+    with worker_process(raven, RUN_WORKER_KEYLESS="1"):
+        for each in ids:
+            await reach(raven, each, "succeeded", patience_s=120)
+    assert max(effects(raven).values()) > 1
+
+
+async def test_a_store_that_goes_away_is_waited_for(restartable_postgres: PostgresServer, tmp_path: Path) -> None:
+    """Postgres crashes and restarts while runs are under way: they end, each effect once."""
+    into(tmp_path)
+    with restartable_postgres.fresh_database() as login:
+        engine = {"poll_s": 0.05, "lease_s": LEASE_S, "max_deaths": 1_000}
+        with open_home(make_home(tmp_path, postgres=login, engine=engine), functions=TOOLS) as raven:
+            ids = [(await start(raven, order_of(f"i{number}"), run_id=f"r{number}")).run_id for number in range(6)]
+            async with working(raven):
+                for crash in (True, False):
+                    await asyncio.sleep(0.1)
+                    await asyncio.to_thread(restartable_postgres.stop, crash=crash)
+                    await asyncio.to_thread(restartable_postgres.start)
+                async with asyncio.timeout(60):
+                    while {(await raven.runs.get("default", each)).run.state for each in ids} != {"succeeded"}:
+                        for each in ids:
+                            await tell_the_truth(raven, each)
+                        await asyncio.sleep(0.1)
+            kinds = ("book {}.a", "pay {}.b", "book {}.c", "pay {}.d")
+            assert effects(raven) == Counter(kind.format(f"i{number}") for number in range(6) for kind in kinds)
+
+
+@pytest.mark.soak
+def test_a_durable_read_costs_no_commit_and_a_write_less_than_three(tmp_path: Path) -> None:
+    """Synchronised writes for each step, as the kernel sees them: reads wait for the next intent, writes need two."""
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    counts: dict[tuple[str, int], int] = {}
+    for tool_id in ("look", "pay"):
+        for steps in (10, 60):
+            trace, folder = tmp_path / "trace", tmp_path / f"{tool_id}{steps}"
+            command = [sys.executable, "-m", "tests.run_worker", "chain", str(folder), tool_id, str(steps)]
+            traced = ["strace", "-f", "-qq", "-e", "trace=fsync,fdatasync", "-o", str(trace), *command]
+            # Without pauses: what is counted is the journal's, not that of events, which are stored as they come.
+            environment = {**os.environ, "RUN_WORKER_PAUSE": "0"}
+            subprocess.run(traced, cwd=ROOT, env=environment, check=True, timeout=300)
+            counts[tool_id, steps] = trace.read_text().count("sync(")
+    per_step = {tool_id: (counts[tool_id, 60] - counts[tool_id, 10]) / 50 for tool_id in ("look", "pay")}
+    assert per_step["look"] <= 0.1
+    assert per_step["pay"] <= 2.5  # two of its own; the event is stored beside, alone or with others
+
+
+async def test_a_process_goes_on_where_its_killed_worker_was(raven: TwinRaven) -> None:
+    """A worker that is killed in the middle of a process loses nothing: the run ends, each effect happened once."""
+    inner = _process(
+        "inner", [_process_step("a", "book", "{step.item}.a"), _process_step("b", "book", "{step.item}.b")]
+    )
+    await raven.processes.save(inner, by=LOCAL)
+    outer = [
+        _process_step("first", "book", "{step.item}.0"),
+        {**_process_step("down", "book", "{step.item}"), "tool": None, "process": "inner"},
+        _process_step("last", "book", "{step.item}.1"),
+    ]
+    await raven.processes.save(_process("outer", outer, output_template="{{last.booked}}"), by=LOCAL)
+    run = await raven.processes.run("outer", {"item": "x"}, by=LOCAL)
+    with worker_process(raven, RUN_WORKER_PAUSE="0.3") as child:
+        async with asyncio.timeout(20):
+            while not effects(raven):  # noqa: ASYNC110 - another process has them
+                await asyncio.sleep(0.02)
+        child.kill()
+    assert (await raven.runs.get("default", run.run_id)).run.state != "succeeded"
+    async with working(raven):
+        found = await reach(raven, run.run_id, "succeeded", "failed")
+    assert (found.run.state, found.output, found.run.epoch) == ("succeeded", "x.1", 2)
+    assert effects(raven) == Counter([f"book x.{end}" for end in "0ab1"])
+
+
+def _process(name: str, steps: list[dict[str, Any]], **more: Any) -> Process:
+    return Process.from_json(
+        {
+            "id": name,
+            "description": "Book",
+            "initial_context": ["item"],
+            "steps": steps,
+            "max_recursion_depth": 1,
+            **more,
+        }
+    )
+
+
+def _process_step(name: str, tool: str, item: str) -> dict[str, Any]:
+    return {"id": name, "tool": tool, "inputs": {"item": item}, "output": {"variable": name}}

@@ -1,0 +1,133 @@
+"""Summaries, introspection and enrichment made by workers of a home, on both stores."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.homes import opened_home
+from tests.postgres import PostgresLogin
+from twinraven.app import TwinRaven
+from twinraven.knowledge import Compression, CompressionWish, Introspection, NewEpisode
+from twinraven.tenancy import LOCAL
+
+TENANT = LOCAL.tenant_id
+SAID = (
+    "I moved to Lisbon in March because my sister Clara lives there.",
+    "The bakery on Rua Augusta hired me, I start on the 3rd of May.",
+    "We adopted a dog, Bruno, and he eats everything.",
+    "My landlord Mr Silva raised the rent by 40 euros.",
+)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def raven(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[TwinRaven]:
+    login: PostgresLogin | None = request.getfixturevalue("postgres_login") if request.param == "postgres" else None
+    with opened_home(tmp_path, postgres=login) as opened:
+        yield opened
+
+
+async def say(raven: TwinRaven, group: str, texts: tuple[str, ...] = SAID, *, first: int = 0) -> list[str]:
+    """Remember texts as turns, and give their episodes' ids."""
+    stored = [
+        await raven.knowledge.remember(TENANT, NewEpisode(group, f"Turn:{group}a{first + number}", text, speaker="Ann"))
+        for number, text in enumerate(texts)
+    ]
+    return [each.episode_id for each in stored]
+
+
+async def until(found: Callable[[], Awaitable[Any]], *, tries: int = 600) -> Any:
+    """What `found` gives once it gives something."""
+    for _ in range(tries):
+        if (value := await found()) is not None:
+            return value
+        await asyncio.sleep(0.05)
+    raise AssertionError("it did not happen")
+
+
+async def compressed(raven: TwinRaven, wish: CompressionWish) -> Compression:
+    begun = await raven.summaries.compress(wish, by=LOCAL)
+
+    async def ended() -> Compression | None:
+        found = await raven.summaries.compression(TENANT, begun.compression_id)
+        return None if found.state == "running" else found
+
+    return await until(ended)
+
+
+@pytest.mark.req("AD-26")
+async def test_a_worker_sums_up(raven: TwinRaven) -> None:
+    """A summary is of one level more than its sources, covers what they are, and names its process."""
+    ids = await say(raven, "talk")
+    async with raven.working():
+        done = await compressed(raven, CompressionWish("talk", tuple(ids), "turn-3", "talka3"))
+        assert done.state == "done", done.error
+        summary = await raven.summaries.summary(TENANT, done.summary_id or "")
+        assert summary.level == 1
+        assert summary.process_id == "compress_memory"
+        assert "Lisbon" in summary.content
+        assert summary.token_count > 0
+        assert summary.covers == tuple(f"Turn:talka{number}" for number in range(4))
+        assert summary.covers_up_to_turn == "turn-3"
+        higher = await compressed(raven, CompressionWish("talk", (summary.contents[-1].episode_id,)))
+        assert (await raven.summaries.summary(TENANT, higher.summary_id or "")).level == 2
+
+
+async def notes_of(raven: TwinRaven, count: int) -> list[Introspection]:
+    async def enough() -> list[Introspection] | None:
+        found = await raven.introspections.notes(TENANT, LOCAL.user_id)
+        return found if len(found) >= count else None
+
+    return await until(enough)
+
+
+@pytest.mark.req("AD-27", "AD-30")
+async def test_the_agent_reflects_at_the_threshold(raven: TwinRaven) -> None:
+    """Five compressions of a conversation start a reflection in the background; its note says what led to it."""
+    async with raven.working():
+        for number in range(5):
+            ids = await say(raven, "talk", (SAID[number % 4],), first=number)
+            assert not await raven.introspections.notes(TENANT, LOCAL.user_id)
+            await compressed(raven, CompressionWish("talk", tuple(ids)))
+        [note] = await notes_of(raven, 1)
+    assert note.position == 0
+    assert note.conversation_context == "talk, compressions 1-5"
+    assert note.made_by == "reflection"
+    assert "Clara" in note.content
+    [reflection] = await raven.introspections.reflections(TENANT, LOCAL.user_id)
+    assert (reflection.state, reflection.replaces) == ("done", 0)
+    found = await raven.knowledge.search(TENANT, "Where does Clara live?", group_id=f"introspection:{LOCAL.user_id}")
+    assert found[0].content == note.content
+
+
+@pytest.mark.req("AD-25")
+async def test_an_entity_is_enriched_when_it_is_mentioned_often_enough(raven: TwinRaven) -> None:
+    """The fifth mention starts enrichment in the background: facets, centrality and a summary, once."""
+    texts = tuple(f"I love walking with Clara in Sintra on day {number}, it is great." for number in range(5))
+    await say(raven, "walks", texts)
+    async with raven.working():
+
+        async def enriched() -> Any:
+            found = await raven.entities.entities(TENANT, text="clara")
+            return found[0] if found and found[0].enriched_at is not None else None
+
+        clara = await until(enriched)
+    assert clara.enriched_by == "rules"
+    assert clara.facets["related"] == ["Sintra"]
+    assert clara.facets["sentiment"] == ["positive"]
+    assert 0 < clara.confidence["facets"]["sentiment"] <= 1
+    assert clara.enrichment["centrality"] > 0
+    assert clara.enrichment["turns_read"] == 5
+    assert "Clara" in clara.summary
+    before = await raven.entities.details(TENANT, clara.entity_id)
+    bad = "we see Clara sad, angry, hurt and sick: a terrible, awful, bad problem, the worst, and we hate what we lost."
+    await say(raven, "walks", (f"Today {bad}", f"And again {bad}"), first=5)
+    after = await raven.entities.enrich(TENANT, clara.entity_id)
+    assert after.entity.facets["sentiment"] == ["positive", "negative"]
+    assert after.entity.summary == before.entity.summary
+    assert all(set(values) <= set(after.entity.facets[name]) for name, values in before.entity.facets.items())
+    assert len(after.sources) == len(before.sources) + 2

@@ -1,0 +1,69 @@
+"""Pictures are well-formed and inert whatever they show, and equal data gives equal pictures."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twinraven.console.drawing.columns import Column, columns
+from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
+from twinraven.console.drawing.strip import strip
+from twinraven.console.drawing.tree import TreeNode, tree
+from twinraven.console.drawing.wiring import wiring
+
+_INERT = {"svg", "g", "a", "title", "desc", "text", "rect", "path", "circle", "line"}
+NAMES = st.text(min_size=1, max_size=12)
+
+
+def tags(markup: object) -> set[str]:
+    return {each.tag for each in ET.fromstring(str(markup)).iter()}
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=8))
+def test_graphs_of_anything(pairs: list[tuple[str, str]]) -> None:
+    """A graph of tools with any names has no element but its own, and links every node."""
+    names = list(dict.fromkeys(name for pair in pairs for name in pair))
+    nodes = tuple(GraphNode(name, f"/console/flow?tool={number}") for number, name in enumerate(names))
+    drawn = graph(nodes, tuple(GraphEdge(a, b, 1.0, "1") for a, b in dict.fromkeys(pairs)), title="x")
+    assert tags(drawn) <= _INERT
+    assert str(drawn).count("<a ") == len(names)
+
+
+@given(st.lists(NAMES, min_size=1, max_size=4), NAMES)
+def test_wiring_of_anything(arguments: list[str], tool_id: str) -> None:
+    """The picture of a learned tool shows any names, with the evidence on its wires."""
+    steps = [
+        {"tool_id": tool_id, "effect": "read", "effect_origin": "declared", "for_each": None, "arguments": [
+            {"name": name, "source": "asked of the caller", "for": None, "against": None} for name in arguments]},
+        {"tool_id": tool_id, "effect": "write", "effect_origin": "declared", "for_each": "x", "arguments": [
+            {"name": "id", "source": "$.steps[0].output.user_id", "for": 9, "against": 1}]},
+    ]  # fmt: skip
+    drawn = wiring(tool_id, steps, arguments)
+    assert tags(drawn) <= _INERT
+    assert "9 for, 1 against" in str(drawn)
+
+
+def test_columns_are_links_that_say_what_they_count() -> None:
+    """Each stretch of time is a link with its numbers in words."""
+    drawn = str(columns([Column(5, 1, "09:00: 5 calls", "09", "/console/calls?a=1&b=2")], height=100, title="Calls"))
+    assert 'href="/console/calls?a=1&amp;b=2"' in drawn
+    assert "09:00: 5 calls" in drawn
+
+
+def test_strip_places_a_number() -> None:
+    """A number is placed among earlier ones, and too few are not compared."""
+    assert strip([1, 2, 3], 2) is None
+    assert "more than 60 % of 5 earlier calls" in str(strip([1, 2, 3, 4, 5], 4))
+
+
+def test_trees_branch() -> None:
+    """A second child begins a branch further in, and a turn with several children is a branch point."""
+    nodes = [TreeNode("a", None, "hello", "", "user", "/a"), TreeNode("b", "a", "x", "", "agent", "/b"),
+             TreeNode("c", "a", "y", "", "agent", "/c")]  # fmt: skip
+    drawn = str(tree(nodes, title="t"))
+    assert drawn.count('data-branch=""') == 1
+    assert 'cx="12"' in drawn
+    assert 'cx="34"' in drawn

@@ -1,0 +1,120 @@
+"""Mutants: where an edit is made, what counts as proven, and that the data follows the code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tools import reqs
+from tools.mutation import (
+    KILLED,
+    SURVIVED,
+    Mutant,
+    StaleMutantError,
+    Verdict,
+    is_current,
+    proven_requirements,
+    read_mutants,
+    read_verdicts,
+    write_verdicts,
+)
+from tools.requirements import ROOT, Outcomes, digest_sources, known_requirements
+
+_MODULE = """
+LIMIT = 7
+
+def first(x):
+    return x + 1
+
+class Box:
+    @property
+    def size(self):
+        return 1 + LIMIT
+
+    def other(self):
+        return 1 + LIMIT
+"""
+
+
+def mutant(symbol: str, find: str, replace: str = "0", *, requirement: str = "TR-01", breaks: str = "it") -> Mutant:
+    return Mutant(requirement, f"twinraven.pack.module{symbol}", find, replace, breaks)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "find", "edited"),
+    [
+        (":LIMIT", "7", "LIMIT = 0"),
+        (":first", "x + 1", "return 0"),
+        (":Box.other", "1 + LIMIT", "    def other(self):\n        return 0"),
+        (":Box.size", "@property", "class Box:\n    0\n"),
+        ("", "def first(x)", "\n0:\n    return x + 1"),
+    ],
+)
+def test_an_edit_stays_inside_its_symbol(symbol: str, find: str, edited: str) -> None:
+    """The text is looked for in the named symbol alone, decorators included."""
+    text = mutant(symbol, find).edit(_MODULE)
+    assert edited in text
+    assert len(text) == len(_MODULE) - len(find) + 1
+
+
+@pytest.mark.parametrize(
+    ("symbol", "find"), [(":Box", "1 + LIMIT"), (":first", "y"), (":second", "x"), (":Box.none", "1")]
+)
+def test_data_that_no_longer_fits_is_stale(symbol: str, find: str) -> None:
+    """A text that is there twice or never, or a symbol that is gone, is no edit."""
+    with pytest.raises(StaleMutantError):
+        mutant(symbol, find).edit(_MODULE)
+
+
+def test_a_changed_symbol_makes_an_outcome_stale_and_nothing_else_does() -> None:
+    """The hash covers the symbol and the edit, and nothing around them."""
+    one = mutant(":first", "x + 1")
+    assert one.fingerprint(_MODULE) == one.fingerprint(_MODULE.replace("LIMIT = 7", "LIMIT = 8"))
+    assert one.fingerprint(_MODULE) != one.fingerprint(_MODULE.replace("x + 1", "x + 1 + 0"))
+    assert one.fingerprint(_MODULE) != mutant(":first", "x + 1", "2").fingerprint(_MODULE)
+    assert not is_current(one, Verdict(KILLED, "x"))
+
+
+def test_what_has_no_killed_mutant_or_one_that_got_away_is_unproven(tmp_path: Path) -> None:
+    """One kill proves an ID; a survivor takes that away; verdicts of mutants that are gone are dropped."""
+    mutants = [
+        mutant(":first", "x", requirement="TR-01"),
+        mutant(":first", "x", requirement="TR-02"),
+        mutant(":first", "x", requirement="TR-02", breaks="more"),
+        mutant(":first", "x", requirement="TR-03"),
+    ]
+    file = tmp_path / "outcomes.json"
+    seen = {"TR-01 it": KILLED, "TR-02 it": KILLED, "TR-02 more": SURVIVED, "TR-09 gone": KILLED}
+    write_verdicts({key: Verdict(outcome, "h") for key, outcome in seen.items()}, mutants, file)
+    verdicts = read_verdicts(file)
+    assert sorted(verdicts) == ["TR-01 it", "TR-02 it", "TR-02 more"]
+    assert proven_requirements(mutants, verdicts) == {"TR-01"}
+
+
+def test_every_mutant_fits_the_code() -> None:
+    """Each edit of tests/mutants finds its text, changes it, and names a known requirement."""
+    known = known_requirements()
+    for one in read_mutants():
+        text = (ROOT / one.path).read_text(encoding="utf-8")
+        assert one.requirement in known
+        assert one.edit(text) != text, one.key
+
+
+def test_the_report_counts_what_no_mutant_proves_as_unproven(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Passing tests of an ID without a killed mutant are a claim, and `make reqs` says so."""
+    outcomes, mutants = tmp_path / "outcomes.json", tmp_path / "mutants.json"
+    Outcomes(digest_sources(), passed={"TR-05": ["a"], "TR-09": ["b"]}).write(outcomes)
+    key = next(one.key for one in read_mutants() if one.requirement == "TR-05")
+    write_verdicts({key: Verdict(KILLED, "old")}, read_mutants(), mutants)
+    given = ["--from", str(outcomes), "--mutants", str(mutants)]
+    assert reqs.main([*given, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)["TR"]
+    assert (report["passing"], report["unproven"], len(report["missing"])) == (["TR-05"], ["TR-09"], 24)
+    assert reqs.main(given) == 0
+    printed = capsys.readouterr().out
+    assert "unproven  TR-09" in printed
+    assert "1 killed mutant is older than its code" in printed
