@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from twinraven import open_home, tool
-from twinraven.serving import AsgiApp, Doorkeeper, listener, run, serve
+from twinraven.serving import AsgiApp, Authenticator, listener, run, serve
 
 
 @tool(effect="read")
@@ -46,7 +46,7 @@ def main(which: str, server: str, port: int, home: Path) -> None:
     from twinraven.api import api_app
 
     with open_home(home, functions=[noop]) as raven:
-        listen(api_app(raven, Doorkeeper(raven.tenancy)), port, server)
+        listen(api_app(raven, Authenticator(raven.tenancy)), port, server)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ from bench.samples import PARAMS, fresh_sqlite
 from twinraven.calls import CallContext, Calls, Claims, SkillInvocationRequest
 from twinraven.catalog import Catalog, FunctionTools, ToolEntry, tool
 from twinraven.connectors import PythonConnector
-from twinraven.flow import FlowConnector, SynthesizedTool, entry_of
+from twinraven.flow import FlowConnector, entry_of
 from twinraven.muninn import Collector
+from twinraven.registry import SynthesizedTool
 from twinraven.storage import Database
 
 STEPS = 5
@@ -36,7 +37,7 @@ def measure(harness: Harness) -> list[Row]:
                 ours=cpu_timed(lambda: desk.call_many(COMPOSITE, RUNS, durable=False)),
                 theirs=cpu_timed(lambda: desk.call_many(TOOL, RUNS * STEPS, durable=False)),
                 against="the same tools one by one",
-                aim=2.0,
+                aim=1.5,
             ),
             harness.compare(
                 "executor overhead per step, made durable",

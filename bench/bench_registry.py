@@ -18,25 +18,27 @@ from typing import Any
 from bench.harness import Contender, Harness, Row
 from bench.samples import fresh_sqlite
 from twinraven.calls import CallContext, Calls, Claims
-from twinraven.catalog import Catalog, FunctionTools, tool
+from twinraven.catalog import Catalog, FunctionTools, next_version, tool
 from twinraven.connectors import PythonConnector
-from twinraven.flow import FlowConnector, StepDefinition, SynthesizedTool, ToolStatus
+from twinraven.flow import FlowConnector, StepDefinition
 from twinraven.foundation.settings import RegistrySettings
+from twinraven.huginn import SqlChainStore
 from twinraven.muninn import Collector
 from twinraven.registry import (
     LearnedTools,
     RegisteredTool,
     Registry,
     RegistryChange,
-    StoredChains,
+    SynthesizedTool,
     ToolRecord,
+    ToolStatus,
     ToolVersion,
     chain_key,
     definition_text,
 )
-from twinraven.registry.sql import next_revision, save
+from twinraven.registry.sql import save
 from twinraven.registry.usage import begin
-from twinraven.storage import Database, Transaction
+from twinraven.storage import ChangeFeed, Database, Transaction
 
 FEW, MANY = 100, 10_000
 LOOK_UPS = 2_000
@@ -72,17 +74,17 @@ class Shop:
             storage_dir=folder,
             settings=RegistrySettings(),
             find_tool=self.learned.find_any,
-            chains=StoredChains(database),
+            chains=SqlChainStore(database),
             witness=_unseen,
         )
 
     def open(self) -> LearnedTools:
         """The tools as a new process finds them."""
-        return LearnedTools(self.database, [self.functions], poll_s=3600)
+        return LearnedTools(self.database, [self.functions], ChangeFeed(self.database, poll_s=3600))
 
     def _fill(self, tx: Transaction) -> None:
         begin(tx, TENANT)
-        revision = next_revision(tx, TENANT)
+        revision = next_version(tx, TENANT)
         for name in self.names:
             save(tx, None, _registered(name, revision))
 

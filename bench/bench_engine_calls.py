@@ -1,0 +1,50 @@
+"""What durability adds to a call, what a wide graph adds to a deep one, and what importing the engine costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.bench_engine import ours
+from bench.durable_sizes import WIDE
+from bench.harness import Harness, Row
+
+_IMPORT = "import time; import {}; print(time.process_time())"
+_ALLOWED_S = 0.03
+
+
+def measure(harness: Harness) -> list[Row]:
+    return [
+        harness.compare(
+            "a durable write, CPU",
+            ours("writes", "cpu"),
+            ours("calls", "cpu"),
+            against="the same call alone",
+            aim=1.3,
+        ),
+        harness.compare(
+            f"{WIDE} steps wide, CPU", ours("wide", "cpu"), ours("deep", "cpu"), against=f"{WIDE} in order", aim=1.1
+        ),
+        harness.compare(
+            "importing the engine after the call path, CPU",
+            _import_cost("twinraven.calls", "twinraven.engine.worker"),
+            lambda: _ALLOWED_S,
+            against="30 ms",
+            aim=1.0,
+        ),
+    ]
+
+
+def _import_cost(before: str, after: str) -> Callable[[], float]:
+    """Processor seconds that importing one more package costs."""
+
+    def seconds(*names: str) -> float:
+        command = [sys.executable, "-c", _IMPORT.format(", ".join(names))]
+        return float(subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path.cwd()).stdout)
+
+    def contender() -> float:
+        return max(0.0, seconds(before, after) - seconds(before))
+
+    return contender

@@ -1,0 +1,18 @@
+"""How much of each kind of durable work is measured, the same for every contender."""
+
+from __future__ import annotations
+
+CHAIN = 50
+"""Steps in order, one run."""
+RUNS, STEPS = 20, 25
+"""Runs at once, and the steps of each."""
+JOBS = 400
+"""Runs of one step through the queue."""
+WIDE = 200
+"""Steps beside each other, or in order."""
+IDLE_S = 6.0
+GOVERNED = 20
+"""Tasks that are judged, runs that are not, graphs with an interrupt."""
+NOISE = 20_000
+"""Audit entries about other things."""
+LOOKS = 50
