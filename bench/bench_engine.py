@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.durable_sizes import CHAIN
 from bench.harness import HERE, Contender, Harness, Row, peer_python
-from tests.postgres import PostgresServer
+from tests.postgres import EMPTY, MIGRATED, PostgresServer
 
 _PATIENCE_S = 600
 
@@ -75,7 +75,7 @@ def _in_a_process(command: list[str], what: str, server: PostgresServer | None, 
     def contender() -> float:
         if server is None:
             return once()
-        with server.fresh_database(migrated=is_ours) as login:
+        with server.fresh_database(template=MIGRATED if is_ours else EMPTY) as login:
             return once(login.url, login.admin_url) if is_ours else once(login.admin_url)
 
     return contender

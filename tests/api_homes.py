@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import logging
+import shutil
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 from uuid import uuid4
 
@@ -15,12 +20,12 @@ import pytest
 
 from tests.api_client import Door, Reply
 from tests.governed import ApprovedTask, approved_task
-from tests.homes import opened_home
-from tests.postgres import PostgresLogin
+from tests.homes import make_home
+from tests.postgres import PostgresLogin, PostgresServer
 from tests.registry_kit import make_definition, make_verdict
 from tests.unit.catalog.town import inputs, service_body, tool_body
 from twinraven.api import api_app
-from twinraven.app import TwinRaven
+from twinraven.app import TwinRaven, open_home
 from twinraven.catalog import tool
 from twinraven.foundation.clock import utc_now
 from twinraven.huginn import CandidateChain, RoundStore
@@ -63,6 +68,7 @@ def refund(order: int) -> dict[str, int]:
     return {"order": order}
 
 
+_SEEDED = "seeded"
 _RULES = [{"tool": "refund", "then": "ask", "reason": "refunds need a person"}]
 
 
@@ -108,13 +114,53 @@ async def api_home(
     postgres: PostgresLogin | None = None,
     needs_key: bool = False,
     functions: Iterable[Callable[..., Any]] = (),
+    contents: Path | None = None,
     **sections: Any,
 ) -> AsyncGenerator[ApiHome]:
+    """A new home behind its API, or a copy of one with the `contents` of another's folder."""
     till = Till()
     sections.setdefault("policy", {"rules": _RULES})
-    with opened_home(folder, [search, read, till.pay, refund, *functions], postgres=postgres, **sections) as raven:
+    place = make_home(folder, postgres=postgres, **sections)
+    if contents is not None:
+        shutil.copytree(contents, place, dirs_exist_ok=True)
+    with open_home(place, functions=[search, read, till.pay, refund, *functions]) as raven:
         authenticator = Authenticator(raven.tenancy, without_key=None if needs_key else LOCAL)
         yield ApiHome(raven, Door(api_app(raven, authenticator)), till)
+
+
+@dataclass(frozen=True, slots=True)
+class SeededHome:
+    """A home whose tenant `ada` has one of everything."""
+
+    home: ApiHome
+    ada: Seeds
+
+
+@asynccontextmanager
+async def seeded_home(folder: Path, *, server: PostgresServer | None = None) -> AsyncGenerator[SeededHome]:
+    """A home with seeds; they are sown once in a process and store, and copied from then on."""
+    seeds, contents = await asyncio.to_thread(_sown, server)
+    with server.fresh_database(template=_SEEDED) if server is not None else nullcontext() as postgres:
+        async with api_home(folder, postgres=postgres, contents=contents) as home:
+            yield SeededHome(home, replace(seeds, door=home.door.keyed(seeds.key), ids=dict(seeds.ids)))
+
+
+@cache
+def _sown(server: PostgresServer | None) -> tuple[Seeds, Path]:
+    """Seeds, and the folder of the home that has them; on Postgres also a template of its database."""
+    folder = Path(mkdtemp(prefix="twinraven-seeded-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if server is None:
+        return asyncio.run(_sow(folder, None)), folder / ".twinraven"
+    with server.fresh_database() as login:
+        seeds = asyncio.run(_sow(folder, login))
+        server.copy_as_template(login, _SEEDED)
+    return seeds, folder / ".twinraven"
+
+
+async def _sow(folder: Path, postgres: PostgresLogin | None) -> Seeds:
+    async with api_home(folder, postgres=postgres) as home:
+        return await seed(home.raven, await home.tenant("ada"), name="ada")
 
 
 async def seed(raven: TwinRaven, seeds: Seeds, *, name: str) -> Seeds:
@@ -309,6 +355,11 @@ def made(reply: Reply) -> Any:
     """What was made; anything but success is told."""
     assert reply.status in (200, 201), reply.body
     return reply.json()
+
+
+def server_of(request: pytest.FixtureRequest) -> PostgresServer | None:
+    """The server of the store that a fixture with the parameters sqlite and postgres is made for."""
+    return request.getfixturevalue("postgres_server") if request.param == "postgres" else None
 
 
 def login_of(request: pytest.FixtureRequest) -> PostgresLogin | None:

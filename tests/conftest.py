@@ -12,7 +12,8 @@ import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 from hypothesis import settings as HypothesisSettings  # noqa: N812
 
-from tests.postgres import PostgresLogin, PostgresServer, running_server
+from tests.postgres import EMPTY, PostgresLogin, PostgresServer, running_server
+from tests.stores import copy_migrated
 from tests.temporal import temporal_server
 from tools.requirements import Outcomes, digest_sources, known_requirements
 from twinraven.storage import Database, open_database
@@ -133,7 +134,7 @@ def postgres_login(postgres_server: PostgresServer) -> Generator[PostgresLogin]:
 @pytest.fixture
 def empty_postgres_login(postgres_server: PostgresServer) -> Generator[PostgresLogin]:
     """Addresses of a Postgres database without any schema."""
-    with postgres_server.fresh_database(migrated=False) as login:
+    with postgres_server.fresh_database(template=EMPTY) as login:
         yield login
 
 
@@ -146,8 +147,8 @@ def sqlite_url(tmp_path: Path) -> str:
 @pytest.fixture
 def sqlite_database(sqlite_url: str) -> Generator[Database]:
     """A migrated SQLite database of this test's own."""
+    copy_migrated(Path(sqlite_url.removeprefix("sqlite:///")))
     database = open_database(sqlite_url)
-    database.migrate()
     yield database
     database.close()
 

@@ -12,6 +12,7 @@ import psycopg
 from psycopg import sql
 
 from tests.postgres import PostgresLogin
+from tests.stores import copy_migrated
 from twinraven.app import TwinRaven, open_home
 from twinraven.storage.sqlite import library
 
@@ -22,6 +23,8 @@ def make_home(folder: Path, *, postgres: PostgresLogin | None = None, **sections
     home.mkdir(parents=True)
     if postgres is not None:
         sections["storage"] = {"url": postgres.url, "admin_url": postgres.admin_url}
+    elif "storage" not in sections:
+        copy_migrated(home / "twinraven.db")
     (folder / "twinraven.yaml").write_text(json.dumps(sections))
     return home
 

@@ -4,8 +4,8 @@ Only its binaries are used. Its own launcher opens every parent folder to the wo
 file among all users of the machine; here the server gets a folder of its own and, since Postgres refuses to run as
 root, the user `nobody` and a copy of the binaries that `nobody` can reach.
 
-Each test gets a database cloned from a migrated template, and a login of its own that is a plain member of the
-application role: under the superuser, row-level security would let every test pass.
+Each test gets a database as a migrated template is (a clone, or one that was put back to it), and a login of its own
+that is a plain member of the application role: under the superuser, row-level security would let every test pass.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import psycopg
-from psycopg import sql
+from psycopg import conninfo, sql
 
+from tests.postgres_reuse import ReusableDatabase
 from twinraven.storage.guards import APP_ROLE
 from twinraven.storage.postgres import PostgresDatabase
 
 _ADMIN = "postgres"
-_TEMPLATE = "migrated"
+MIGRATED, EMPTY = "migrated", "template1"
+"""Templates that every server has."""
 _PATIENCE_S = 30.0
 _INSTALLATION = "pginstall18"
 _ENCODING = ("--encoding=UTF8", "--locale=C", "--no-sync", "--auth=trust")
@@ -60,6 +62,8 @@ class PostgresServer:
         self._binaries = binaries
         self._process: subprocess.Popen[bytes] | None = None
         self._databases = 0
+        self._idle: dict[str, list[str]] = {}
+        self._reusable: dict[str, ReusableDatabase] = {}
 
     def initialise(self) -> None:
         initdb = [str(self._binaries / "initdb"), "-D", "data", "-U", _ADMIN, *_ENCODING]
@@ -96,30 +100,48 @@ class PostgresServer:
 
     def make_template(self) -> None:
         """Migrate one database, for all later ones to be cloned from."""
-        self.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(_TEMPLATE)))
-        template = PostgresDatabase(self.url(database=_TEMPLATE))
+        self.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(MIGRATED)))
+        template = PostgresDatabase(self.url(database=MIGRATED))
         template.migrate()
         template.close()
 
+    def copy_as_template(self, login: PostgresLogin, name: str) -> None:
+        """Keep a database that nobody is connected to any more, for others to be cloned from."""
+        original = conninfo.conninfo_to_dict(login.admin_url)["dbname"]
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
+        self.execute(statement.format(sql.Identifier(name), sql.Identifier(str(original))))
+
     @contextmanager
-    def fresh_database(self, *, migrated: bool = True) -> Generator[PostgresLogin]:
-        """A database and a plain login of its own, both gone afterwards."""
+    def fresh_database(self, *, template: str = MIGRATED) -> Generator[PostgresLogin]:
+        """A database as its template is, and a plain login of its own; a test that is over may have left it."""
+        idle = self._idle.setdefault(template, [])
+        name = idle.pop() if idle else self._clone(template)
+        login = f"{name}_app"
+        try:
+            yield PostgresLogin(self.url(user=login, database=name), self.url(database=name))
+        finally:
+            if name in self._reusable and self._reusable[name].reset():
+                idle.append(name)
+            else:
+                self._reusable.pop(name, None)
+                self.execute(
+                    sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)),
+                    sql.SQL("DROP ROLE {}").format(sql.Identifier(login)),
+                )
+
+    def _clone(self, template: str) -> str:
         self._databases += 1
         name = f"test_{self._databases}"
         login = f"{name}_app"
         self.execute(
             sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY").format(
-                sql.Identifier(name), sql.Identifier(_TEMPLATE if migrated else "template1")
+                sql.Identifier(name), sql.Identifier(template)
             ),
             sql.SQL("CREATE ROLE {} LOGIN IN ROLE {}").format(sql.Identifier(login), sql.Identifier(APP_ROLE)),
         )
-        try:
-            yield PostgresLogin(self.url(user=login, database=name), self.url(database=name))
-        finally:
-            self.execute(
-                sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)),
-                sql.SQL("DROP ROLE {}").format(sql.Identifier(login)),
-            )
+        if template != EMPTY:
+            self._reusable[name] = ReusableDatabase(self.url(database=name), login=login)
+        return name
 
     def _await_readiness(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + _PATIENCE_S

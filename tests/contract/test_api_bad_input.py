@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.api_homes import ApiHome, Seeds, api_home, login_of, made, seed
+from tests.api_homes import ApiHome, SeededHome, Seeds, made, seeded_home, server_of
 from twinraven.api import all_routes
 from twinraven.serving.metrics import HttpMetrics
 from twinraven.serving.request_parsing import LARGEST_BODY
@@ -23,14 +23,19 @@ _ODD: Final = (
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def home(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[ApiHome]:
-    async with api_home(tmp_path, postgres=login_of(request)) as opened:
+async def seeded(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[SeededHome]:
+    async with seeded_home(tmp_path, server=server_of(request)) as opened:
         yield opened
 
 
 @pytest.fixture
-async def ada(home: ApiHome) -> Seeds:
-    return await seed(home.raven, await home.tenant("ada"), name="ada")
+def home(seeded: SeededHome) -> ApiHome:
+    return seeded.home
+
+
+@pytest.fixture
+def ada(seeded: SeededHome) -> Seeds:
+    return seeded.ada
 
 
 async def test_odd_texts_in_every_place_are_kept_or_refused_but_break_nothing(ada: Seeds) -> None:

@@ -24,8 +24,8 @@ from schemathesis import checks as general_checks
 from schemathesis.specs.openapi import checks as document_checks
 
 from tests.api_client import Reply
-from tests.api_homes import ApiHome, Seeds, api_home, beside, seed
-from tests.postgres import PostgresLogin
+from tests.api_homes import SeededHome, Seeds, beside, seeded_home
+from tests.postgres import PostgresServer
 from tests.unit.catalog.town import CONNECTION, inputs, tool_body
 from twinraven.api import all_routes, openapi_document
 from twinraven.serving.contract import Route
@@ -100,12 +100,12 @@ class Sender:
 
 
 @contextmanager
-def sender_to(folder: Path, postgres: PostgresLogin | None, caller: str) -> Generator[Sender]:
+def sender_to(folder: Path, server: PostgresServer | None, caller: str) -> Generator[Sender]:
     with asyncio.Runner() as runner:
-        opening = api_home(folder, postgres=postgres)
+        opening = seeded_home(folder, server=server)
         home = runner.run(_enter(opening))
         try:
-            yield Sender(runner.run(_seeded(home, caller)), runner)
+            yield Sender(runner.run(_caller(home, caller)), runner)
         finally:
             runner.run(opening.__aexit__(None, None, None))
 
@@ -114,9 +114,8 @@ async def _enter(opening: Any) -> Any:
     return await opening.__aenter__()
 
 
-async def _seeded(home: ApiHome, caller: str) -> Seeds:
-    owner = await seed(home.raven, await home.tenant("ada"), name="ada")
-    return owner if caller == "owner" else await beside(home, owner, "mia")
+async def _caller(opened: SeededHome, caller: str) -> Seeds:
+    return opened.ada if caller == "owner" else await beside(opened.home, opened.ada, "mia")
 
 
 @st.composite
@@ -145,8 +144,8 @@ def test_answers_are_what_the_document_says(
     """No request that can be generated from the document gets a 5xx, or a status, type or body it does not describe."""
     store, caller = home_of
     count = _MANY if full_scale else _FEW[store]
-    login = request.getfixturevalue("postgres_login") if store == "postgres" else None
-    with sender_to(tmp_path, login, caller) as sender:
+    server = request.getfixturevalue("postgres_server") if store == "postgres" else None
+    with sender_to(tmp_path, server, caller) as sender:
         for route in _ROUTES:
             if route.tag == group:
                 _exercise(route, sender, count)

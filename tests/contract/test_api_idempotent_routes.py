@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from tests.api_client import Reply
-from tests.api_homes import ApiHome, Seeds, api_home, login_of, made, seed
+from tests.api_homes import ApiHome, SeededHome, Seeds, made, seeded_home, server_of
 from tests.homes import all_text
 from tests.unit.catalog.town import inputs, service_body, tool_body
 from twinraven.api import all_routes
@@ -106,14 +106,19 @@ _BODIES: Final[dict[str, tuple[Any, ...]]] = {
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def home(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[ApiHome]:
-    async with api_home(tmp_path, postgres=login_of(request)) as opened:
+async def seeded(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[SeededHome]:
+    async with seeded_home(tmp_path, server=server_of(request)) as opened:
         yield opened
 
 
 @pytest.fixture
-async def seeds(home: ApiHome) -> Seeds:
-    return await seed(home.raven, await home.tenant("ada"), name="ada")
+def home(seeded: SeededHome) -> ApiHome:
+    return seeded.home
+
+
+@pytest.fixture
+def seeds(seeded: SeededHome) -> Seeds:
+    return seeded.ada
 
 
 def _bodies(seeds: Seeds, route: Route) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from tests.api_client import Door, Reply
-from tests.api_homes import ApiHome, Seeds, api_home, login_of, made, seed
+from tests.api_homes import ApiHome, SeededHome, Seeds, made, seeded_home, server_of
 from tests.registry_kit import make_definition, make_verdict
 from twinraven.api import all_routes
 from twinraven.serving.metrics import HttpMetrics
@@ -78,14 +78,19 @@ CHANGES: Final = {
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def home(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[ApiHome]:
-    async with api_home(tmp_path, postgres=login_of(request)) as opened:
+async def seeded(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[SeededHome]:
+    async with seeded_home(tmp_path, server=server_of(request)) as opened:
         yield opened
 
 
 @pytest.fixture
-async def seeds(home: ApiHome) -> Seeds:
-    return await seed(home.raven, await home.tenant("ada"), name="ada")
+def home(seeded: SeededHome) -> ApiHome:
+    return seeded.home
+
+
+@pytest.fixture
+def seeds(seeded: SeededHome) -> Seeds:
+    return seeded.ada
 
 
 @pytest.mark.parametrize("kind", CHANGES)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.acceptance.cli import home_in
-from tests.postgres import PostgresServer
+from tests.postgres import EMPTY, PostgresServer
 
 
 def test_an_upgrade_without_rights_names_the_statement_that_gives_them(
     tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
     """A login that may not make the schema is told so by its setting, with what a superuser must run."""
-    with postgres_server.fresh_database(migrated=False) as login:
+    with postgres_server.fresh_database(template=EMPTY) as login:
         shell = home_in(tmp_path)
         shell.env = {"TWINRAVEN__STORAGE__URL": login.url, "TWINRAVEN__STORAGE__ADMIN_URL": login.url}
         ended = shell.run("db", "upgrade")
@@ -25,7 +25,7 @@ def test_an_upgrade_before_the_login_exists_says_that_it_was_done(
     tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
     """The migrations stay applied; the message says so and how to create the login of storage.url."""
-    with postgres_server.fresh_database(migrated=False) as login:
+    with postgres_server.fresh_database(template=EMPTY) as login:
         shell = home_in(tmp_path)
         stranger = login.url.replace("_app@", "_nobody@")
         shell.env = {"TWINRAVEN__STORAGE__URL": stranger, "TWINRAVEN__STORAGE__ADMIN_URL": login.admin_url}
