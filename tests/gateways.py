@@ -18,7 +18,7 @@ import mcp_types as types
 from mcp import Client, StdioServerParameters
 from mcp.client.session import IncomingMessage
 
-from tests.acceptance.cli import COMMAND, Shell
+from tests.acceptance.cli import Shell, forked_command
 from tests.registry_kit import add_chain, make_verdict
 from tests.servers import new, old
 from twinraven.app import TwinRaven
@@ -107,7 +107,8 @@ async def _listen(client: Client, uris: tuple[str, ...], *, task_status: Any) ->
 
 def stdio_gateway(shell: Shell, *arguments: str) -> StdioServerParameters:
     """How a client starts the gateway of a home."""
-    return StdioServerParameters(command=str(COMMAND), args=["gateway", *arguments], cwd=shell.folder)
+    command, *before = forked_command()
+    return StdioServerParameters(command=command, args=[*before, "gateway", *arguments], cwd=shell.folder)
 
 
 @contextmanager
@@ -115,7 +116,7 @@ def http_gateway(shell: Shell, *, host: str = "127.0.0.1") -> Generator[str]:
     """A gateway that listens, and its address."""
     port = free_port()
     with subprocess.Popen(
-        [str(COMMAND), "gateway", "--http", f"{host}:{port}"], cwd=shell.folder, env=shell.environment()
+        [*forked_command(), "gateway", "--http", f"{host}:{port}"], cwd=shell.folder, env=shell.environment()
     ) as process:
         try:
             wait_for_port(port)

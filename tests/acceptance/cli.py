@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
+from tests.acceptance import forked_command as forked_command_file
 from tests.acceptance.fork_server import ForkServer
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "twinraven"
@@ -23,6 +25,11 @@ _START_UP = ("PYTHON", "LC_", "LANG")
 @cache
 def _fork_server() -> ForkServer:
     return ForkServer()
+
+
+def forked_command() -> list[str]:
+    """What starts the command as a fork of a warm process, for programs that start it themselves."""
+    return [sys.executable, "-I", "-S", str(Path(forked_command_file.__file__)), str(_fork_server().address)]
 
 
 def _heed_interrupts() -> None:

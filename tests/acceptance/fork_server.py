@@ -5,8 +5,9 @@ first two and skips the last, and is still a process of its own: own exit code, 
 joined and its exit handlers run. What start-up itself does is tested with the installed command
 (`test_cli_startup.py`), and so is everything that depends on how Python starts (locale, `PYTHON…` variables).
 
-`ForkServer` is the client's side; `python fork_server.py FD` is the server, which speaks on the socket it inherits: one
-datagram for a command with its three files, answered by one with `{"id": …, "code": …}` when the command has ended.
+`ForkServer` is the client's side; `python fork_server.py FD PATH` is the server, which speaks on the socket it
+inherits: one datagram for a command with its three files, answered by one with `{"id": …, "code": …}` at its end.
+It speaks the same on connections to PATH, where `forked_command.py` asks for commands that another program starts.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import os
 import pkgutil
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,11 +27,16 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import IO, Any
 
 _MOST = 1 << 20
-_WARM = ("cli", "app", "calls", "catalog", "connectors", "flow", "huginn", "muninn", "registry", "storage", "vault")
+_WARM = (
+    "cli", "app", "calls", "catalog", "connectors", "flow", "gateway", "huginn", "muninn", "registry", "storage",
+    "vault",
+)  # fmt: skip
 
 
 class ForkServer:
@@ -38,9 +45,13 @@ class ForkServer:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TWINRAVEN")}
+        self.address = Path(mkdtemp(prefix="twinraven-forks-")) / "socket"
+        atexit.register(shutil.rmtree, self.address.parent, ignore_errors=True)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], env=environment
+                [sys.executable, __file__, str(theirs.fileno()), str(self.address)],
+                pass_fds=[theirs.fileno()],
+                env=environment,
             )
         self._socket = ours
         self._sending = threading.Lock()
@@ -69,33 +80,50 @@ class ForkServer:
                 self._ended.notify_all()
 
 
-def serve(channel: socket.socket) -> dict[str, Any]:
+def serve(channel: socket.socket, listener: socket.socket) -> dict[str, Any]:
     """Fork for each request; returns only in a fork, with what it is to do."""
-    running: dict[int, tuple[int, int]] = {}
+    running: dict[int, tuple[socket.socket, int, int]] = {}
+    asking = {channel.fileno(): channel}
     poll = select.poll()
     poll.register(channel, select.POLLIN)
+    poll.register(listener, select.POLLIN)
     while True:
         for descriptor, _ in poll.poll():
-            if descriptor != channel.fileno():
+            if descriptor == listener.fileno():
+                connection, _ = listener.accept()
+                asking[connection.fileno()] = connection
+                poll.register(connection, select.POLLIN)
+                continue
+            if descriptor in running:
                 poll.unregister(descriptor)
-                number, pid = running.pop(descriptor)
+                asker, number, pid = running.pop(descriptor)
                 os.close(descriptor)
                 code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                channel.send(json.dumps({"id": number, "code": code}).encode())
+                with suppress(OSError):
+                    asker.send(json.dumps({"id": number, "code": code}).encode())
                 continue
-            text, files, _, _ = socket.recv_fds(channel, _MOST, 3)
-            if not text:
+            asker = asking[descriptor]
+            text, files, _, _ = socket.recv_fds(asker, _MOST, 3)
+            if not text and asker is channel:
                 os._exit(0)
+            if not text:
+                poll.unregister(asker)
+                del asking[descriptor]
+                asker.close()
+                continue
             request = json.loads(text)
             pid = os.fork()
             if pid == 0:
-                channel.close()
+                for each in (listener, *asking.values()):
+                    each.close()
                 return {**request, "files": files}
             watched = os.pidfd_open(pid)
-            running[watched] = (request["id"], pid)
+            running[watched] = (asker, request["id"], pid)
             poll.register(watched, select.POLLIN)
             for file in files:
                 os.close(file)
+            if asker is not channel:
+                asker.send(json.dumps({"pid": pid}).encode())
 
 
 def become(request: Mapping[str, Any]) -> None:
@@ -123,7 +151,10 @@ def main() -> None:
             importlib.import_module(module.name)
     gc.collect()
     gc.freeze()
-    become(serve(socket.socket(fileno=int(sys.argv[1]))))
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(sys.argv[2])
+    listener.listen(128)
+    become(serve(socket.socket(fileno=int(sys.argv[1])), listener))
     code = twinraven.cli.main()
     threading._shutdown()  # type: ignore[attr-defined]  # what the interpreter does at its end
     atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]

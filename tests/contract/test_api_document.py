@@ -64,9 +64,9 @@ _SOUND: Final[dict[str, dict[str, Any]]] = {
 _LOWERED: Final[dict[str, Any]] = {"operation": {"type": "rest_call", "method": "POST", "path": "/"}, "effect": "read"}
 """What only an administrator may say of an operation."""
 _ADDRESS: Final = "http://127.0.0.1:8765"
-_FEW: Final = {"sqlite": 4, "postgres": 3}
+_FEW: Final = {"sqlite": 4, "postgres": 2}
 _MANY: Final = 40
-_HOMES: Final = [("sqlite", "owner"), ("sqlite", "member"), ("postgres", "member")]
+_HOMES: Final = [("sqlite", "member"), ("postgres", "owner")]
 
 
 class Sender:

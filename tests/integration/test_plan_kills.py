@@ -130,7 +130,7 @@ async def test_killed_workers_ask_and_do_nothing_twice(desk: Desk, full_scale: b
             child.kill()
             await asyncio.to_thread(child.wait)
         snapshots.append((len(desk.asked), await desk.answered(ids)))
-    async with working(raven), asyncio.timeout(300 if full_scale else 90):
+    async with working(raven), asyncio.timeout(300):
         while {(await raven.runs.get("default", each)).run.state for each in ids} != {"succeeded"}:
             for each in ids:
                 await desk.tell_the_truth(each)

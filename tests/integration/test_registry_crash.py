@@ -140,7 +140,7 @@ def check_outcome(scene: Scene, before: dict[str, Any], after: dict[str, Any], a
 
 def points(*, full_scale: bool, act: str) -> range:
     """At which calls to strike: everywhere, or at a few places that differ from act to act."""
-    return range(1, _MOST) if full_scale else range(_FIRST + sorted(ACTS).index(act), _MOST, 10)
+    return range(1, _MOST) if full_scale else range(_FIRST + 2 * sorted(ACTS).index(act), _MOST, 19)
 
 
 @pytest.mark.req("RG-03", "RG-04")
@@ -174,7 +174,7 @@ def test_a_disk_that_refuses_leaves_files_and_rows_in_agreement(
     whole = beginning.copy(f"{act}-{error}-whole")
     assert whole.act(act) == "done"
     after = whole.ask(state)
-    for number in range(1, 40, 1 if full_scale else 6):
+    for number in range(1, 40, 1 if full_scale else 11):
         scene = beginning.copy(f"{act}-{error}-{number}")
         scene.act(act, *injecting(_FILE_CALLS, f"error={error}", number))
         check_outcome(scene, before, after, act)
@@ -189,7 +189,7 @@ def test_death_while_recovering_is_recovered_from(beginning: Scene, *, full_scal
     # The version's file is in place, its row is not.
     broken.act("register", *injecting("pwrite64", "signal=SIGKILL", 12))
     assert leftovers(broken)
-    for number in range(_FIRST, _MOST, 1 if full_scale else 3):
+    for number in range(_FIRST, _MOST, 1 if full_scale else 8):
         scene = broken.copy(f"recover-{number}")
         is_over = scene.act("recover", *injecting(_CALLS, "signal=SIGKILL", number)) == "done"
         assert scene.ask(recover) == []

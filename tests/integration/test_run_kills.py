@@ -105,7 +105,7 @@ async def test_killed_workers_lose_nothing_and_repeat_nothing(raven: TwinRaven, 
             child.kill()
     unknown = 0
     async with working(raven):
-        async with asyncio.timeout(300 if full_scale else 60):
+        async with asyncio.timeout(300):
             while states := {(await raven.runs.get("default", each)).run.state for each in ids} - {"succeeded"}:
                 assert states <= {"queued", "running", "waiting"}
                 for each in ids:

@@ -62,7 +62,7 @@ async def test_killed_workers_lose_nothing_and_repeat_nothing(raven: TwinRaven, 
         with worker_process(raven) as child:
             await asyncio.sleep(random.uniform(0.3, 1.0))
             child.kill()
-    async with working(raven), asyncio.timeout(300 if full_scale else 90):
+    async with working(raven), asyncio.timeout(300):
         while {(await raven.runs.get("default", each)).run.state for each in ids} != {"succeeded"}:
             for each in ids:
                 await tell_the_truth(raven, each)
