@@ -18,6 +18,8 @@ from tools.requirements import Outcomes, digest_sources, known_requirements
 from twinraven.storage import Database, open_database
 
 _outcomes = pytest.StashKey[Outcomes]()
+_KINDS = ("unit", "contract", "acceptance", "integration")
+_SERVERS = {"postgres_server", "restartable_postgres", "temporal_address"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,6 +57,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    if wanted is not None:
+        items.sort(key=_cost)
+
+
+def _cost(item: pytest.Item) -> tuple[bool, int]:
+    """How much a test costs by its look: Postgres and other servers take seconds to start, unit tests nothing."""
+    needs_server = "postgres" in item.name or not _SERVERS.isdisjoint(getattr(item, "fixturenames", ()))
+    kind = item.path.relative_to(item.config.rootpath).parts[1]
+    return needs_server, _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
 
 
 def _requirements_of(item: pytest.Item) -> list[str]:
