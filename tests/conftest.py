@@ -12,6 +12,7 @@ import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 from hypothesis import settings as HypothesisSettings  # noqa: N812
 
+from tests.neighbours import settle_tenants
 from tests.postgres import PostgresLogin, PostgresServer, running_server
 from tests.temporal import temporal_server
 from tools.requirements import Outcomes, digest_sources, known_requirements
@@ -154,19 +155,25 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'twinraven.db'}"
 
 
+def _tenants_of(request: pytest.FixtureRequest) -> list[str]:
+    return [tenant_id for marker in request.node.iter_markers("tenants") for tenant_id in marker.args]
+
+
 @pytest.fixture
-def sqlite_database(sqlite_url: str) -> Generator[Database]:
+def sqlite_database(request: pytest.FixtureRequest, sqlite_url: str) -> Generator[Database]:
     """A migrated SQLite database of this test's own."""
     database = open_database(sqlite_url)
     database.migrate()
+    settle_tenants(database, *_tenants_of(request))
     yield database
     database.close()
 
 
 @pytest.fixture
-def postgres_database(postgres_login: PostgresLogin) -> Generator[Database]:
+def postgres_database(request: pytest.FixtureRequest, postgres_login: PostgresLogin) -> Generator[Database]:
     """A migrated Postgres database of this test's own, seen by a login that row-level security binds."""
     database = open_database(postgres_login.url, admin_url=postgres_login.admin_url)
+    settle_tenants(database, *_tenants_of(request))
     yield database
     database.close()
 
