@@ -12,6 +12,7 @@ import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 from hypothesis import settings as HypothesisSettings  # noqa: N812
 
+from tests.neighbours import settle_tenants
 from tests.postgres import EMPTY, PostgresLogin, PostgresServer, running_server
 from tests.stores import copy_migrated
 from tests.temporal import temporal_server
@@ -19,6 +20,8 @@ from tools.requirements import Outcomes, digest_sources, known_requirements
 from twinraven.storage import Database, open_database
 
 _outcomes = pytest.StashKey[Outcomes]()
+_KINDS = ("unit", "contract", "acceptance", "integration")
+_SERVERS = {"postgres_server", "restartable_postgres", "temporal_address"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,6 +59,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    if wanted is not None:
+        items.sort(key=_cost)
+
+
+def _cost(item: pytest.Item) -> tuple[bool, int]:
+    """How much a test costs by its look: Postgres and other servers take seconds to start, unit tests nothing."""
+    needs_server = "postgres" in item.name or not _SERVERS.isdisjoint(getattr(item, "fixturenames", ()))
+    kind = item.path.relative_to(item.config.rootpath).parts[1]
+    return needs_server, _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
 
 
 def _requirements_of(item: pytest.Item) -> list[str]:
@@ -144,19 +156,25 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'twinraven.db'}"
 
 
+def _tenants_of(request: pytest.FixtureRequest) -> list[str]:
+    return [tenant_id for marker in request.node.iter_markers("tenants") for tenant_id in marker.args]
+
+
 @pytest.fixture
-def sqlite_database(sqlite_url: str) -> Generator[Database]:
+def sqlite_database(request: pytest.FixtureRequest, sqlite_url: str) -> Generator[Database]:
     """A migrated SQLite database of this test's own."""
     copy_migrated(Path(sqlite_url.removeprefix("sqlite:///")))
     database = open_database(sqlite_url)
+    settle_tenants(database, *_tenants_of(request))
     yield database
     database.close()
 
 
 @pytest.fixture
-def postgres_database(postgres_login: PostgresLogin) -> Generator[Database]:
+def postgres_database(request: pytest.FixtureRequest, postgres_login: PostgresLogin) -> Generator[Database]:
     """A migrated Postgres database of this test's own, seen by a login that row-level security binds."""
     database = open_database(postgres_login.url, admin_url=postgres_login.admin_url)
+    settle_tenants(database, *_tenants_of(request))
     yield database
     database.close()
 

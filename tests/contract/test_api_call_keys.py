@@ -34,6 +34,16 @@ async def test_a_task_that_is_handed_on_runs_once(home: ApiHome) -> None:
     assert home.till.payments == [5, 5]
 
 
+@pytest.mark.req("CH-02")
+async def test_a_call_that_can_change_something_needs_a_key(home: ApiHome) -> None:
+    """Without one it is refused by its field, and nothing has happened."""
+    call = {"tool_name": "pay", "payload": {"amount": 5}, "session_id": "s"}
+    refused = await home.door.post("/v1/calls", call)
+    assert (refused.status, refused.json()["code"]) == (400, "VALIDATION_FAILED")
+    assert "idempotency_key" in str(refused.json())
+    assert home.till.payments == []
+
+
 async def test_other_keys_are_each_users_own(home: ApiHome) -> None:
     """Two users who make something under the same key make two things."""
     ada = await home.tenant("ada")

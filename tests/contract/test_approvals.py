@@ -17,6 +17,8 @@ from twinraven.muninn import EventFilter, SqlEventStore
 from twinraven.storage import Database
 from twinraven.tenancy import Principal
 
+pytestmark = pytest.mark.tenants("other")
+
 
 @pytest.fixture
 def house(database: Database, tmp_path: Path) -> Generator[House]:

@@ -29,6 +29,8 @@ from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, InvalidSetting, NotFound
 from twinraven.storage import Database, Transaction
 
+pytestmark = pytest.mark.tenants("t", "u", "victim", "intruder")
+
 _TABLES = ("audit_log", "audit_bodies", "audit_heads")
 
 

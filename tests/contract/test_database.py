@@ -13,6 +13,8 @@ from tests.records import BLOB_COLUMNS, add_blob, add_events, all_rows, blob_key
 from twinraven.foundation.errors import Conflict, InvalidInput, SchemaOutdated, StorageError, StorageReadOnly
 from twinraven.storage import Database, Transaction
 
+pytestmark = pytest.mark.tenants("t", "u")
+
 
 async def test_what_work_wrote_is_there_for_everybody_after_it_returns(database: Database) -> None:
     """A unit of work is committed when `write` returns."""

@@ -18,6 +18,8 @@ from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, NotF
 from twinraven.muninn import Collector, EventFilter, MuninnEvent, Outcome, SqlEventStore, Transition
 from twinraven.storage import Database
 
+pytestmark = pytest.mark.tenants("a", "b")
+
 TENANT = "default"
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 TWELVE = {

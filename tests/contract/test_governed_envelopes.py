@@ -11,6 +11,7 @@ import pytest
 from tests.api_client import Reply
 from tests.api_homes import login_of
 from tests.governing import AGENT, Governed, decision, draft, envelope, governed, outside, result
+from twinraven.foundation.errors import InvalidInput
 from twinraven.foundation.ids import new_id
 
 PAYLOAD: dict[str, Any] = {
@@ -83,6 +84,9 @@ async def test_no_tenant_no_key_no_effect(small: Governed, kind: str) -> None:
         status, code, field = error(await door.post(path, bad))
         assert (status, code) == (400, "VALIDATION_FAILED")
         assert name in field or name in str((await door.post(path, bad)).body)
+        if kind == "worker.result":
+            with pytest.raises(InvalidInput, match=name):
+                await small.raven.attempts.submit(bad, by=AGENT)
     assert error(await door.post(path, {**good, "tenant_id": "elsewhere"}))[:2] == (404, "NOT_FOUND")
     after = await small.task(task)
     assert (after.task.state_version, len(after.results)) == (detail.task.state_version, 1)

@@ -12,6 +12,8 @@ from tests.records import add_blob, all_rows, blob_keys
 from twinraven.foundation.errors import Conflict
 from twinraven.storage import Database, Transaction
 
+pytestmark = pytest.mark.tenants("t", "u")
+
 
 async def _together(database: Database, *works: tuple[str, Any]) -> list[Any]:
     """What each of several works answers that wait behind the same transaction."""

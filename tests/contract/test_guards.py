@@ -22,6 +22,8 @@ from twinraven.storage.guards import APP_ROLE, APPEND_ONLY_TABLES
 from twinraven.storage.postgres import PostgresDatabase
 from twinraven.storage.sqlite import SqliteDatabase
 
+pytestmark = pytest.mark.tenants("t", "u")
+
 _ON_EITHER = (
     "UPDATE muninn_event_log SET outcome = 'failure'",
     "UPDATE session_verdicts SET outcome = 'failure'",

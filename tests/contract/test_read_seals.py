@@ -13,6 +13,8 @@ from twinraven.foundation.errors import Conflict, StorageBusy
 from twinraven.storage import Database, settled_arrival
 from twinraven.storage.sqlite import SqliteDatabase
 
+pytestmark = pytest.mark.tenants("t", "u")
+
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Path:

@@ -26,6 +26,8 @@ from twinraven.foundation.errors import (
 from twinraven.registry import RegistryChange, RetirementReason, ToolStatus
 from twinraven.storage import Database, Transaction
 
+pytestmark = pytest.mark.tenants("acme", "other")
+
 
 @pytest.fixture
 def house(database: Database, tmp_path: Path) -> Generator[House]:

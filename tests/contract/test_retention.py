@@ -19,6 +19,8 @@ from twinraven.muninn.retention import Retention
 from twinraven.muninn.retention.model import hash_events
 from twinraven.storage import Database, Transaction, Work, maintained, open_database
 
+pytestmark = pytest.mark.tenants("t", "u")
+
 OLD = 40
 
 

@@ -18,6 +18,8 @@ from twinraven.audit.chain import GENESIS, ChainRow, hash_body, hash_entry
 from twinraven.foundation.actors import person
 from twinraven.storage import Database
 
+pytestmark = pytest.mark.tenants("t", "u")
+
 _TABLES = ("audit_log", "audit_bodies", "audit_heads", "muninn_event_log")
 _COLUMNS = ChainRow._fields[:16]
 _NAMES = ", ".join(_COLUMNS)

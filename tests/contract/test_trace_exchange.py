@@ -26,6 +26,8 @@ from twinraven.muninn import (
 from twinraven.muninn.model import EVENT_FIELDS
 from twinraven.storage import Database
 
+pytestmark = pytest.mark.tenants("t")
+
 SAMPLES = ["openai.jsonl", "otlp.jsonl", "claude-code.jsonl"]
 # pyarrow has no types of its own.
 PARQUET: Any = import_module("pyarrow.parquet")

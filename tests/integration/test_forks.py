@@ -16,6 +16,8 @@ import pytest
 from tests.records import add_blob, blob_keys
 from twinraven.storage import Database, Transaction
 
+pytestmark = pytest.mark.tenants("t")
+
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 
 
@@ -103,11 +105,13 @@ def test_a_fork_waits_for_the_transaction_under_way(sqlite_database: Database) -
 
 _DAEMON = """
 import asyncio, os, signal, sys
+from tests.neighbours import settle_tenants
 from tests.records import add_blob
 from twinraven.storage import open_database
 
 database = open_database(sys.argv[1])
 database.migrate()
+settle_tenants(database, "t")
 asyncio.run(database.write("t", add_blob("t", "parent")))
 parent_lives, parent_ends = os.pipe()
 if os.fork():

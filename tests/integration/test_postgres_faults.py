@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.neighbours import settle_tenants
 from tests.postgres import PostgresServer
 from tests.records import add_blob, blob_keys
 from twinraven.foundation.errors import StorageUnavailable
@@ -14,6 +15,7 @@ async def test_a_restart_between_two_calls_goes_unnoticed(restartable_postgres: 
     """A connection that died while idle is replaced; nobody has to try again."""
     with restartable_postgres.fresh_database() as login:
         database = open_database(login.url)
+        settle_tenants(database, "t")
         await database.write("t", add_blob("t", "before"))
         restartable_postgres.stop()
         restartable_postgres.start()
@@ -26,6 +28,7 @@ async def test_a_crash_in_the_middle_is_a_clear_error(restartable_postgres: Post
     """Work cut off half-way is reported as unavailable, stores nothing, and succeeds when it is tried again."""
     with restartable_postgres.fresh_database() as login:
         database = open_database(login.url)
+        settle_tenants(database, "t")
         await database.write("t", add_blob("t", "before"))
 
         def cut_off(tx: Transaction) -> None:
@@ -49,6 +52,7 @@ async def test_a_connection_lost_during_commit_says_that_nobody_knows(restartabl
     """When the answer to COMMIT never came, the error says so instead of inviting a blind retry."""
     with restartable_postgres.fresh_database() as login:
         database = open_database(login.url)
+        settle_tenants(database, "t")
 
         def cut_off(tx: Transaction) -> None:
             add_blob("t", "a")(tx)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.neighbours import settle_tenants
 from tests.postgres import PostgresLogin
 from tests.pruning import DAYS, POINTS, loose_outputs, remember, retention_of, session_sizes, start_pruner
 from tests.recording import start_recorder
@@ -19,6 +20,8 @@ from twinraven.audit import AuditLog, KeyRing, Signer
 from twinraven.foundation.errors import AppendOnly
 from twinraven.muninn.retention import Retention
 from twinraven.storage import Database, maintained, open_database
+
+pytestmark = pytest.mark.tenants("t")
 
 OLD = 40
 SESSIONS = {f"s{number:02d}": 3 for number in range(20)}
@@ -138,6 +141,7 @@ async def test_what_is_left_is_what_the_rule_says(
     """For any log and any batch size, exactly the sessions without a young call leave, and no output is loose."""
     database = open_database(f"sqlite:///{tmp_path_factory.mktemp('rule') / 'twinraven.db'}")
     database.migrate()
+    settle_tenants(database, "t")
     named = {f"s{number}": calls for number, calls in enumerate(sessions)}
     remember(
         database,

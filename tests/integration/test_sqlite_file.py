@@ -26,6 +26,8 @@ from twinraven.foundation.errors import (
 from twinraven.storage import Database, Transaction, open_database
 from twinraven.storage.sqlite import SqliteDatabase, library, translate
 
+pytestmark = pytest.mark.tenants("t")
+
 
 async def test_stock_python_reads_the_file(sqlite_database: Database, tmp_path: Path) -> None:
     """Python's own SQLite, in another process, reads tables and views while we have the file open."""

@@ -43,10 +43,14 @@ _COLUMNS = (
     "time_known",
     "correlation_id",
 )
-FORM = 2
+FORM = 3
 """The form of new seals; each entry says its own, and the first seals say none."""
 
-_FORMS = {1: _COLUMNS, 2: (*_COLUMNS, "actor_type", "actor_id")}
+_FORMS = {
+    1: _COLUMNS,
+    2: (*_COLUMNS, "actor_type", "actor_id"),
+    3: (*_COLUMNS, "actor_type", "actor_id", "corrects"),
+}
 """Which columns a seal's hash covers: a form is never changed, a new column makes a new one."""
 
 

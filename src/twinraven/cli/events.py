@@ -13,7 +13,8 @@ from twinraven.cli.times import short_time
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from twinraven.muninn import EventStore
+    from twinraven.app import TwinRaven
+    from twinraven.muninn import EventStore, MuninnEvent
 
 
 def _listed(tags: list[str]) -> str:
@@ -36,6 +37,7 @@ def register(parser: CommandParser) -> None:
     parser.show_example("twinraven events list --tool get_order --since 24h")
     _register_list(parser.command("list", "calls, oldest first"))
     _register_show(parser.command("show", "one call with everything that is known of it"))
+    _register_correct(parser.command("correct", "state anew what was recorded wrongly; the wrong event stays"))
 
 
 def _register_list(parser: CommandParser) -> None:
@@ -54,6 +56,16 @@ def _register_show(parser: CommandParser) -> None:
     parser.add_argument("event_id", metavar="ID", help="the event's id, or the beginning of a recent one's")
     parser.takes_output("table", "json")
     parser.runs(show_event, example="twinraven events show 0b6f1f0e-3c52-4b1e-9a55-1d6f3f2c7a10 --output json")
+
+
+def _register_correct(parser: CommandParser) -> None:
+    parser.add_argument("event_id", metavar="ID", help="the wrong event's id, or the beginning of a recent one's")
+    parser.add_argument("--tool", metavar="ID", help="which tool was called")
+    parser.add_argument("--params", metavar="JSON", help="with which arguments, as an object")
+    parser.add_argument("--result", metavar="JSON", help="what it gave back")
+    parser.add_argument("--outcome", choices=("success", "failure", "partial"), help="how its task went")
+    parser.takes_output("table", "json")
+    parser.runs(correct_event, example="twinraven events correct 0b6f1f0e --outcome failure")
 
 
 def list_events(options: Namespace) -> None:
@@ -82,6 +94,42 @@ def show_event(options: Namespace) -> None:
         return {**event.as_json(), "output_stored": bool(kept), "output": kept.get(event.output_hash or "")}
 
     show_fields(options.output, ask(options, look))
+
+
+def correct_event(options: Namespace) -> None:
+    import asyncio
+
+    from twinraven.cli.home import opened
+    from twinraven.foundation.errors import InvalidInput
+
+    if all(value is None for value in (options.tool, options.params, options.result, options.outcome)):
+        raise InvalidInput("say what was wrong: --tool, --params, --result or --outcome", field="params")
+    with opened(options) as raven:
+        corrected = asyncio.run(_correct(raven, options))
+    show_fields(options.output, corrected.as_json())
+
+
+async def _correct(raven: TwinRaven, options: Namespace) -> MuninnEvent:
+    """Record what is stated, and the rest as it was."""
+    from twinraven.foundation.canonical import parse_json
+
+    store, tenant_id = raven.events, options.tenant
+    wrong = await store.event(tenant_id, await _whole_id(store, options))
+    kept = {} if wrong.output_hash is None else await store.outputs(tenant_id, [wrong.output_hash])
+    result = kept.get(wrong.output_hash or "") if options.result is None else parse_json(options.result, field="result")
+    observer = raven.collector.observe(wrong.session_id, tenant_id=tenant_id, task_id=wrong.task_id, actor=wrong.actor)
+    receipt = observer.record_correction(
+        wrong,
+        options.tool or wrong.tool_id,
+        wrong.input_params if options.params is None else parse_json(options.params, field="params"),
+        output=result,
+        outcome=options.outcome or wrong.outcome,
+        tags=wrong.tags,
+        raised=wrong.raised and options.result is None,
+        error_code=wrong.error_code if options.result is None else None,
+    )
+    await receipt
+    return await store.event(tenant_id, receipt.event_id)
 
 
 async def _whole_id(store: EventStore, options: Namespace) -> UUID:

@@ -173,7 +173,7 @@ def _step(number: int, event: MuninnEvent, start: datetime) -> dict[str, Any]:
         "after": short_span(after) if event.time_known else None,
         "tool": event.tool_id if event.parent_event_id is None else f"↳ {event.tool_id}",
         "took": short_span(event.latency_ms / 1000) if event.time_known else None,
-        "went": event.error_code or "raised" if event.raised else "ok",
+        "went": event.error_code or "raised" if event.raised else "ok" if event.corrects is None else "correction",
         "input_params": event.input_params,
         "output_summary": event.output_summary,
     }

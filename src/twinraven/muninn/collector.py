@@ -26,7 +26,15 @@ from twinraven.foundation.clock import now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_uuid
 from twinraven.foundation.redaction import Redact, keep_everything
-from twinraven.muninn.model import MAX_TENANT, Observation, Outcome, check_latency, check_name, check_turn
+from twinraven.muninn.model import (
+    MAX_TENANT,
+    MuninnEvent,
+    Observation,
+    Outcome,
+    check_latency,
+    check_name,
+    check_turn,
+)
 from twinraven.muninn.receipt import Receipt
 from twinraven.muninn.row import Compress, EncodingRules, RowEncoder
 from twinraven.muninn.writer import QUEUE_SIZE, EventWriter
@@ -156,10 +164,12 @@ class SessionObserver:
         actor: Actor | None = None,
         raised: bool = False,
         error_code: str | None = None,
+        corrects: UUID | None = None,
     ) -> Receipt:
         """Record one call; await the receipt for durability.
 
         `timestamp` is when the call began; by default it is now less the latency. `actor` is on whose behalf it ran.
+        `corrects` is an event of this session that this one states anew; see `record_correction`.
         """
         collector, actor = self._collector, actor or self.actor
         latency = latency_ms if type(latency_ms) is int and 0 <= latency_ms < 1_000_000 else check_latency(latency_ms)
@@ -184,8 +194,22 @@ class SessionObserver:
                 correlation_id=None if correlation_id is None else clean_text(correlation_id),
                 actor_type=None if actor is None else actor.type,
                 actor_id=None if actor is None or actor.id is None else check_name(actor.id, field="actor"),
+                corrects=None if corrects is None else _checked_id(corrects, "corrects"),
             )
         )
+
+    def record_correction(self, wrong: MuninnEvent, tool_id: str, params: dict[str, Any], **rest: Any) -> Receipt:
+        """Record how a call of this session really was; its time and place are those of the wrong event by default."""
+        if wrong.session_id != self.session_id or wrong.tenant_id != self.tenant_id:
+            raise InvalidInput(f"corrects: event {wrong.event_id} is not of this session", field="corrects")
+        place = {
+            "timestamp": wrong.timestamp,
+            "latency_ms": wrong.latency_ms,
+            "turn": wrong.turn,
+            "outside_input": wrong.outside_input,
+            "parent_event_id": wrong.parent_event_id,
+        }
+        return self.record(tool_id, params, **{**place, **rest}, corrects=wrong.event_id)
 
     def record_failure(
         self,

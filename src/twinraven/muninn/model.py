@@ -83,6 +83,8 @@ class MuninnEvent:
     actor_type: ActorType | None = None
     """What kind of actor the call was made for, and by which id it is known; None where nobody knows."""
     actor_id: str | None = None
+    corrects: UUID | None = None
+    """The event of the same session that this one states anew; both stay, and mining uses this one."""
 
     @property
     def actor(self) -> Actor | None:
@@ -150,6 +152,7 @@ class Observation(NamedTuple):
     correlation_id: str | None = None
     actor_type: ActorType | None = None
     actor_id: str | None = None
+    corrects: UUID | None = None
 
     @property
     def actor(self) -> Actor | None:

@@ -81,7 +81,7 @@ def read_part(part: ParquetPart) -> CallArrays:
     import numpy as np
 
     table = _rows_of(part)
-    own = table.filter(table["parent_event_id"].is_null()).combine_chunks()
+    own = _uncorrected(table.filter(table["parent_event_id"].is_null())).combine_chunks()
     ids, numbers = _numbered(own["tool_id"])
     names = tuple(sorted(ids))
     place = {name: number for number, name in enumerate(names)}
@@ -100,6 +100,14 @@ def read_part(part: ParquetPart) -> CallArrays:
         time_known=known,
         event_ids=own["event_id"],
     )
+
+
+def _uncorrected(table: Any) -> Any:
+    """Leave out what a correction in the same session states anew; exports of older releases have none."""
+    if "corrects" not in table.column_names:
+        return table
+    compute = library("pyarrow.compute")
+    return table.filter(compute.invert(compute.is_in(table["event_id"], table["corrects"].drop_null())))
 
 
 def _session_heads(path: Path, seen: dict[str, str], tenants: set[str]) -> tuple[list[int], int]:
@@ -142,7 +150,8 @@ def _rows_of(part: ParquetPart) -> Any:
         elif at < part.first + part.rows:
             groups.append(group)
         at += rows
-    return file.read_row_groups(groups, columns=list(_READ)).slice(part.first - skipped, part.rows)
+    names = [*_READ, *(name for name in ("corrects",) if name in file.schema_arrow.names)]
+    return file.read_row_groups(groups, columns=names).slice(part.first - skipped, part.rows)
 
 
 def _open(path: Path) -> Any:

@@ -6,7 +6,7 @@ neighbours come from the view `muninn_events`, which derives them per row; scans
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -203,7 +203,8 @@ class SqlEventStore:
         conditions, params = _conditions(tenant_id, where or EventFilter())
         sql = (
             f"SELECT {', '.join(MINING_COLUMNS)} FROM muninn_event_log "
-            f"WHERE {' AND '.join([*conditions, 'parent_event_id IS NULL'])} ORDER BY session_id, timestamp, arrival"
+            f"WHERE {' AND '.join([*conditions, 'parent_event_id IS NULL', _uncorrected(params)])} "
+            "ORDER BY session_id, timestamp, arrival"
         )
         return await self._database.read(tenant_id, lambda tx: read(tx.stream(sql, batch=10_000, **params)))
 
@@ -218,7 +219,7 @@ class SqlEventStore:
         with_values: bool = True,
     ) -> T:
         conditions, params = _conditions(tenant_id, where or EventFilter())
-        own = [f"e.{condition}" for condition in conditions]
+        own = [f"e.{condition}" for condition in [*conditions, _uncorrected(params)]]
         if through is None:
             own.append("e.parent_event_id IS NULL")
         else:
@@ -354,6 +355,13 @@ def _conditions(tenant_id: str, where: EventFilter) -> tuple[list[str], dict[str
     restrict("arrival > :after", "after", where.after_arrival)
     restrict("arrival <= :through", "through", where.through_arrival)
     return conditions, params
+
+
+def _uncorrected(params: Mapping[str, Any]) -> str:
+    """Leave out what a correction states anew; of a log up to an arrival, only by corrections that it holds."""
+    known = " AND arrival <= :through" if "through" in params else ""
+    corrected = f"SELECT corrects FROM muninn_event_log WHERE tenant_id = :tenant AND corrects IS NOT NULL{known}"
+    return f"event_id NOT IN ({corrected})"
 
 
 def _time(moment: datetime | None, field: str) -> int | None:

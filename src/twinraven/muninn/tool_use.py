@@ -26,6 +26,7 @@ _CALLS = f"""
 SELECT count(*) AS calls, COALESCE(sum(CASE WHEN raised = 1 OR outcome = 'failure' THEN 1 ELSE 0 END), 0) AS failed
 FROM muninn_event_log e
 WHERE tenant_id = :tenant AND tool_id = :tool AND timestamp >= :since
+  AND event_id NOT IN (SELECT corrects FROM muninn_event_log WHERE tenant_id = :tenant AND corrects IS NOT NULL)
   AND (error_code IS NULL OR error_code NOT IN ({", ".join(f"'{kind.code}'" for kind in _REFUSALS)})
        OR EXISTS (SELECT 1 FROM muninn_event_log i WHERE i.tenant_id = e.tenant_id AND i.session_id = e.session_id
                     AND i.parent_event_id = e.event_id))

@@ -32,10 +32,10 @@ _SLACK_US: Final = 3_600_000_000
 # which would read all its history.
 _FRESH = """
 SELECT r.tool_id, count(*) AS calls, max(fresh.timestamp) AS last_used_at
-FROM (SELECT arrival, tenant_id, tool_id, timestamp FROM muninn_event_log
+FROM (SELECT arrival, tenant_id, tool_id, timestamp, corrects FROM muninn_event_log
       WHERE arrival > :after AND arrival <= :until ORDER BY arrival LIMIT :most) fresh
 LEFT JOIN tool_records r ON r.tenant_id = :tenant AND fresh.tenant_id = :tenant AND r.tool_id = fresh.tool_id
-  AND fresh.timestamp >= r.registered_at - :slack
+  AND fresh.timestamp >= r.registered_at - :slack AND fresh.corrects IS NULL
 GROUP BY r.tool_id
 """
 _ADD = """
@@ -93,7 +93,7 @@ def recorded_uses(tx: Transaction, tenant_id: str, tool_id: str, *, registered_a
     """All calls of a tool that were counted into its row, or would have been, as the log has them."""
     row = tx.fetch_one(
         "SELECT count(*) AS calls, max(timestamp) AS last_used_at FROM muninn_event_log "
-        "WHERE tenant_id = :tenant AND tool_id = :tool AND timestamp >= :since AND arrival <= "
+        "WHERE tenant_id = :tenant AND tool_id = :tool AND timestamp >= :since AND corrects IS NULL AND arrival <= "
         "(SELECT counted FROM registry_state WHERE tenant_id = :tenant)",
         tenant=tenant_id,
         tool=tool_id,

@@ -108,6 +108,8 @@ class ObservedCall:
     outside_input: str | None = None
     event_id: UUID | None = None
     parent_event_id: UUID | None = None
+    corrects: UUID | None = None
+    """The event of the same session that this one states anew."""
     actor: str | None = None
     """On whose behalf it ran, as `agent:ID`; by default the key's user, and only an administrator may state another."""
 
@@ -116,13 +118,14 @@ class ObservedCall:
             "session_id": self.session_id,
             "tool_id": self.tool_id,
             "input_params": self.params,
-            "latency_ms": self.latency_ms,
         }
+        if self.latency_ms or self.corrects is None:
+            body["latency_ms"] = self.latency_ms
         if self.tags:
             body["tags"] = list(self.tags)
         if self.timestamp is not None:
             body["timestamp"] = iso(self.timestamp)
-        for name in ("event_id", "parent_event_id"):
+        for name in ("event_id", "parent_event_id", "corrects"):
             if getattr(self, name) is not None:
                 body[name] = str(getattr(self, name))
         for name in ("output", "error", "error_code", "outcome", "turn", "task_id", "outside_input", "actor"):
@@ -162,6 +165,8 @@ class Event:
     actor_type: str | None = None
     """On whose behalf: `person`, `agent`, `system` or `node`; None where nobody knows."""
     actor_id: str | None = None
+    corrects: UUID | None = None
+    """The event of the same session that this one states anew."""
     output_stored: bool = False
     """Whether the output is kept and was asked for; lists leave it out."""
     output: Any = None

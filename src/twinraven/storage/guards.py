@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 GUARD_MESSAGE = "append-only"
+FENCE_MESSAGE = "this tenant has no such event"
+"""What a trigger says, behind the name of the field, of an event that refers to another tenant's."""
 
 APPEND_ONLY_TABLES = frozenset(
     {

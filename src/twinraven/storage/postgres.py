@@ -44,7 +44,7 @@ from twinraven.foundation.errors import (
 from twinraven.storage.database import Dialect, Row, Work
 from twinraven.storage.forks import forget_after_fork
 from twinraven.storage.grouped import GroupCommit
-from twinraven.storage.guards import APP_ROLE, GUARD_MESSAGE, TENANT_SETTING
+from twinraven.storage.guards import APP_ROLE, FENCE_MESSAGE, GUARD_MESSAGE, TENANT_SETTING
 from twinraven.storage.threads import hop
 
 T = TypeVar("T")
@@ -386,6 +386,8 @@ def translate(error: psycopg.Error) -> TwinRavenError:
         return StorageError(f"Postgres: {message}: the row belongs to another tenant")
     if GUARD_MESSAGE in message or isinstance(error, errors.InsufficientPrivilege):
         return AppendOnly(f"refused: {message}")
+    if FENCE_MESSAGE in message:
+        return InvalidInput(message, field=message.partition(":")[0])
     if isinstance(error, errors.IntegrityError):
         return Conflict(f"the database refused it: {message}", constraint=error.diag.constraint_name)
     if isinstance(error, (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)):

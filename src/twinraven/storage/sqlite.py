@@ -40,7 +40,7 @@ from twinraven.foundation.errors import (
 from twinraven.storage.database import Dialect, Row, Work
 from twinraven.storage.forks import forget_after_fork, put_away_before_fork
 from twinraven.storage.grouped import GroupCommit
-from twinraven.storage.guards import APPEND_ONLY_TABLES, GUARD_MESSAGE
+from twinraven.storage.guards import APPEND_ONLY_TABLES, FENCE_MESSAGE, GUARD_MESSAGE
 from twinraven.storage.threads import hop
 
 T = TypeVar("T")
@@ -394,6 +394,8 @@ def translate(error: Exception) -> TwinRavenError:
     name = _name_of(error)
     if GUARD_MESSAGE in message or name == "SQLITE_AUTH" or "not authorized" in message:
         return AppendOnly(f"refused: {message}")
+    if FENCE_MESSAGE in message:
+        return InvalidInput(message, field=message.partition(":")[0])
     if name.startswith("SQLITE_CONSTRAINT"):
         return Conflict(f"the database refused it: {message}", constraint=message)
     for prefix, kind in _BY_CODE.items():

@@ -40,6 +40,11 @@ _SEEN: Final = form(
         "outside_input": {"type": "string", "maxLength": 100_000},
         "event_id": {**UUID_TEXT, "description": "yours, if you have one; recorded once"},
         "parent_event_id": UUID_TEXT,
+        "corrects": {
+            **UUID_TEXT,
+            "description": "the event of the same session that this one states anew; what is not stated of time, "
+            "turn and parent is as it was",
+        },
         "actor": {
             **TEXT,
             "description": "on whose behalf it ran, as person:ID, agent:ID or node:ID; by default the key's user; "
@@ -128,6 +133,9 @@ async def record_events(request: Request) -> Response:
         raise InvalidInput("two events have the same event_id", field="events")
     # All are read before the first is recorded: what is refused leaves nothing behind.
     facts = [_facts(event, number, request.who) for number, event in enumerate(seen)]
+    for number, (event, stated) in enumerate(zip(seen, facts, strict=True)):
+        if "corrects" in event:
+            stated.update(await _correction(request, event, stated, field=f"events[{number}].corrects"))
     if request.idempotency_key is not None:
         for number, (event, stated) in enumerate(zip(seen, facts, strict=True)):
             stated.setdefault("event_id", keyed_id(request, number, event))
@@ -309,6 +317,20 @@ def _facts(event: Mapping[str, Any], number: int, who: Principal) -> dict[str, A
         facts["timestamp"] = moment(event["timestamp"], field=f"events[{number}].timestamp")
     facts["actor"] = _stated_actor(event.get("actor"), who, field=f"events[{number}].actor")
     return facts
+
+
+async def _correction(
+    request: Request, event: Mapping[str, Any], stated: Mapping[str, Any], *, field: str
+) -> dict[str, Any]:
+    """What a correction says besides its call: what is not stated is as in the event that it corrects."""
+    try:
+        wrong = await request.raven.events.event(request.tenant_id, UUID(event["corrects"]))
+    except NotFound as error:
+        raise InvalidInput(f"{field}: {error.message}", field=field) from error
+    if wrong.session_id != event["session_id"]:
+        raise InvalidInput(f"{field}: event {wrong.event_id} is of another session", field=field)
+    place = {name: getattr(wrong, name) for name in ("timestamp", "latency_ms", "turn", "outside_input")}
+    return {**place, "parent_event_id": wrong.parent_event_id, **stated, "corrects": wrong.event_id}
 
 
 def _stated_actor(text: str | None, who: Principal, *, field: str) -> Actor:

@@ -28,6 +28,7 @@ OUTSIDE_INPUT = "twinraven.outside_input"
 TAGS = "twinraven.tags"
 TIME_KNOWN = "twinraven.time_known"
 CORRELATION_ID = "twinraven.correlation.id"
+CORRECTS = "twinraven.corrects"
 
 _RENAMED = {
     "event_id": EVENT_ID,

@@ -190,6 +190,7 @@ def _tool(span: Members, key: SpanKey, session: str | None, get: Get) -> tuple[F
         actor=_actor(get),
         event_id=_uuid(get, genai.EVENT_ID) or derived_id("otlp", key),
         parent_event_id=_uuid(get, genai.PARENT_EVENT_ID),
+        corrects=_uuid(get, genai.CORRECTS),
     )
     return call, facts
 

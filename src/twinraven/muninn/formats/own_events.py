@@ -65,6 +65,7 @@ def _call(record: Record) -> ForeignCall:
         correlation_id=text_of(record, "correlation_id"),
         event_id=_uuid(record, "event_id"),
         parent_event_id=_uuid(record, "parent_event_id"),
+        corrects=_uuid(record, "corrects"),
     )
 
 

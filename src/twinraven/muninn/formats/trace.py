@@ -103,6 +103,7 @@ class ForeignCall(NamedTuple):
     correlation_id: str | None = None
     event_id: UUID | None = None
     parent_event_id: UUID | None = None
+    corrects: UUID | None = None
     actor: Actor | None = None
     """On whose behalf the call ran, where the trace says so; whoever imports it is not meant."""
 
@@ -126,6 +127,7 @@ class ForeignCall(NamedTuple):
             outcome=stated if stated in _OUTCOMES else _refuse_outcome(stated),
             tags=check_tags(self.tags) if self.tags else (),
             parent_event_id=self.parent_event_id,
+            corrects=self.corrects,
             raised=self.raised,
             error_code=_cleaned(self.error_code or "TOOL_FAILED") if self.raised else None,
             turn=self.turn,

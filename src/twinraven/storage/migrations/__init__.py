@@ -41,6 +41,8 @@ STEPS = (
     "m0023_metrics",
     "m0024_sign_ins",
     "m0025_worker_types",
+    "m0026_tenant_references",
+    "m0027_corrections",
 )
 """In order; the number in the name is the version."""
 

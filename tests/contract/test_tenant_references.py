@@ -1,0 +1,105 @@
+"""No record points across tenants or to a tenant that does not exist: the database of a home refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import pytest
+
+from tests.api_homes import ApiHome, api_home, login_of, seed
+from tests.unit.test_tables import OWNERS
+from twinraven.foundation.errors import TwinRavenError
+from twinraven.storage import Row, Transaction
+
+_ALONE: Final = frozenset(
+    {
+        *("approvals", "blobs", "campaigns", "candidate_chains", "catalog_version", "compressions", "conversations"),
+        *("entities", "entity_merges", "envelopes", "episodes", "idempotency_claims", "introspections"),
+        *("knowledge_groups", "knowledge_postings", "learning_rounds", "ledger_accounts", "metric_definitions"),
+        *("muninn_event_log", "process_versions", "processes", "registry_state", "run_dispatch", "runs"),
+        *("session_verdicts", "summaries", "tool_records", "users", "vault_state", "wallets"),
+    }
+)
+"""Tables whose rows refer to nothing but their tenant, or to what is looked up within it alone."""
+_CHAINED: Final = frozenset({"audit_log", "audit_heads"})
+"""Tables in which every tenant has a row of the same number."""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def home(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[ApiHome]:
+    """A home with neighbours."""
+    async with api_home(tmp_path / "full", postgres=login_of(request)) as opened:
+        yield opened
+
+
+async def rows_of(home: ApiHome, tenant_id: str) -> dict[str, Row]:
+    """One row of each table in which a tenant has any."""
+
+    def read(tx: Transaction) -> dict[str, Row]:
+        found = {
+            table: tx.fetch_one(f"SELECT * FROM {table} WHERE tenant_id = :tenant LIMIT 1", tenant=tenant_id)
+            for table in OWNERS
+            if table not in ("tenants", "muninn_events", "schema_migrations", "engine_workers", "engine_schedules")
+        }
+        return {table: row for table, row in found.items() if row is not None}
+
+    return await home.raven.database.read(tenant_id, read)
+
+
+async def takes(home: ApiHome, table: str, row: Row, tenant_id: str) -> bool:
+    """Whether the database stores a copy of a row for another tenant."""
+    values: dict[str, Any] = {name: value for name, value in row.items() if name != "arrival"}
+    values["tenant_id"] = tenant_id
+    names = ", ".join(values)
+    marks = ", ".join(f":{name}" for name in values)
+
+    def work(tx: Transaction) -> None:
+        tx.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", **values)
+        raise _TakenBackError
+
+    try:
+        await home.raven.database.write(tenant_id, work)
+    except _TakenBackError:
+        return True
+    except TwinRavenError:
+        return False
+    raise AssertionError(table)
+
+
+class _TakenBackError(Exception):
+    """The row was stored; it is taken back, so that no other row can refer to it."""
+
+
+@pytest.mark.req("CH-12")
+async def test_no_row_names_a_tenant_that_is_not_there_or_what_another_tenant_has(home: ApiHome) -> None:
+    """A copy of each row is refused for nobody, and for a neighbour unless it refers to nothing."""
+    bob = await seed(home.raven, await home.tenant("bob"), name="bob")
+    ada = await home.tenant("ada")
+    approval = bob.ids["approvals", "approval_id"]
+    assert (await bob.door.post(f"/v1/approvals/{approval}/deny", {"note": "no"})).status == 200
+    assert (await bob.door.post("/v1/sessions/bob-session/verdicts", {"outcome": "failure"})).status == 201
+    rows = await rows_of(home, bob.tenant_id)
+    assert {table for table, row in rows.items() if await takes(home, table, row, "nobody")} == set()
+    taken = {table for table, row in rows.items() if await takes(home, table, row, ada.tenant_id)}
+    assert taken - _CHAINED == _ALONE
+    assert {"approval_decisions", "audit_log", "catalog_tools", "drafts", "judge_decisions"} <= rows.keys()
+
+
+@pytest.mark.req("CH-12")
+async def test_a_call_inside_a_call_of_another_tenant_is_refused_at_the_door(home: ApiHome) -> None:
+    """A parent that another tenant has is refused by its field, and one that is yet to come is taken."""
+    ada, bob = await home.tenant("ada"), await home.tenant("bob")
+    event = {"session_id": "s", "tool_id": "search", "input_params": {}}
+    theirs, yet_to_come = str(uuid4()), str(uuid4())
+    assert (await bob.door.post("/v1/events", {"events": [{**event, "event_id": theirs}]})).status == 201
+    refused = await ada.door.post("/v1/events", {"events": [{**event, "parent_event_id": theirs}]})
+    assert (refused.status, refused.json()["code"]) == (400, "VALIDATION_FAILED")
+    assert "parent_event_id" in refused.json()["detail"]
+    assert (await ada.door.get("/v1/events")).json()["items"] == []
+    for parent in (yet_to_come, yet_to_come):
+        kept = await ada.door.post("/v1/events", {"events": [{**event, "parent_event_id": parent}]})
+        assert kept.status == 201
+    assert (await ada.door.post("/v1/events", {"events": [{**event, "event_id": yet_to_come}]})).status == 201
