@@ -25,7 +25,7 @@ def _fork_server() -> ForkServer:
     return ForkServer()
 
 
-def _heed_interrupts() -> None:
+def heed_interrupts() -> None:
     """Tests that run in the background inherit ignored interrupts; the command is started as from a terminal."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -81,7 +81,7 @@ class Shell:
             capture_output=True,
             timeout=120,
             check=False,
-            preexec_fn=_heed_interrupts,
+            preexec_fn=heed_interrupts,
         )
         return Ended(done.returncode, done.stdout, done.stderr.decode())
 
