@@ -32,7 +32,7 @@ def forked_command() -> list[str]:
     return [sys.executable, "-I", "-S", str(Path(forked_command_file.__file__)), str(_fork_server().address)]
 
 
-def _heed_interrupts() -> None:
+def heed_interrupts() -> None:
     """Tests that run in the background inherit ignored interrupts; the command is started as from a terminal."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -88,7 +88,7 @@ class Shell:
             capture_output=True,
             timeout=120,
             check=False,
-            preexec_fn=_heed_interrupts,
+            preexec_fn=heed_interrupts,
         )
         return Ended(done.returncode, done.stdout, done.stderr.decode())
 

@@ -210,8 +210,9 @@ def test_events_can_be_filtered(shell: Shell) -> None:
 
     assert sorted(tools()) == ["find_user", "get_order", "get_order"]
     assert tools("--tool", "find_user") == ["find_user"]
-    assert tools("--session", "a") == ["find_user", "get_order"]
-    assert tools("--session", "a", "--newest", "--limit", "1") == ["get_order"]
+    assert tools("--session", "a") == ["get_order", "find_user"]
+    assert tools("--session", "a", "--oldest") == ["find_user", "get_order"]
+    assert tools("--session", "a", "--limit", "1") == ["get_order"]
     assert tools("--since", "2001-01-01T00:00:00Z", "--until", "2001-01-02T00:00:00Z") == []
     assert len(tools("--since", "52w")) == 3
     assert tools("--tag", "no-such-tag") == []
@@ -229,7 +230,7 @@ def test_an_event_is_shown_with_its_stored_output(shell: Shell) -> None:
 
 def test_listings_are_csv_with_a_header(shell: Shell) -> None:
     """CSV has the JSON's field names, also when there is nothing to list, and JSON inside a cell."""
-    header, *rows = shell.succeed("events", "list", "--output", "csv").text.splitlines()
+    header, *rows = shell.succeed("events", "list", "--oldest", "--output", "csv").text.splitlines()
     assert header.split(",")[:12] == SEED_FIELDS
     assert len(rows) == 3
     assert '"{""n"":1}"' in rows[0]

@@ -145,7 +145,7 @@ class TwinRaven(Home):
 
 
 def open_home(
-    home: Path | None = None,
+    home: Path | str | None = None,
     *,
     functions: Iterable[Callable[..., Any]] = (),
     micros: Callable[[], int] = now_micros,
@@ -156,7 +156,8 @@ def open_home(
     Without `home` it is the one that `TWINRAVEN_HOME` names, else the nearest `.twinraven` from here upwards. Nothing
     is created: where there is no home, this raises NotFound and names `twinraven init`.
     """
-    raven = TwinRaven(load_settings(existing_home(home)), functions=functions, micros=micros, operator=operator)
+    settings = load_settings(existing_home(None if home is None else Path(home)))
+    raven = TwinRaven(settings, functions=functions, micros=micros, operator=operator)
     with ExitStack() as unless_opened:
         unless_opened.callback(raven.close)
         pending = pending_migrations(raven.database)

@@ -32,7 +32,16 @@ def _run(arguments: list[str]) -> int:
 
 
 def _as_options(arguments: list[str]) -> list[str]:
-    """Read `twinraven help COMMAND` and `twinraven version` as the options that people also try."""
+    """Read what people also try: `help COMMAND`, `version`, `--json`, and `--output` before the command."""
     if arguments[0] == "help":
         return [*arguments[1:], "--help"]
-    return ["--version"] if arguments == ["version"] else arguments
+    if arguments == ["version"]:
+        return ["--version"]
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    words, rest = arguments[:end], arguments[end:]
+    form: list[str] = ["--output", "json"] if "--json" in words else []
+    words = [word for word in words if word != "--json"]
+    while words and words[0].startswith(("--output=", "--output", "-o")):
+        taken = 1 if words[0].startswith("--output=") else 2
+        form, words = words[:taken], words[taken:]
+    return [*words, *form, *rest]

@@ -65,7 +65,7 @@ async def _approve(options: Namespace) -> None:
         record = await raven.registry.promote(
             options.tenant, options.tool, version=number, new_id=options.slug, by=user_name(), expected_revision=seen
         )
-    tell(options, record, f"\n{record.tool_id} v{record.current_version} is in service")
+    tell(options, record, f"\n{record.tool_id} v{record.current_version} is promoted: it is in service")
 
 
 async def _review(raven: TwinRaven, options: Namespace) -> tuple[Review, int]:

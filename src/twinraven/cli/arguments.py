@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from twinraven.foundation.clock import parse_iso, utc_now
 from twinraven.foundation.errors import InvalidInput
 
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DAY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})Z?")
 _DAYS = {"today": 0, "yesterday": 1}
 _SPAN = re.compile(r"([0-9]{1,9})([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -58,8 +58,8 @@ def moment(text: str) -> datetime:
         if text in _DAYS:
             day = utc_now() - timedelta(days=_DAYS[text])
             return day.replace(hour=0, minute=0, second=0, microsecond=0)
-        if _DAY.fullmatch(text):
-            return parse_iso(f"{text}T00:00:00Z", field="the day")
+        if (day_named := _DAY.fullmatch(text)) is not None:
+            return parse_iso(f"{day_named[1]}T00:00:00Z", field="the day")
         return utc_now() - span(text) if _SPAN.fullmatch(text) else parse_iso(text, field="the time")
     except (InvalidInput, OverflowError, argparse.ArgumentTypeError) as error:
         raise argparse.ArgumentTypeError(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import amount, count
+from twinraven.cli.interrupts import ends_at_once
 from twinraven.cli.output import Column, Progress, clean, print_lines, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from twinraven.huginn import Backtest, LearningConfig, Prices, RepeatedBacktest, ToolFacts, TraceLog
 
 _TOOLS = (
-    Column("tool_id", "TOOL", shrinks=True),
-    Column("shape", "SHAPE"),
+    Column("tool_id", "TOOL", shrinks=True, least=46, middle=True),
+    Column("shape", "SHAPE", spare=2),
     Column("uses", "USES", right=True),
-    Column("misses", "WITH EXTRAS", right=True),
+    Column("misses", "WITH EXTRAS", right=True, spare=3),
     Column("turns_saved", "TURNS SAVED", right=True),
     Column("extra_calls", "EXTRA CALLS", right=True),
 )
@@ -57,7 +58,7 @@ def run(options: Namespace) -> None:
     from twinraven.huginn import Prices
 
     prices = Prices(turn=options.turn_cost, extra_call=options.turn_cost / 4)
-    with Progress("") as progress:
+    with ends_at_once(), Progress("") as progress:
         log, repeated = run_to_end(_backtest(options, prices, progress))
     first = repeated.runs[0]
     if options.uses is not None:

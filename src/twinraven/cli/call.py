@@ -12,7 +12,8 @@ from twinraven.cli.arguments import count
 from twinraven.cli.exits import DONE, exit_code
 from twinraven.cli.output import show_json
 from twinraven.cli.parser import CommandParser
-from twinraven.foundation.errors import InvalidInput
+from twinraven.cli.times import short_time
+from twinraven.foundation.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from twinraven.app import TwinRaven
@@ -63,7 +64,10 @@ async def _invoke(raven: TwinRaven, options: Namespace) -> SkillInvocationRespon
     from twinraven.foundation.ids import new_id
     from twinraven.tenancy import LOCAL_USER
 
-    entry = raven.catalog.resolve(options.tenant, options.tool, LOCAL_USER)
+    try:
+        entry = raven.catalog.resolve(options.tenant, options.tool, LOCAL_USER)
+    except NotFound as error:
+        raise await _explained(raven, options, error) from error
     request = SkillInvocationRequest(
         tool_name=options.tool,
         payload=read_params(options.params, options.param, entry.input_schema),
@@ -75,6 +79,21 @@ async def _invoke(raven: TwinRaven, options: Namespace) -> SkillInvocationRespon
         session_id=session_id, turn=options.turn, caller=LOCAL_USER, actor=operator(), spare_key=new_id()
     )
     return await raven.calls.invoke(request, context, entry=entry)
+
+
+async def _explained(raven: TwinRaven, options: Namespace, error: NotFound) -> NotFound:
+    """Say of a learned tool what keeps it from service; whoever holds the home may know that it is there."""
+    from twinraven.cli.registry import state_of
+
+    try:
+        record = (await raven.registry.tool(options.tenant, options.tool)).record
+    except NotFound:
+        return error
+    why = ""
+    if record.quarantine is not None:
+        why = f" since {short_time(record.quarantine.at)}: {record.quarantine.reason}"
+    fix = f"twinraven {'registry show' if record.retirement_reason is not None else 'approve'} {options.tool}"
+    return NotFound(f"{options.tool!r} is not in service: it is {state_of(record)}{why}", tool_id=options.tool, fix=fix)
 
 
 def read_params(whole: str | None, single: list[str], schema: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from twinraven.cli.output import Column, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
+    from twinraven.connectors import ServerFault
     from twinraven.foundation.settings import Settings
 
 _COLUMNS = (Column("key", "SETTING"), Column("value", "VALUE", shrinks=True), Column("origin", "FROM"))
@@ -20,7 +21,7 @@ def register(parser: CommandParser) -> None:
     show = parser.command("show", "every setting, its value and where it was set")
     show.takes_output("table", "json", "csv")
     show.runs(show_settings, example="twinraven config show --output csv")
-    check = parser.command("check", "refuse settings that are misspelt or out of bounds")
+    check = parser.command("check", "refuse settings that are misspelt, out of bounds, or cannot work")
     check.takes_output("table", "json")
     check.runs(check_settings, example="twinraven config check")
 
@@ -32,8 +33,15 @@ def show_settings(options: Namespace) -> None:
 
 
 def check_settings(options: Namespace) -> None:
+    from twinraven.foundation.errors import InvalidSetting
+
     settings = _load(options)
     check_sections(settings)
+    faults = find_faults(settings, options)
+    if faults:
+        words = "; ".join(fault.message for fault in faults)
+        raise InvalidSetting(words, field="mcpServers", fix=next((fault.fix for fault in faults if fault.fix), None))
+    _check_modules(settings)
     fields = {
         "valid": True,
         "home": str(settings.home),
@@ -50,6 +58,31 @@ def check_sections(settings: Settings) -> None:
 
     read_rules(settings.policy.rules)
     read_servers({"mcpServers": settings.servers}, where="mcpServers")
+
+
+def find_faults(settings: Settings, options: Namespace) -> list[ServerFault]:
+    """What keeps MCP servers of these settings from starting; secrets are looked up where there is a home."""
+    import asyncio
+
+    from twinraven.cli.home import opened
+    from twinraven.connectors import SERVERS_FILE, VaultSecrets, load_servers, server_faults
+
+    servers = load_servers(settings.servers, settings.home / SERVERS_FILE)
+    if not servers or not settings.home.is_dir():
+        return asyncio.run(server_faults(servers, None, options.tenant))
+    with opened(options) as raven:
+        return asyncio.run(server_faults(servers, VaultSecrets(raven.vault), options.tenant))
+
+
+def _check_modules(settings: Settings) -> None:
+    """Refuse modules of tools that cannot be imported."""
+    from twinraven.catalog import FunctionTools
+    from twinraven.cli.home import see_tools_of
+
+    see_tools_of(settings.home)
+    tools = FunctionTools()
+    for module in settings.tools.modules:
+        tools.add_module(module)
 
 
 def _load(options: Namespace) -> Settings:

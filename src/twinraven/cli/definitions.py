@@ -37,12 +37,14 @@ def in_catalogue(options: Namespace, ask: Ask[T]) -> T:
         return asyncio.run(ask(raven.defined, Principal(options.tenant, options.user, "admin")))
 
 
-def read_text(place: str) -> str:
+def read_text(place: str, *, field: str = "file") -> str:
     """The text of a file, or of stdin where the place is `-`."""
     try:
         return sys.stdin.read() if place == "-" else Path(place).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {place}: {error}", field="file") from None
+    except OSError as error:
+        raise InvalidInput(f"cannot read {place}: {error.strerror}", field=field) from None
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"cannot read {place}: it is not UTF-8 text ({error.reason})", field=field) from None
 
 
 def read_object(text: str, name: str) -> dict[str, Any]:

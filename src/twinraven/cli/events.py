@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import SUPPRESS, Namespace
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count, moment
@@ -17,25 +17,29 @@ if TYPE_CHECKING:
     from twinraven.muninn import EventStore, MuninnEvent
 
 
+def _took(latency_ms: int | None) -> str:
+    return "-" if latency_ms is None else str(latency_ms)
+
+
 def _listed(tags: list[str]) -> str:
     return ",".join(tags) or "-"
 
 
 _COLUMNS = (
     Column("timestamp", "TIME", text=short_time),
-    Column("session_id", "SESSION", shrinks=True),
-    Column("tool_id", "TOOL"),
-    Column("latency_ms", "MS", right=True),
+    Column("session_id", "SESSION", shrinks=True, least=12),
+    Column("tool_id", "TOOL", shrinks=True, least=24, middle=True),
+    Column("latency_ms", "MS", right=True, text=_took, spare=1),
     Column("error_code", "ERROR"),
-    Column("tags", "TAGS", text=_listed),
-    Column("input_params", "PARAMS", shrinks=True),
-    Column("event_id", "EVENT"),
+    Column("tags", "TAGS", text=_listed, spare=2),
+    Column("input_params", "PARAMS", shrinks=True, spare=3),
+    Column("event_id", "EVENT", short=8),
 )
 
 
 def register(parser: CommandParser) -> None:
     parser.show_example("twinraven events list --tool get_order --since 24h")
-    _register_list(parser.command("list", "calls, oldest first"))
+    _register_list(parser.command("list", "calls, the newest first"))
     _register_show(parser.command("show", "one call with everything that is known of it"))
     _register_correct(parser.command("correct", "state anew what was recorded wrongly; the wrong event stays"))
 
@@ -47,13 +51,14 @@ def _register_list(parser: CommandParser) -> None:
     parser.add_argument("--since", type=moment, metavar="TIME", help="from then on (2026-03-01, yesterday, 12h)")
     parser.add_argument("--until", type=moment, metavar="TIME", help="before this time")
     parser.add_argument("--limit", type=count, default=100, metavar="N", help="at most so many (default: 100)")
-    parser.add_argument("--newest", action="store_true", help="newest first")
+    parser.add_argument("--oldest", action="store_true", help="oldest first")
+    parser.add_argument("--newest", action="store_true", help=SUPPRESS)
     parser.takes_output("table", "json", "csv")
     parser.runs(list_events, example="twinraven events list --tag retry --since 7d --output csv")
 
 
 def _register_show(parser: CommandParser) -> None:
-    parser.add_argument("event_id", metavar="ID", help="the event's id, or the beginning of a recent one's")
+    parser.add_argument("event_id", metavar="ID", help="the event's id, or the beginning of it")
     parser.takes_output("table", "json")
     parser.runs(show_event, example="twinraven events show 0b6f1f0e-3c52-4b1e-9a55-1d6f3f2c7a10 --output json")
 
@@ -79,10 +84,16 @@ def list_events(options: Namespace) -> None:
         since=options.since,
         until=options.until,
         limit=options.limit,
-        newest_first=options.newest,
+        newest_first=not options.oldest,
     )
     found = ask(options, lambda store: store.events(options.tenant, where))
-    show_rows(options.output, [event.as_json() for event in found], _COLUMNS, empty="no events")
+    rows = [event.as_json() for event in found]
+    show_rows(options.output, _marked(rows) if options.output == "table" else rows, _COLUMNS, empty="no events")
+
+
+def _marked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out times and latencies that an import had to make up."""
+    return [row if row["time_known"] else {**row, "timestamp": None, "latency_ms": None} for row in rows]
 
 
 def show_event(options: Namespace) -> None:
@@ -135,16 +146,16 @@ async def _correct(raven: TwinRaven, options: Namespace) -> MuninnEvent:
 async def _whole_id(store: EventStore, options: Namespace) -> UUID:
     from uuid import UUID
 
-    from twinraven.cli.short_ids import LOOKED_AT, complete_id, is_whole
+    from twinraven.cli.short_ids import complete_id, is_whole
     from twinraven.foundation.errors import InvalidInput
     from twinraven.muninn import EventFilter
 
     whole: str = options.event_id
     if not is_whole(whole):
-        newest = await store.events(options.tenant, EventFilter(limit=LOOKED_AT, newest_first=True))
-        whole = complete_id(whole, (str(event.event_id) for event in newest), what="event")
+        alike = await store.events(options.tenant, EventFilter(starts_with=whole.removesuffix("…"), limit=3))
+        whole = complete_id(whole.removesuffix("…"), (str(event.event_id) for event in alike), what="event")
     try:
         return UUID(whole)
     except ValueError:
-        fix = "twinraven events list --newest"
+        fix = "twinraven events list"
         raise InvalidInput(f"no event's id begins with {whole!r}", field="event_id", fix=fix) from None

@@ -18,10 +18,11 @@ import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from twinraven.cli.interrupts import INTERRUPTED
 from twinraven.cli.output import encode_json, paint
 from twinraven.foundation.errors import InvalidInput, NotFound, SchemaOutdated, StorageError, TwinRavenError
 
-DONE, FAILED, BAD_INPUT, STORAGE, INTERRUPTED, NO_READER = 0, 1, 2, 3, 130, 141
+DONE, FAILED, BAD_INPUT, STORAGE, NO_READER = 0, 1, 2, 3, 141
 
 _UPGRADE = "twinraven db upgrade"
 
@@ -58,7 +59,9 @@ def _until_exit(run: Callable[[], int]) -> int:
 
 def wants_json(arguments: Sequence[str]) -> bool:
     """Whether the caller is a program, known before the arguments are understood."""
-    return "--output=json" in arguments or ("--output", "json") in pairwise(arguments)
+    forms = (("--output", "json"), ("-o", "json"))
+    whole = ("--output=json", "-ojson", "--json")
+    return any(word in whole for word in arguments) or any(pair in forms for pair in pairwise(arguments))
 
 
 def report(error: TwinRavenError, *, as_json: bool) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from twinraven.cli import gateway_status
 from twinraven.cli.output import clean, encode_json, show_json
 from twinraven.cli.parser import CommandParser
 from twinraven.foundation.errors import InvalidInput
@@ -32,10 +34,16 @@ def register(parser: CommandParser) -> None:
     parser.add_argument("--lifeline", type=int, help=argparse.SUPPRESS)
     parser.runs(run, example="twinraven gateway --http 127.0.0.1:8765")
     init = parser.command("init", "put the servers of another client's file behind the gateway")
-    init.add_argument("--from", dest="source", metavar="FILE", help="the client's file with its mcpServers")
+    init.add_argument(
+        "--from",
+        dest="source",
+        metavar="FILE",
+        help="the client's file with its servers (default: name those found)",
+    )
     init.add_argument("--force", action="store_true", help="replace the servers this home has already")
     init.takes_output("table", "json")
     init.runs(initialize, example="twinraven gateway init --from ~/.cursor/mcp.json")
+    gateway_status.register(parser.command("status", "the servers behind the gateway, and what was last heard of each"))
 
 
 def takes_require_keys(parser: CommandParser) -> None:
@@ -77,8 +85,11 @@ async def _serve(raven: TwinRaven, options: Namespace) -> None:
     if http is None:
         await gateway.serve_stdio()
         return
-    print(f"twinraven: listening on http://{http.host}:{http.port}/mcp", file=sys.stderr)
-    await gateway.serve_http(*http, require_keys=options.require_keys, lifeline=options.lifeline)
+
+    def tell() -> None:
+        print(f"twinraven: listening on http://{http.host}:{http.port}/mcp", file=sys.stderr)
+
+    await gateway.serve_http(*http, require_keys=options.require_keys, lifeline=options.lifeline, on_listening=tell)
 
 
 def initialize(options: Namespace) -> None:
@@ -108,6 +119,21 @@ def initialize(options: Namespace) -> None:
         )
         return
     _tell(found, home, target if written else None)
+
+
+def _tell_places(home: Path) -> None:
+    """Name the files of MCP clients on this machine, with the command that takes each over."""
+    import os
+
+    from twinraven.gateway import find_client_files
+
+    found = find_client_files(Path.home(), home.parent, os.environ)
+    if not found:
+        return
+    print("MCP clients keep their servers in these files; to put them behind the gateway, run one of:\n")
+    for place in found:
+        print(f"  twinraven gateway init --from {shlex.quote(str(place.path))}   # {place.client}")
+    print()
 
 
 def _write(target: Path, body: bytes, *, force: bool) -> None:
@@ -146,6 +172,7 @@ def _tell(found: ClientFile, home: Path, written: Path | None) -> None:
         print(f"  {', '.join(server.name for server in found.servers)}")
         print(f"\nIn {found.path}, put this in the place of its servers:\n")
     else:
+        _tell_places(home)
         print("In your MCP client's file, put this in the place of its servers:\n")
     print(f"  {found.replacement(home, command=_own_path())}")
     if found.left_out:

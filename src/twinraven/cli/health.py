@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from twinraven.cli.config import check_sections
+from twinraven.cli.config import check_sections, find_faults
 from twinraven.cli.home import locate_home, see_tools_of
 from twinraven.foundation.errors import TwinRavenError
 
@@ -71,6 +71,7 @@ def examine(options: Namespace, *, fast: bool) -> Iterator[Finding]:
         return
     yield Finding("settings", "ok", str(settings.file or "no file, all defaults"))
     yield from _database(settings, tenant_id=options.tenant, fast=fast)
+    yield from _servers(settings, options)
     yield from _tools(settings)
 
 
@@ -190,6 +191,16 @@ def _upstream_tools(raven: TwinRaven, tenant_id: str) -> Iterator[Finding]:
     if quarantined or reworded:
         detail = f"{quarantined} tools in quarantine, {reworded} with new words that nobody accepted"
         yield Finding("definitions", "warning", detail, "twinraven tools accept")
+
+
+def _servers(settings: Settings, options: Namespace) -> Iterator[Finding]:
+    """What would keep MCP servers from starting."""
+    try:
+        faults = find_faults(settings, options)
+    except TwinRavenError:
+        return  # the database, which is reported above
+    for fault in faults:
+        yield Finding(f"server {fault.server}", "broken", fault.message, fault.fix)
 
 
 def _tools(settings: Settings) -> Iterator[Finding]:

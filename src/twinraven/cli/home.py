@@ -59,7 +59,7 @@ def opened(options: Namespace) -> Generator[TwinRaven]:
 
     with (
         open_home(locate_home(options).path, operator=operator) as raven,
-        clean_log(lambda: raven.redactor, sys.stderr),
+        clean_log(lambda: raven.redactor, sys.stderr, level=options.log_level, as_json=options.log_format == "json"),
     ):
         resolve_tenant(options, raven.database)
         see_tools_of(raven.home)

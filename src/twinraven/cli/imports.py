@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
 
 from twinraven.cli.exits import BAD_INPUT, DONE, report
+from twinraven.cli.interrupts import ends_at_once
 from twinraven.cli.output import Progress, clean, show_fields, show_json
 from twinraven.cli.parser import CommandParser
 
@@ -60,8 +63,13 @@ def run(options: Namespace) -> int:
     from twinraven.muninn import find_traces
 
     files = find_traces(options.file)
-    with opened(options) as raven, Progress("lines") as progress:
-        read, refused = asyncio.run(_import_all(raven, options, files, progress))
+    way = _Way(files)
+    with (
+        ends_at_once("what was read so far is kept; run it again to go on, nothing is stored twice"),
+        opened(options) as raven,
+        Progress("lines", share=way.share) as progress,
+    ):
+        read, refused = asyncio.run(_import_all(raven, options, way, progress))
     if not read:
         return report(refused[0][1], as_json=options.output == "json")
     if options.output == "json":
@@ -78,17 +86,15 @@ def run(options: Namespace) -> int:
     return BAD_INPUT
 
 
-async def _import_all(
-    raven: TwinRaven, options: Namespace, files: list[TraceFile], progress: Progress
-) -> tuple[Read, Refused]:
+async def _import_all(raven: TwinRaven, options: Namespace, way: _Way, progress: Progress) -> tuple[Read, Refused]:
     """Import each file; one that cannot be read is an error if it was named alone, else it is left out."""
     from twinraven.foundation.errors import InvalidInput
 
     read: Read = []
     refused: Refused = []
-    for file in files:
+    for file in way.files:
         try:
-            with file.opened() as lines:
+            with way.entered(file) as lines:
                 found = await raven.importer.import_trace(
                     options.tenant, lines, format=options.format, progress=progress
                 )
@@ -99,6 +105,36 @@ async def _import_all(
         else:
             read.append((file.name, found))
     return read, refused
+
+
+class _Way:
+    """How far an import has come, by the bytes of its files."""
+
+    def __init__(self, files: list[TraceFile]) -> None:
+        self.files = files
+        sizes = {file: sum(part.stat().st_size for part in file.parts if part.is_file()) for file in files}
+        self._total = sum(sizes.values()) if all(sizes.values()) else 0
+        self._sizes = sizes
+        self._passed = 0
+        self._open: Any = None
+
+    @contextmanager
+    def entered(self, file: TraceFile) -> Generator[IO[bytes] | Iterator[bytes]]:
+        """Open one of the files and count it as passed afterwards."""
+        with file.opened() as lines:
+            self._open = lines
+            try:
+                yield lines
+            finally:
+                self._open = None
+                self._passed += self._sizes[file]
+
+    def share(self) -> float | None:
+        """The share that is read; None for standard input and pipes, whose length nobody knows."""
+        if not self._total:
+            return None
+        place = os.lseek(self._open.fileno(), 0, os.SEEK_CUR) if hasattr(self._open, "fileno") else 0
+        return (self._passed + place) / self._total
 
 
 def _counts(read: Read) -> dict[str, Any]:

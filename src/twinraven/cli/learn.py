@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from twinraven.cli.interrupts import ends_at_once
 from twinraven.cli.output import Column, Progress, clean, print_lines, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 
@@ -12,13 +13,13 @@ if TYPE_CHECKING:
     from twinraven.huginn import Round
 
 _PROPOSALS = (
-    Column("tool_id", "TOOL", shrinks=True),
-    Column("version", "VERSION", right=True),
-    Column("novelty", "STATE"),
-    Column("uses", "USES", right=True),
+    Column("tool_id", "TOOL", shrinks=True, least=46, middle=True),
+    Column("version", "VERSION", right=True, spare=2),
+    Column("state", "STATE"),
+    Column("uses", "USES", right=True, spare=1),
     Column("turns_saved", "TURNS SAVED", right=True),
-    Column("extra_calls", "EXTRA CALLS", right=True),
-    Column("value", "VALUE $", right=True),
+    Column("extra_calls", "EXTRA CALLS", right=True, spare=3),
+    Column("value", "VALUE $", right=True, text="{:.2f}".format),
 )
 
 _SHOWN_REFUSED = 8
@@ -39,26 +40,29 @@ def run(options: Namespace) -> None:
     from twinraven.foundation.event_loop import run_to_end
     from twinraven.huginn import round_outcome
 
-    with Progress("") as progress:
-        outcome = run_to_end(_learn(options, progress))
+    with ends_at_once(), Progress("") as progress:
+        outcome, states = run_to_end(_learn(options, progress))
     if options.output == "json":
         show_json(round_outcome(outcome))
     else:
-        _show(outcome)
+        _show(outcome, states)
 
 
-async def _learn(options: Namespace, progress: Progress) -> Round:
+async def _learn(options: Namespace, progress: Progress) -> tuple[Round, dict[str, str]]:
+    """The round, and the state of each learned tool after it, in the registry's words."""
     from twinraven.cli.home import opened
     from twinraven.cli.people import user_name
+    from twinraven.cli.registry import state_of
 
     with opened(options) as raven:
-        return await raven.huginn.learn(
+        outcome = await raven.huginn.learn(
             options.tenant,
             by=user_name(),
             progress=progress.say,
             with_model=not options.no_model,
             list_writes=options.list_writes,
         )
+        return outcome, {each.tool_id: state_of(each) for each in await raven.registry.tools(options.tenant)}
 
 
 def _asking_lines(outcome: Round) -> list[str]:
@@ -90,7 +94,7 @@ def _refused_lines(outcome: Round) -> list[str]:
     return ["", "left, the most valuable first (--output json lists more):", *lines]
 
 
-def _show(outcome: Round) -> None:
+def _show(outcome: Round, states: dict[str, str]) -> None:
     from twinraven.huginn import draw_chain, proposal_rows, round_outcome
 
     body = round_outcome(outcome)
@@ -101,7 +105,8 @@ def _show(outcome: Round) -> None:
         print_lines([f"nothing to learn, because {outcome.report.because}", *_refused_lines(outcome)])
         print_lines(_advice_lines(outcome))
         return
-    show_rows("table", proposal_rows(outcome), _PROPOSALS)
+    rows = [{**row, "state": states.get(row["tool_id"], row["novelty"])} for row in proposal_rows(outcome)]
+    show_rows("table", rows, _PROPOSALS)
     print_lines(["", *(f"  {draw_chain(proposal.picture)}" for proposal in outcome.proposals)])
     print_lines(f"  {proposal.tool_id}: {proposal.note}" for proposal in outcome.proposals if proposal.note)
     print_lines(_asking_lines(outcome))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count, moment, share
+from twinraven.cli.interrupts import ends_at_once
 from twinraven.cli.output import Column, Progress, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.foundation.errors import InvalidInput
@@ -31,13 +32,13 @@ def _places(value: float) -> str:
 
 CHAINS = (
     Column("chain_id", "CHAIN", text=_short),
-    Column("tools", "TOOLS", shrinks=True, text=" → ".join),
+    Column("tools", "TOOLS", shrinks=True, text=" → ".join, least=50, middle=True),
     Column("sessions", "SESSIONS", right=True),
-    Column("support", "SUPPORT", right=True, text=_percent),
-    Column("confidence", "CONFIDENCE", right=True, text=_places),
-    Column("failure_rate", "FAILED", right=True, text=_percent),
+    Column("support", "SUPPORT", right=True, text=_percent, spare=1),
+    Column("confidence", "CONFIDENCE", right=True, text=_places, spare=2),
+    Column("failure_rate", "FAILED", right=True, text=_percent, spare=4),
     Column("value", "VALUE $", right=True, text=_places),
-    Column("why", "WHY", shrinks=True),
+    Column("why", "WHY", shrinks=True, spare=3),
 )
 
 
@@ -69,7 +70,7 @@ def run(options: Namespace) -> None:
     from twinraven.foundation.event_loop import run_to_end
 
     notes: list[str] = []
-    with Progress("") as progress:
+    with ends_at_once(), Progress("") as progress:
         progress.say("mining the log")
         chains = _mine_files(options, notes.append) if options.files else run_to_end(_mine(options, notes.append))
     for note in notes:

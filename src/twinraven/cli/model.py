@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from twinraven.cli.definitions import read_text
 from twinraven.cli.gateway import Address, address
 from twinraven.cli.parser import CommandParser
 
@@ -94,14 +95,9 @@ async def _serve(script: ModelScript, where: Address) -> None:
 
 
 def _read(file: str) -> ModelScript:
-    from pathlib import Path
 
     from twinraven.catalog import load_document
-    from twinraven.foundation.errors import InvalidInput
     from twinraven.models import read_script
 
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {file}: {error}", field="script") from error
+    text = read_text(file, field="script")
     return read_script(load_document(text))

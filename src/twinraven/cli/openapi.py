@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,18 @@ def import_openapi(options: Namespace) -> None:
     text = None if is_address else read_text(options.source)
     with opened(options) as raven:
         rows = asyncio.run(_import(raven, options, text))
-    show_rows(options.output, rows, _COLUMNS)
+    show_rows(options.output, told_as_trial(options, rows), _COLUMNS)
+
+
+def told_as_trial(options: Namespace, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Let a trial speak of what would be; programs get the plain action."""
+    if not options.dry_run:
+        return rows
+    print("twinraven: note: a trial (--dry-run): nothing was changed", file=sys.stderr)
+    if options.output != "table":
+        return rows
+    made = ("created", "updated")
+    return [{**row, "action": f"would be {row['action']}"} if row["action"] in made else row for row in rows]
 
 
 async def _import(raven: TwinRaven, options: Namespace, text: str | None) -> list[dict[str, Any]]:

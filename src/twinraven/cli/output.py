@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TextIO
 
+from twinraven.cli.times import short_span
+
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "bold": "1"}
 _TINTS = {
     "success": "green",
@@ -22,6 +24,8 @@ _TINTS = {
     "broken": "red",
     "warning": "yellow",
 }
+_IN_ASCII = str.maketrans({"─": "-", "→": "->", "↳": ">", "×": "x", "…": "~", "█": "#", "·": "-", "≥": ">=", "≤": "<="})
+"""What our own signs become where the locale has no Unicode."""
 _GAP = "  "
 _NARROWEST = 8
 
@@ -47,6 +51,14 @@ class Column(NamedTuple):
     """Whether it may be cut where the terminal is too narrow."""
     tinted: bool = False
     text: Callable[[Any], str] = cell_text
+    least: int = _NARROWEST
+    """The width down to which it is cut before columns are left out."""
+    spare: int = 0
+    """Where the terminal is too narrow, columns above 0 are left out, the highest first."""
+    short: int = 0
+    """On a terminal only so many characters are shown; commands take the beginning of an id."""
+    middle: bool = False
+    """Whether it is cut in the middle: names that begin alike differ at their end."""
 
 
 def show_rows(form: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, empty: str = "") -> None:
@@ -112,9 +124,14 @@ def write_bytes(body: bytes) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print text; a character the terminal's encoding lacks is replaced, not an error."""
+    """Print text; a character the terminal's encoding lacks is written in ASCII, not an error."""
     encoding = sys.stdout.encoding or "utf-8"
-    write_bytes("".join(f"{line}\n" for line in lines).encode(encoding, "replace"))
+    text = "".join(f"{line}\n" for line in lines)
+    try:
+        body = text.encode(encoding)
+    except UnicodeEncodeError:
+        body = text.translate(_IN_ASCII).encode(encoding, "replace")
+    write_bytes(body)
 
 
 def render_table(
@@ -122,11 +139,16 @@ def render_table(
 ) -> list[str]:
     """A heading and a line for each row, in aligned columns."""
     cells = [[clean(column.text(row.get(column.key))) for column in columns] for row in rows]
+    if width is not None:
+        cells = [[_shortened(text, column) for text, column in zip(line, columns, strict=True)] for line in cells]
     widths = [
         max(text_width(column.heading), *(text_width(line[place]) for line in cells), 0)
         for place, column in enumerate(columns)
     ]
     if width is not None:
+        kept = _kept_columns(widths, columns, width)
+        columns, widths = [columns[place] for place in kept], [widths[place] for place in kept]
+        cells = [[line[place] for place in kept] for line in cells]
         _narrow(widths, columns, width)
     heading = _line([column.heading for column in columns], columns, widths)
     lines = [_colour(heading, "bold") if coloured else heading]
@@ -134,22 +156,38 @@ def render_table(
     return lines
 
 
+def _shortened(text: str, column: Column) -> str:
+    return text[: column.short] if column.short else text
+
+
+def _kept_columns(widths: Sequence[int], columns: Sequence[Column], width: int) -> list[int]:
+    """Choose the columns to show: spare ones go until the others have the least width that each asks for."""
+    least = [min(wide, column.least) if column.shrinks else wide for wide, column in zip(widths, columns, strict=True)]
+    kept = list(range(len(columns)))
+    while sum(least[place] + len(_GAP) for place in kept) - len(_GAP) > width:
+        spare = max(kept, key=lambda place: columns[place].spare)
+        if not columns[spare].spare:
+            break
+        kept.remove(spare)
+    return kept
+
+
 def _narrow(widths: list[int], columns: Sequence[Column], width: int) -> None:
     """Take from the widest columns that may be cut until the line fits, or nothing more can be taken."""
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
-    while excess > 0:
-        places = [place for place, column in enumerate(columns) if column.shrinks and widths[place] > _NARROWEST]
-        if not places:
-            return
-        widest = max(places, key=lambda place: widths[place])
-        widths[widest] -= 1
-        excess -= 1
+    for floors in ([column.least for column in columns], [_NARROWEST] * len(columns)):
+        while excess > 0:
+            places = [place for place, column in enumerate(columns) if column.shrinks and widths[place] > floors[place]]
+            if not places:
+                break
+            widths[max(places, key=lambda place: widths[place])] -= 1
+            excess -= 1
 
 
 def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int], *, coloured: bool = False) -> str:
     parts: list[str] = []
     for text, column, width in zip(cells, columns, widths, strict=True):
-        padded = pad(clip(text, width), width, right=column.right)
+        padded = pad(clip(text, width, middle=column.middle), width, right=column.right)
         parts.append(_tint(padded, text) if coloured and column.tinted else padded)
     return _GAP.join(parts).rstrip()
 
@@ -176,18 +214,23 @@ def _sign_width(sign: str) -> int:
     return 2 if unicodedata.east_asian_width(sign) in ("W", "F") else 1
 
 
-def clip(text: str, width: int) -> str:
+def clip(text: str, width: int, *, middle: bool = False) -> str:
     """As much of a text as fits, with a mark where it was cut."""
     if text_width(text) <= width:
         return text
+    end = _fitting(reversed(text), (width - 1) // 2)[::-1] if middle else ""
+    return f"{_fitting(text, width - 1 - text_width(end))}…{end}"
+
+
+def _fitting(signs: Iterable[str], left: int) -> str:
+    """The first characters that together are no wider than that."""
     kept: list[str] = []
-    left = width - 1
-    for sign in text:
+    for sign in signs:
         left -= _sign_width(sign)
         if left < 0:
             break
         kept.append(sign)
-    return "".join(kept) + "…"
+    return "".join(kept)
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
@@ -239,8 +282,17 @@ class _Utf8Output:
 class Progress:
     """One line on stderr that is written again and again; silent where nobody watches."""
 
-    def __init__(self, unit: str, *, stream: TextIO | None = None, every_s: float = 0.1) -> None:
+    def __init__(
+        self,
+        unit: str,
+        *,
+        stream: TextIO | None = None,
+        every_s: float = 0.1,
+        share: Callable[[], float | None] | None = None,
+    ) -> None:
+        """Count units; `share` says how much of the whole is done, where that is known."""
         self._unit = unit
+        self._share = share
         self._stream = sys.stderr if stream is None else stream
         self._is_shown = self._stream.isatty()
         self._every_s = every_s
@@ -259,7 +311,14 @@ class Progress:
         now = time.monotonic()
         if self._is_shown and now - self._shown_at >= self._every_s:
             self._shown_at = now
-            self._write(f"{done:,} {self._unit}, {done / (now - self._started):,.0f} a second")
+            text = f"{done:,} {self._unit}, {done / (now - self._started):,.0f} a second"
+            self._write(text + self._time_left(now - self._started))
+
+    def _time_left(self, passed_s: float) -> str:
+        share = None if self._share is None else self._share()
+        if not share or passed_s < 1:
+            return ""
+        return f", {min(share, 1):.0%}, about {short_span(passed_s * max(1 / share - 1, 0))} left"
 
     def say(self, what: str) -> None:
         """Say what is being done now."""

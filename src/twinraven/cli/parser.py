@@ -104,6 +104,9 @@ HEADINGS = {
 GROUPS = tuple(group for groups in HEADINGS.values() for group in groups)
 
 
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Knows its width; argparse makes a formatter for each argument and would import shutil to measure the terminal."""
 
@@ -154,7 +157,8 @@ class CommandParser(argparse.ArgumentParser):
         self.set_defaults(run=run)
         self.show_example(example)
         everywhere = self.add_argument_group("everywhere")
-        _add_everywhere(everywhere, home=argparse.SUPPRESS, tenant=argparse.SUPPRESS)
+        unset = argparse.SUPPRESS
+        _add_everywhere(everywhere, home=unset, tenant=unset, log_level=unset, log_format=unset)
 
     def show_example(self, example: str) -> None:
         self.example = example
@@ -229,15 +233,24 @@ def build_parser() -> CommandParser:
     parser.add_argument(
         "-V", "--version", action="version", version=f"twinraven {__version__}", help="print the version"
     )
-    _add_everywhere(parser, home=None, tenant="default")
+    _add_everywhere(parser, home=None, tenant="default", log_level="warning", log_format="text")
     parser.show_example("twinraven init\ntwinraven import calls.jsonl.gz --format calls\ntwinraven sessions list")
     for group in GROUPS:
         parser.command(group.name, group.summary, module=group.module)
     return parser
 
 
-def _add_everywhere(parser: Any, *, home: str | None, tenant: str) -> None:
+def _add_everywhere(parser: Any, *, home: str | None, tenant: str, log_level: str, log_format: str) -> None:
     parser.add_argument(
         "--home", metavar="PATH", default=home, help="the home to use (default: TWINRAVEN_HOME, else found upwards)"
     )
     parser.add_argument("--tenant", metavar="NAME", default=tenant, help='whose data (default: "default")')
+    parser.add_argument(
+        "--log-level",
+        choices=LOG_LEVELS,
+        default=log_level,
+        help="what is logged to stderr (default: warning; info logs each request of a server)",
+    )
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default=log_format, help="how it is logged (default: text)"
+    )

@@ -7,6 +7,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count
+from twinraven.cli.definitions import read_text
 from twinraven.cli.exits import DONE, FAILED
 from twinraven.cli.output import Column, encode_json, paint, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
@@ -237,13 +238,8 @@ def _tell_end(found: PlanRun) -> None:
 
 
 def _read(file: str) -> Any:
-    from pathlib import Path
 
     from twinraven.catalog import load_document
-    from twinraven.foundation.errors import InvalidInput
 
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {file}: {error}", field="file") from error
+    text = read_text(file)
     return load_document(text)

@@ -6,6 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count
+from twinraven.cli.definitions import read_text
 from twinraven.cli.output import Column, show_fields, show_json, show_rows, write_bytes
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.runs import local_caller, local_operator, look_at, show_detail, with_home
@@ -227,15 +228,9 @@ def _row(saved: ProcessVersion) -> dict[str, Any]:
 
 def _read(file: str) -> Process:
     """The process that a file describes, in YAML or JSON."""
-    import sys
-    from pathlib import Path
 
     from twinraven.catalog import load_document
-    from twinraven.foundation.errors import InvalidInput
     from twinraven.processes import Process
 
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {file}: {error}", field="file") from error
+    text = read_text(file)
     return Process.from_json(load_document(text))

@@ -13,7 +13,9 @@ _INTRODUCTION = """\
 <!-- Written by `python -m twinraven.cli.reference`; a test compares the two. -->
 
 The home is `--home`, else `TWINRAVEN_HOME`, else the nearest `.twinraven` from the current folder upwards, as git finds
-its own. `--home PATH` and `--tenant NAME` may stand before or behind any command.
+its own. `--home PATH`, `--tenant NAME`, `--log-level LEVEL` (debug, info, warning, error) and `--log-format json` may
+stand before or behind any command, and so may `--output FORM` or `--json` where a command knows it. A server logs each
+request at level info.
 
 Tables are for people: they fit the terminal, and in a pipe nothing is cut. Programs say `--output json` (one document
 on stdout) or `--output csv`. Errors go to stderr as `twinraven: error: …` and, where one is known, `fix: …`; with
@@ -54,7 +56,7 @@ def _section(parser: CommandParser) -> Iterator[str]:
 
 def _is_documented(action: argparse.Action) -> bool:
     """Not the help option, the choice of a command, what is hidden, or (below the top) what may stand everywhere."""
-    everywhere = action.dest in ("home", "tenant") and action.default is argparse.SUPPRESS
+    everywhere = action.dest in ("home", "tenant", "log_level", "log_format") and action.default is argparse.SUPPRESS
     hidden = action.help == argparse.SUPPRESS
     return action.dest != "help" and action.metavar != "COMMAND" and not everywhere and not hidden
 

@@ -31,14 +31,14 @@ def saved_text(adoption: Any) -> str:
 
 
 _TOOLS = (
-    Column("tool_id", "TOOL", shrinks=True),
+    Column("tool_id", "TOOL", shrinks=True, least=46, middle=True),
     Column("state", "STATE", tinted=True),
-    Column("current_version", "VERSION", right=True),
+    Column("current_version", "VERSION", right=True, spare=2),
     Column("invocation_count", "USES", right=True),
-    Column("adoption", "TAKEN", right=True, text=taken_text),
+    Column("adoption", "TAKEN", right=True, text=taken_text, spare=1),
     Column("adoption", "SAVED", right=True, text=saved_text),
-    Column("last_used_at", "LAST USED", text=short_time),
-    Column("marks", "MARKS", shrinks=True),
+    Column("last_used_at", "LAST USED", text=short_time, spare=4),
+    Column("marks", "MARKS", shrinks=True, spare=3),
 )
 _VERSIONS = (
     Column("version", "VERSION", right=True),

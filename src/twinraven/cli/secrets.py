@@ -72,7 +72,16 @@ def set_secret(options: Namespace) -> None:
         value = _read_value(options)
         made = raven.vault.create(options.tenant, options.user, name=options.name, type=options.type, value=value)
         secret = asyncio.run(made)
+    _warn_of_short(value)
     show_fields(options.output, secret.as_json())
+
+
+def _warn_of_short(value: str) -> None:
+    from twinraven.vault import SHORTEST_REDACTED
+
+    if len(value) < SHORTEST_REDACTED:
+        words = f"it has fewer than {SHORTEST_REDACTED} characters and will never be redacted from records and logs"
+        print(f"twinraven: warning: {words}", file=sys.stderr)
 
 
 def list_secrets(options: Namespace) -> None:
@@ -96,6 +105,7 @@ def rotate_secret(options: Namespace) -> None:
         async def work() -> dict[str, object]:
             secret = await vault.find(options.tenant, options.user, options.name)
             value = await asyncio.to_thread(_read_value, options)
+            _warn_of_short(value)
             return (await vault.rotate(options.tenant, options.user, secret.secret_id, value)).as_json()
 
         secret = asyncio.run(work())

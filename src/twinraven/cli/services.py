@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.definitions import add_user, in_catalogue, read_object, read_text
-from twinraven.cli.openapi import register_import
+from twinraven.cli.openapi import register_import, told_as_trial
 from twinraven.cli.output import Column, print_lines, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
@@ -110,7 +110,8 @@ def apply_file(options: Namespace) -> None:
 
     file = read_file(read_text(options.file))
     done = in_catalogue(options, lambda catalogue, who: catalogue.files.apply_file(who, file, is_trial=options.dry_run))
-    show_rows(options.output, [one.as_json() for one in done], _APPLIED, empty="the file defines nothing")
+    rows = told_as_trial(options, [one.as_json() for one in done])
+    show_rows(options.output, rows, _APPLIED, empty="the file defines nothing")
 
 
 def export_file(options: Namespace) -> None:

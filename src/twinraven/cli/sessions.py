@@ -13,11 +13,13 @@ from twinraven.cli.people import user_name
 from twinraven.cli.times import short_span, short_time
 
 if TYPE_CHECKING:
-    from twinraven.muninn import MuninnEvent, Session
+    from twinraven.muninn import MuninnEvent, RecentSession, Session
+    from twinraven.storage import Database
 
 _GUESSED = "session-guessed"
 """The tag of events whose session the gateway had to guess."""
 
+_SHOWN_ALIKE = 3
 _OUTCOMES = ("success", "failure", "partial")
 
 
@@ -26,7 +28,7 @@ def _in_order(tools: list[str]) -> str:
 
 
 _SUMMARY = (
-    Column("session_id", "SESSION", shrinks=True),
+    Column("session_id", "SESSION", shrinks=True, least=16),
     Column("ended_at", "LAST CALL", text=short_time),
     Column("event_count", "CALLS", right=True),
     Column("failed", "FAILED", right=True),
@@ -91,23 +93,34 @@ def list_sessions(options: Namespace) -> None:
         limit=options.limit,
     )
     found = ask_database(options, lambda database: SqlActivity(database).recent_sessions(options.tenant, where))
-    show_rows(options.output, [session.as_json() for session in found], _SUMMARY, empty="no sessions")
+    rows = [_row(session) if options.output == "table" else session.as_json() for session in found]
+    show_rows(options.output, rows, _SUMMARY, empty="no sessions")
     if options.output == "table" and len(found) == options.limit:
         _hint(f"there may be more: --after {found[-1].session_id}")
+
+
+def _row(session: RecentSession) -> dict[str, Any]:
+    """A session for people: no time that an import made up, no outcome that nobody stated."""
+    body: dict[str, Any] = session.as_json()
+    if not session.time_known:
+        body["ended_at"] = None
+    if not session.is_judged:
+        body["outcome"] = None
+    return body
 
 
 def show_session(options: Namespace) -> None:
     from twinraven.cli.home import ask
 
-    session_id = _whole_id(options)
-    session = ask(options, lambda store: store.session(options.tenant, session_id))
+    summary = _named_session(options)
+    session = ask(options, lambda store: store.session(options.tenant, summary.session_id))
     events = [event.as_json() for event in session.events]
     if options.output == "json":
         show_json(events)
     elif options.output == "csv":
         show_rows("csv", events, ())
     else:
-        _show_timeline(session)
+        _show_timeline(session, is_judged=summary.is_judged)
 
 
 def state_verdict(options: Namespace) -> None:
@@ -116,7 +129,7 @@ def state_verdict(options: Namespace) -> None:
     from twinraven.cli.home import opened
     from twinraven.muninn import Outcome
 
-    session_id = _whole_id(options)
+    session_id = _named_session(options).session_id
     with opened(options) as raven:
         stated_by: str = options.by or user_name()
         verdict = Outcome(options.outcome)
@@ -128,26 +141,36 @@ def state_verdict(options: Namespace) -> None:
     )
 
 
-def _whole_id(options: Namespace) -> str:
-    """Complete the beginning of a session's id, also one that a table cut."""
+def _named_session(options: Namespace) -> RecentSession:
+    """Find the session with this id, else the only one whose id begins so, also as a table cut it."""
     from twinraven.cli.home import ask_database
     from twinraven.cli.short_ids import complete_id
+    from twinraven.foundation.errors import NotFound
     from twinraven.muninn import SessionFilter, SqlActivity
 
-    beginning = options.session_id.removesuffix("…")
-    where = SessionFilter(starts_with=beginning, limit=3)
-    found = ask_database(options, lambda database: SqlActivity(database).recent_sessions(options.tenant, where))
-    known = [session.session_id for session in found]
-    return options.session_id if options.session_id in known else complete_id(beginning, known, what="session")
+    beginning: str = options.session_id.removesuffix("…")
+
+    async def look(database: Database) -> list[RecentSession]:
+        activity = SqlActivity(database)
+        exact = await activity.recent_sessions(options.tenant, SessionFilter(session_id=options.session_id, limit=1))
+        return exact or await activity.recent_sessions(
+            options.tenant, SessionFilter(starts_with=beginning, limit=_SHOWN_ALIKE)
+        )
+
+    found = {session.session_id: session for session in ask_database(options, look)}
+    whole = options.session_id if options.session_id in found else complete_id(beginning, found, what="session")
+    if whole not in found:
+        raise NotFound(f"no session {whole!r}", fix="twinraven sessions list", session_id=whole)
+    return found[whole]
 
 
-def _show_timeline(session: Session) -> None:
+def _show_timeline(session: Session, *, is_judged: bool) -> None:
     known = all(event.time_known for event in session.events)
     span = session.ended_at - session.started_at
     is_guessed = any(_GUESSED in event.tags for event in session.events)
     summary: dict[str, Any] = {
         "session": session.session_id,
-        "outcome": session.outcome.value,
+        "outcome": session.outcome.value if is_judged else None,
         "events": session.event_count,
         "actor": _actors(session),
         "started": short_time(session.started_at) if known else "not known",

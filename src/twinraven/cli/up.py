@@ -95,11 +95,12 @@ async def _serve(raven: TwinRaven, options: Namespace) -> None:
         app: AsgiApp = Mounted(api, beside)
         if console is not None:
             app = _with_home_page(app)
-        if options.fd is None:
-            _tell(options.http, None if options.no_gateway else options.http, has_console=console is not None)
         app = with_cors(app, raven.settings.serving.allow_origins)
         patience_s = patience_for(raven.settings.calls.default_timeout_ms)
-        await serve(listener(app, host, port, fd=options.fd, patience_s=patience_s), lifeline=options.lifeline)
+        listening = listener(app, host, port, fd=options.fd, patience_s=patience_s)
+        if options.fd is None:
+            _tell(options.http, None if options.no_gateway else options.http, has_console=console is not None)
+        await serve(listening, lifeline=options.lifeline)
 
 
 def _console(api: AsgiApp, authenticator: Authenticator) -> AsgiApp | None:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinraven.gateway.client_files import ClientFile, read_client_file
+    from twinraven.gateway.client_places import find_client_files
     from twinraven.gateway.service import Gateway
 
-__all__ = ["ClientFile", "Gateway", "read_client_file"]
+__all__ = ["ClientFile", "Gateway", "find_client_files", "read_client_file"]
 
 _HOMES = {
     "ClientFile": "client_files",
+    "find_client_files": "client_places",
     "Gateway": "service",
     "read_client_file": "client_files",
 }

@@ -65,16 +65,18 @@ def read_client_file(path: Path) -> ClientFile:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path} cannot be read: {error}", field="from") from error
-    document = _parse(text, path)
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InvalidInput(f"{path} cannot be read: {why}", field="from") from error
+    document, scopes = _with_projects(_parse(text, path))
     block = find_block(document)
     if block is None:
         raise InvalidInput(f"{path} has no mcpServers block", field="from")
     found = {server.name: server for server in read_servers(document, where=str(path))}
     # An entry that starts a gateway would start this one, which would start itself.
     servers = tuple(server for server in found.values() if not _is_gateway(server))
-    left_out = tuple(
-        line for name, entry in block.items() for line in _left_out(str(name), entry, found.get(str(name)))
+    left_out = (
+        *(line for name, entry in block.items() for line in _left_out(str(name), entry, found.get(str(name)))),
+        *scopes,
     )
     if not servers:
         why = "; ".join(left_out) or "it is empty"
@@ -105,7 +107,30 @@ def _parse(text: str, path: Path) -> Any:
         try:
             return parse_json(relaxed, field=path.name)
         except InvalidInput:
-            raise InvalidInput(f"{path} is not JSON: {error.message}", field="from") from error
+            words = error.message if error.message.startswith(path.name) else f"{path} is not JSON: {error.message}"
+            raise InvalidInput(words, field="from") from error
+
+
+def _with_projects(document: Any) -> tuple[Any, list[str]]:
+    """A document whose servers of single projects stand with the others, as Claude Code keeps them, and a word on each.
+
+    A name that is taken already keeps its first meaning.
+    """
+    members = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+    projects = members.get("projects")
+    if not isinstance(projects, dict):
+        return cast("Any", document), []
+    joined = dict(cast("dict[str, Any]", members.get("mcpServers") or {}))
+    words: list[str] = []
+    for folder, project in cast("dict[str, Any]", projects).items():
+        block = find_block(project) if isinstance(project, dict) and "mcpServers" in project else None
+        for name, entry in (block or {}).items():
+            if name in joined:
+                words.append(f"{name} of project {folder}: another server has its name")
+            else:
+                joined[name] = entry
+                words.append(f"{name}: that it is for project {folder} alone")
+    return {**members, "mcpServers": joined}, words
 
 
 def _keep_text(match: re.Match[str]) -> str:

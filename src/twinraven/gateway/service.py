@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
@@ -138,7 +138,13 @@ class Gateway:
                 serving.result()
 
     async def serve_http(
-        self, host: str, port: int, *, require_keys: bool = False, lifeline: int | None = None
+        self,
+        host: str,
+        port: int,
+        *,
+        require_keys: bool = False,
+        lifeline: int | None = None,
+        on_listening: Callable[[], None] = lambda: None,
     ) -> None:
         """Serve any number of clients over HTTP, until we are asked to end or whoever holds the lifeline is gone."""
         from twinraven.serving import listener, patience_for, serve, with_cors
@@ -149,7 +155,9 @@ class Gateway:
         async with self._raven.watching(), self.running() as server:
             app = with_cors(self.http_app(server, authenticator, host), settings.serving.allow_origins)
             patience_s = patience_for(settings.calls.default_timeout_ms)
-            await serve(listener(app, host, port, patience_s=patience_s), lifeline=lifeline)
+            listening = listener(app, host, port, patience_s=patience_s)
+            on_listening()
+            await serve(listening, lifeline=lifeline)
 
     def http_app(self, server: GatewayServer, authenticator: Authenticator, host: str) -> ASGIApp:
         """This gateway as an ASGI application, for a server that listens on this host."""

@@ -140,7 +140,8 @@ def _cover(
         cover.take(places)
         pattern = patterns[number]
         value = _value(pattern, gain, len(cover.columns), prices)
-        chosen.append(RankedChain(pattern, value, gain, lifts[tools], "saves turns"))
+        why = "saves turns" if value > 0 else "saves fewer turns than its place in the list of tools costs"
+        chosen.append(RankedChain(pattern, value, gain, lifts[tools], why))
     return sorted(chosen, key=_by_value)
 
 

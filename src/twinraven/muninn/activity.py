@@ -30,8 +30,9 @@ ORDER BY e.timestamp DESC, e.arrival DESC LIMIT :limit
 """
 _SUMMARIES: Final = """
 SELECT session_id, count(*) AS event_count, sum(raised) AS failed, count(DISTINCT turn) AS turns,
-    min(timestamp) AS started_at, max(timestamp) AS ended_at, COALESCE(
-    (SELECT v.outcome FROM session_verdicts v WHERE v.tenant_id = :tenant AND v.session_id = log.session_id
+    min(timestamp) AS started_at, max(timestamp) AS ended_at, min(time_known) AS time_known,
+    (SELECT count(*) FROM session_verdicts v WHERE v.tenant_id = :tenant AND v.session_id = log.session_id) AS verdicts,
+    COALESCE((SELECT v.outcome FROM session_verdicts v WHERE v.tenant_id = :tenant AND v.session_id = log.session_id
      ORDER BY v.arrival DESC LIMIT 1),
     CASE WHEN min(outcome) = max(outcome) THEN min(outcome) ELSE 'partial' END) AS outcome
 FROM muninn_event_log log WHERE tenant_id = :tenant AND session_id = :session GROUP BY session_id
@@ -105,6 +106,7 @@ class SessionFilter:
     tool_id: str | None = None
     failed: bool | None = None
     outcome: Outcome | None = None
+    session_id: str | None = None
     starts_with: str | None = None
     """How the session's id begins."""
     older_than: str | None = None
@@ -131,6 +133,10 @@ class RecentSession:
     first_words: str | None
     """What came from outside first, shortened."""
     place: tuple[int, int] = field(default=(0, 0), compare=False)
+    time_known: bool = True
+    """Whether its calls came with times; else an import gave them times in their order."""
+    is_judged: bool = True
+    """Whether somebody said how it went; else `partial` stands for not known."""
 
     def as_json(self) -> JsonObject:
         return {
@@ -238,6 +244,9 @@ def _session_conditions(where: SessionFilter) -> tuple[str, dict[str, Any]]:
     if where.beyond is not None:
         conditions.append("AND (e.timestamp, e.arrival) < (:beyond_time, :beyond_arrival)")
         params["beyond_time"], params["beyond_arrival"] = where.beyond
+    if where.session_id is not None:
+        conditions.append("AND e.session_id = :session_id")
+        params["session_id"] = where.session_id
     if where.starts_with is not None:
         conditions.append("AND substr(e.session_id, 1, :length) = :start")
         params["length"], params["start"] = len(where.starts_with), where.starts_with
@@ -270,4 +279,6 @@ def _session(tx: Transaction, tenant_id: str, last: Row) -> RecentSession:
         tools=tuple(row["tool_id"] for row in tx.fetch_all(_TOOLS, most=_MOST_TOOLS, **about)),
         first_words=None if words is None else words["outside_input"][:_MOST_WORDS],
         place=(last["timestamp"], last["arrival"]),
+        time_known=bool(summary["time_known"]),
+        is_judged=bool(summary["verdicts"]) or summary["outcome"] != Outcome.PARTIAL.value,
     )

@@ -343,6 +343,10 @@ def _conditions(tenant_id: str, where: EventFilter) -> tuple[list[str], dict[str
             conditions.append(condition)
             params[name] = value
 
+    if where.starts_with is not None:
+        # A range, so that the index of ids serves it; what is no beginning of a UUID holds for none.
+        restrict("event_id >= :id_from", "id_from", where.starts_with)
+        restrict("event_id < :id_to", "id_to", f"{where.starts_with}g")
     restrict("session_id = :session", "session", where.session_id)
     restrict("tool_id = :tool", "tool", where.tool_id)
     restrict("tags LIKE :tag ESCAPE '!'", "tag", None if where.tag is None else _tag_pattern(where.tag))

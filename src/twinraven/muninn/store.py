@@ -54,6 +54,8 @@ ReadColumns = Callable[[Iterator[list[tuple[Any, ...]]]], T]
 class EventFilter:
     """Which events; an unset field does not restrict."""
 
+    starts_with: str | None = None
+    """Only events whose id begins so."""
     session_id: str | None = None
     tool_id: str | None = None
     tag: str | None = None

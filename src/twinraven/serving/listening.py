@@ -20,6 +20,7 @@ import uvicorn
 
 from twinraven.foundation.errors import InvalidInput
 from twinraven.foundation.ids import new_id
+from twinraven.serving.access_log import with_access_log
 from twinraven.serving.authenticator import ENDING
 from twinraven.serving.connections import CONNECTIONS, Connections
 from twinraven.serving.errors import ServerEnding
@@ -141,7 +142,7 @@ def listener(
     A request that takes longer than `arrival_s` to arrive is cut off.
     """
     opened = open_socket(host, port) if fd is None else socket.socket(fileno=fd)
-    entrance = _Entrance(app)
+    entrance = _Entrance(with_access_log(app))
     config = uvicorn.Config(
         entrance,
         log_config=None,

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from twinraven.vault.redaction import Redactor
     from twinraven.vault.seals import TenantSeals
     from twinraven.vault.service import SecretWatch, UsageCheck, Vault
+    from twinraven.vault.spellings import SHORTEST_REDACTED
     from twinraven.vault.sql import SqlSecretStore
     from twinraven.vault.store import SecretStore
     from twinraven.vault.tokens import TenantKeys
 
 __all__ = [
     "SECRET_TYPES",
+    "SHORTEST_REDACTED",
     "KekRotation",
     "KnownValues",
     "RedactingFilter",
@@ -65,6 +67,7 @@ _HOMES = {
         "UsageCheck",
         "Vault",
     ),
+    "spellings": ("SHORTEST_REDACTED",),
     "sql": ("SqlSecretStore",),
     "store": ("SecretStore",),
     "tokens": ("TenantKeys",),

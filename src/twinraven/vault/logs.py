@@ -6,12 +6,15 @@ its own handlers and adds the filter to them.
 
 from __future__ import annotations
 
+import json
 import logging
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
+from twinraven.foundation.clock import iso
 from twinraven.foundation.correlation import note_correlation
 
 if TYPE_CHECKING:
@@ -47,7 +50,9 @@ class RedactingFilter(logging.Filter):
 
 
 @contextmanager
-def clean_log(redactor: Callable[[], Redactor], stream: TextIO) -> Generator[None]:
+def clean_log(
+    redactor: Callable[[], Redactor], stream: TextIO, *, level: str = "warning", as_json: bool = False
+) -> Generator[None]:
     """Everything that this process logs goes to a stream, without secrets and with the id of its request.
 
     The handler stands at the root: a library that quotes a header in a warning passes through it as well. The redactor
@@ -58,15 +63,35 @@ def clean_log(redactor: Callable[[], Redactor], stream: TextIO) -> Generator[Non
         return RedactingFilter(redactor()).filter(record)
 
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(logging.Formatter(_FORMAT))
+    handler.setFormatter(_JsonFormatter() if as_json else logging.Formatter(_FORMAT))
     handler.addFilter(note_correlation)
     handler.addFilter(redact)
     root = logging.getLogger()
+    before = root.level
+    root.setLevel(level.upper())
     root.addHandler(handler)
     try:
         yield
     finally:
         root.removeHandler(handler)
+        root.setLevel(before)
+
+
+class _JsonFormatter(logging.Formatter):
+    """One JSON object a line, with whatever fields a caller added."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        added = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        body: dict[str, Any] = {
+            "time": iso(datetime.fromtimestamp(record.created, UTC)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **added,
+        }
+        if record.exc_text:
+            body["exception"] = record.exc_text
+        return json.dumps(body, default=str)
 
 
 def _message_of(record: logging.LogRecord) -> str:

@@ -22,7 +22,7 @@ from twinraven.vault.cipher import Cipher, Place
 from twinraven.vault.errors import SecretUnreadable
 from twinraven.vault.model import SECRET_TYPES, KekRotation, Secret, SecretRef, SecretType
 from twinraven.vault.rotation import rotate_kek
-from twinraven.vault.spellings import SHORTEST
+from twinraven.vault.spellings import SHORTEST_REDACTED
 from twinraven.vault.sql import SqlSecretStore
 from twinraven.vault.store import SecretStore, StoredVersion
 
@@ -245,7 +245,7 @@ class Vault:
         Were it kept, that name would be taken for the secret wherever it stands, for all users of the tenant.
         """
         text = value.strip()
-        for check in self._names if len(text) >= SHORTEST else ():
+        for check in self._names if len(text) >= SHORTEST_REDACTED else ():
             what = await check(tenant_id, owner_id, text)
             if what is not None:
                 raise InvalidInput(f"value is the name of {what}, or part of it, and so no secret", field="value")
@@ -288,7 +288,8 @@ class Vault:
 
 def _present(found: T | None, asked_for: str) -> T:
     if found is None:
-        raise NotFound(f"no secret {asked_for!r}", secret=asked_for)
+        fix = f"twinraven secrets set {asked_for}"
+        raise NotFound(f"no secret {asked_for!r}", secret=asked_for, fix=fix)
     return found
 
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from urllib.parse import quote, quote_plus
 
-SHORTEST = 8
+SHORTEST_REDACTED = 8
 """Shorter values are left alone: they would be found all over the place by chance."""
 
 _JSON_DEPTH = 3
@@ -28,7 +28,7 @@ def spellings(value: str) -> frozenset[bytes]:
     """Every text that stands for the value; none for one that is too short to look for."""
     found: set[bytes] = set()
     for form in {value, value.strip()}:
-        if len(form) >= SHORTEST:
+        if len(form) >= SHORTEST_REDACTED:
             found.add(form.encode())
             found.update(text.encode() for text in (*_in_json(form), *_in_url(form)))
             found.update(_in_base64(form.encode()))

@@ -9,6 +9,7 @@ from twinraven.connectors.mcp.backchannel import CallSide, ClientSide
 from twinraven.connectors.mcp.connector import McpConnector
 from twinraven.connectors.mcp.content import is_result, to_output, to_result
 from twinraven.connectors.mcp.errors import ToolQuarantined, UpstreamLost
+from twinraven.connectors.mcp.faults import ServerFault, server_faults
 from twinraven.connectors.mcp.journal import AuditJournal, LogJournal
 from twinraven.connectors.mcp.model import (
     Abilities,
@@ -43,6 +44,7 @@ __all__ = [
     "PinnedTool",
     "SecretSource",
     "ServerConfig",
+    "ServerFault",
     "Suggestion",
     "ToolChanges",
     "ToolQuarantined",
@@ -61,6 +63,7 @@ __all__ = [
     "legal_name",
     "load_servers",
     "read_servers",
+    "server_faults",
     "to_output",
     "to_result",
     "upstream_tool_id",

@@ -113,6 +113,7 @@ class Upstream:
         self._filled: FilledServer | None = None
         self._version: str | None = None
         self._reason: str | None = None
+        self._told_down: str | None = None
         self._failures = 0
         self._restarts = 0
         self._retry_at = 0.0
@@ -329,6 +330,7 @@ class Upstream:
         self._tried.set()
         self._tell_of_lists()
         again = " again" if self._restarts else ""
+        self._told_down = None
         await self._say("up", f"connected{again}, revision {connection.protocol_version}")
 
     async def _stay(self, connection: Connection) -> None:
@@ -360,7 +362,10 @@ class Upstream:
         self._state, self._retry_at = "down", now + wait
         self._clear(self._suspicions)
         self._tried.set()
-        await self._say("down", self._reason, retry_in_s=round(wait, 2))
+        if self._reason != self._told_down:
+            # Evidence is of what changed: an attempt that fails for the same reason is no news.
+            self._told_down = self._reason
+            await self._say("down", self._reason, retry_in_s=round(wait, 2))
         await asyncio.sleep(wait)
         self._state, self._tried = "starting", asyncio.Event()
 

@@ -1,0 +1,227 @@
+"""What a person meets in the first hour at the terminal: mistakes on purpose, narrow windows, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.cli import COMMAND, Shell, call, calls_file, heed_interrupts, home_in
+from twinraven import open_home
+
+_CHAIN = ("search_customer_by_email", "load_customer_with_contracts", "get_invoice_of_customer")
+
+
+def _wide(shell: Shell) -> None:
+    """A home whose names are as long as real ones, with more events than any table shows."""
+    calls = [
+        call(f"{session:032x}", number, tool, user_before="look" if number == 1 else None)
+        for session in range(200)
+        for number, tool in enumerate(_CHAIN, start=1)
+    ]
+    shell.succeed("import", str(calls_file(shell.folder / "wide.jsonl", calls)))
+
+
+def _on_a_terminal(shell: Shell, *arguments: str) -> str:
+    """What a command prints on a terminal of 80 columns, without colours."""
+    main, side = pty.openpty()
+    environment = {**shell.environment(), "COLUMNS": "80", "NO_COLOR": "1"}
+    with subprocess.Popen([str(COMMAND), *arguments], cwd=shell.folder, env=environment, stdout=side, stderr=side):
+        os.close(side)
+        parts: list[bytes] = []
+        # A terminal nobody writes to any more is an error on Linux, and the end elsewhere.
+        with suppress(OSError):
+            while part := os.read(main, 65_536):
+                parts.append(part)
+        os.close(main)
+    return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+def test_tables_keep_what_one_needs_at_80_columns(tmp_path: Path) -> None:
+    """Names that begin alike can be told apart, ids can be used, and no line is wider than the terminal."""
+    shell = home_in(tmp_path)
+    _wide(shell)
+    shell.succeed("mine")
+    chains = _on_a_terminal(shell, "chains", "list")
+    events = _on_a_terminal(shell, "events", "list", "--limit", "5")
+    for table in (chains, events):
+        assert max(map(len, table.splitlines())) <= 80, table
+    rows = [line.split("  ") for line in chains.splitlines()[1:]]
+    assert len({row[1] for row in rows}) == len(rows) > 2
+    event = events.splitlines()[1].split()[-1]
+    assert re.fullmatch(r"[0-9a-f]{8}", event)
+    assert shell.json("events", "show", event)["event_id"].startswith(event)
+
+
+def test_a_short_id_finds_old_events_too(tmp_path: Path) -> None:
+    """The beginning of any event's id is enough, however many came later."""
+    shell = home_in(tmp_path)
+    _wide(shell)
+    oldest = shell.json("events", "list", "--oldest", "--limit", "1")[0]["event_id"]
+    newest = shell.json("events", "list", "--limit", "1")[0]["event_id"]
+    assert oldest != newest
+    assert shell.json("events", "show", oldest[:9])["event_id"] == oldest
+
+
+def test_a_whole_session_id_wins_over_those_that_begin_with_it(tmp_path: Path) -> None:
+    """`ticket-1` is shown, although `ticket-10` to `ticket-15` came later."""
+    shell = home_in(tmp_path)
+    calls = [call("ticket-1", 1), *(call(f"ticket-1{last}", 1) for last in range(6))]
+    shell.succeed("import", str(calls_file(tmp_path / "some.jsonl", calls)))
+    assert shell.json("sessions", "show", "ticket-1")[0]["session_id"] == "ticket-1"
+
+
+def test_tables_state_no_time_and_no_outcome_that_nobody_gave(tmp_path: Path) -> None:
+    """Imported calls without times show none, and a session shows no outcome until somebody judged it."""
+    shell = home_in(tmp_path)
+    shell.succeed("import", str(calls_file(tmp_path / "some.jsonl", [call("s1", 1), call("s1", 2)])))
+    assert shell.succeed("sessions", "list").text.splitlines()[1].split()[:5] == ["s1", "-", "2", "0", "-"]
+    assert shell.succeed("events", "list").text.splitlines()[1].split()[:4] == ["-", "s1", "get_order", "-"]
+    shell.succeed("sessions", "verdict", "s1", "partial")
+    assert shell.succeed("sessions", "list").text.splitlines()[1].split()[4] == "partial"
+
+
+_ASKED = (("--json", "status"), ("status", "--json"), ("--output", "json", "status"), ("-o", "json", "status"))
+
+
+@pytest.mark.parametrize("words", _ASKED)
+def test_json_can_be_asked_for_anywhere(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """`--json` and `--output json` are understood before and behind the command."""
+    assert home_in(tmp_path).succeed(*words).json["sessions"] == 0
+
+
+def test_a_day_may_end_with_z(tmp_path: Path) -> None:
+    """`--since 2026-11-01Z` is that day."""
+    assert home_in(tmp_path).json("sessions", "list", "--since", "2026-11-01Z") == []
+
+
+def test_without_unicode_chains_are_drawn_in_ascii(tmp_path: Path) -> None:
+    """Under a C locale an arrow is `->`."""
+    shell = home_in(tmp_path)
+    _wide(shell)
+    shell.succeed("mine")
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    said = shell.succeed("chains", "list", env=plain).text
+    assert f"{_CHAIN[0]} -> {_CHAIN[1]}" in said
+    assert "?" not in said
+
+
+def test_config_check_names_what_keeps_servers_and_modules_from_working(tmp_path: Path) -> None:
+    """A program that is not there, a secret nobody set and a module that cannot be imported are refused, with a fix."""
+    shell = home_in(tmp_path)
+    server = {"command": "python3", "env": {"TOKEN": "${secret:git-token}"}}
+    servers = {"git": server, "gone": {"command": "no-such-program"}}
+    (tmp_path / ".twinraven" / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    checked = shell.run("config", "check")
+    assert checked.code == 2
+    assert "no secret 'git-token'" in checked.err
+    assert "no program 'no-such-program'" in checked.err
+    assert "fix: twinraven secrets set git-token" in checked.err
+    status = {row["server"]: row for row in shell.run("gateway", "status", "--output", "json").json}
+    assert {name: row["state"] for name, row in status.items()} == {"git": "broken", "gone": "broken"}
+    doctor = shell.run("doctor", "--fast", "--output", "json")
+    assert {row["check"] for row in doctor.json if row["status"] == "broken"} == {"server git", "server gone"}
+    shell.succeed("secrets", "set", "git-token", stdin=b"a-long-value")
+    (tmp_path / ".twinraven" / "mcp.json").write_text(json.dumps({"mcpServers": {"git": server}}))
+    assert shell.json("config", "check")["valid"] is True
+    assert shell.json("gateway", "status")[0]["state"] == "not started"
+    (tmp_path / "twinraven.yaml").write_text("tools:\n  modules: [no_such_module]\n")
+    assert shell.run("config", "check").code == 2
+
+
+def test_a_secret_too_short_to_redact_is_warned_of(tmp_path: Path) -> None:
+    """Whoever sets a short value is told at once."""
+    shell = home_in(tmp_path)
+    assert "never be redacted" in shell.succeed("secrets", "set", "pin", stdin=b"1234567").err
+    assert "redacted" not in shell.succeed("secrets", "set", "key", stdin=b"12345678").err
+
+
+def test_users_get_another_role_and_are_shut_out_by_name(tmp_path: Path) -> None:
+    """`users role`, `disable` and `enable` take a name; an unknown one is refused with the command that lists them."""
+    shell = home_in(tmp_path)
+    shell.succeed("users", "add", "alice")
+    assert shell.json("users", "role", "alice", "approver")["role"] == "approver"
+    assert shell.json("users", "disable", "alice")["active"] is False
+    assert shell.json("users", "enable", "alice")["active"] is True
+    unknown = shell.run("users", "disable", "bob")
+    assert (unknown.code, "fix: twinraven users list" in unknown.err) == (2, True)
+
+
+def test_gateway_init_names_the_files_of_known_clients(tmp_path: Path) -> None:
+    """Files of MCP clients are named with the command that takes them over, servers of single projects included."""
+    project, user = tmp_path / "project", tmp_path / "user"
+    project.mkdir()
+    shell = Shell(project, {"HOME": str(user)})
+    shell.succeed("init")
+    (user / ".cursor").mkdir(parents=True)
+    (user / ".cursor" / "mcp.json").write_text('{"mcpServers": {}}')
+    claude = {"projects": {"/p/a": {"mcpServers": {"git": {"command": "mcp-server-git"}}}}}
+    (user / ".claude.json").write_text(json.dumps(claude))
+    said = shell.succeed("gateway", "init").text
+    assert f"twinraven gateway init --from {user}/.cursor/mcp.json   # Cursor" in said
+    assert f"--from {user}/.claude.json   # Claude Code" in said
+    taken = shell.json("gateway", "init", "--from", str(user / ".claude.json"))
+    assert taken["servers"] == ["git"]
+    assert taken["left_out"] == ["git: that it is for project /p/a alone"]
+
+
+def test_the_log_can_be_json_at_a_level_of_ones_choice(tmp_path: Path) -> None:
+    """With `--log-format json` each record is an object; below the level nothing is logged."""
+    (tmp_path / "noisy.py").write_text(
+        "import logging\nfrom twinraven import tool\n\n@tool\ndef shout() -> dict:\n    '''Shout.'''\n"
+        "    logging.getLogger('mine').info('hello %s', 'there', extra={'order': 7})\n    return {}\n"
+    )
+    (tmp_path / "twinraven.yaml").write_text("tools:\n  modules: [noisy]\n")
+    shell = home_in(tmp_path)
+    assert "hello" not in shell.succeed("call", "shout").err
+    said = shell.succeed("call", "shout", "--log-level", "info", "--log-format", "json").err
+    record = next(each for each in map(json.loads, said.splitlines()) if each["logger"] == "mine")
+    assert (record["message"], record["level"], record["order"]) == ("hello there", "info", 7)
+
+
+def test_a_home_can_be_named_by_a_text(tmp_path: Path) -> None:
+    """`open_home("project")` opens the home of that project."""
+    home_in(tmp_path)
+    with open_home(str(tmp_path)) as raven:
+        assert raven.home == tmp_path / ".twinraven"
+
+
+_STUCK = """
+import re
+import twinraven.foundation.event_loop as loop
+
+
+def stuck(coroutine):
+    coroutine.close()
+    print("stuck", flush=True)
+    re.match("(a*)*b", "a" * 40)
+
+
+loop.run_to_end = stuck
+"""
+
+
+def test_ctrl_c_ends_a_command_that_computes(tmp_path: Path) -> None:
+    """A command inside a call of C that would take years is gone soon after Ctrl-C, with exit code 130."""
+    home_in(tmp_path)
+    (tmp_path / "sitecustomize.py").write_text(_STUCK)
+    started = subprocess.Popen(
+        [str(COMMAND), "learn"],
+        cwd=tmp_path,
+        env={**Shell(tmp_path).environment(), "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=heed_interrupts,  # noqa: PLW1509 - no threads here
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == b"stuck\n"
+    started.send_signal(signal.SIGINT)
+    _, err = started.communicate(timeout=30)
+    assert (started.returncode, b"interrupted" in err) == (130, True)
