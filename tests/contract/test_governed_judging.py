@@ -13,8 +13,8 @@ import pytest
 from tests.api_homes import login_of
 from tests.governing import AGENT, MEMBER, Governed, decision, draft, governed, outside, result
 from twinraven.foundation.errors import Conflict, IllegalTransition, PolicyViolation, StaleState
-from twinraven.governance import Money, TaskDetail
-from twinraven.tenancy import LOCAL
+from twinraven.governance import Leaving, Money, TaskDetail
+from twinraven.tenancy import LOCAL, Principal
 
 CHECKS = [
     {"check": "no-promises", "text": "guaranteed (profit|returns)", "then": "reject", "action": "edit"},
@@ -177,9 +177,11 @@ async def test_the_gate_lets_pass_what_was_approved(small: Governed) -> None:
         await ask()
     await small.work()
     found = await small.task(task)
-    assert (await ask(channel="blog", amount=Money(1000, "EUR"))).decision_id == found.decisions[-1].decision_id
+    assert (await ask(leaving=Leaving(channel="blog"), amount=Money(1000, "EUR"))).decision_id == found.decisions[
+        -1
+    ].decision_id
     for more, why in (
-        ({"channel": "radio"}, "channels do not name"),
+        ({"leaving": Leaving(channel="radio")}, "channels do not name"),
         ({"amount": Money(1001, "EUR")}, "max_budget"),
         ({"amount": Money(1, "USD")}, "not USD"),
         ({"result_id": "other"}, "superseded"),
@@ -256,3 +258,46 @@ async def test_a_function_that_errs_or_loops_denies(tmp_path: Path, monkeypatch:
         (bad,) = await house.plan(draft("bad"))
         await house.work()
         assert (await house.task(bad)).task.status == "rejected"
+
+
+@pytest.mark.req("CH-07", "CH-22")
+async def test_what_is_left_to_people_is_decided_by_people(tmp_path: Path) -> None:
+    """No agent and no member decides what a judge escalated or a person decided, by an envelope or by asking the house
+    to judge anew; each try is audited, and a person who may decide does."""
+    judge_bot = Principal("default", "judge-bot", "member", kind="agent")
+    async with governed(tmp_path, policy={"judge": "outside"}) as house:
+        raven = house.raven
+        left, over = await house.plan(outside("left"), outside("over", retry_policy={"max_attempts": 1}))
+        for task in (left, over):
+            await raven.attempts.submit(result(task), by=AGENT)
+        await raven.judge.decide(decision(await house.task(left), "escalate"), by=judge_bot)
+        rejected = decision(await house.task(over), "reject")
+        assert (await house.door.post("/v1/decisions", rejected)).status == 200
+        for task, why in ((left, "waits for a person"), (over, "was decided by a person")):
+            found = await house.task(task)
+            for attempt in (
+                raven.judge.decide(decision(found, "approve"), by=judge_bot),
+                raven.judge.decide(decision(found, "reject"), by=MEMBER),
+                raven.judge.evaluate(found.results[-1].result_id, by=MEMBER),
+            ):
+                with pytest.raises(PolicyViolation, match=why):
+                    await attempt
+            assert (await house.task(task)).task.status == found.task.status
+        assert len(await house.entries("decision.refused")) == 6
+        path = f"/v1/results/{(await house.task(over)).results[-1].result_id}/evaluate"
+        assert (await house.door.post(path, {})).json()["decision"] == "approve"
+        assert (await house.door.post("/v1/decisions", decision(await house.task(left)))).status == 200
+        assert [(await house.task(task)).task.status for task in (left, over)] == ["complete", "complete"]
+
+
+@pytest.mark.req("CH-07")
+async def test_members_do_not_judge_their_own_results(tmp_path: Path) -> None:
+    """Where judges outside decide, a member cannot approve what the same member handed in; another one can."""
+    async with governed(tmp_path, policy={"judge": "outside"}) as house:
+        (task,) = await house.plan(outside())
+        await house.raven.attempts.submit(result(task), by=MEMBER)
+        with pytest.raises(PolicyViolation, match="their own result"):
+            await house.raven.judge.decide(decision(await house.task(task)), by=MEMBER)
+        other = Principal("default", "eve", "member")
+        await house.raven.judge.decide(decision(await house.task(task)), by=other)
+        assert (await house.task(task)).task.status == "complete"

@@ -11,10 +11,11 @@ from tests.api_homes import api_home
 from tests.contract.test_effects import house, payment, settled, wallet_of
 from tests.contract.test_inbox import ASK
 from tests.governed import approved_task
+from tests.governing import draft, governed
 from tests.working import FAST, reach, working
 from twinraven.app import TwinRaven
 from twinraven.audit import AuditEntry, AuditFilter
-from twinraven.effects import MessageWish, PublishWish
+from twinraven.effects import MessageWish, PaymentWish, PublishWish
 from twinraven.foundation.errors import NotFound
 from twinraven.tenancy import LOCAL
 from twinraven.tracing import draw_trace, trace_lines
@@ -57,6 +58,53 @@ async def test_a_payment_leads_back_to_its_campaign_and_on_to_its_transfers(tmp_
         svg = draw_trace(trace)
         assert svg.startswith("<svg")
         assert svg.count("<text") == len(lines)
+
+
+@pytest.mark.req("CH-19", "CH-23")
+async def test_every_record_of_governed_work_leads_to_its_origin_and_its_effects(tmp_path: Path) -> None:
+    """From the run, the call, the envelope, the asset, the budget, the wallet and the entries of governed work a trace
+    leads up to the campaign and down to what left the house; one correlation id runs from the plan to the decision."""
+    async with governed(tmp_path) as house:
+        door, raven = house.door, house.raven
+        planned = await door.post(f"/v1/goals/{house.goal.goal_id}/tasks", {"tasks": [draft()]}, X_Correlation_Id="c-7")
+        assert planned.status == 200, planned.body
+        await house.work()
+        (task,) = await raven.tasks.list("default")
+        found, campaign = await house.task(task), house.goal.campaign_id
+        wallet = await wallet_of(raven)
+        budget = await door.post(f"/v1/campaigns/{campaign}/budgets", {"total": "50.00", "currency": "EUR"})
+        made = {"campaign_id": campaign, "task_id": task.task_id, "kind": "image", "storage_uri": "s3://x/p"}
+        asset = (await door.post("/v1/assets", made)).json()["asset_id"]
+        post = {"task_id": task.task_id, "channel": "blog", "text": "x", "idempotency_key": "p"}
+        publication = (await door.post("/v1/publications", {**post, "media_asset_id": asset})).json()["publish_id"]
+        wish = PaymentWish(task.task_id, wallet, "1.00", "EUR", "printer", "t")
+        paid = (await raven.effects.pay(wish, by=LOCAL)).as_json()["transaction_id"]
+        told = await raven.audit.entries("default", AuditFilter(correlation_id="c-7"))
+        assert [entry.event_type for entry in told] == [
+            "task.planned", "task.attempt_begun", "result.complete", "decision.approved",
+        ]  # fmt: skip
+        (event,) = (await door.get("/v1/events")).json()["items"]
+        assert event["correlation_id"] == "c-7"
+        for each in (found.results[0].envelope_id, found.decisions[0].envelope_id):
+            assert (await door.get(f"/v1/envelopes/{each}")).json()["correlation_id"] == "c-7"
+        whole = {campaign, task.task_id, found.decisions[0].decision_id, event["event_id"], publication, paid}
+        starts = {
+            found.runs[0].run_id: whole,
+            event["event_id"]: whole,
+            found.results[0].envelope_id: whole,
+            told[1].id: whole,
+            "c-7": whole - {campaign},
+            f"effect:{paid}": {campaign, task.task_id, paid},
+            asset: {campaign, task.task_id, publication},
+            f"budget:{budget.json()['budget_id']}": {campaign, paid},
+            f"wallet:{wallet}": {paid},
+            publication: {campaign, asset, event["event_id"]},
+        }
+        for start, wanted in starts.items():
+            shown = await door.get(f"/v1/trace/{start}")
+            assert shown.status == 200, (start, shown.body)
+            assert wanted <= {node["id"] for node in shown.json()["nodes"]}, start
+            assert (await door.get(f"/v1/trace/{start}/svg")).status == 200
 
 
 @pytest.mark.req("CH-19")

@@ -70,6 +70,7 @@ def _register_reading(parser: CommandParser) -> None:
     for word, summary, run in (
         ("show", "one effect with its provider's answer", show_effect),
         ("cancel", "cancel what was not sent", cancel_effect),
+        ("reconcile", "ask the provider what became of an unknown one; nothing is sent", reconcile_effect),
     ):
         one = parser.command(word, summary)
         one.add_argument("kind", choices=_KINDS, help="which kind")
@@ -177,6 +178,10 @@ def show_effect(options: Namespace) -> None:
 
 def cancel_effect(options: Namespace) -> None:
     _show(options, lambda raven, by: raven.effects.cancel(options.kind, options.effect, by=by))
+
+
+def reconcile_effect(options: Namespace) -> None:
+    _show(options, lambda raven, by: raven.effects.reconcile(options.kind, options.effect, by=by))
 
 
 def reverse_payment(options: Namespace) -> None:

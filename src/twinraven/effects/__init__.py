@@ -13,12 +13,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from twinraven.effects.asset_sql import AssetStore
     from twinraven.effects.assets import AssetWish, MediaAssets
     from twinraven.effects.delivery import EFFECT_WORK, Delivery, DeliveryParts
     from twinraven.effects.errors import ProviderRefused, ProviderSilent, ProviderUnreachable
     from twinraven.effects.linkage import find_unlinked
     from twinraven.effects.model import (
         EFFECT_KINDS,
+        TABLES,
         EffectKind,
         EffectOrder,
         MessageWish,
@@ -27,23 +29,26 @@ if TYPE_CHECKING:
         PublishWish,
         StoredEffect,
     )
-    from twinraven.effects.money import PaymentBooks
+    from twinraven.effects.money import PaymentBooks, budget_account, wallet_account
     from twinraven.effects.ports import EffectProvider
     from twinraven.effects.providers.files import FileOutbox
     from twinraven.effects.providers.http import HttpProvider
     from twinraven.effects.providers.settings import read_providers
     from twinraven.effects.service import EffectParts, Effects
     from twinraven.effects.sql import EffectRecord, EffectStore
+    from twinraven.effects.wallet_sql import WalletStore
     from twinraven.effects.wallets import WalletBalance, Wallets
     from twinraven.effects.witness import EffectWitness
 
 _HOMES = {
+    "asset_sql": ("AssetStore",),
     "assets": ("AssetWish", "MediaAssets"),
     "delivery": ("EFFECT_WORK", "Delivery", "DeliveryParts"),
     "errors": ("ProviderRefused", "ProviderSilent", "ProviderUnreachable"),
     "linkage": ("find_unlinked",),
     "model": (
         "EFFECT_KINDS",
+        "TABLES",
         "EffectKind",
         "EffectOrder",
         "MessageWish",
@@ -58,15 +63,18 @@ _HOMES = {
     "providers.settings": ("read_providers",),
     "service": ("EffectParts", "Effects"),
     "sql": ("EffectRecord", "EffectStore"),
+    "wallet_sql": ("WalletStore",),
     "wallets": ("WalletBalance", "Wallets"),
     "witness": ("EffectWitness",),
-    "money": ("PaymentBooks",),
+    "money": ("PaymentBooks", "budget_account", "wallet_account"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "EFFECT_KINDS",
     "EFFECT_WORK",
+    "TABLES",
+    "AssetStore",
     "AssetWish",
     "Delivery",
     "DeliveryParts",
@@ -91,9 +99,12 @@ __all__ = [
     "PublishWish",
     "StoredEffect",
     "WalletBalance",
+    "WalletStore",
     "Wallets",
+    "budget_account",
     "find_unlinked",
     "read_providers",
+    "wallet_account",
 ]
 
 

@@ -2,7 +2,8 @@
 
 Before anything is sent again that may have been sent before, the provider is asked what became of the key. A provider
 that recognises keys gets the same key again; one that can only be asked and knows nothing of it, or neither, leaves the
-effect unknown, and a person says what happened. The key is the same for ever.
+effect unknown. An unknown effect is settled by a person, or by its provider, which is asked again from time to time.
+The key is the same for ever. Nothing is sent without an approval in force, however many attempts came before.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from twinraven.effects.errors import ProviderRefused, ProviderSilent, ProviderUn
 from twinraven.effects.model import (
     LOCAL_LEDGER,
     TABLES,
+    WAS_SENT,
     EffectKind,
     EffectOrder,
     ProviderAnswer,
     StoredEffect,
+    leaving_of,
+    refuse_closed_wallet,
 )
 from twinraven.effects.money import PaymentBooks
 from twinraven.effects.ports import EffectProvider
@@ -40,6 +44,8 @@ EFFECT_WORK: Final = "effect"
 MOST_ATTEMPTS: Final = 8
 MOST_UNKNOWN: Final = 1_000
 _SECOND: Final = 1_000_000
+_LONGEST_PAUSE: Final = 3_600 * _SECOND
+"""How long at most a provider is left alone that may learn what became of an unknown effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +107,13 @@ class Delivery:
         kind: EffectKind = given["kind"]
         effect_id = str(given["effect_id"])
         begun = await self._parts.database.write(tenant_id, lambda tx: self._begin(tx, kind, tenant_id, effect_id))
-        effect, was_sending = begun
-        if effect.status == "sending":
-            effect = await self._send(effect, was_sending=was_sending)
+        effect, may_be_sent = begun
+        if effect.status == "unknown":
+            effect = await self.ask(effect)
+        elif effect.status == "sending":
+            effect = await self._send(effect, may_be_sent=may_be_sent)
+        if effect.status == "unknown" and self._can_be_asked(effect):
+            raise Waiting(self._parts.micros() + self._pause_of(effect))
         return {"effect_id": effect_id, "status": effect.status}
 
     async def unknown(self, tenant_id: str) -> list[StoredEffect]:
@@ -121,6 +131,20 @@ class Delivery:
     async def find(self, tenant_id: str, kind: EffectKind, effect_id: str) -> StoredEffect:
         """One effect as it is stored, or NotFound."""
         return await self._parts.database.read(tenant_id, lambda tx: self._store.find(tx, kind, tenant_id, effect_id))
+
+    async def ask(self, effect: StoredEffect) -> StoredEffect:
+        """Ask the provider what became of an unknown effect, and settle it by what it knows; sends nothing."""
+        provider = self._providers.get(effect.provider)
+        if provider is None or not provider.can_be_asked:
+            return effect
+        try:
+            answer = await provider.find(EffectOrder.of(effect))
+        except ProviderRefused as error:
+            refusal = error
+            return await self._settle(effect, lambda tx, now: self._failed(tx, now, refusal))
+        except (ProviderSilent, ProviderUnreachable):
+            return effect
+        return effect if answer is None else await self._settle(effect, lambda tx, now: self._done(tx, now, answer))
 
     async def resolve(
         self, kind: EffectKind, effect_id: str, word: EffectWord, *, by: Principal, external_id: str | None = None
@@ -145,6 +169,15 @@ class Delivery:
 
         return await self._parts.database.write(by.tenant_id, work)
 
+    def _can_be_asked(self, effect: StoredEffect) -> bool:
+        provider = self._providers.get(effect.provider)
+        return provider is not None and provider.can_be_asked
+
+    def _pause_of(self, effect: StoredEffect) -> int:
+        """How long to wait before an unknown effect is asked about: as long as it was unknown, up to an hour."""
+        first = round(self._parts.first_pause_s * _SECOND * 2**MOST_ATTEMPTS)
+        return min(_LONGEST_PAUSE, max(first, self._parts.micros() - int(effect.row["updated_at"])))
+
     def _begin(self, tx: Transaction, kind: EffectKind, tenant_id: str, effect_id: str) -> tuple[StoredEffect, bool]:
         """Mark an effect as being sent, if it is due and still allowed; says whether it may have been sent before."""
         parts, now = self._parts, self._parts.micros()
@@ -153,38 +186,51 @@ class Delivery:
             return effect, False
         if effect.scheduled_at is not None and effect.scheduled_at > now:
             raise Waiting(effect.scheduled_at)
-        if effect.status == "sending":
-            again = self._store.move(tx, effect, "sending", now=now, attempts=effect.attempts + 1)
+        if effect.status == "sending" and effect.may_be_sent:
+            again = self._store.move(tx, effect, "sending", now=now, attempts=effect.attempts + 1, error_json=None)
             return again, True
         try:
-            parts.judge().gate(tx, tenant_id, str(effect.task_id), channel=effect.row.get("channel"))
-        except PolicyViolation as error:
+            self._refuse_withdrawn(tx, effect)
+        except (PolicyViolation, IllegalTransition) as error:
             return self._failed(tx, effect, error), False
         if self.is_local(effect.provider) and kind == "transaction":
             return self._done(tx, effect, ProviderAnswer(effect.effect_id)), False
-        sending = self._store.move(tx, effect, "sending", now=now, attempts=1)
-        parts.witness.note(tx, sending)
+        # Without the error of the attempt before, an effect counts as one that may have been sent.
+        sending = self._store.move(tx, effect, "sending", now=now, attempts=effect.attempts + 1, error_json=None)
+        if effect.status != "sending":
+            parts.witness.note(tx, sending)
         return sending, False
 
-    async def _send(self, effect: StoredEffect, *, was_sending: bool) -> StoredEffect:
+    def _refuse_withdrawn(self, tx: Transaction, effect: StoredEffect) -> None:
+        """Refuse an effect whose approval is gone, which a check forbids by now, or whose wallet was frozen."""
+        leaving = leaving_of(effect.kind, effect.request)
+        self._parts.judge().gate(tx, effect.tenant_id, str(effect.task_id), leaving=leaving)
+        if effect.kind == "transaction":
+            refuse_closed_wallet(effect.row["wallet_id"], effect.row["wallet_status"])
+
+    async def _send(self, effect: StoredEffect, *, may_be_sent: bool) -> StoredEffect:
         provider, order = self._providers.get(effect.provider), EffectOrder.of(effect)
         if provider is None:
-            return await self._wait_or(
-                effect, ProviderUnreachable(f"no provider {effect.provider!r} is set up"), "failed"
-            )
+            away = ProviderUnreachable(f"no provider {effect.provider!r} is set up")
+            return await self._wait_or(effect, away, "unknown" if may_be_sent else "failed")
         try:
-            answer = await _reconcile(provider, order) if was_sending else None
+            answer = await _reconcile(provider, order) if may_be_sent else None
             if answer is None:
+                if may_be_sent:
+                    await self._parts.database.read(effect.tenant_id, lambda tx: self._refuse_withdrawn(tx, effect))
                 answer = await provider.send(order)
         except ProviderRefused as error:
             refusal = error
             return await self._settle(effect, lambda tx, now: self._failed(tx, now, refusal))
         except ProviderUnreachable as error:
             # Nothing was sent this time; what was sent before may still have happened.
-            return await self._wait_or(effect, error, "unknown" if was_sending else "failed")
+            return await self._wait_or(effect, error, "unknown" if may_be_sent else "failed")
         except ProviderSilent as error:
             if provider.recognises_keys or provider.can_be_asked:
                 return await self._wait_or(effect, error, "unknown")
+            return await self._park(effect, error)
+        except (PolicyViolation, IllegalTransition) as error:
+            # It is not sent again; what was sent before may still happen.
             return await self._park(effect, error)
         except _NoAnswerPossible as error:
             return await self._park(effect, ProviderSilent(str(error), provider=provider.name))
@@ -196,17 +242,20 @@ class Delivery:
         """Try again later; after the last attempt it failed, or nobody knows."""
         parts = self._parts
         if effect.attempts < MOST_ATTEMPTS:
-            await self._note_attempt(effect, error)
+            await self._note_attempt(effect, error, was_sent=last == "unknown")
             raise Waiting(parts.micros() + round(parts.first_pause_s * _SECOND * 2 ** (effect.attempts - 1)))
         if last == "failed":
             return await self._settle(effect, lambda tx, now: self._failed(tx, now, error))
         return await self._park(effect, error)
 
-    async def _note_attempt(self, effect: StoredEffect, error: TwinRavenError) -> None:
-        """Audit an attempt that came to nothing."""
+    async def _note_attempt(self, effect: StoredEffect, error: TwinRavenError, *, was_sent: bool) -> None:
+        """Store and audit an attempt that came to nothing, and whether anything may have been sent by then."""
+        told = {**error.as_json(), "details": {**error.details, WAS_SENT: was_sent}}
 
         def work(tx: Transaction) -> None:
-            self._parts.witness.note(tx, effect, error=error.as_json(), attempt=effect.attempts)
+            text = canonical_json(told).decode()
+            self._store.move(tx, effect, effect.status, now=self._parts.micros(), error_json=text)
+            self._parts.witness.note(tx, effect, error=told, attempt=effect.attempts)
 
         await self._parts.database.write(effect.tenant_id, work)
 
@@ -231,7 +280,7 @@ class Delivery:
 
         def work(tx: Transaction) -> StoredEffect:
             now = self._store.find(tx, effect.kind, effect.tenant_id, effect.effect_id)
-            return settle(tx, now) if now.status == "sending" else now
+            return settle(tx, now) if now.status == effect.status else now
 
         try:
             return await self._parts.database.write(effect.tenant_id, work)

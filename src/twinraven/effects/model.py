@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-from twinraven.foundation.canonical import content_hash
+from twinraven.foundation.canonical import content_hash, parse_json
+from twinraven.foundation.errors import IllegalTransition
+from twinraven.governance import Leaving
 
 EffectKind = Literal["publish", "message", "transaction"]
 SubjectType = Literal["publish_event", "message", "transaction"]
@@ -42,6 +44,8 @@ TABLES: Final[Mapping[EffectKind, KindTable]] = {
         "transactions", "transaction_id", "provider_ref", "executed", "executed_at", "approved", "transaction"
     ),
 }
+WAS_SENT: Final = "was_sent"
+"""Where the error of an attempt says whether anything may have been sent by then."""
 OPEN: Final = frozenset({"scheduled", "pending", "approved", "sending"})
 """States in which an effect still has to be delivered."""
 
@@ -115,6 +119,12 @@ class StoredEffect:
         return self.status in OPEN
 
     @property
+    def may_be_sent(self) -> bool:
+        """Whether the provider may have been sent an effect that is `sending`; False where every attempt said no."""
+        told = self.row["error_json"]
+        return told is None or bool(parse_json(told, field="error")["details"].get(WAS_SENT, True))
+
+    @property
     def subject(self) -> SubjectType:
         return TABLES[self.kind].subject
 
@@ -160,6 +170,22 @@ class ProviderAnswer:
 
     external_id: str
     details: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def leaving_of(kind: EffectKind, request: Mapping[str, Any]) -> Leaving:
+    """What of an effect people outside get to see, as checks look at it."""
+    names = ("text", "recipient", "counterparty", "description")
+    return Leaving(
+        texts=tuple(str(request[name]) for name in names if request.get(name)),
+        channel=request.get("channel"),
+        is_disclosed=kind != "publish" or bool(request["disclosure"]),
+    )
+
+
+def refuse_closed_wallet(wallet_id: str, status: str) -> None:
+    """Refuse a payment out of a wallet that is frozen or closed."""
+    if status != "open":
+        raise IllegalTransition(f"wallet {wallet_id!r} is {status}; nothing is paid out of it", wallet_id=wallet_id)
 
 
 def provider_key(tenant_id: str, kind: str, key: str) -> str:

@@ -15,8 +15,17 @@ from twinraven.audit import AuditEntry
 from twinraven.calls import Claims
 from twinraven.effects.delivery import Delivery
 from twinraven.effects.intents import Intent, message_intent, payment_intent, publish_intent
-from twinraven.effects.model import TABLES, EffectKind, MessageWish, PaymentWish, PublishWish, StoredEffect
+from twinraven.effects.model import (
+    TABLES,
+    EffectKind,
+    MessageWish,
+    PaymentWish,
+    PublishWish,
+    StoredEffect,
+    leaving_of,
+)
 from twinraven.effects.money import PaymentBooks
+from twinraven.effects.places import EffectPlaces
 from twinraven.effects.sql import EffectRecord, EffectStore, to_record
 from twinraven.effects.witness import EffectWitness
 from twinraven.foundation.canonical import canonical_json
@@ -60,6 +69,7 @@ class Effects:
         self._parts = parts
         self._store = EffectStore()
         self._plans = PlanStore()
+        self._places = EffectPlaces()
 
     async def publish(self, wish: PublishWish, *, by: Principal) -> EffectRecord:
         """Publish on a channel, now or at a time, for a task whose result was approved."""
@@ -101,6 +111,17 @@ class Effects:
 
         return to_record(await self._parts.database.write(by.tenant_id, work))
 
+    async def reconcile(self, kind: EffectKind, effect_id: str, *, by: Principal) -> EffectRecord:
+        """Ask the provider what became of an unknown effect; what it knows settles it, and nothing is sent."""
+        effect = await self._parts.database.read(by.tenant_id, lambda tx: self._own(tx, kind, effect_id, by))
+        if effect.status != "unknown":
+            raise IllegalTransition(
+                f"{kind} {effect_id!r} is {effect.status}; only what is unknown is asked about",
+                subject_id=effect_id,
+                status=effect.status,
+            )
+        return to_record(await self._parts.delivery.ask(effect))
+
     async def get(self, kind: EffectKind, effect_id: str, *, by: Principal) -> EffectRecord:
         """One effect as it stands; for members, their own."""
         return to_record(await self._parts.database.read(by.tenant_id, lambda tx: self._own(tx, kind, effect_id, by)))
@@ -118,10 +139,18 @@ class Effects:
         """Effects of a kind by id; for members, their own."""
 
         def work(tx: Transaction) -> list[StoredEffect]:
-            return self._store.listing(tx, kind, by.tenant_id, limit=limit, after=after, status=status, task_id=task_id)
+            return self._store.listing(
+                tx,
+                kind,
+                by.tenant_id,
+                limit=limit,
+                after=after,
+                status=status,
+                task_id=task_id,
+                requested_by=None if by.may_decide else by.user_id,
+            )
 
-        found = await self._parts.database.read(by.tenant_id, work)
-        return [to_record(each) for each in found if by.may_decide or each.requested_by == by.user_id]
+        return [to_record(each) for each in await self._parts.database.read(by.tenant_id, work)]
 
     async def _intend(self, intent: Intent, *, by: Principal) -> EffectRecord:
         parts, tenant_id = self._parts, by.tenant_id
@@ -155,6 +184,7 @@ class Effects:
     def _store_intent(self, tx: Transaction, intent: Intent, body: bytes, *, by: Principal) -> StoredEffect:
         parts, now = self._parts, self._parts.micros()
         decision = self._allowed(tx, intent, by.tenant_id)
+        columns = self._places.checked(tx, by.tenant_id, str(decision.lineage.campaign_id), intent)
         effect_id, words = new_id(), TABLES[intent.kind]
         row = {
             "tenant_id": by.tenant_id,
@@ -169,7 +199,7 @@ class Effects:
             "correlation_id": correlation_or_new(),
             "attempts": 0,
             "updated_at": now,
-            **intent.columns,
+            **columns,
         }
         if intent.kind == "transaction":
             self._store.add(
@@ -191,17 +221,15 @@ class Effects:
         if amount is not None:
             spent = self._store.spent_for(tx, tenant_id, intent.task_id, amount.currency)
             amount = Money(spent + amount.minor, amount.currency)
-        return self._parts.judge().gate(tx, tenant_id, intent.task_id, channel=intent.channel, amount=amount)
+        leaving = leaving_of(intent.kind, intent.request)
+        return self._parts.judge().gate(tx, tenant_id, intent.task_id, leaving=leaving, amount=amount)
 
     def _approve_payment(self, tx: Transaction, effect_id: str, *, by: Principal) -> StoredEffect:
         """Hold the money of a payment and move it to `approved`."""
         parts = self._parts
         effect = self._store.find(tx, "transaction", by.tenant_id, effect_id)
         budget_id = effect.row["budget_id"]
-        budget = None if budget_id is None else self._plans.budget(tx, by.tenant_id, budget_id)
-        if budget is not None and budget.status != "open":
-            raise IllegalTransition(f"budget {budget_id!r} is {budget.status}", budget_id=budget_id)
-        parts.books.hold(tx, effect, budget)
+        parts.books.hold(tx, effect, None if budget_id is None else self._plans.budget(tx, by.tenant_id, budget_id))
         return self._store.move(tx, effect, "approved", now=parts.micros())
 
     def _reverse(self, tx: Transaction, transaction_id: str, *, by: Principal, note: str) -> StoredEffect:

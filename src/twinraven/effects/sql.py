@@ -20,8 +20,9 @@ from twinraven.storage import Row, Transaction
 
 EffectRecord = PublishEvent | OutgoingMessage | MoneyTransaction
 _KINDS: Final = {"publish": "publish event", "message": "message", "transaction": "transaction"}
+_ASKER: Final = {"publish": "created_by", "message": "created_by", "transaction": "requested_by"}
 _MONEY: Final = (
-    "SELECT t.*, w.provider FROM transactions t "
+    "SELECT t.*, w.provider, w.status AS wallet_status FROM transactions t "
     "JOIN wallets w ON w.tenant_id = t.tenant_id AND w.wallet_id = t.wallet_id WHERE t.tenant_id = :tenant"
 )
 
@@ -71,10 +72,10 @@ class EffectStore:
         after: str | None = None,
         status: str | None = None,
         task_id: str | None = None,
-        wallet_id: str | None = None,
+        requested_by: str | None = None,
     ) -> list[StoredEffect]:
         """Effects of a kind by id, which is as good an order as any for pages."""
-        words, given = TABLES[kind], {"status": status, "task_id": task_id, "wallet_id": wallet_id}
+        words, given = TABLES[kind], {"status": status, "task_id": task_id, _ASKER[kind]: requested_by}
         stated = {name: value for name, value in given.items() if value is not None}
         where = "".join(f" AND t.{name} = :{name}" for name in stated)
         if after is not None:
@@ -137,7 +138,7 @@ def _to_effect(kind: EffectKind, row: Row) -> StoredEffect:
         correlation_id=row["correlation_id"],
         attempts=row["attempts"],
         scheduled_at=row.get("scheduled_at"),
-        requested_by=row["requested_by" if kind == "transaction" else "created_by"],
+        requested_by=row[_ASKER[kind]],
         row=row,
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from twinraven.engine.attempts import RunLineage
+from twinraven.engine.attempts import CORRELATION, RunLineage
 from twinraven.engine.dispatch import Lease
 from twinraven.engine.errors import RunSetAside, RunSuperseded
 from twinraven.engine.invoker import CallingParts, DurableInvoker, RunIdentity, StepLimits
@@ -20,6 +20,7 @@ from twinraven.flow import FlowDefinition, FlowExecutor, FlowResult, StepDefinit
 from twinraven.foundation.actors import SYSTEM, Actor, parse_actor
 from twinraven.foundation.canonical import JsonObject, parse_json
 from twinraven.foundation.clock import to_micros
+from twinraven.foundation.correlation import current_correlation
 from twinraven.foundation.errors import StaleState, TwinRavenError
 from twinraven.storage import Row, Transaction
 
@@ -64,6 +65,8 @@ class LoadedRun(NamedTuple):
     outcomes: dict[str, Outcome]
     waits: dict[str, Wait]
     lineage: RunLineage | None
+    correlation_id: str | None
+    """The id of the request that the run comes from; None for one that was started before runs kept it."""
 
 
 _Act = Callable[[LoadedRun, Journal, DurableInvoker], Awaitable[bool]]
@@ -131,11 +134,13 @@ class Advancer:
         identity = RunIdentity(run.row["caller"], read_actor(run.row["actor"]), run.row["priority"], run.lineage)
         invoker = DurableInvoker(self._parts, journal, identity, run.waits, run.definition.limits)
         self._invokers.add(invoker)
+        outer = current_correlation.set(run.correlation_id)
         try:
             return await act(run, journal, invoker)
         except RunSuperseded:
             return True
         finally:
+            current_correlation.reset(outer)
             self._invokers.discard(invoker)
 
     async def _advance_run(self, run: LoadedRun, journal: Journal, invoker: DurableInvoker) -> bool:
@@ -283,8 +288,10 @@ class Advancer:
         outcomes = {step["place"]: read_outcome(seals, tenant_id, run_id, step) for step in steps}
         raw = seals.open(tenant_id, parameters_place(run_id), row["parameters"])
         definition = self._definition(seals.open(tenant_id, definition_place(run_id), row["definition"]))
-        lineage = None if row["lineage"] is None else parse_json(row["lineage"], field="lineage")
-        return LoadedRun(row, definition, parse_json(raw, field="parameters"), outcomes, waits, lineage)
+        lineage: dict[str, str] = {} if row["lineage"] is None else parse_json(row["lineage"], field="lineage")
+        correlation_id = lineage.pop(CORRELATION, None)
+        given = parse_json(raw, field="parameters")
+        return LoadedRun(row, definition, given, outcomes, waits, lineage or None, correlation_id)
 
     def _definition(self, raw: bytes) -> TimelessDefinition:
         found = self._definitions.get(raw)

@@ -7,10 +7,13 @@ and its end and the result of the attempt are one transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from twinraven.engine.model import RunEnd
 from twinraven.storage import Transaction
+
+CORRELATION: Final = "correlation_id"
+"""Under which a run keeps, beside its lineage, the id of the request that it comes from."""
 
 RunLineage = Mapping[str, str]
 """`campaign_id`, `goal_id` and `task_id`."""

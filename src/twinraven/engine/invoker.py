@@ -26,6 +26,7 @@ from twinraven.flow import StepRun, Waiting
 from twinraven.foundation.actors import Actor
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import parse_iso, to_micros
+from twinraven.foundation.correlation import current_correlation
 from twinraven.foundation.errors import (
     ApprovalPending,
     CallInProgress,
@@ -229,6 +230,7 @@ class DurableInvoker:
             idempotency_key=step_key(lease.run_id, step) if is_write else None,
             campaign_id=None if self._identity.lineage is None else self._identity.lineage["campaign_id"],
             goal_id=None if self._identity.lineage is None else self._identity.lineage["goal_id"],
+            correlation_id=current_correlation.get(),
         )
 
     def _context(self, journaled: JournaledStep, step: StepRun) -> CallContext:

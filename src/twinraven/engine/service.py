@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from twinraven.engine.advance import MAX_RUN_STEPS, answer_place, definition_place, parameters_place
-from twinraven.engine.attempts import RunLineage
+from twinraven.engine.attempts import CORRELATION, RunLineage
 from twinraven.engine.decisions import DEFAULT_PRIORITY, RunDecisions, RunTerms, missing_run
 from twinraven.engine.drawing import draw_run
 from twinraven.engine.errors import STOPS
@@ -34,6 +34,7 @@ from twinraven.flow import FlowDefinition, StepDefinition, compile_flow, literal
 from twinraven.foundation.actors import SYSTEM, Actor
 from twinraven.foundation.canonical import JsonObject, canonical_json, parse_json
 from twinraven.foundation.clock import from_micros, to_micros
+from twinraven.foundation.correlation import correlation_or_new
 from twinraven.foundation.errors import (
     IdempotencyConflict,
     InvalidInput,
@@ -320,7 +321,7 @@ class Runs(RunDecisions):
         raw, given = exact_json(definition.as_json()), exact_json(parameters)
         terms = RunTerms(definition.tool_id, raw, given, caller, actor, wish.priority, limit)
         row = self._row(tx, tenant_id, run_id, terms)
-        row["lineage"] = None if wish.lineage is None else canonical_json(dict(wish.lineage)).decode()
+        row["lineage"] = canonical_json({**(wish.lineage or {}), CORRELATION: correlation_or_new()}).decode()
         if self._store.add(tx, row):
             priority, due = wish.priority, wish.due
             self._dispatcher.enqueue(tx, tenant_id, run_id, queue=RUNS_QUEUE, priority=priority, due=due)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from twinraven.governance.work.proposing import PlanProposer
     from twinraven.governance.work.recording import ResultRecorder
     from twinraven.governance.work.result_sql import ResultStore
+    from twinraven.governance.work.subject import Leaving
     from twinraven.governance.work.tasks import TaskDetail, Tasks
     from twinraven.governance.work.verdicts import Verdicts
     from twinraven.governance.work.witness import Witness
@@ -71,6 +72,7 @@ __all__ = [
     "Goal",
     "Judge",
     "JudgeDecision",
+    "Leaving",
     "Lineage",
     "MediaAsset",
     "Money",
@@ -148,6 +150,7 @@ _HOMES = {
     "work.proposing": ("PlanProposer",),
     "work.recording": ("ResultRecorder",),
     "work.result_sql": ("ResultStore",),
+    "work.subject": ("Leaving",),
     "work.tasks": ("TaskDetail", "Tasks"),
     "work.verdicts": ("Verdicts",),
     "work.witness": ("Witness",),

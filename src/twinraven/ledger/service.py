@@ -89,6 +89,10 @@ class Ledger:
         """The transfers for one thing."""
         return self._store.about(tx, tenant_id, subject_type, subject_id)
 
+    def moved(self, tx: Transaction, tenant_id: str, account_id: str, *, limit: int) -> list[LedgerTransfer]:
+        """The newest transfers into and out of an account."""
+        return self._store.statement(tx, tenant_id, account_id, limit=limit)
+
     async def account(self, tenant_id: str, account_id: str) -> LedgerAccount:
         """One account, or NotFound."""
         found = await self._database.read(tenant_id, lambda tx: self._store.account(tx, tenant_id, account_id))
@@ -97,10 +101,8 @@ class Ledger:
         return found
 
     async def statement(self, tenant_id: str, account_id: str, *, limit: int = 100) -> list[LedgerTransfer]:
-        """The newest transfers into and out of an account."""
-        return await self._database.read(
-            tenant_id, lambda tx: self._store.statement(tx, tenant_id, account_id, limit=limit)
-        )
+        """The same in a transaction of its own."""
+        return await self._database.read(tenant_id, lambda tx: self.moved(tx, tenant_id, account_id, limit=limit))
 
     async def verify(self, tenant_id: str) -> LedgerReport:
         """Check that each currency adds up to zero and each balance is what its transfers come to."""

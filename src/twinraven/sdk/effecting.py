@@ -88,6 +88,10 @@ class Effecting(Asking):
         """Cancel what was not sent."""
         return read(PublicationInfo, await self._post({}, "publications", publish_id, "cancel"))
 
+    async def reconcile_publication(self, publish_id: str) -> PublicationInfo:
+        """Ask the provider what became of one that is unknown; nothing is sent."""
+        return read(PublicationInfo, await self._post({}, "publications", publish_id, "reconcile"))
+
     def messages(self, *, status: str | None = None, task_id: str | None = None) -> AsyncGenerator[MessageInfo]:
         """Own messages by id; for approvers and administrators, everybody's."""
         return self._list(MessageInfo, "messages", status=status, task_id=task_id)
@@ -100,6 +104,10 @@ class Effecting(Asking):
         """Cancel what was not sent."""
         return read(MessageInfo, await self._post({}, "messages", message_id, "cancel"))
 
+    async def reconcile_message(self, message_id: str) -> MessageInfo:
+        """Ask the provider what became of one that is unknown; nothing is sent."""
+        return read(MessageInfo, await self._post({}, "messages", message_id, "reconcile"))
+
     def transactions(self, *, status: str | None = None, task_id: str | None = None) -> AsyncGenerator[TransactionInfo]:
         """Own payments by id; for approvers and administrators, everybody's."""
         return self._list(TransactionInfo, "transactions", status=status, task_id=task_id)
@@ -111,6 +119,10 @@ class Effecting(Asking):
     async def cancel_transaction(self, transaction_id: str) -> TransactionInfo:
         """Cancel what was not sent; what was held is given back."""
         return read(TransactionInfo, await self._post({}, "transactions", transaction_id, "cancel"))
+
+    async def reconcile_transaction(self, transaction_id: str) -> TransactionInfo:
+        """Ask the provider what became of one that is unknown; nothing is sent."""
+        return read(TransactionInfo, await self._post({}, "transactions", transaction_id, "reconcile"))
 
     async def reverse_transaction(self, transaction_id: str, note: str) -> TransactionInfo:
         """Take an executed payment of the local ledger back, once."""

@@ -6,10 +6,12 @@ of it. Nothing is guessed from times or texts. It is drawn as a tree for people,
 
 from __future__ import annotations
 
+from twinraven.tracing.calls import CallTraces
 from twinraven.tracing.drawing import draw_trace, trace_lines
+from twinraven.tracing.effects import EffectTraces
 from twinraven.tracing.model import Trace, TraceLink, TraceNode
 from twinraven.tracing.service import Tracer, TraceSource
-from twinraven.tracing.sources import CallTraces, EffectTraces, WorkTraces
+from twinraven.tracing.work import WorkTraces
 
 __all__ = [
     "CallTraces",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+MOST_LINKS: Final = 200
+"""How many records of one kind are followed from one record."""
 
 
 class TraceKey(NamedTuple):
@@ -38,6 +42,10 @@ class TraceNode:
             "actor": self.actor,
             "facts": self.facts,
         }
+
+
+Links = Iterator[tuple[TraceKey | TraceNode, str]]
+"""Records that a record leads to, each looked up or to be looked up, and a word for how."""
 
 
 class TraceLink(NamedTuple):

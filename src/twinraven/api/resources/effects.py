@@ -131,7 +131,7 @@ async def pay(request: Request) -> Response:
 
 
 def _reading(kind: EffectKind, path: str, *, name: str, plural: str, entity: str, key: str) -> None:
-    """Add the routes that list, show and cancel effects of a kind."""
+    """Add the routes that list, show, cancel and reconcile effects of a kind."""
 
     async def list_them(request: Request) -> Response:
         query = request.query
@@ -151,6 +151,10 @@ def _reading(kind: EffectKind, path: str, *, name: str, plural: str, entity: str
 
     async def cancel(request: Request) -> Response:
         found = await request.raven.effects.cancel(kind, request.path["effect_id"], by=request.who)
+        return Response(found.as_json())
+
+    async def reconcile(request: Request) -> Response:
+        found = await request.raven.effects.reconcile(kind, request.path["effect_id"], by=request.who)
         return Response(found.as_json())
 
     of_kind = f"{name[0].upper()}{name[1:]}"
@@ -186,6 +190,17 @@ def _reading(kind: EffectKind, path: str, *, name: str, plural: str, entity: str
             errors=(NotFound, IllegalTransition),
         )
     )(cancel)
+    ROUTES.handles(
+        Route(
+            "POST",
+            f"{path}/{{effect_id}}/reconcile",
+            f"reconcile{of_kind}",
+            "Ask the provider what became of one that is unknown; nothing is sent",
+            ref(entity),
+            body=form({}),
+            errors=(NotFound, IllegalTransition),
+        )
+    )(reconcile)
 
 
 def _as_json(record: EffectRecord) -> dict[str, Any]:

@@ -60,6 +60,11 @@ class CheckRule:
     action: ActionWord = "rework"
     reason: str = ""
 
+    @property
+    def looks_at_words(self) -> bool:
+        """Whether the rule is about what is said, so that it holds for what leaves the house as well."""
+        return self.pattern is not None or self.is_undisclosed
+
     def fires(self, subject: Subject) -> bool:
         """Whether all that the rule says holds of a result."""
         return (

@@ -7,7 +7,7 @@ what follows, another attempt or a look by a person, is the check's own conseque
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -95,6 +95,15 @@ class PolicyChecks:
         if self._functions.names:
             found += await asyncio.to_thread(lambda: list(self._asked(subject)))
         return Evaluation(tuple(found))
+
+    def forbids(self, subject: Subject, overridden: Collection[str]) -> str | None:
+        """Why what is about to leave the house may not, by the rules about words that nobody has overridden."""
+        wanted = subject.spec.constraints.safety_policies
+        for rule in self._rules:
+            is_mandatory = rule.then != "warn" or rule.check_id in wanted
+            if is_mandatory and rule.looks_at_words and rule.check_id not in overridden and rule.fires(subject):
+                return f"check {rule.check_id!r} forbids what it says{rule.reason and f': {rule.reason}'}"
+        return None
 
     def close(self) -> None:
         """End the process that functions run in."""

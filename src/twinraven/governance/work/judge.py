@@ -16,7 +16,7 @@ from twinraven.foundation.actors import SYSTEM, Actor
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import from_micros, to_micros
 from twinraven.foundation.errors import IllegalTransition, InvalidInput, NotFound, PolicyViolation, StaleState
-from twinraven.governance.model import JudgeDecision, PolicyCheck, Task, Verdict, WorkerResult
+from twinraven.governance.model import Campaign, JudgeDecision, PolicyCheck, Task, Verdict, WorkerResult
 from twinraven.governance.money import Money
 from twinraven.governance.work.checks import Evaluation, PolicyChecks
 from twinraven.governance.work.costs import cost_of
@@ -24,7 +24,7 @@ from twinraven.governance.work.envelopes import EnvelopeLog, HoldsSecret, read_e
 from twinraven.governance.work.moves import TaskMoves
 from twinraven.governance.work.result_sql import read_check
 from twinraven.governance.work.specs import read_spec
-from twinraven.governance.work.subject import Subject
+from twinraven.governance.work.subject import Leaving, Subject
 from twinraven.governance.work.verdicts import Judgement, Verdicts
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy import Principal
@@ -104,6 +104,7 @@ class Judge:
                     actions=evaluation.actions,
                     confidence=result.confidence_score,
                     risk_tags=result.risk_tags,
+                    may_review=_may_review(by),
                 )
                 try:
                     return await self._written(
@@ -146,6 +147,7 @@ class Judge:
                 risk_tags=before.risk_tags,
                 override_reason=reason if overrides and override else None,
                 reviewer_id=by.user_id,
+                may_review=True,
             )
             return await self._written(by.tenant_id, lambda tx: self._resolved(tx, before, said, by))
 
@@ -205,14 +207,14 @@ class Judge:
         task_id: str,
         *,
         result_id: str | None = None,
-        channel: str | None = None,
+        leaving: Leaving | None = None,
         amount: Money | None = None,
     ) -> JudgeDecision:
         """The decision in force that allows an effect for a task, in the transaction that begins the effect.
 
         PolicyViolation says why there is none: nothing was approved, the campaign is not active, the task's window is
-        closed, its channels do not name this one, or its budget does not reach. `amount` is what the task's effects
-        cost with this one, in one sum.
+        closed, its channels do not name this one, its budget does not reach, or a check forbids what would be said.
+        `amount` is what the task's effects cost with this one, in one sum.
         """
         task = self._moves.plans.task(tx, tenant_id, task_id)
         result = self._moves.results.last_result(tx, tenant_id, task_id)
@@ -223,7 +225,9 @@ class Judge:
         elif result_id is not None and result_id != result.result_id:
             why = f"result {result_id!r} was superseded by {result.result_id!r}"
         else:
-            why = self._why_not(tx, task, channel, amount)
+            why = self._why_not(tx, task, None if leaving is None else leaving.channel, amount)
+            if why is None and leaving is not None:
+                why = self._forbidden(tx, task, result, decision, leaving)
         if why is not None or decision is None:
             raise PolicyViolation(f"no effect for task {task_id!r}: {why}", **task.lineage.as_json())
         return decision
@@ -247,6 +251,14 @@ class Judge:
                 return "its max_budget does not reach"
         return None
 
+    def _forbidden(
+        self, tx: Transaction, task: Task, result: WorkerResult, decision: JudgeDecision, leaving: Leaving
+    ) -> str | None:
+        """Hold what is about to leave against the checks that look at words; what a person overrode may leave."""
+        campaign = self._moves.plans.campaign(tx, task.tenant_id, task.campaign_id)
+        overridden = [check.check_id for check in decision.policy_checks if check.is_open]
+        return self._checks.forbids(self._subject(task, result, campaign).showing(leaving), overridden)
+
     async def _read(self, tenant_id: str, result_id: str) -> tuple[Task, WorkerResult]:
         def work(tx: Transaction) -> tuple[Task, WorkerResult]:
             result = self._moves.results.result(tx, tenant_id, result_id)
@@ -258,9 +270,12 @@ class Judge:
         campaign = await self._database.read(
             task.tenant_id, lambda tx: self._moves.plans.campaign(tx, task.tenant_id, task.campaign_id)
         )
+        return await self._checks.evaluate(self._subject(task, result, campaign))
+
+    def _subject(self, task: Task, result: WorkerResult, campaign: Campaign) -> Subject:
         spec = read_spec(task.spec_json)
         cost = cost_of(result.invocations, spec.constraints.currency)
-        subject = Subject(
+        return Subject(
             task=task,
             spec=spec,
             campaign=campaign,
@@ -273,7 +288,6 @@ class Judge:
             has_foreign_cost=cost.has_foreign,
             now=from_micros(self._moves.micros()),
         )
-        return await self._checks.evaluate(subject)
 
     def _record(self, tx: Transaction, tenant_id: str, result_id: str, said: Judgement, actor: Actor) -> JudgeDecision:
         result = self._moves.results.result(tx, tenant_id, result_id)
@@ -318,7 +332,8 @@ def _judgement(envelope: Envelope, evaluation: Evaluation | None, by: Principal)
         confidence=envelope.confidence_score,
         risk_tags=envelope.risk_tags,
         override_reason=None if override is None else override["reason"],
-        reviewer_id=by.user_id if by.kind == "person" else None,
+        reviewer_id=by.user_id if _may_review(by) else None,
+        may_review=_may_review(by),
         wants_review=bool(review.get("required")),
         envelope=envelope,
     )
@@ -332,23 +347,27 @@ def _all_checks(brought: tuple[PolicyCheck, ...], evaluation: Evaluation | None)
     return (*evaluation.checks, *(check for check in brought if check.check_id not in own))
 
 
+def _may_review(by: Principal) -> bool:
+    """Whether somebody is a person who may decide what is left to people."""
+    return by.kind == "person" and by.may_decide
+
+
 def _refuse_own(result: WorkerResult, by: Principal) -> None:
-    """Refuse an agent that judges what it did itself."""
-    if by.kind == "agent" and result.worker == str(by.actor):
-        raise PolicyViolation(
-            "an agent does not judge its own result", **result.lineage.as_json(), result_id=result.result_id
-        )
+    """Refuse whoever judges what they did themselves, unless it is a person who may decide anyway."""
+    if result.worker == str(by.actor) and not _may_review(by):
+        words = "an agent does not judge its" if by.kind == "agent" else "members do not judge their"
+        raise PolicyViolation(f"{words} own result", **result.lineage.as_json(), result_id=result.result_id)
 
 
 def _refuse_override(override: Any, task: Task, by: Principal) -> None:
-    if override is not None and (by.kind != "person" or by.role == "member"):
+    if override is not None and not _may_review(by):
         raise PolicyViolation(
             "an override needs a person who may decide: an administrator or an approver", **task.lineage.as_json()
         )
 
 
 def _refuse_who_may_not(before: JudgeDecision, by: Principal) -> None:
-    if by.kind != "person" or by.role == "member":
+    if not _may_review(by):
         raise PolicyViolation(
             "what is escalated is decided by a person: an administrator or an approver", **before.lineage.as_json()
         )

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
 from twinraven.foundation.clock import iso
 from twinraven.governance.model import Campaign, Task, TaskSpec
 from twinraven.governance.money import Money
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """What of an effect people outside get to see."""
+
+    texts: tuple[str, ...] = ()
+    channel: str | None = None
+    is_disclosed: bool = True
+    """Whether it says how it was made, or need not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +93,12 @@ class Subject:
         return (limits.starts_at is None or self.now >= limits.starts_at) and (
             limits.ends_at is None or self.now < limits.ends_at
         )
+
+    def showing(self, leaving: Leaving) -> Subject:
+        """The same task and result, with what leaves the house in place of what the result holds."""
+        kinds = [str(each.get("kind")) for each in self.artifacts if each.get("kind") != "metadata_only"] or ["other"]
+        shown = {"channel": leaving.channel, "disclosure": leaving.is_disclosed, "texts": list(leaving.texts)}
+        return replace(self, outputs={"artifacts": [{"kind": kind, **shown} for kind in kinds]})
 
     def as_json(self) -> dict[str, Any]:
         """What a check that is a Python function is given."""

@@ -1,7 +1,8 @@
 """Records decisions about results, with the task they move and what follows, in one transaction.
 
-A decision is refused where the task has moved since the judge saw it, where a later attempt superseded the result, and
-where it would approve a result although a mandatory check has not passed and nobody who may has overridden that.
+A decision is refused where the task has moved since the judge saw it, where a later attempt superseded the result,
+where it would take the place of a person's decision and none who may decide makes it, and where it would approve a
+result although a mandatory check has not passed and nobody who may has overridden that.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from twinraven.calls import Envelope
-from twinraven.foundation.actors import Actor
+from twinraven.foundation.actors import SYSTEM, Actor
 from twinraven.foundation.clock import from_micros, to_micros
 from twinraven.foundation.correlation import correlation_or_new
 from twinraven.foundation.errors import Conflict, IllegalTransition, PolicyViolation
@@ -42,6 +43,8 @@ class Judgement:
     override_reason: str | None = None
     reviewer_id: str | None = None
     """The person who decided, where it was one."""
+    may_review: bool = False
+    """Whether it is said, or asked for, by a person who may decide what waits for people."""
     wants_review: bool = False
     envelope: Envelope | None = None
     """As it was sent; one that the house or a person made is written here."""
@@ -63,8 +66,9 @@ class Verdicts:
         self, tx: Transaction, task: Task, result: WorkerResult, said: Judgement, *, actor: Actor
     ) -> JudgeDecision:
         """Record a decision and let the task go where it leads."""
-        self._check(tx, task, result, said)
         before = self._moves.results.in_force(tx, task.tenant_id, result.result_id)
+        self._check(tx, task, result, said)
+        _refuse_over_person(before, said, actor, task)
         now = self._moves.micros()
         decision = self._decision(task, result, said, 1 if before is None else before.round + 1, actor=actor, now=now)
         envelope = said.envelope or _envelope(decision)
@@ -155,6 +159,23 @@ class Verdicts:
             moves.enqueue(tx, moved, actions=decision.required_actions)
         moves.refresh_goal(tx, moved)
         return moved
+
+
+def _refuse_over_person(before: JudgeDecision | None, said: Judgement, actor: Actor, task: Task) -> None:
+    """Refuse to decide in a person's place: over what a person decided, or what a judge outside left to one.
+
+    What the house escalated itself it may judge anew, on the state as it is then.
+    """
+    if before is None or said.may_review:
+        return
+    is_left_to_people = before.decision == "escalate" and (actor != SYSTEM or before.decided_by != str(SYSTEM))
+    if is_left_to_people or before.human_reviewer_id is not None:
+        why = "waits for a person" if before.decision == "escalate" else "was decided by a person"
+        raise PolicyViolation(
+            f"result {before.result_id!r} {why}: an administrator or an approver decides it",
+            **task.lineage.as_json(),
+            decision_id=before.decision_id,
+        )
 
 
 def _envelope(decision: JudgeDecision) -> Envelope:
