@@ -12,7 +12,7 @@ from twinraven.storage import Transaction
 
 if TYPE_CHECKING:
     from twinraven.engine import Runs
-    from twinraven.knowledge import Entities, Knowledge, MemoryTools, ModelReply, ThinkingEntries
+    from twinraven.knowledge import Embedder, Entities, Knowledge, MemoryTools, ModelReply, ThinkingEntries
     from twinraven.models import Models
 
 
@@ -30,24 +30,28 @@ class _RunningHome(Protocol):
 def knowledge(home: Home) -> Knowledge:
     from twinraven.knowledge import Knowledge
 
-    embedder = None
-    if home.settings.knowledge.embedder == "installed":
-        from twinraven.knowledge import installed_embedder
-
-        embedder = installed_embedder()
-        if embedder is None:
-            raise InvalidSetting(
-                "knowledge.embedder is installed, but the extra is not",
-                field="knowledge.embedder",
-                fix="pip install 'twinraven[embeddings]'",
-            )
     return Knowledge(
         database(home),
         redact=redactor(home).redact,
         micros=home.micros,
         on_mentions=lambda tx, tenant_id, touched: entities(home).on_mentions(tx, tenant_id, touched),
-        embedder=embedder,
+        embedder=_embedder(home),
     )
+
+
+def _embedder(home: Home) -> Embedder | None:
+    """The embedder that the settings choose: where nothing is said, the one that is installed, if any."""
+    from twinraven.knowledge import installed_embedder
+
+    wanted = home.settings.knowledge.embedder
+    found = None if wanted == "off" else installed_embedder()
+    if wanted == "installed" and found is None:
+        raise InvalidSetting(
+            "knowledge.embedder is installed, but the extra is not",
+            field="knowledge.embedder",
+            fix="pip install 'twinraven[embeddings]'",
+        )
+    return found
 
 
 @Part

@@ -91,6 +91,8 @@ def _search_all(raven: TwinRaven, options: Namespace) -> None:
     with open_lines(None if options.queries == "-" else Path(options.queries)) as lines:
         asked = read_questions(lines)
     questions = [(each.group_id or options.group, each.query) for each in asked]
-    answers = asyncio.run(raven.knowledge.search_all(options.tenant, questions, limit=options.limit))
+    answers = asyncio.run(
+        raven.knowledge.search_all(options.tenant, questions, limit=options.limit, wanted=filter_of(options))
+    )
     for each, names in zip(asked, answers, strict=True):
         write_bytes(encode_json({"id": each.id, "hits": names}, indent=False) + b"\n")

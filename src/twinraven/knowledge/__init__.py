@@ -49,8 +49,8 @@ if TYPE_CHECKING:
         Hit,
         Ingestion,
         NewEpisode,
-        parse_moment,
     )
+    from twinraven.knowledge.moments import parse_moment
     from twinraven.knowledge.service import Knowledge
     from twinraven.knowledge.summaries import (
         COMPRESS_PROCESS,
@@ -148,7 +148,8 @@ _HOMES = {
     ),
     "line_files": ("AskedLine", "EpisodeImport", "read_questions"),
     "memory_tools": ("MemoryTools",),
-    "model": ("DEFAULT_SOURCE", "Episode", "EpisodeFilter", "Hit", "Ingestion", "NewEpisode", "parse_moment"),
+    "model": ("DEFAULT_SOURCE", "Episode", "EpisodeFilter", "Hit", "Ingestion", "NewEpisode"),
+    "moments": ("parse_moment",),
     "service": ("Knowledge",),
     "summaries": (
         "COMPRESS_PROCESS",

@@ -158,7 +158,12 @@ class Knowledge:
         return await self._database.read(tenant_id, work)
 
     async def search_all(
-        self, tenant_id: str, questions: Iterable[tuple[str | None, str]], *, limit: int = 10
+        self,
+        tenant_id: str,
+        questions: Iterable[tuple[str | None, str]],
+        *,
+        limit: int = 10,
+        wanted: EpisodeFilter = EVERYTHING,
     ) -> list[list[str]]:
         """The names of the best hits for each (group, question); many questions share one transaction."""
         asked = list(questions)
@@ -174,7 +179,7 @@ class Knowledge:
                 hits = [
                     hit
                     for each in within
-                    for hit in search_group(tx, tenant_id, each, text, limit=limit, meaning=meaning)
+                    for hit in search_group(tx, tenant_id, each, text, limit=limit, wanted=wanted, meaning=meaning)
                 ]
                 answers.append([hit.name for hit in sorted(hits, key=lambda hit: -hit.score)[:limit]])
             return answers
