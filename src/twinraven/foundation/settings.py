@@ -347,6 +347,11 @@ class KnowledgeSettings:
         Choice("auto", "off", "installed"),
         "Whether search also compares vectors; auto: where the extra `embeddings` is installed.",
     )
+    graph_url: str | None = _setting(
+        None,
+        Text(optional=True),
+        "A graph that holds episodes beside the tables, with the extra `graphiti`: falkor://host:6379, or neo4j://…",
+    )
     enrichment_edge_threshold: int = _setting(
         5, Whole(1, 1_000_000), "How many episodes must mention an entity before it is enriched in the background."
     )

@@ -102,6 +102,17 @@ class EpisodeFilter:
     def is_open(self) -> bool:
         return self.speaker is None and self.source is None and self.since is None and self.until is None
 
+    def admits(self, episode: Episode) -> bool:
+        """Whether an episode counts; one without a time does not where a time is asked for."""
+        if self.speaker is not None and (episode.speaker or "").lower() != self.speaker.lower():
+            return False
+        if self.source is not None and episode.source != self.source:
+            return False
+        said = episode.valid_at
+        if said is None:
+            return self.since is None and self.until is None
+        return (self.since is None or said >= self.since) and (self.until is None or said < self.until)
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
