@@ -24,7 +24,7 @@ from twinraven.knowledge.sql import (
     read_turns,
     to_episode,
 )
-from twinraven.knowledge.vectors import VectorIndex, nearest, scaled
+from twinraven.knowledge.vectors import VectorIndex, nearest, scaled, shared_with_neighbours
 from twinraven.storage import Row, Transaction
 
 EVERYTHING = EpisodeFilter()
@@ -75,10 +75,11 @@ def look_up(
     if meaning is not None:
         similarities = meaning.held.cosines(tx, tenant_id, state.group_id, meaning.vector, parts=state.parts)
     chosen = choose_candidates(word_scores(scores, state.parts), allowed)
-    candidates = sorted({*chosen, *nearest(similarities, allowed)})
+    meant = shared_with_neighbours(similarities)
+    candidates = sorted({*chosen, *nearest(meant, allowed)})
     beside = {seq - 1 for seq in candidates if seq}
     turns = read_turns(tx, tenant_id, state.group_id, sorted({*candidates, *beside}))
-    cosines = scaled(similarities, candidates)
+    cosines = scaled(meant, candidates)
     return Found(question, scores, candidates, turns, postings, cosines, similarities)
 
 
