@@ -67,7 +67,7 @@ def talking_home(
     folder: Path, speaker: Speaker, *, postgres: PostgresLogin | None = None, **more: Any
 ) -> Generator[TwinRaven]:
     """An opened home with a speaker and quick workers."""
-    home = make_home(folder, postgres=postgres, **({"engine": FAST} | more))
+    home = make_home(folder, postgres=postgres, **({"engine": FAST, "knowledge": {"embedder": "off"}} | more))
     with open_home(home, functions=[speaker.speak]) as raven:
         yield raven
 

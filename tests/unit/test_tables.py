@@ -48,6 +48,7 @@ OWNERS = {
     "episode_vectors": "knowledge",
     "episodes": "knowledge",
     "goals": "governance",
+    "graph_progress": "knowledge",
     "idempotency_claims": "calls",
     "introspection_contents": "knowledge",
     "introspections": "knowledge",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from twinraven.app.catalogue import catalog, functions, learned, model_tool, process_tools, services, shelf, upstreams
 from twinraven.app.core import audit, database, hash_request, redactor
 from twinraven.app.dispatching import dispatcher, journal_kit, run_waits, wake_approved
-from twinraven.app.knowing import ModelForMemory, entities, knowledge, memory_tools
+from twinraven.app.knowing import ModelForMemory, entities, graph_progress, knowledge, memory_tools
 from twinraven.app.memory import collector
 from twinraven.app.parts import Home, Part
 from twinraven.app.planning import plan_tools
@@ -161,11 +161,13 @@ class _MeasuringHome(Protocol):
 
 
 def _tell_memory(home: Home, tx: Transaction, end: RunEnd) -> None:
-    """Settle with a run the summary or the notes that it was to make."""
+    """Settle with a run the summary, the notes or the graph that it was to make."""
     if end.run_id.startswith("compress-"):
         cast("_ReflectingHome", home).summaries.on_end(tx, end)
     elif end.run_id.startswith("reflect-"):
         cast("_ReflectingHome", home).introspections.on_end(tx, end)
+    elif end.run_id.startswith("graph-") and home.settings.knowledge.graph_url is not None:
+        graph_progress(home).on_end(tx, end)
 
 
 class _ReflectingHome(Protocol):

@@ -60,6 +60,7 @@ class TwinRaven(Home):
     retention = memory.retention
 
     knowledge = knowing.knowledge
+    graph_progress = knowing.graph_progress
     entities = knowing.entities
     summaries = reflecting.summaries
     introspections = reflecting.introspections

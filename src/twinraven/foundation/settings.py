@@ -343,7 +343,14 @@ class KnowledgeSettings:
         0.85, Number(0.5, 1), "How alike two entities must be for a proposal to merge them."
     )
     embedder: str = _setting(
-        "off", Choice("off", "installed"), "Whether search also compares vectors, with the extra `embeddings`."
+        "auto",
+        Choice("auto", "off", "installed"),
+        "Whether search also compares vectors; auto: where the extra `embeddings` is installed.",
+    )
+    graph_url: str | None = _setting(
+        None,
+        Text(optional=True),
+        "A graph that holds episodes beside the tables, with the extra `graphiti`: falkor://host:6379, or neo4j://…",
     )
     enrichment_edge_threshold: int = _setting(
         5, Whole(1, 1_000_000), "How many episodes must mention an entity before it is enriched in the background."

@@ -31,6 +31,16 @@ if TYPE_CHECKING:
         TemporalFact,
         active_entities,
     )
+    from twinraven.knowledge.graph import (
+        GRAPH_WORK,
+        GraphContent,
+        GraphEntity,
+        GraphFact,
+        GraphFind,
+        GraphitiGraph,
+        GraphProgress,
+        KnowledgeGraph,
+    )
     from twinraven.knowledge.introspection import (
         REFLECT_PROCESS,
         CarouselRules,
@@ -49,8 +59,8 @@ if TYPE_CHECKING:
         Hit,
         Ingestion,
         NewEpisode,
-        parse_moment,
     )
+    from twinraven.knowledge.moments import parse_moment
     from twinraven.knowledge.service import Knowledge
     from twinraven.knowledge.summaries import (
         COMPRESS_PROCESS,
@@ -72,6 +82,7 @@ __all__ = [
     "DEFAULT_GROUP",
     "DEFAULT_SOURCE",
     "ENRICH_WORK",
+    "GRAPH_WORK",
     "REFLECT_PROCESS",
     "REFLECT_TOOL",
     "ActiveEntity",
@@ -89,11 +100,18 @@ __all__ = [
     "Episode",
     "EpisodeFilter",
     "EpisodeImport",
+    "GraphContent",
+    "GraphEntity",
+    "GraphFact",
+    "GraphFind",
+    "GraphProgress",
+    "GraphitiGraph",
     "Hit",
     "Ingestion",
     "Introspection",
     "Introspections",
     "Knowledge",
+    "KnowledgeGraph",
     "KnownEntity",
     "LanguageModel",
     "MemoryTools",
@@ -119,6 +137,16 @@ __all__ = [
 ]
 
 _HOMES = {
+    "graph": (
+        "GRAPH_WORK",
+        "GraphContent",
+        "GraphEntity",
+        "GraphFact",
+        "GraphFind",
+        "GraphProgress",
+        "GraphitiGraph",
+        "KnowledgeGraph",
+    ),
     "embedding": ("Embedder", "installed_embedder"),
     "entities": (
         "CATEGORIES",
@@ -148,7 +176,8 @@ _HOMES = {
     ),
     "line_files": ("AskedLine", "EpisodeImport", "read_questions"),
     "memory_tools": ("MemoryTools",),
-    "model": ("DEFAULT_SOURCE", "Episode", "EpisodeFilter", "Hit", "Ingestion", "NewEpisode", "parse_moment"),
+    "model": ("DEFAULT_SOURCE", "Episode", "EpisodeFilter", "Hit", "Ingestion", "NewEpisode"),
+    "moments": ("parse_moment",),
     "service": ("Knowledge",),
     "summaries": (
         "COMPRESS_PROCESS",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Final, NamedTuple
 
-_MONTHS: Final = {
+MONTHS: Final = {
     name: number
     for number, names in enumerate(
         (
@@ -43,7 +43,7 @@ _NUMBERS: Final = {
     for word in words.split()
 }
 _UNIT_DAYS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
-_MONTH: Final = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_MONTH: Final = "|".join(sorted(MONTHS, key=len, reverse=True))
 _WEEKDAY: Final = "|".join(sorted(_WEEKDAYS, key=len, reverse=True))
 _COUNT: Final = "|".join([r"\d{1,3}", *sorted(_NUMBERS, key=len, reverse=True)])
 _ISO: Final = re.compile(r"\b(\d{4})-(\d{2})(?:-(\d{2}))?\b")
@@ -97,13 +97,13 @@ def _absolute(text: str, said_on: date | None) -> Iterator[DaySpan]:
     rest = text
     for pattern, month, day in ((_DAY_MONTH, 2, 1), (_MONTH_DAY, 1, 2)):
         for match in pattern.finditer(rest):
-            year = _year_of(match[3], _MONTHS[match[month].lower()], said_on)
-            yield from _spanned(year, _MONTHS[match[month].lower()], int(match[day]))
+            year = _year_of(match[3], MONTHS[match[month].lower()], said_on)
+            yield from _spanned(year, MONTHS[match[month].lower()], int(match[day]))
         rest = pattern.sub(" ", rest)
     for match in _MONTH_YEAR.finditer(rest):
         # "may" and "march" are verbs as well: alone they count only with a capital.
         if match[1] or match[3] or match[2][0].isupper():
-            number = _MONTHS[match[2].lower()]
+            number = MONTHS[match[2].lower()]
             yield from _spanned(_year_of(match[3], number, said_on), number, None)
     for match in _YEAR.finditer(_MONTH_YEAR.sub(" ", rest)):
         yield DaySpan(date(int(match[1]), 1, 1).toordinal(), date(int(match[1]), 12, 31).toordinal())

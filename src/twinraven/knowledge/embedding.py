@@ -18,11 +18,14 @@ from typing import Any, Final, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from twinraven.storage import chunks
+
 Vectors = NDArray[np.float32]
 
 _MOST_PIECES: Final = 128
 _MOST_WORD: Final = 100
 _BATCH: Final = 32
+_WIDTH: Final = 384
 _TOKEN: Final = re.compile(r"[^\W_]+|[^\w\s]|_")
 _UNKNOWN, _BEGIN, _END = "[UNK]", "[CLS]", "[SEP]"
 
@@ -62,11 +65,15 @@ class MiniLm:
         self._opening = Lock()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        found = [self._some(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
-        return np.concatenate(found) if found else np.zeros((0, 384), dtype=np.float32)
-
-    def _some(self, texts: Sequence[str]) -> Vectors:
+        """Texts of like length share a batch: a short one is not filled up to the longest of all."""
         rows = [word_pieces(text) for text in texts]
+        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        found = np.zeros((len(rows), _WIDTH), dtype=np.float32)
+        for some in chunks(order, _BATCH):
+            found[some] = self._some([rows[place] for place in some])
+        return found
+
+    def _some(self, rows: Sequence[Sequence[int]]) -> Vectors:
         ids = np.zeros((len(rows), max(len(row) for row in rows)), dtype=np.int64)
         mask = np.zeros_like(ids)
         for place, row in enumerate(rows):

@@ -13,7 +13,8 @@ from twinraven.catalog import Effect, ToolEntry
 from twinraven.foundation.errors import InvalidInput, NotFound
 from twinraven.foundation.ids import new_id
 from twinraven.knowledge.entities import Entities
-from twinraven.knowledge.model import NewEpisode, parse_moment
+from twinraven.knowledge.model import NewEpisode
+from twinraven.knowledge.moments import parse_moment
 from twinraven.knowledge.service import Knowledge
 
 CONNECTOR: Final = "memory"

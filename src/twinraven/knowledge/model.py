@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, cast
 
 from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import InvalidInput
+from twinraven.knowledge.moments import parse_moment
 from twinraven.muninn import check_name
 
 MOST_CONTENT: Final = 2_000_000
@@ -47,9 +48,10 @@ class NewEpisode:
             raise InvalidInput("an episode is a JSON object with group_id, name and content", field="episode")
         found = cast("Mapping[str, Any]", value)
         for field in ("group_id", "name", "content"):
-            if not isinstance(found.get(field), str):
-                raise InvalidInput(f"{field} is missing or no text; give a string", field=field)
-        given = {field: found[field] for field in _FIELDS if found.get(field) is not None}
+            if not isinstance(found.get(field), str) or not found[field]:
+                raise InvalidInput(f"{field} is missing, empty or no text; give a string", field=field)
+        # Exports write what is not known as null or as an empty text.
+        given = {field: found[field] for field in _FIELDS if found.get(field) not in (None, "")}
         if "valid_at" in given:
             given["valid_at"] = parse_moment(given["valid_at"], field="valid_at")
         return NewEpisode(**given)
@@ -99,6 +101,17 @@ class EpisodeFilter:
     @property
     def is_open(self) -> bool:
         return self.speaker is None and self.source is None and self.since is None and self.until is None
+
+    def admits(self, episode: Episode) -> bool:
+        """Whether an episode counts; one without a time does not where a time is asked for."""
+        if self.speaker is not None and (episode.speaker or "").lower() != self.speaker.lower():
+            return False
+        if self.source is not None and episode.source != self.source:
+            return False
+        said = episode.valid_at
+        if said is None:
+            return self.since is None and self.until is None
+        return (self.since is None or said >= self.since) and (self.until is None or said < self.until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +167,3 @@ def check_text(value: str, *, field: str, limit: int) -> str:
     except UnicodeEncodeError as error:
         raise InvalidInput(f"{field} holds a lone surrogate at {error.start}; remove it", field=field) from error
     return value
-
-
-def parse_moment(value: Any, *, field: str) -> datetime:
-    """An ISO 8601 time or date; without a zone it is read as UTC, because exported dialogues have none."""
-    if not isinstance(value, str):
-        raise InvalidInput(f"{field} must be an ISO 8601 text such as 2026-05-08T13:00:00Z", field=field)
-    try:
-        moment = datetime.fromisoformat(value.strip())
-    except ValueError as error:
-        message = f"{field} is not an ISO 8601 time: {value[:60]!r}; write 2026-05-08T13:00:00Z"
-        raise InvalidInput(message, field=field) from error
-    try:
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except OverflowError as error:
-        raise InvalidInput(f"{field} is outside the calendar: {value!r}", field=field) from error

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from twinraven.knowledge.concepts import related
@@ -22,6 +22,9 @@ _PLACE: Final = re.compile(
     r"\b(where|what (?:place|city|country|state|town)|which (?:place|city|country|state|town))\b", re.IGNORECASE
 )
 _SHORTEST_NAME: Final = 3
+_PARTICIPANT_TURNS: Final = 5
+_PARTICIPANT_SHARE: Final = 0.01
+_PARTICIPANT_WEIGHT: Final = 0.3
 _ASKING_WORDS: Final = frozenset(
     "time date day long often old number place year month week ago last first".split()  # noqa: SIM905
 )
@@ -36,6 +39,7 @@ class QueryTerm:
     """As the question has it."""
     weight: float
     related: frozenset[str]
+    is_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +80,23 @@ def read_question(text: str, speakers: Iterable[str]) -> Question:
         if place and word[0].isupper():
             names.add(term)
     found = tuple(
-        QueryTerm(term, spelled[term], weight, related(term, is_name=term in names) - weights.keys())
+        QueryTerm(term, spelled[term], weight, related(term, is_name=term in names) - weights.keys(), term in names)
         for term, weight in weights.items()
     )
     return Question(found or _every_word(words), named, kind, tuple(named_dates(text, None)))
+
+
+def play_participants_down(question: Question, holders: Mapping[str, int], turns: int) -> Question:
+    """Weigh names less that many turns have, in a dialogue that does not say who speaks.
+
+    Whoever takes part is named by the others: a turn that has the name was most likely said to the person asked about.
+    """
+    least = max(_PARTICIPANT_TURNS, _PARTICIPANT_SHARE * turns)
+    terms = tuple(
+        replace(each, weight=_PARTICIPANT_WEIGHT) if each.is_name and holders.get(each.term, 0) >= least else each
+        for each in question.terms
+    )
+    return replace(question, terms=terms)
 
 
 def _every_word(words: Iterable[str]) -> tuple[QueryTerm, ...]:

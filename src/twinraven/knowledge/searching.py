@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from twinraven.knowledge.embedding import Vectors
 from twinraven.knowledge.model import Episode, EpisodeFilter, Hit
 from twinraven.knowledge.postings import ENOUGH, Postings, TermScores, score_term
-from twinraven.knowledge.questions import Question, read_question
+from twinraven.knowledge.questions import Question, play_participants_down, read_question
 from twinraven.knowledge.ranking import Ranked, Turn, choose_candidates, rank, word_scores
 from twinraven.knowledge.sql import (
     GroupState,
@@ -24,7 +24,7 @@ from twinraven.knowledge.sql import (
     read_turns,
     to_episode,
 )
-from twinraven.knowledge.vectors import VectorIndex, nearest, scaled
+from twinraven.knowledge.vectors import VectorIndex, nearest, scaled, shared_with_neighbours
 from twinraven.storage import Row, Transaction
 
 EVERYTHING = EpisodeFilter()
@@ -63,6 +63,9 @@ def look_up(
     """Score every part that has a word of the question, and read what the ranking needs of the best."""
     question = read_question(text, state.speakers)
     postings = read_postings(tx, tenant_id, state.group_id, [each.term for each in question.terms])
+    if not state.speakers:
+        holders = {term: len(held) for term, held in postings.items()}
+        question = play_participants_down(question, holders, state.parts)
     rare = [each for each in question.terms if each.term not in postings or len(postings[each.term]) < ENOUGH]
     others = {other for each in rare for other in each.related}
     postings |= read_postings(tx, tenant_id, state.group_id, others)
@@ -72,10 +75,11 @@ def look_up(
     if meaning is not None:
         similarities = meaning.held.cosines(tx, tenant_id, state.group_id, meaning.vector, parts=state.parts)
     chosen = choose_candidates(word_scores(scores, state.parts), allowed)
-    candidates = sorted({*chosen, *nearest(similarities, allowed)})
+    meant = shared_with_neighbours(similarities)
+    candidates = sorted({*chosen, *nearest(meant, allowed)})
     beside = {seq - 1 for seq in candidates if seq}
     turns = read_turns(tx, tenant_id, state.group_id, sorted({*candidates, *beside}))
-    cosines = scaled(similarities, candidates)
+    cosines = scaled(meant, candidates)
     return Found(question, scores, candidates, turns, postings, cosines, similarities)
 
 

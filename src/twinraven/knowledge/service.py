@@ -12,6 +12,8 @@ from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
 from twinraven.knowledge.embedding import Embedder
 from twinraven.knowledge.entities import store_mentions
+from twinraven.knowledge.graph.fusing import fuse
+from twinraven.knowledge.graph.model import GraphContent, GraphFind, KnowledgeGraph
 from twinraven.knowledge.ingestion import ReadEpisode, by_group, read_episode, store_episodes
 from twinraven.knowledge.line_files import EpisodeImport, read_episodes
 from twinraven.knowledge.model import Episode, EpisodeFilter, Hit, Ingestion, NewEpisode, check_text
@@ -26,6 +28,9 @@ Redact = Callable[[str, bytes], bytes]
 
 OnMentions = Callable[[Transaction, str, Sequence[str]], None]
 """Told, in their transaction, which entities new episodes mention."""
+
+OnStored = Callable[[Transaction, str, str], None]
+"""Told, in their transaction, that a group has new episodes."""
 
 BATCH = 500
 _LINES = 4 * BATCH
@@ -44,9 +49,13 @@ class Knowledge:
         micros: Callable[[], int] = now_micros,
         on_mentions: OnMentions = lambda _tx, _tenant_id, _touched: None,
         embedder: Embedder | None = None,
+        graph: KnowledgeGraph | None = None,
+        on_stored: OnStored = lambda _tx, _tenant_id, _group_id: None,
     ) -> None:
         self._database = database
         self._vectors = None if embedder is None else VectorIndex(embedder)
+        self._graph = graph
+        self._on_stored = on_stored
         self._on_mentions = on_mentions
         self._redact = redact
         self._micros = micros
@@ -105,6 +114,7 @@ class Knowledge:
         if parts:
             touched = store_mentions(tx, tenant_id, group_id, parts, at=at)
             self._on_mentions(tx, tenant_id, touched)
+            self._on_stored(tx, tenant_id, group_id)
         return done
 
     def _read(self, tenant_id: str, some: Sequence[NewEpisode]) -> list[ReadEpisode]:
@@ -143,27 +153,62 @@ class Knowledge:
         """The episodes that answer a question best, of one group or, one after another, of all."""
         _check_query(text, limit)
         [meaning] = await self._asked([text])
+        groups = await self._groups(tenant_id, group_id)
+        finds = await self._found_in_graph(tenant_id, groups, text, limit)
 
         def work(tx: Transaction) -> list[Hit]:
-            groups = [group_id] if group_id is not None else [row["group_id"] for row in groups_of(tx, tenant_id)]
-            found = [
-                hit
-                for each in groups
-                for hit in search_group(
+            found: list[Hit] = []
+            for each in groups:
+                hits = search_group(
                     tx, tenant_id, each, text, limit=limit, wanted=wanted, neighbours=neighbours, meaning=meaning
                 )
-            ]
+                found += fuse(tx, tenant_id, hits, finds[each], wanted, limit=limit) if finds else hits
             return sorted(found, key=lambda hit: -hit.score)[:limit]
 
         return await self._database.read(tenant_id, work)
 
+    async def _groups(self, tenant_id: str, group_id: str | None) -> list[str]:
+        if group_id is not None:
+            return [group_id]
+        rows = await self._database.read(tenant_id, lambda tx: groups_of(tx, tenant_id))
+        return [row["group_id"] for row in rows]
+
+    async def _found_in_graph(
+        self, tenant_id: str, groups: Sequence[str], text: str, limit: int
+    ) -> dict[str, list[GraphFind]]:
+        """What the graph leads to in each group; empty without a graph."""
+        if self._graph is None:
+            return {}
+        return {each: await self._graph.search(tenant_id, each, text, limit=limit) for each in groups}
+
+    async def graph_content(self, tenant_id: str, group_id: str) -> GraphContent:
+        """What the graph holds of a group."""
+        if self._graph is None:
+            raise InvalidInput(
+                "there is no knowledge graph beside the tables",
+                field="knowledge.graph_url",
+                fix="set knowledge.graph_url",
+            )
+        return await self._graph.content(tenant_id, group_id)
+
     async def search_all(
-        self, tenant_id: str, questions: Iterable[tuple[str | None, str]], *, limit: int = 10
+        self,
+        tenant_id: str,
+        questions: Iterable[tuple[str | None, str]],
+        *,
+        limit: int = 10,
+        wanted: EpisodeFilter = EVERYTHING,
     ) -> list[list[str]]:
         """The names of the best hits for each (group, question); many questions share one transaction."""
         asked = list(questions)
         for _, text in asked:
             _check_query(text, limit)
+        if self._graph is not None:
+            found = [
+                await self.search(tenant_id, text, group_id=group_id, limit=limit, wanted=wanted)
+                for group_id, text in asked
+            ]
+            return [[hit.name for hit in hits] for hits in found]
         meanings = await self._asked([text for _, text in asked])
 
         def work(tx: Transaction) -> list[list[str]]:
@@ -174,7 +219,7 @@ class Knowledge:
                 hits = [
                     hit
                     for each in within
-                    for hit in search_group(tx, tenant_id, each, text, limit=limit, meaning=meaning)
+                    for hit in search_group(tx, tenant_id, each, text, limit=limit, wanted=wanted, meaning=meaning)
                 ]
                 answers.append([hit.name for hit in sorted(hits, key=lambda hit: -hit.score)[:limit]])
             return answers

@@ -22,6 +22,7 @@ MOST_IN_MEMORY: Final = 50_000
 """Parts of a group whose vectors are kept in memory: 77 MB."""
 EXTRA: Final = 20
 """How many parts are candidates by their meaning alone."""
+_NEIGHBOUR_SHARE: Final = 0.15
 _SCALED_OVER: Final = 50
 _MOST_GROUPS: Final = 8
 
@@ -67,6 +68,14 @@ class VectorIndex:
             while len(self._groups) > _MOST_GROUPS:
                 self._groups.popitem(last=False)
         return held
+
+
+def shared_with_neighbours(cosines: Mapping[int, float]) -> dict[int, float]:
+    """Similarities with a share of those of the turns beside: a reply means little without what it replies to."""
+    return {
+        seq: own + _NEIGHBOUR_SHARE * (cosines.get(seq - 1, 0.0) + cosines.get(seq + 1, 0.0))
+        for seq, own in cosines.items()
+    }
 
 
 def nearest(cosines: Mapping[int, float], allowed: NDArray[np.bool_] | None) -> list[int]:

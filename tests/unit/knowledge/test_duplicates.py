@@ -50,6 +50,8 @@ def test_five_hundred_entities_with_duplicates_and_look_alikes() -> None:
         ("The Golden Gate Bridge", "Golden Gate Bridge"),
         ("St. Petersburg", "Saint Petersburg"),
         ("José García", "Jose Garcia"),
+        ("OpenAI", "Open AI"),
+        ("Smith, John", "John Smith"),
     ],
 )
 def test_other_spellings_are_proposed(first: str, second: str) -> None:
@@ -63,6 +65,27 @@ def test_other_spellings_are_proposed(first: str, second: str) -> None:
 def test_other_things_are_not_proposed(first: str, second: str) -> None:
     """What differs in digits or shares no word is never alike."""
     assert find_duplicates([entity(first), entity(second)]) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Mr. Lee", "Mrs. Lee"),
+        ("C++", "C#"),
+        ("C", "C++"),
+        ("Wendy's", "Wendy"),
+        ("Grace James", "James Grace"),
+        ("WHO", "Who"),
+        ("がき", "かき"),
+        ("World War I", "World War II"),
+        ("Jon Smith", "Joan Smith"),
+        ("New York", "New York Times"),
+        ("iPhone 12", "iPhone 12 Pro"),
+    ],
+)
+def test_look_alikes_are_never_certain(first: str, second: str) -> None:
+    """A form of address, a sign, an order, an acronym or another letter tells two things apart."""
+    assert not any(found.is_certain for found in find_duplicates([entity(first), entity(second)]))
 
 
 def test_another_category_or_another_story_is_never_certain() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from twinraven.knowledge.concepts import related
 from twinraven.knowledge.dates import DaySpan, named_dates
 from twinraven.knowledge.parts import split_content
-from twinraven.knowledge.questions import read_question
+from twinraven.knowledge.questions import play_participants_down, read_question
 from twinraven.knowledge.reading import Marks, names_in, read_turn, split_speaker
 from twinraven.knowledge.stemming import stem
 from twinraven.knowledge.words import terms
@@ -136,3 +136,11 @@ def test_a_question_knows_whom_and_what_it_is_about() -> None:
     assert asked.dates == (DaySpan(day(2023, 3, 1), day(2023, 3, 31)),)
     assert stem("guitar") in related(stem("instrument"))
     assert stem("children") not in related(stem("guitar"))
+
+
+def test_participants_weigh_less_where_nobody_is_named_as_speaker() -> None:
+    """Who takes part is named by the others: the name alone must not decide, and a rare name still does."""
+    question = read_question("What did Tessa say of Halvorsen's candles?", [])
+    weighed = play_participants_down(question, {"tessa": 40, "halvorsen": 2, "candl": 60}, 600)
+    weights = {each.word: each.weight for each in weighed.terms}
+    assert weights["Tessa"] < weights["candles"] < weights["Halvorsen"]

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any, Final
 
 from twinraven.knowledge.entities.model import KnownEntity
-from twinraven.knowledge.entities.names import block_keys, name_key, name_similarity, summary_similarity
+from twinraven.knowledge.entities.names import block_keys, is_same_name, name_similarity, summary_similarity
 
 DEFAULT_THRESHOLD: Final = 0.85
 _LARGEST_BLOCK: Final = 400
@@ -69,7 +69,7 @@ def _compared(first: KnownEntity, second: KnownEntity) -> PossibleDuplicate:
         "name_similarity": round(by_name, 3),
         "summary_similarity": None if by_summary is None else round(by_summary, 3),
         "same_category": same_category,
-        "same_tokens": name_key(first.name) == name_key(second.name),
+        "same_tokens": is_same_name(first.name, second.name),
     }
     return PossibleDuplicate(first, second, round(similarity, 3), evidence, _is_certain(first, second, evidence))
 

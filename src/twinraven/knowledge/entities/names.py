@@ -14,10 +14,13 @@ from typing import Final
 
 from twinraven.knowledge.words import terms
 
-_WORD: Final = re.compile(r"[^\W\d_]+|\d+")
+_WORD: Final = re.compile(r"[^\W\d_]+|\d+|[+#]+")
 _DIGITS: Final = re.compile(r"\d+")
 _ARTICLES: Final = frozenset(("the", "an", "of", "and", "for"))
-_TITLES: Final = frozenset("mr mrs ms miss dr prof professor sir doctor mister".split())  # noqa: SIM905
+_TITLES: Final = frozenset(("dr", "prof", "professor", "doctor"))
+_ADDRESSED: Final = {"mister": "mr", "sir": "mr", "mrs": "ms", "miss": "ms"}
+"""Mr. Lee is another person than Mrs. Lee: what tells them apart stays in the name."""
+_LONGEST_ACRONYM: Final = 4
 _SAME_WORDS: Final = """
 corporation corp; incorporated inc; limited ltd; company co; saint st; street str; avenue ave; road rd; mount mt
 university univ uni; department dept; international intl; association assoc; brothers bros; doctor dr; junior jr
@@ -44,18 +47,36 @@ _NICKNAME: Final = 0.93
 
 @lru_cache(16_384)
 def plain_tokens(name: str) -> tuple[str, ...]:
-    """The words of a name without accents, case, articles and titles."""
-    flat = unicodedata.normalize("NFKD", name).casefold()
-    bare = "".join(sign for sign in flat if not unicodedata.combining(sign))
-    every = tuple(_WORD.findall(bare.replace("'s", "").replace("’s", "").replace("'", "").replace("’", "")))
-    kept = tuple(word for word in every if word not in _ARTICLES and word not in _TITLES)
+    """The words of a name without accents, case, articles and titles; what stands behind a comma goes first."""
+    bare = _without_accents(name.casefold()).replace("'", "").replace("’", "")
+    before, comma, behind = bare.partition(",")
+    every = tuple(_WORD.findall(bare))
+    if comma and not _LEGAL & {_CANONICAL.get(word, word) for word in _WORD.findall(behind)}:
+        every = tuple(_WORD.findall(f"{behind} {before}"))
+    kept = tuple(_ADDRESSED.get(word, word) for word in every if word not in _ARTICLES and word not in _TITLES)
     return kept or every
+
+
+def _without_accents(text: str) -> str:
+    """Marks on Latin letters are dropped; in other scripts they make another letter."""
+    kept: list[str] = []
+    for sign in unicodedata.normalize("NFKD", text):
+        if not (unicodedata.combining(sign) and kept and kept[-1].isascii()):
+            kept.append(sign)
+    return "".join(kept)
 
 
 @lru_cache(16_384)
 def name_key(name: str) -> str:
-    """What two spellings of one name have in common."""
-    return " ".join(sorted(plain_tokens(name))) or name.casefold()
+    """What two spellings of one name have in common; the order counts (Grace James, James Grace)."""
+    return " ".join(plain_tokens(name)) or name.casefold()
+
+
+def is_same_name(first: str, second: str) -> bool:
+    """Whether two names are spellings of one: equal words in equal order, and none is an acronym (WHO, Who)."""
+    if name_key(first) != name_key(second):
+        return False
+    return first.isupper() == second.isupper() or len(first) > _LONGEST_ACRONYM
 
 
 def digits_agree(first: str, second: str) -> bool:
@@ -70,7 +91,7 @@ def name_similarity(first: str, second: str) -> float:
     left, right = plain_tokens(first), plain_tokens(second)
     if sorted(left) == sorted(right):
         return 1.0
-    if _canonical(left) == _canonical(right):
+    if _canonical(left) == _canonical(right) or "".join(left) == "".join(right):
         return _NICKNAME
     if _is_acronym(left, right) or _is_acronym(right, left):
         return _ACRONYM

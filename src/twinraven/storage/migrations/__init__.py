@@ -43,6 +43,7 @@ STEPS = (
     "m0025_worker_types",
     "m0026_tenant_references",
     "m0027_corrections",
+    "m0028_graph_progress",
 )
 """In order; the number in the name is the version."""
 

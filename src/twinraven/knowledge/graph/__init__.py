@@ -1,0 +1,39 @@
+"""A knowledge graph beside the tables: Graphiti on FalkorDB or Neo4j holds the same episodes, and entities and temporal
+facts that a model extracts from them.
+
+The tables stay the record: an episode is stored there first and found by its words at once. A run of the engine then
+takes it into the graph, and a search asks both.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinraven.knowledge.graph.graphiti import GraphitiGraph
+    from twinraven.knowledge.graph.model import GraphContent, GraphEntity, GraphFact, GraphFind, KnowledgeGraph
+    from twinraven.knowledge.graph.progress import GRAPH_WORK, GraphProgress
+
+__all__ = [
+    "GRAPH_WORK",
+    "GraphContent",
+    "GraphEntity",
+    "GraphFact",
+    "GraphFind",
+    "GraphProgress",
+    "GraphitiGraph",
+    "KnowledgeGraph",
+]
+
+_HOMES = {
+    "GraphitiGraph": "graphiti",
+    "GRAPH_WORK": "progress",
+    "GraphProgress": "progress",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(name)
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'model')}"), name)

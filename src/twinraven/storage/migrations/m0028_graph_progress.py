@@ -1,0 +1,18 @@
+"""How far a knowledge graph has taken a group's episodes in, and which run is at it."""
+
+from __future__ import annotations
+
+from twinraven.storage.migrations import Ddl
+
+
+def upgrade(ddl: Ddl) -> None:
+    ddl.table(
+        "graph_progress",
+        """
+        tenant_id TEXT NOT NULL,
+        group_id TEXT NOT NULL,
+        next_seq INTEGER NOT NULL CHECK (next_seq >= 0),
+        run_id TEXT,
+        PRIMARY KEY (tenant_id, group_id)
+        """,
+    )
