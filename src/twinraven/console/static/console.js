@@ -126,6 +126,13 @@ function neighbour(by) {
   if (links.includes(location.pathname) && next) location.href = next;
 }
 
+// ---- a broad picture begins where its chosen part is
+{
+  const box = $(".picture .scroll");
+  const part = $(".picture .chosen");
+  if (box && part) box.scrollLeft += part.getBoundingClientRect().x - box.getBoundingClientRect().x - box.clientWidth / 2;
+}
+
 // ---- the chosen call
 document.addEventListener("htmx:afterSwap", (event) => {
   if (event.detail.target.id !== "side") return;
