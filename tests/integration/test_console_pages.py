@@ -81,6 +81,8 @@ async def test_every_link_of_a_full_home(full: Path) -> None:
             assert reply.status == 200, (address, words(reply.body.decode())[:300])
             text = reply.body.decode()
             asked = [each for each in links(text) if each.startswith("/console/json/")]
+            if kind == "find":
+                continue
             assert asked, address
             for each in asked[:1]:
                 assert (await pages.door.get(each)).status == 200, (address, each)

@@ -53,7 +53,7 @@ class Saving:
     bar: Markup
 
 
-@PAGES.shows("/", "today", live="events approvals catalog")
+@PAGES.shows("/", "today", live="events approvals catalog runs work")
 async def today(visit: Visit) -> Shown:
     begin, until = _last_day(datetime.now(UTC))
     activity, whole_day, waits, learned, audit, savings = await asyncio.gather(

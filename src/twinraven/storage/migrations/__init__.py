@@ -41,6 +41,7 @@ STEPS = (
     "m0023_metrics",
     "m0024_sign_ins",
     "m0025_worker_types",
+    "m0026_work_changes",
 )
 """In order; the number in the name is the version."""
 
