@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.console_desk import make_desk
+from tests.console_desk import HOSTILE, make_desk
 from tests.effect_service import effect_service
 from tests.planning import ARGUMENTS_ASKED, PLAN_ASKED, REASONING_ASKED
 from tests.scripted import scripted_model
@@ -179,6 +179,7 @@ async def _fill(home: Path) -> None:
                 await _known(raven)
                 await raven.upstream_tools.observe(_TENANT, "town", [_PIN])
                 await raven.upstream_tools.observe(_TENANT, "town", [{**_PIN, "description": _REWORDED}])
+                await _hostile(raven)
                 await raven.aclose()
             file.write_text(json.dumps(kept))
 
@@ -289,6 +290,26 @@ def _task(name: str, kind: str, description: str, tool_id: str, **inputs: Any) -
         "run": {"tool": tool_id},
         "acceptance_criteria": [criterion],
     }
+
+
+async def _hostile(raven: TwinRaven) -> None:
+    """Texts from outside that would run, ask or mislead, wherever a page shows one."""
+    script, image, _, quoted, htmx, template, title, turned, *_ = HOSTILE
+    campaign = await raven.campaigns.create(f"{title} campaign", by=LOCAL)
+    goal = await raven.campaigns.add_goal(campaign.campaign_id, f"{htmx} {turned}", by=LOCAL)
+    await raven.planner.plan(
+        goal.goal_id, [{**_task("hostile", "commerce", script, "check_invoice", number=image), "run": None}], by=LOCAL
+    )
+    talk = await raven.conversations.create(by=LOCAL, title=f"{script}{turned}")
+    await raven.conversations.say(talk.conversation_id, f"{htmx}{image}{template}", by=LOCAL)
+    await raven.entities.create(_TENANT, f"{image}{turned}", f"{htmx}{quoted}", category="Person")
+    pin = {"name": "clock", "description": "The time.", "inputSchema": {"type": "object"}}
+    await raven.upstream_tools.observe(_TENANT, "town", [pin])
+    await raven.upstream_tools.observe(_TENANT, "town", [{**pin, "description": f"{script}{htmx}{turned}"}])
+    user = await raven.tenancy.add_user(_TENANT, f"{image}{turned}", role="member")
+    await raven.tenancy.issue_key(_TENANT, user.user_id, label=f"{htmx}{turned}")
+    odd = RESTOCK.as_json() | {"id": "odd_process", "name": f"{script}{turned}", "description": f"{htmx}{image}"}
+    await raven.processes.save(Process.from_json(odd), by=LOCAL)
 
 
 async def _known(raven: TwinRaven) -> None:

@@ -86,6 +86,8 @@ async def test_every_link_of_a_full_home(full: Path) -> None:
             assert asked, address
             for each in asked[:1]:
                 assert (await pages.door.get(each)).status == 200, (address, each)
+            assert not [each for each in HOSTILE if "<" in each and each in text], address
+            assert "\u202e" not in text, address
             command = re.search(r'id="as-command">([^<]*)<', text)
             assert command is not None, address
             parser.parse_args(shlex.split(html.unescape(command[1]))[1:])
@@ -234,6 +236,7 @@ async def test_stale_decision_keeps_the_note(tmp_path: Path) -> None:
         assert late.status in (409, 412)
         text = words(late.body.decode())
         assert "Nothing was decided" in text
+        assert "kept words" in late.body.decode()
         assert (await raven.approvals.get("default", waiting[0]["approval_id"])).state == "granted"
 
 
