@@ -85,6 +85,20 @@ async def test_a_commit_is_told_with_its_tenant_and_topic(database: Database, he
     assert set(heard.changes) == {Change("events", "ada"), Change("catalog", "bob")}
 
 
+async def test_new_and_changed_work_is_told(database: Database, heard: Heard) -> None:
+    """What a run asks is told when it is asked and again when it is answered, each time with its tenant."""
+    row = {"tenant": "ada", "run": "r", "question": b"?", "at": 1}
+    columns = "tenant_id, run_id, place, kind, question, asked_at"
+    for statement in (
+        f"INSERT INTO run_waits ({columns}) VALUES (:tenant, :run, '0', 'person', :question, :at)",
+        "UPDATE run_waits SET answered_at = :at WHERE tenant_id = :tenant AND run_id = :run AND question = :question",
+    ):
+        heard.changes.clear()
+        await database.write("ada", lambda tx, words=statement: tx.execute(words, **row))
+        await asyncio.to_thread(heard.until, Change("runs", "ada"))
+        assert set(heard.changes) == {Change("runs", "ada")}
+
+
 def test_a_listener_that_failed_is_told_again(database: Database, heard: Heard) -> None:
     """What a listener could not take in is made up for: it is told that anything may have changed."""
     heard.changes.clear()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import re
 import shlex
+from collections import Counter
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from urllib.parse import quote
@@ -14,10 +16,12 @@ import pytest
 from tests.api_client import Door
 from tests.console_desk import HOSTILE, fill_desk, make_desk
 from tests.console_pages import Pages, console_over, hidden, links, number_at, words
+from tests.console_work import fill_work, make_work_desk
 from twinraven.app import TwinRaven
 from twinraven.cli.parser import build_parser
 from twinraven.console.replies import CONTENT_POLICY
 from twinraven.console.views import PAGES
+from twinraven.console.views.waiting import KINDS
 
 PLAIN = sorted({page.path for page in PAGES if page.method == "GET" and "{" not in page.path})
 
@@ -52,18 +56,94 @@ async def test_every_page_of_the_menu(pages: Pages, path: str) -> None:
     assert stated["cross-origin-opener-policy"] == stated["cross-origin-resource-policy"] == "same-origin"
 
 
-async def test_pages_link_what_they_were_made_from(pages: Pages) -> None:
-    """Each page's JSON can be opened, and each page's command is one."""
-    parser = build_parser()
-    for path in ("", "sessions", "sessions/ticket-4100", "calls", "review", "audit", "tools", "settings", "learned"):
-        text = await pages.text(path)
-        asked = [each for each in links(text) if each.startswith("/console/json/")]
-        assert asked, path
-        for each in asked[:2]:
-            assert (await pages.door.get(each)).status == 200, each
-        command = re.search(r'id="as-command">([^<]*)<', text)
-        assert command is not None
-        parser.parse_args(shlex.split(command[1])[1:])
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A desk in which everything happened at least once."""
+    home = make_work_desk(tmp_path_factory.mktemp("full"))
+    fill_desk(home, sessions=2, learn=False)
+    fill_work(home)
+    return home
+
+
+async def test_every_link_of_a_full_home(full: Path) -> None:
+    """From Today on, every page that a page links is there, links its JSON, and names a command that can be pasted."""
+    parser, seen, kinds = build_parser(), set[str](), Counter[str]()
+    async with console_over(full) as (pages, _):
+        waiting = ["/console/", *(f"/console{path}" for path in PLAIN)]
+        while waiting:
+            address = waiting.pop()
+            kind = _kind_of(address)
+            if address in seen or kind in ("json/", "static/") or kinds[kind] >= 2:
+                continue
+            seen.add(address)
+            kinds[kind] += 1
+            reply = await pages.door.get(address)
+            assert reply.status == 200, (address, words(reply.body.decode())[:300])
+            text = reply.body.decode()
+            asked = [each for each in links(text) if each.startswith("/console/json/")]
+            if kind == "find":
+                continue
+            assert asked, address
+            for each in asked[:1]:
+                assert (await pages.door.get(each)).status == 200, (address, each)
+            assert not [each for each in HOSTILE if "<" in each and each in text], address
+            assert "\u202e" not in text, address
+            command = re.search(r'id="as-command">([^<]*)<', text)
+            assert command is not None, address
+            parser.parse_args(shlex.split(html.unescape(command[1]))[1:])
+            waiting += links(text)
+    reached = {kind.split("/")[0] for kind in kinds}
+    assert reached >= {"runs", "plans", "tasks", "talk", "entities", "trace", "audit", "calls", "keys", "processes"}
+    assert {f"review/items/{each}" for each in KINDS if each not in ("call", "learned_tool")} <= set(kinds)
+
+
+def _kind_of(address: str) -> str:
+    """Pages of one kind have one name: the folder, and what kind of item is reviewed."""
+    parts = address.removeprefix("/console/").partition("?")[0].split("/")
+    if parts[:2] == ["review", "items"]:
+        return f"review/items/{parts[2].partition('%3A')[0]}"
+    return "/".join(parts[:2]) if parts[0] in ("review", "tools") else parts[0] + ("/" if len(parts) > 1 else "")
+
+
+async def test_commands_quote_what_came_from_outside(pages: Pages) -> None:
+    """The command of a page runs nothing else, whatever its session is called."""
+    name = 'hostile <b>session</b> "quoted"'
+    text = await pages.text(f"sessions/{quote(name, safe='')}")
+    command = re.search(r'id="as-command">([^<]*)<', text)
+    assert command is not None
+    assert shlex.split(html.unescape(command[1])) == ["twinraven", "sessions", "show", name]
+
+
+async def test_filters_stand_in_the_command(pages: Pages) -> None:
+    """What is filtered on the page is filtered by its command."""
+    text = await pages.text("sessions?tool_id=get_order&failed=true&outcome=success")
+    command = re.search(r'id="as-command">([^<]*)<', text)
+    assert command is not None
+    stated = build_parser().parse_args(shlex.split(html.unescape(command[1]))[1:])
+    assert (stated.tool, stated.failed, stated.outcome) == ("get_order", True, "success")
+
+
+async def test_work_is_shown_as_it_stands(full: Path) -> None:
+    """A run's picture has the step it waits for, a task the decision in force, a question buttons for its answers."""
+    async with console_over(full) as (pages, _):
+        runs = (await pages.door.get("/v1/runs?state=waiting")).json()["items"]
+        run_id = next(each["run_id"] for each in runs if each["target"] == "replace_item")
+        text = await pages.text(f"runs/{run_id}")
+        assert re.search(r'class="box wait"[^>]*><title>note<', text)
+        assert text.count('class="box done"') == 3
+        answered = await pages.post(f"runs/{run_id}/answer", place="note__ask", answer="true")
+        assert answered.status == 303
+        assert (await pages.door.get(f"/v1/runs/{run_id}")).json()["waits"][0]["answered_at"] is not None
+        tasks = (await pages.door.get("/v1/tasks?limit=50")).json()["items"]
+        again = next(each for each in tasks if each["attempts"] == 2 and each["status"] == "complete")
+        assert "The decision in force: approve, about attempt 2" in words(await pages.text(f"tasks/{again['task_id']}"))
+        board = words(await pages.text("goals"))
+        assert "240.00 EUR to Printer & Co" in board
+        assert "500.00 EUR" in board
+        talk = (await pages.door.get("/v1/conversations")).json()["items"][-1]["id"]
+        shown = await pages.text(f"talk/{talk}")
+        assert shown.count('class="alternatives"') == 2
+        assert 'class="turn agent active other"' in shown
 
 
 async def test_empty_home(tmp_path: Path) -> None:
@@ -156,6 +236,7 @@ async def test_stale_decision_keeps_the_note(tmp_path: Path) -> None:
         assert late.status in (409, 412)
         text = words(late.body.decode())
         assert "Nothing was decided" in text
+        assert "kept words" in late.body.decode()
         assert (await raven.approvals.get("default", waiting[0]["approval_id"])).state == "granted"
 
 

@@ -32,6 +32,7 @@ OWNERS = {
     "catalog_templates": "catalog",
     "catalog_tools": "catalog",
     "catalog_version": "catalog",
+    "change_marks": "storage",
     "compressions": "knowledge",
     "conversation_turns": "conversations",
     "conversations": "conversations",

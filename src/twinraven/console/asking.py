@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import quote, unquote, urlencode
 
 import orjson
@@ -52,6 +52,11 @@ def api_path(*parts: str) -> str:
 def items_of(found: Any) -> list[Any]:
     """The items of a list that was asked for; none where there was no answer."""
     return [] if found is None else list(found["items"])
+
+
+def members(value: Any) -> Mapping[str, Any]:
+    """The members of an object in an answer; none where there is no object."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def api_scope(scope: Scope, method: str, target: str, vouch: Vouch | None) -> Scope:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,6 +59,11 @@ class Shown:
     command: str = ""
     """What shows the same at a terminal."""
     status: int = 200
+
+
+def command_line(*words: str) -> str:
+    """What shows the same at a terminal; what came from outside is quoted, so that pasting it runs nothing else."""
+    return shlex.join(["twinraven", *words])
 
 
 @dataclass(frozen=True, slots=True)

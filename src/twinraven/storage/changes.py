@@ -37,6 +37,12 @@ class Watched(NamedTuple):
     mark: str
     is_log: bool = True
     """Whether the number grows over all tenants; else each tenant has one row with a number of its own."""
+    where: str = "1 = 1"
+    """Which rows of the table are those of the topic."""
+
+    @property
+    def name(self) -> str:
+        return self.table if self.table != "change_marks" else f"{self.topic}_marks"
 
 
 WATCHED: Final[tuple[Watched, ...]] = (
@@ -44,6 +50,10 @@ WATCHED: Final[tuple[Watched, ...]] = (
     Watched("approvals", "approvals", "rowid"),
     Watched("approvals", "approval_decisions", "rowid"),
     Watched("catalog", "catalog_version", "version", is_log=False),
+    *(
+        Watched(topic, "change_marks", "mark", is_log=False, where=f"topic = '{topic}'")
+        for topic in ("runs", "conversations", "work")
+    ),
 )
 
 
@@ -185,22 +195,22 @@ class _Marks:
         if is_first:
             for each in WATCHED:
                 row = tx.fetch_one(f"SELECT max({each.mark}) AS mark FROM {each.table}") if each.is_log else None
-                self._seen[each.table] = -1 if row is None or row["mark"] is None else row["mark"]
+                self._seen[each.name] = -1 if row is None or row["mark"] is None else row["mark"]
         found: dict[Change, None] = {}
         for row in tx.fetch_all(_NEW, **self._seen):
             watched = WATCHED[int(row["place"])]
             tenant_id, mark = row["tenant_id"], row["mark"]
             if watched.is_log:
-                self._seen[watched.table] = max(self._seen[watched.table], mark)
-            elif self._own.get((watched.table, tenant_id)) == mark:
+                self._seen[watched.name] = max(self._seen[watched.name], mark)
+            elif self._own.get((watched.name, tenant_id)) == mark:
                 continue
-            self._own[watched.table, tenant_id] = mark
+            self._own[watched.name, tenant_id] = mark
             found[Change(watched.topic, tenant_id)] = None
         return list(found)
 
 
 _NEW: Final = " UNION ALL ".join(
     f"SELECT {place} AS place, tenant_id, max({each.mark}) AS mark FROM {each.table} "
-    f"WHERE {each.mark} > :{each.table} GROUP BY tenant_id"
+    f"WHERE {each.mark} > :{each.name} AND {each.where} GROUP BY tenant_id"
     for place, each in enumerate(WATCHED)
 )

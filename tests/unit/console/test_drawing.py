@@ -61,9 +61,11 @@ def test_strip_places_a_number() -> None:
 
 def test_trees_branch() -> None:
     """A second child begins a branch further in, and a turn with several children is a branch point."""
-    nodes = [TreeNode("a", None, "hello", "", "user", "/a"), TreeNode("b", "a", "x", "", "agent", "/b"),
-             TreeNode("c", "a", "y", "", "agent", "/c")]  # fmt: skip
+    nodes = [TreeNode("a", None, "hello", ("shown",), "user", "/a"), TreeNode("b", "a", "x", ("shown",), "agent", "/b"),
+             TreeNode("c", "a", "y", ("other", "shown stale"), "agent", "/c")]  # fmt: skip
     drawn = str(tree(nodes, title="t"))
-    assert drawn.count('data-branch=""') == 1
+    assert drawn.count('data-branch=""') == 2
+    assert drawn.count("<circle") == 4
+    assert "turn agent shown stale" in drawn
     assert 'cx="12"' in drawn
     assert 'cx="34"' in drawn

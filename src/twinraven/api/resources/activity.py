@@ -130,8 +130,9 @@ async def list_transitions(request: Request) -> Response:
         takes_token=True,
         media="text/event-stream",
         note=(
-            "Each message is an event `change` whose data names a topic (events, approvals, catalog); null, as at the "
-            "beginning, where anything may have changed. It says when to ask again, not what is there."
+            "Each message is an event `change` whose data names a topic (events, approvals, catalog, runs, "
+            "conversations, work); null, as at the beginning, where anything may have changed. It says when to ask "
+            "again, not what is there."
         ),
     )
 )

@@ -24,6 +24,8 @@ _MARGIN: Final = 16.0
 _TOP: Final = 40.0
 _MOST_NODES: Final = 60
 _LONGEST: Final = 34
+_BROAD: Final = 1250.0
+"""From this width on a picture is scrolled instead of being made small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def graph(nodes: tuple[GraphNode, ...], edges: tuple[GraphEdge, ...], *, title: 
     kept = {node.name: node for node in nodes[:_MOST_NODES]}
     drawn = [edge for edge in edges if edge.source in kept and edge.target in kept]
     layout = arrange({(edge.source, edge.target): edge.weight for edge in drawn}, nodes=tuple(kept))
-    sheet = _Sheet(layout, kept)
+    sheet = _Sheet(layout, kept, gap=_gap_for(drawn))
     heaviest = max((edge.weight for edge in drawn), default=1.0)
     lines = [
         sheet.line(edge, width=1 + 7 * edge.weight / heaviest if weighted else 1.6)
@@ -63,7 +65,14 @@ def graph(nodes: tuple[GraphNode, ...], edges: tuple[GraphEdge, ...], *, title: 
     ]
     boxes = [sheet.node(kept[name]) for name in sheet.names()]
     described = "; ".join(f"{edge.source} to {edge.target}{f' ({edge.note})' if edge.note else ''}" for edge in drawn)
-    return picture("graph", sheet.width, sheet.height, "".join(lines + boxes), title=title, described=described)
+    kind = "graph broad" if sheet.width > _BROAD else "graph"
+    return picture(kind, sheet.width, sheet.height, "".join(lines + boxes), title=title, described=described)
+
+
+def _gap_for(edges: Sequence[GraphEdge]) -> float:
+    """The room between two columns: enough for what is said on an edge."""
+    longest = max((len(edge.note) for edge in edges), default=0)
+    return max(_GAP, 6.0 * min(longest, _LONGEST) + 40)
 
 
 def commonest(counts: Mapping[Edge, int], limit: int) -> dict[Edge, int]:
@@ -82,7 +91,7 @@ def commonest(counts: Mapping[Edge, int], limit: int) -> dict[Edge, int]:
 class _Sheet:
     """Boxes and lines at the places a layout gives them."""
 
-    def __init__(self, layout: Layout, nodes: Mapping[str, GraphNode]) -> None:
+    def __init__(self, layout: Layout, nodes: Mapping[str, GraphNode], *, gap: float) -> None:
         self._layout = layout
         self._leaving = Counter(source for source, _ in layout.routes)
         self._entering = Counter(target for _, target in layout.routes)
@@ -96,8 +105,8 @@ class _Sheet:
             widest = max(widths.values(), default=0.0)
             self._place(column, x + widest / 2, _TOP + (tallest - tall) / 2)
             self._widths.update(widths)
-            x += widest + _GAP
-        self.width = x - _GAP + _MARGIN
+            x += widest + gap
+        self.width = x - gap + _MARGIN
         self._lowest = _TOP + tallest
 
     @property

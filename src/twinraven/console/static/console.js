@@ -126,6 +126,13 @@ function neighbour(by) {
   if (links.includes(location.pathname) && next) location.href = next;
 }
 
+// ---- a broad picture begins where its chosen part is
+{
+  const box = $(".picture .scroll");
+  const part = $(".picture .chosen");
+  if (box && part) box.scrollLeft += part.getBoundingClientRect().x - box.getBoundingClientRect().x - box.clientWidth / 2;
+}
+
 // ---- the chosen call
 document.addEventListener("htmx:afterSwap", (event) => {
   if (event.detail.target.id !== "side") return;
@@ -191,17 +198,22 @@ const wire = new BroadcastChannel("twinraven");
 let leads = false;
 let state = { state: "off", text: "connecting" };
 function tell(message) { if (message.state) state = message; heard(message); wire.postMessage(message); }
-wire.onmessage = (event) => { if (event.data.hello) { if (leads) wire.postMessage(state); } else heard(event.data); };
+wire.onmessage = (event) => {
+  if (event.data.hello) { if (leads) wire.postMessage(state); return; }
+  heard(event.data);
+  if (event.data.state === "on" && !caughtUp) catchUp();
+};
+// What changed between the moment a page was made and the moment it began to listen, nobody told it.
+let caughtUp = false;
+function catchUp() { caughtUp = true; heard({ topic: null }); }
 navigator.locks.request("twinraven-news", () => new Promise(() => {
   leads = true;
-  let opened = false;
   const source = new EventSource("/console/news");
   source.onopen = () => tell({ state: "on", text: "live" });
   source.onerror = () => tell({ state: "lost", text: "reconnecting" });
   source.addEventListener("change", (event) => {
     const { topic } = JSON.parse(event.data);
-    // The first word of a stream is that anything may have changed: the page was read a moment ago.
-    if (topic === null && !opened) { opened = true; return; }
+    if (topic === null) caughtUp = true;
     tell({ topic });
   });
 }));

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Final
-from urllib.parse import urlencode
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode
 
-from twinraven.console.visits import PageTable, Shown, Visit
+from twinraven.console.asking import members
+from twinraven.console.visits import PageTable, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
 _FILTERS: Final = ("event_type", "subject_type", "subject_id", "actor_id", "correlation_id")
 _PER_PAGE: Final = 100
+_PLACES: Final = {
+    "run": "runs",
+    "task": "tasks",
+    "approval": "review/calls",
+    "learned_tool": "learned",
+    "tool": "tools",
+    "session": "sessions",
+    "process": "processes",
+    "conversation": "talk",
+    "entity": "entities",
+    "plan": "plans",
+}
+_TRACED: Final = frozenset(
+    {"campaign", "goal", "worker_run", "worker_result", "judge_decision", "transaction", "publish_event", "message"}
+)
 
 
 @PAGES.shows("/audit", "audit")
@@ -19,7 +36,7 @@ async def list_audit(visit: Visit) -> Shown:
     verified = await visit.api.get("audit", "verification") if "verify" in visit.query else None
     more = {**where, "cursor": page["next_cursor"]} if page["next_cursor"] else None
     values = {
-        "entries": page["items"],
+        "entries": [(each, about(each), subject_page(each)) for each in page["items"]],
         "where": where,
         "verified": verified,
         "more": None if more is None else f"/console/audit?{urlencode(more)}",
@@ -31,5 +48,24 @@ async def list_audit(visit: Visit) -> Shown:
 @PAGES.shows("/audit/{entry_id}", "audit")
 async def show_entry(visit: Visit) -> Shown:
     entry = await visit.api.get("audit", visit.path["entry_id"])
-    command = f"twinraven audit show {entry['id']}"
-    return Shown("audit_entry.html", f"Entry {entry['sequence']}", {"entry": entry}, command=command)
+    command = command_line("audit", "show", entry["id"])
+    values = {
+        "entry": entry,
+        "href": subject_page(entry),
+        "session_id": members(entry["data_json"]).get("session_id"),
+    }
+    return Shown("audit_entry.html", f"Entry {entry['sequence']}", values, command=command)
+
+
+def about(entry: Mapping[str, Any]) -> str:
+    """What an entry is about, in a few words."""
+    tool_id = members(entry["data_json"]).get("tool_id")
+    return str(tool_id or f"{entry['subject_type']} {entry['subject_id']}".replace("_", " ", 1))
+
+
+def subject_page(entry: Mapping[str, Any]) -> str:
+    """The page of what an entry is about, or its trace; empty where it has neither."""
+    kind, name = entry["subject_type"], quote(str(entry["subject_id"]), safe="")
+    if kind in _PLACES:
+        return f"/console/{_PLACES[kind]}/{name}"
+    return f"/console/trace/{name}" if kind in _TRACED else ""

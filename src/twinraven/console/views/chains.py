@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from twinraven.console.asking import items_of
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
 _PER_PAGE: Final = 100
@@ -79,8 +79,8 @@ async def show_chain(visit: Visit) -> Shown:
         "samples": [each for each in samples if each is not None],
         "sample_count": len(chain["sample_event_ids"]),
     }
-    command = f"twinraven chains show {chain['chain_id']}"
-    return Shown("chain.html", " → ".join(chain["tools"]), values, command=command)
+    command = command_line("chains", "show", chain["chain_id"])
+    return Shown("chain.html", ", ".join(chain["tools"]), values, command=command)
 
 
 @PAGES.takes("/chains/learn", "chains")

@@ -1,4 +1,4 @@
-"""Shows goals and tasks: a board by state with budgets, and a task with its attempts, evidence and decisions."""
+"""Shows goals and tasks: a board by state with budgets and effects, and a task with its evidence and decisions."""
 
 from __future__ import annotations
 
@@ -7,46 +7,60 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-from twinraven.console.asking import ApiRefused
-from twinraven.console.drawing.columns import meter
+from twinraven.console.asking import ApiRefused, items_of, members
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+from twinraven.console.views.effects import effect_lines
+from twinraven.console.views.waiting import task_words
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
 _MOST: Final = 500
 _SHOWN: Final = 30
-_WORDS: Final = frozenset({"cancel", "retry", "pause", "resume", "start"})
+_WORDS: Final = frozenset({"cancel", "retry"})
+_COLUMNS: Final = ("pending", "in_progress", "review", "escalated", "rejected", "failed", "complete", "cancelled")
+_LOOKS: Final = {"complete": "done", "failed": "bad", "rejected": "bad", "escalated": "wait", "in_progress": "now"}
+_LEFT: Final = frozenset({"pending", "failed", "rejected", "escalated", "in_progress", "review"})
 
 
-@PAGES.shows("/goals", "goals", live="events approvals", needs="goals")
+@PAGES.shows("/goals", "goals", live="work events approvals", needs="goals")
 async def board(visit: Visit) -> Shown:
     campaign = visit.query.get("campaign_id")
-    goals, tasks, campaigns, budgets = await asyncio.gather(
+    goals, tasks, campaigns, budgets, wallets, effects = await asyncio.gather(
         visit.api.get("goals", campaign_id=campaign, limit=_MOST),
         visit.api.get("tasks", campaign_id=campaign, limit=_MOST),
         visit.api.get("campaigns", limit=_MOST),
         visit.api.get("budgets", campaign_id=campaign, limit=_MOST),
+        visit.api.find("wallets", limit=_MOST) if visit.has("wallets") else _nothing(),
+        effect_lines(visit),
     )
-    columns: dict[str, list[Mapping[str, Any]]] = {}
-    for task in tasks["items"]:
-        columns.setdefault(task["status"], []).append(task)
+    names = {each["campaign_id"]: each["name"] for each in campaigns["items"]}
     values = {
         "campaigns": campaigns["items"],
         "campaign": campaign or "",
         "goals": goals["items"],
         "goal_names": {each["goal_id"]: each["description"] for each in goals["items"]},
-        "columns": [(name, len(found), found[:_SHOWN]) for name, found in columns.items()],
-        "budgets": [(each, _spent(each)) for each in budgets["items"]],
+        "columns": _columns(tasks["items"]),
+        "budgets": [(each, names.get(each["campaign_id"], "–")) for each in budgets["items"]],
+        "wallets": [(each, names.get(each["agent_or_campaign_id"], "–")) for each in items_of(wallets)],
+        "effects": [each for each in effects if campaign in (None, each.campaign_id)],
     }
     return Shown("goals.html", "Goals and tasks", values, command="twinraven goals list")
 
 
-def _spent(budget: Mapping[str, Any]) -> Any:
-    total = max(int(budget.get("total") or 0), 1)
-    return meter(min(int(budget.get("spent") or 0) / total, 1.0), "wait")
+async def _nothing() -> None:
+    return None
 
 
-@PAGES.shows("/tasks/{task_id}", "goals", live="events approvals", needs="tasks")
+def _columns(tasks: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, list[tuple[Mapping[str, Any], str]]]]:
+    """The tasks of each state that has any, from what waits to what is over."""
+    found: dict[str, list[tuple[Mapping[str, Any], str]]] = {}
+    for task in tasks:
+        found.setdefault(task["status"], []).append((task, task_words(task)))
+    states = (*_COLUMNS, *(each for each in found if each not in _COLUMNS))
+    return [(state, len(found[state]), found[state][:_SHOWN]) for state in states if state in found]
+
+
+@PAGES.shows("/tasks/{task_id}", "goals", live="work events approvals", needs="tasks")
 async def show_task(visit: Visit) -> Shown:
     return await _page(visit, refusal=None)
 
@@ -70,36 +84,57 @@ async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
     task_id = visit.path["task_id"]
     found = await visit.api.show("tasks", task_id)
     task = found.body
-    goal, siblings = await asyncio.gather(
-        visit.api.find("goals", task["goal_id"]), visit.api.get("tasks", goal_id=task["goal_id"], limit=_MOST)
+    goal, siblings, effects = await asyncio.gather(
+        visit.api.find("goals", task["goal_id"]),
+        visit.api.get("tasks", goal_id=task["goal_id"], limit=_MOST),
+        effect_lines(visit, task_id=task_id),
     )
-    in_force = max(task["decisions"], key=lambda each: (each["result_id"], each["round"]), default=None)
+    results = {each["result_id"]: each["attempt_number"] for each in task["results"]}
+    name = task_words(task)
     values = {
         "task": task,
+        "name": name,
         "goal": goal,
         "seen": found.tag,
-        "picture": _graph(task, siblings["items"]) if task["dependencies"] else None,
-        "in_force": in_force,
+        "picture": _graph(task, siblings["items"]),
+        "attempt_of": results,
+        "in_force": decision_in_force(task),
+        "criteria": {each.get("id"): each for each in members(task["spec_json"]).get("acceptance_criteria", [])},
+        "effects": effects,
+        "may_move": task["status"] in _LEFT,
         "refusal": None if refusal is None else refusal.problem,
     }
     status = 200 if refusal is None else refusal.status
-    return Shown(
-        "task.html", f"Task {task['task_type']}", values, command=f"twinraven tasks show {task_id}", status=status
-    )
+    command = command_line("tasks", "show", task_id)
+    return Shown("task.html", name, values, command=command, status=status)
+
+
+def decision_in_force(task: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The last decision about the newest attempt that was judged at all."""
+    attempts = {each["result_id"]: each["attempt_number"] for each in task["results"]}
+    decisions: Sequence[Mapping[str, Any]] = task["decisions"]
+    return max(decisions, key=lambda each: (attempts.get(each["result_id"], 0), each["round"]), default=None)
 
 
 def _graph(task: Mapping[str, Any], siblings: Sequence[Mapping[str, Any]]) -> Any:
+    """What the task waits for and what waits for it; None where it stands alone."""
     known = {each["task_id"]: each for each in siblings}
-    names = [*task["dependencies"], task["task_id"]]
-    nodes = tuple(
-        GraphNode(
-            name,
-            f"/console/tasks/{quote(name, safe='')}",
-            "chosen" if name == task["task_id"] else "",
-            str(known.get(name, {}).get("status", "")),
-            str(known.get(name, {}).get("task_type", name)),
-        )
-        for name in names
-    )
-    edges = tuple(GraphEdge(name, task["task_id"]) for name in task["dependencies"])
-    return graph(nodes, edges, title="What the task waits for")
+    after = [each["task_id"] for each in siblings if task["task_id"] in _needed(each)]
+    before = [name for name in task["dependencies"] if name != task["task_id"]]
+    if not before and not after:
+        return None
+    nodes = tuple(_node(name, known.get(name), task["task_id"]) for name in (*before, task["task_id"], *after))
+    edges = [GraphEdge(name, task["task_id"]) for name in before]
+    edges += [GraphEdge(task["task_id"], name) for name in after]
+    return graph(nodes, tuple(edges), title="What the task waits for, and what waits for it")
+
+
+def _needed(task: Mapping[str, Any]) -> Sequence[str]:
+    return members(task["spec_json"]).get("dependencies") or ()
+
+
+def _node(name: str, task: Mapping[str, Any] | None, chosen: str) -> GraphNode:
+    status = "" if task is None else str(task["status"])
+    look = _LOOKS.get(status, "quiet") + (" chosen" if name == chosen else "")
+    shown = name if task is None else task_words(task)
+    return GraphNode(name, f"/console/tasks/{quote(name, safe='')}", look, status.replace("_", " "), shown)

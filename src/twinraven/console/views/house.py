@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from twinraven.console.asking import ApiRefused, items_of
 from twinraven.console.drawing.columns import meter
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
 _SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? ([-+0-9.eE]+|NaN|[+-]Inf)$")
@@ -41,16 +41,18 @@ class Metric:
 async def metrics(visit: Visit) -> Shown:
     text = await visit.api.text("/metrics")
     defined = await visit.api.find("metric-definitions", limit=200) if visit.has("metric-definitions") else None
-    chosen = visit.query.get("metric")
-    series = None if not chosen else await visit.api.find("metrics", chosen, "series")
+    known = items_of(defined)
+    chosen = next((each for each in known if each["metric_id"] == visit.query.get("metric")), None)
+    series = None if chosen is None else await visit.api.find("metrics", chosen["metric_id"], "series")
     values = {
         "metrics": _metrics(text),
         "raw": "/metrics",
-        "defined": items_of(defined),
+        "defined": known,
         "chosen": chosen,
         "points": _points(items_of(series)),
     }
-    return Shown("metrics.html", "Metrics", values, command="curl -s localhost:8765/metrics")
+    command = command_line("metrics", *(["list"] if chosen is None else ["show", chosen["scope"], chosen["name"]]))
+    return Shown("metrics.html", "Metrics", values, command=command)
 
 
 def _points(found: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], Markup]]:

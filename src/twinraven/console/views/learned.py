@@ -10,7 +10,7 @@ from urllib.parse import quote
 from twinraven.console.asking import ApiRefused
 from twinraven.console.drawing.columns import meter
 from twinraven.console.drawing.wiring import wiring
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
 _STEPS: Final = ("rollback", "quarantine", "retire", "release")
@@ -103,4 +103,4 @@ async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
         "refusal": None if refusal is None else refusal.problem,
     }
     status = 200 if refusal is None else refusal.status
-    return Shown("learned.html", tool_id, values, command=f"twinraven registry show {tool_id}", status=status)
+    return Shown("learned.html", tool_id, values, command=command_line("registry", "show", tool_id), status=status)

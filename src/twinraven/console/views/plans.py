@@ -10,11 +10,12 @@ from urllib.parse import quote, urlencode
 from twinraven.console.asking import ApiRefused
 from twinraven.console.drawing.columns import meter
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
 _PER_PAGE: Final = 100
 _LOOKS: Final = {
+    "complete": "done",
     "completed": "done",
     "done": "done",
     "failed": "bad",
@@ -26,7 +27,7 @@ _LOOKS: Final = {
 }
 
 
-@PAGES.shows("/plans", "plans", live="events", needs="plans")
+@PAGES.shows("/plans", "plans", live="runs events", needs="plans")
 async def list_plans(visit: Visit) -> Shown:
     page = await visit.api.get("plans", limit=_PER_PAGE, cursor=visit.query.get("cursor"))
     more = {"cursor": page["next_cursor"]} if page["next_cursor"] else None
@@ -36,7 +37,7 @@ async def list_plans(visit: Visit) -> Shown:
         "typed": "",
         "refusal": None,
     }
-    return Shown("plans.html", "Plans", values, command="twinraven plans list")
+    return Shown("plans.html", "Plans", values, command="twinraven plan list")
 
 
 @PAGES.takes("/plans", "plans", needs="plans")
@@ -49,7 +50,7 @@ async def start_plan(visit: Visit) -> Redirect:
     return Redirect(_at(run["run_id"]))
 
 
-@PAGES.shows("/plans/{run_id}", "plans", live="events approvals", needs="plans")
+@PAGES.shows("/plans/{run_id}", "plans", live="runs events approvals", needs="plans")
 async def show_plan(visit: Visit) -> Shown:
     return await _page(visit, refusal=None)
 
@@ -79,13 +80,14 @@ async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
         "goal": goal,
         "steps": steps,
         "picture": _graph(run_id, steps) if steps else None,
-        "cycles": [(each, meter(each["ttl_remaining"] / most, "wait")) for each in log["items"]],
-        "left": meter(max(plan["state"]["ttl_remaining"], 0) / most, "wait"),
+        "cycles": [(each, meter(each["ttl_remaining"] / most)) for each in log["items"]],
+        "left": meter(max(plan["state"]["ttl_remaining"], 0) / most),
         "at": _at(run_id),
+        "sessions": [f"run:{run_id}", f"run:{run_id}:model"],
         "refusal": None if refusal is None else refusal.problem,
     }
     status = 200 if refusal is None else refusal.status
-    return Shown("plan.html", goal, values, command=f"twinraven plans show {run_id}", status=status)
+    return Shown("plan.html", goal, values, command=command_line("plan", "show", run_id), status=status)
 
 
 def _at(run_id: str) -> str:

@@ -11,7 +11,7 @@ import orjson
 
 from twinraven.console.asking import ApiRefused
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
 
@@ -60,7 +60,7 @@ async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
         "refusal": None if refusal is None else refusal.problem,
     }
     status = 200 if refusal is None else refusal.status
-    command = f"twinraven process show {process_id}"
+    command = command_line("process", "show", process_id)
     return Shown("process.html", process["name"] or process_id, values, command=command, status=status)
 
 

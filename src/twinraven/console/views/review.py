@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
 
 from twinraven.console.asking import ApiRefused
-from twinraven.console.views.waiting import KINDS, cost_of, everything_waiting, next_waiting, waiting_of
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+from twinraven.console.views.evidence import evidence_of
+from twinraven.console.views.runs import answer_choices
+from twinraven.console.views.waiting import KINDS, cost_of, everything_waiting, next_waiting, task_names, waiting_of
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
 _REFUSED: Final = (400, 409, 412)
 
 
-@PAGES.shows("/review", "review", live="approvals catalog events")
+@PAGES.shows("/review", "review", live="approvals catalog events runs work")
 async def review_queue(visit: Visit) -> Shown:
     kind = visit.query.get("kind", "")
     found = await everything_waiting(visit)
@@ -32,7 +35,7 @@ async def review_queue(visit: Visit) -> Shown:
     return Shown("review.html", "Review", values, command="twinraven inbox list")
 
 
-@PAGES.shows("/review/items/{item_id}", "review", live="approvals catalog events")
+@PAGES.shows("/review/items/{item_id}", "review", live="approvals catalog events runs work")
 async def review_item(visit: Visit) -> Shown:
     return await _page(visit, refusal=None)
 
@@ -59,21 +62,36 @@ async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
     item_id = visit.path["item_id"]
     found = await visit.api.show("inbox", item_id)
     item = found.body
-    run_id = item["evidence"].get("run_id")
+    asking = next((each for each in item["choices"] if each["needs"] == "answer"), None)
+    is_only = asking is not None and len(item["choices"]) == 1
+    label, hint = _answer_words(item["kind"], asking)
+    line = waiting_of(item, await task_names(visit, [item]))
     values = {
         "item": item,
-        "line": waiting_of(item),
+        "line": line,
+        "evidence": await evidence_of(visit, item),
         "kind_name": KINDS.get(item["kind"], item["kind"]),
         "seen": found.tag,
         "cost": cost_of(item["cost"]),
-        "run_id": run_id if visit.has("runs") else None,
-        "needs_answer": any(each["needs"] == "answer" for each in item["choices"]),
+        "needs_answer": asking is not None,
+        "answers": answer_choices(asking["answer_schema"]) if asking is not None and is_only else (),
+        "answer_label": label,
+        "answer_hint": hint,
         "following": await next_waiting(visit, item_id),
         "form": visit.form,
         "refusal": None if refusal is None else refusal.problem,
     }
     status = 200 if refusal is None else refusal.status
-    return Shown("review_item.html", item["target"], values, command=f"twinraven inbox show {item_id}", status=status)
+    command = command_line("inbox", "show", item_id)
+    return Shown("review_item.html", line.name, values, command=command, status=status)
+
+
+def _answer_words(kind: str, choice: Mapping[str, Any] | None) -> tuple[str, str]:
+    """What the field of an answer is called, and what is said of it."""
+    if choice is None:
+        return "", ""
+    labels = {"unknown_effect": "The provider calls it", "unknown_step": "It gave, as JSON"}
+    return labels.get(kind, "Answer"), choice["summary"]
 
 
 def _value(text: str) -> Any:

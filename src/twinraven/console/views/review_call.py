@@ -8,7 +8,7 @@ from typing import Any, Final
 from twinraven.console.asking import ApiRefused
 from twinraven.console.drawing.strip import strip
 from twinraven.console.views.waiting import next_waiting, plain_reason
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
 _COMPARED: Final = 300
@@ -59,7 +59,7 @@ async def _page(visit: Visit, *, note: str, refusal: ApiRefused | None) -> Shown
         "refusal": None if refusal is None else refusal.problem,
     }
     status = 200 if refusal is None else refusal.status
-    command = f"twinraven approvals show {approval['approval_id']}"
+    command = command_line("approvals", "show", approval["approval_id"])
     return Shown("review_call.html", f"{approval['tool_id']} asks", values, command=command, status=status)
 
 

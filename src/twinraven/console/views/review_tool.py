@@ -10,7 +10,7 @@ from typing import Any, Final
 from twinraven.console.asking import ApiRefused
 from twinraven.console.drawing.wiring import wiring
 from twinraven.console.views.waiting import next_waiting
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
 _STALE: Final = (409, 412)
@@ -82,7 +82,7 @@ async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
         "form": visit.form,
         "refusal": None if refusal is None else refusal.problem,
     }
-    command = f"twinraven approve {tool_id} --version {version}"
+    command = command_line("approve", tool_id, "--version", version)
     status = 200 if refusal is None else refusal.status
     return Shown("review_tool.html", f"{tool_id} v{version}", values, command=command, status=status)
 

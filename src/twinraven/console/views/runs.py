@@ -6,21 +6,33 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import quote, urlencode
 
 import orjson
 
-from twinraven.console.asking import ApiRefused, items_of
+from twinraven.console.asking import ApiRefused, items_of, members
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
 from twinraven.console.views.processes import step_edges
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
 _STATES: Final = ("queued", "running", "waiting", "succeeded", "failed", "cancelled", "set_aside")
 _PER_PAGE: Final = 100
+_MOST_WORKERS: Final = 500
+_FEW: Final = 6
 _WORDS: Final = frozenset({"cancel", "resume", "retry"})
-_LOOKS: Final = {"done": "done", "failed": "bad", "waiting": "wait", "running": "now", "open": "quiet"}
+_LOOKS: Final = {"done": "done", "failed": "bad", "waiting": "wait", "running": "now", "not yet": "quiet"}
+_ASKS: Final = "__ask"
+"""What a place is called at which a person is asked before a manual step of a process."""
+_KINDS: Final = {
+    "person": "It asks a person",
+    "approval": "A call waits for approval",
+    "effect": "Nobody knows whether a step happened",
+    "event": "It waits for an event",
+    "moment": "It waits for a moment",
+    "job": "It waits for another run",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +49,49 @@ class StepLine:
     error: Any
 
 
+@dataclass(frozen=True, slots=True)
+class OpenWait:
+    """What a run waits for, and how it can be answered."""
+
+    place: str
+    kind: str
+    heading: str
+    question: str
+    given: Mapping[str, Any]
+    choices: tuple[tuple[str, str], ...]
+    """Answers that can be chosen: what is sent, and what stands on the button."""
+    subject: str
+    until: str | None
+    rest: Any
+    """A question that is no text."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerGroup:
+    """What one process does for one kind of work."""
+
+    process: str
+    type: str
+    alive: int
+    busy: int
+    last_heard: str
+    done: int
+    failed: int
+
+
 @PAGES.shows("/runs", "runs", live="runs events", needs="runs")
 async def list_runs(visit: Visit) -> Shown:
     state = visit.query.get("state", "")
     page, workers = await asyncio.gather(
         visit.api.get("runs", state=state or None, limit=_PER_PAGE, cursor=visit.query.get("cursor")),
-        visit.api.find("workers", limit=100),
+        visit.api.find("workers", limit=_MOST_WORKERS),
     )
     more = {"state": state, "cursor": page["next_cursor"]} if page["next_cursor"] else None
     values = {
         "runs": page["items"],
         "state": state,
         "states": _STATES,
-        "workers": items_of(workers),
+        "workers": _groups(items_of(workers)),
         "more": None if more is None else f"/console/runs?{urlencode(more)}",
     }
     return Shown("runs.html", "Runs", values, command="twinraven runs list")
@@ -96,21 +138,23 @@ async def _act(visit: Visit, word: str, body: Mapping[str, Any]) -> Shown | Redi
 async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
     run_id = visit.path["run_id"]
     run = await visit.api.get("runs", run_id)
-    process = await visit.api.find("processes", run["target"]) if visit.has("processes") else None
+    process = await _process(visit, run["target"])
     lines = _lines(run)
     chosen = next((each for each in lines if each.place == visit.query.get("step")), None)
     values = {
         "run": run,
         "lines": lines,
         "chosen": chosen,
-        "open_waits": [each for each in run["waits"] if each["answered_at"] is None],
+        "open_waits": [_wait(each) for each in run["waits"] if each["answered_at"] is None],
+        "session": f"run:{run_id}",
+        "is_plan": run["target"] == "plan",
         "picture": _graph(run, lines, process, visit.query.get("step", "")),
         "is_over": run["state"] in ("succeeded", "failed", "cancelled"),
         "refusal": None if refusal is None else refusal.problem,
     }
     status = 200 if refusal is None else refusal.status
     title = f"Run of {run['target']}"
-    return Shown("run.html", title, values, command=f"twinraven runs show {run_id}", status=status)
+    return Shown("run.html", title, values, command=command_line("runs", "show", run_id), status=status)
 
 
 def _lines(run: Mapping[str, Any]) -> list[StepLine]:
@@ -147,19 +191,99 @@ def _order(line: StepLine) -> tuple[list[int], str]:
     return numbers or [10**9], line.settled_at or "9"
 
 
+async def _process(visit: Visit, target: str) -> Any:
+    """The process that a run is of; most runs are of none, so the question is not one of the page's own."""
+    if not visit.has("processes"):
+        return None
+    asked = list(visit.api.asked)
+    found = await visit.api.find("processes", target)
+    if found is None:
+        visit.api.asked[:] = asked
+    return found
+
+
+def _wait(wait: Mapping[str, Any]) -> OpenWait:
+    asked: Any = wait["question"]
+    given = members(asked)
+    is_form = isinstance(given.get("question"), str)
+    form: Mapping[str, Any] = given if is_form else {}
+    return OpenWait(
+        place=wait["place"],
+        kind=wait["kind"],
+        heading=_KINDS.get(wait["kind"], str(wait["kind"])),
+        question=str(form.get("question", "")),
+        given=form.get("inputs") or {},
+        choices=answer_choices(form.get("answer_schema")),
+        subject=str(wait["subject"] or ""),
+        until=wait["until"],
+        rest=None if is_form else asked,
+    )
+
+
+def answer_choices(schema: Any) -> tuple[tuple[str, str], ...]:
+    """The answers that a schema allows, where they are few enough to be buttons."""
+    rules = members(schema)
+    if rules.get("type") == "boolean":
+        return ("true", "Yes"), ("false", "No")
+    allowed = rules.get("enum")
+    if not isinstance(allowed, list):
+        return ()
+    values = cast("list[Any]", allowed)
+    return tuple((orjson.dumps(each).decode(), str(each)) for each in values) if 1 <= len(values) <= _FEW else ()
+
+
+def _groups(workers: Sequence[Mapping[str, Any]]) -> list[WorkerGroup]:
+    """Workers by process and kind of work; of processes that ended, only those that did something."""
+    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for each in workers:
+        found.setdefault((str(each["id"]).partition("/")[0], each["type"]), []).append(each)
+    groups = [
+        WorkerGroup(
+            process,
+            kind,
+            alive=sum(each["status"] != "offline" for each in members),
+            busy=sum(each["currentJobId"] is not None for each in members),
+            last_heard=max(each["lastHeartbeat"] for each in members),
+            done=sum(each["processedCount"] for each in members),
+            failed=sum(each["errorCount"] for each in members),
+        )
+        for (process, kind), members in found.items()
+    ]
+    shown = [each for each in groups if each.alive or each.done or each.failed]
+    return sorted(shown, key=lambda each: (not each.alive, each.process, each.type))
+
+
 def _graph(run: Mapping[str, Any], lines: Sequence[StepLine], process: Any, chosen: str) -> Any:
     at = f"/console/runs/{quote(run['run_id'], safe='')}"
+    lines = lines if process is None else _whole(lines, process)
     nodes = tuple(
         GraphNode(
             each.place,
             f"{at}?step={quote(each.place, safe='')}",
             _LOOKS[each.state] + (" chosen" if each.place == chosen else ""),
             each.state,
-            each.tool_id,
+            each.place if process is not None else each.tool_id,
         )
         for each in lines
     )
     return graph(nodes, _edges(lines, process), title=f"Steps of the run of {run['target']}")
+
+
+def _whole(lines: Sequence[StepLine], process: Mapping[str, Any]) -> list[StepLine]:
+    """The steps of a process as they stand: with those to come, and what is asked before one as part of it."""
+    known = {each.place: each for each in lines}
+    steps: list[StepLine] = []
+    for step in process["steps"]:
+        name = step["id"]
+        asked = known.pop(f"{name}{_ASKS}", None)
+        line = known.pop(name, None)
+        if line is None:
+            state = "waiting" if asked is not None and asked.state == "waiting" else "not yet"
+            target = str(step.get("tool") or step.get("process") or "")
+            line = StepLine(name, target, state, None, None, None, None, None)
+        steps.append(line)
+    # What is asked or rendered between the steps is in the list below; inside a step it hangs on its step.
+    return [*steps, *(each for place, each in known.items() if "." in place)]
 
 
 def _edges(lines: Sequence[StepLine], process: Any) -> tuple[GraphEdge, ...]:

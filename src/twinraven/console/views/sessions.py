@@ -12,12 +12,12 @@ from urllib.parse import quote, urlencode
 from twinraven.console.asking import ApiRefused
 from twinraven.console.drawing.columns import Column, columns
 from twinraven.console.drawing.timeline import lay_out
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 from twinraven.console.words import plural
 from twinraven.foundation.clock import iso
 
 PAGES: Final = PageTable()
-_FILTERS: Final = ("since", "until", "tool_id", "failed", "starts_with")
+_FILTERS: Final = ("outcome", "since", "until", "tool_id", "failed", "starts_with")
 _PER_PAGE: Final = 100
 _MOST_CALLS: Final = 500
 _STRIP_HOURS: Final = 72
@@ -54,7 +54,14 @@ async def list_sessions(visit: Visit) -> Shown:
         "more": None if more is None else f"/console/sessions?{urlencode(more)}",
         "is_later": "cursor" in visit.query,
     }
-    return Shown("sessions.html", "Sessions", values, command="twinraven sessions list")
+    return Shown("sessions.html", "Sessions", values, command=command_line("sessions", "list", *_options(where)))
+
+
+def _options(where: Mapping[str, str]) -> list[str]:
+    """The filters of the list as options of the command."""
+    named = {"outcome": "--outcome", "since": "--since", "until": "--until", "tool_id": "--tool"}
+    given = [word for name, option in named.items() if name in where for word in (option, where[name])]
+    return [*given, "--failed"] if where.get("failed") == "true" else given
 
 
 async def _recent_activity(visit: Visit) -> Any:
@@ -121,7 +128,7 @@ async def _session_page(visit: Visit) -> Shown:
         "at": f"/console/sessions/{quote(session_id, safe='')}",
         "keep": "&idle=full" if is_full else "",
     }
-    return Shown("session.html", session_id, values, command=f"twinraven sessions show {session_id}")
+    return Shown("session.html", session_id, values, command=command_line("sessions", "show", session_id))
 
 
 async def _chosen(visit: Visit, event_id: str) -> Any:

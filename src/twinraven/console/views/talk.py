@@ -12,8 +12,7 @@ from markupsafe import Markup
 
 from twinraven.console.asking import ApiRefused, items_of
 from twinraven.console.drawing.tree import TreeNode, tree
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit
-from twinraven.console.words import cut
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
 _MOST_TURNS: Final = 500
@@ -27,8 +26,6 @@ class Said:
 
     turn: Mapping[str, Any]
     active: Mapping[str, Any] | None
-    place: int
-    """Which of its alternatives is active, from one."""
     others: Sequence[Mapping[str, Any]]
 
 
@@ -129,7 +126,7 @@ async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
         "refusal": None if refusal is None else refusal.problem,
     }
     status = 200 if refusal is None else refusal.status
-    command = f"twinraven conversations show {conversation_id}"
+    command = command_line("conversations", "show", conversation_id)
     return Shown("talk.html", talk["title"] or "A conversation", values, command=command, status=status)
 
 
@@ -139,9 +136,8 @@ def _at(conversation_id: str) -> str:
 
 def _said(turn: Mapping[str, Any]) -> Said:
     alternatives = turn["alternatives"]
-    place = next((number for number, each in enumerate(alternatives) if each["is_active"]), 0)
-    active = alternatives[place] if alternatives else None
-    return Said(turn, active, place + 1, alternatives)
+    active = next((each for each in alternatives if each["is_active"]), None)
+    return Said(turn, active, alternatives)
 
 
 def _tree(conversation_id: str, turns: Sequence[Mapping[str, Any]], on_path: set[str]) -> Markup | None:
@@ -151,7 +147,7 @@ def _tree(conversation_id: str, turns: Sequence[Mapping[str, Any]], on_path: set
             key=turn["id"],
             parent=None if turn["child_of"] is None else turn["child_of"]["turn_id"],
             words=_words(turn),
-            note=f"{len(turn['alternatives'])} alternatives" if len(turn["alternatives"]) > 1 else "",
+            dots=tuple(_dot(each) for each in turn["alternatives"]),
             kind=turn["speaker"] + (" active" if turn["id"] in on_path else ""),
             href=f"{_at(conversation_id)}?turn={quote(turn['id'], safe='')}",
         )
@@ -160,10 +156,16 @@ def _tree(conversation_id: str, turns: Sequence[Mapping[str, Any]], on_path: set
     return tree(nodes, title="Turns of the conversation") if nodes else None
 
 
+def _dot(alternative: Mapping[str, Any]) -> str:
+    """How an alternative looks in the tree."""
+    stale = "" if alternative["cache_status"] in (None, "valid") else " stale"
+    return ("shown" if alternative["is_active"] else "other") + stale
+
+
 def _words(turn: Mapping[str, Any]) -> str:
     said = _said(turn).active
     text = "" if said is None else said["content"] or said["state"]
-    return cut(" ".join(str(text).split()), 34)
+    return " ".join(str(text).split())
 
 
 def _bars(memory: Mapping[str, Any]) -> list[tuple[str, int, float, float]]:

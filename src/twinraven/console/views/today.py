@@ -11,7 +11,9 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from twinraven.console.asking import items_of
 from twinraven.console.drawing.columns import Column, columns, meter
+from twinraven.console.views.audit import about, subject_page
 from twinraven.console.views.waiting import everything_waiting
 from twinraven.console.visits import PageTable, Shown, Visit
 from twinraven.console.words import plural
@@ -51,11 +53,12 @@ class Saving:
     bar: Markup
 
 
-@PAGES.shows("/", "today", live="events approvals catalog")
+@PAGES.shows("/", "today", live="events approvals catalog runs work")
 async def today(visit: Visit) -> Shown:
     begin, until = _last_day(datetime.now(UTC))
-    activity, waits, learned, audit, savings = await asyncio.gather(
+    activity, whole_day, waits, learned, audit, savings = await asyncio.gather(
         visit.api.get("activity", since=iso(begin), until=iso(until), bucket_s=3600, tools=_MOST_TOOLS),
+        visit.api.get("activity", since=iso(begin), until=iso(until), bucket_s=_HOURS * 3600, tools=1),
         everything_waiting(visit),
         visit.api.get("learned-tools", limit=100),
         visit.api.find("audit", newest=True, limit=6),
@@ -67,6 +70,7 @@ async def today(visit: Visit) -> Shown:
         "is_empty": not recent["items"],
         "calls": sum(each["calls"] for each in buckets.values()),
         "failed": sum(each["failed"] for each in buckets.values()),
+        "sessions": sum(each["sessions"] for each in whole_day["buckets"]),
         "since": iso(begin),
         "until": iso(until),
         "bars": columns(
@@ -81,7 +85,7 @@ async def today(visit: Visit) -> Shown:
         "turns_saved": savings["turns_saved"],
         "savings": _savings(savings["items"], {each["tool_id"]: each["current_version"] for each in learned["items"]}),
         "flags": [each for each in learned["items"] if each["flags"]],
-        "acts": [] if audit is None else audit["items"],
+        "acts": [(each, about(each), subject_page(each)) for each in items_of(audit)],
     }
     return Shown("today.html", "Today", values, command="twinraven status")
 

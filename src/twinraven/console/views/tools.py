@@ -11,7 +11,7 @@ from urllib.parse import quote
 import orjson
 
 from twinraven.console.asking import ApiRefused, items_of
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 from twinraven.foundation.ids import new_id
 
 PAGES: Final = PageTable()
@@ -112,7 +112,7 @@ async def _page(visit: Visit, *, problem: Any = None, answer: Any = None) -> Sho
         "can_call": tool.get("callable", True),
     }
     status = 200 if problem is None else 400
-    return Shown("tool.html", tool_id, values, command=f"twinraven tools show {tool_id}", status=status)
+    return Shown("tool.html", tool_id, values, command=command_line("tools", "show", tool_id), status=status)
 
 
 def _fields(schema: Mapping[str, Any], form: Mapping[str, str]) -> list[Field]:

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+from twinraven.console.views.effects import effect_lines
+from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
+from twinraven.console.words import spaced
 
 PAGES: Final = PageTable()
 _PLACES: Final = {
     "run": "runs",
     "task": "tasks",
     "approval": "review/calls",
-    "audit": "audit",
+    "audit_entry": "audit",
     "event": "calls",
     "plan": "plans",
     "session": "sessions",
     "process": "processes",
     "conversation": "talk",
 }
-_LOOKS: Final = {"decision": "good", "approval": "good", "goal": "learned", "campaign": "learned", "audit": "quiet"}
-_EFFECTS: Final = frozenset({"publication", "message", "transaction", "effect"})
+_LOOKS: Final = {
+    "approval": "good",
+    "goal": "now",
+    "campaign": "now",
+    "audit_entry": "quiet",
+    "ledger_transfer": "quiet",
+}
+_STANDS: Final = {"approve": "good", "reject": "bad", "failed": "bad", "unknown": "wait", "escalate": "wait"}
+_EFFECTS: Final = frozenset({"publish_event", "message", "transaction"})
 
 
 @PAGES.shows("/trace", "trace", needs="trace")
@@ -31,22 +41,25 @@ async def find_trace(visit: Visit) -> Shown | Redirect:
     key = visit.query.get("id", "").strip()
     if key:
         return Redirect(f"/console/trace/{quote(key, safe='')}")
-    return Shown("trace.html", "Trace", {"found": None, "picture": None, "lines": [], "key": ""}, command="")
+    values = {"found": None, "picture": None, "lines": [], "key": "", "effects": await effect_lines(visit)}
+    return Shown("trace.html", "Trace", values, command="twinraven effects list transaction")
 
 
 @PAGES.shows("/trace/{key}", "trace", needs="trace")
 async def show_trace(visit: Visit) -> Shown:
     key = visit.path["key"]
     found = await visit.api.get("trace", key)
-    nodes = tuple(_node(each, found["start"]) for each in found["nodes"])
+    noted = _entries(found)
+    nodes = tuple(_node(each, found["start"], noted) for each in found["nodes"] if not _is_folded(each, found["start"]))
     edges = tuple(GraphEdge(each["before"], each["after"], note=each["word"]) for each in found["links"])
     values = {
         "found": found,
         "picture": await asyncio.to_thread(graph, nodes, edges, title=f"How {found['start']} came to be"),
         "lines": [(each, place_of(each)) for each in found["nodes"]],
         "key": key,
+        "effects": [],
     }
-    return Shown("trace.html", f"Trace of {key}", values, command=f"twinraven trace {key}")
+    return Shown("trace.html", f"Trace of {key}", values, command=command_line("trace", key))
 
 
 def place_of(node: Mapping[str, Any]) -> str:
@@ -56,12 +69,31 @@ def place_of(node: Mapping[str, Any]) -> str:
     return f"/console/trace/{quote(node['key'], safe='')}" if folder is None else f"/console/{folder}/{name}"
 
 
-def _node(node: Mapping[str, Any], start: str) -> GraphNode:
-    look = "wait" if node["kind"] in _EFFECTS else _LOOKS.get(node["kind"], "")
+def _is_folded(node: Mapping[str, Any], start: str) -> bool:
+    """Whether a record is counted on its neighbour in the picture, and stands in the table alone."""
+    return node["kind"] == "audit_entry" and node["key"] != start
+
+
+def _entries(found: Mapping[str, Any]) -> Counter[str]:
+    """How many audit entries hang on each record."""
+    folded = {each["key"] for each in found["nodes"] if _is_folded(each, found["start"])}
+    pairs = [(each["before"], each["after"]) for each in found["links"]]
+    return Counter(
+        other for before, after in pairs for other, entry in ((before, after), (after, before)) if entry in folded
+    )
+
+
+def _node(node: Mapping[str, Any], start: str, noted: Mapping[str, int]) -> GraphNode:
+    entries = noted.get(node["key"], 0)
+    look = _STANDS.get(str(node["status"])) or _LOOKS.get(node["kind"], "done" if node["kind"] in _EFFECTS else "")
     return GraphNode(
         node["key"],
         place_of(node),
         f"{look} chosen".strip() if node["key"] == start else look,
-        " ".join(filter(None, (node["kind"], node["status"]))),
+        " · ".join(filter(None, (_kind(node), f"+{entries} audit" if entries else ""))),
         node["title"],
     )
+
+
+def _kind(node: Mapping[str, Any]) -> str:
+    return spaced(" ".join(filter(None, (node["kind"], node["status"]))))

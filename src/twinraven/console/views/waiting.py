@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
+from twinraven.console.asking import api_path, members
 from twinraven.console.visits import Visit
-from twinraven.console.words import brief
+from twinraven.console.words import brief, percent
 
 _MOST: Final = 200
+_MOST_TASKS: Final = 50
 KINDS: Final[Mapping[str, str]] = {
     "call": "calls",
     "learned_tool": "learned tools",
@@ -41,7 +43,9 @@ class Waiting:
 
 async def everything_waiting(visit: Visit) -> list[Waiting]:
     """All of it: what ends first, then the longest waiting."""
-    found = [waiting_of(each) for each in (await visit.api.get("inbox", limit=_MOST))["items"]]
+    items = (await visit.api.get("inbox", limit=_MOST))["items"]
+    names = await task_names(visit, items)
+    found = [waiting_of(each, names) for each in items]
     return sorted(found, key=lambda each: (each.ends is None, each.ends or "", each.since))
 
 
@@ -56,22 +60,37 @@ async def waiting_count(visit: Visit) -> int:
     return int((await visit.api.send("GET", "/v1/inbox?limit=1")).body["count"])
 
 
-def waiting_of(item: Mapping[str, Any]) -> Waiting:
-    """An item of the inbox as a line of the queue."""
+async def task_names(visit: Visit, items: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What the tasks of escalated results are about, by their ids."""
+    ids = {each["evidence"]["task_id"] for each in items if each["kind"] == "judgement"}
+    names: dict[str, str] = {}
+    for task_id in sorted(ids)[:_MOST_TASKS]:
+        found = await visit.api.send("GET", api_path("tasks", task_id))
+        names[task_id] = task_words(found.body)
+    return names
+
+
+def task_words(task: Mapping[str, Any]) -> str:
+    """What a task is about, in the words of its spec."""
+    return str(members(task["spec_json"]).get("description") or task["task_type"])
+
+
+def waiting_of(item: Mapping[str, Any], names: Mapping[str, str]) -> Waiting:
+    """An item of the inbox as a line of the queue; `names` says what tasks are about."""
     kind, ref, evidence = item["kind"], str(item["ref"]), item["evidence"]
-    about = str(item["what"])
+    name, about = _told(item, names)
     href = f"/console/review/items/{quote(item['item_id'], safe='')}"
     if kind == "call":
         about = brief(evidence.get("arguments", {}), 110) or about
         href = f"/console/review/calls/{quote(ref, safe='')}"
     elif kind == "learned_tool":
         tool_id, _, version = ref.rpartition("@")
-        about = f"learned tool, version {version}"
+        name, about = str(item["target"]), f"learned tool, version {version}"
         href = f"/console/review/tools/{quote(tool_id, safe='')}/{quote(version, safe='')}"
     return Waiting(
         item_id=item["item_id"],
         kind=kind,
-        name=str(item["target"]),
+        name=name,
         about=about,
         why=str(item["why"]).removeprefix(f"'{item['target']}': "),
         since=item["asked_at"],
@@ -80,6 +99,29 @@ def waiting_of(item: Mapping[str, Any]) -> Waiting:
         ends=item["expires_at"],
         cost=cost_of(item["cost"]),
     )
+
+
+def _told(item: Mapping[str, Any], names: Mapping[str, str]) -> tuple[str, str]:
+    """What an item is called and what it is about, in words instead of ids."""
+    kind, evidence, target = item["kind"], item["evidence"], str(item["target"])
+    what = str(item["what"])
+    if kind == "judgement":
+        attempt = what.partition(" at task ")[0].rpartition(" ")[2]
+        return names.get(evidence["task_id"], target), f"decide whether attempt {attempt} at this task stands"
+    if kind == "duplicate":
+        first, second = evidence["names"]
+        return (
+            f"{first} and {second}",
+            f"decide whether the two are one; they are {percent(evidence['similarity'])} alike",
+        )
+    if kind == "unknown_effect":
+        request = members(evidence["request"])
+        if "amount" in request:
+            return f"{request['amount']} {request['currency']} to {request['counterparty']}", what
+        return f"{target}: {brief(request.get('text', ''), 60)}", what
+    if kind == "question":
+        return target, str(item["why"])
+    return target, what
 
 
 def cost_of(cost: Mapping[str, Any] | None) -> str:

@@ -44,6 +44,7 @@ STEPS = (
     "m0026_tenant_references",
     "m0027_corrections",
     "m0028_graph_progress",
+    "m0029_work_changes",
 )
 """In order; the number in the name is the version."""
 

@@ -9,7 +9,7 @@ def upgrade(ddl: Ddl) -> None:
     ddl.table(
         "graph_progress",
         """
-        tenant_id TEXT NOT NULL,
+        tenant_id TEXT NOT NULL REFERENCES tenants (tenant_id),
         group_id TEXT NOT NULL,
         next_seq INTEGER NOT NULL CHECK (next_seq >= 0),
         run_id TEXT,
