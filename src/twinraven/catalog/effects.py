@@ -2,10 +2,11 @@
 
 A guess is marked as one (`inferred`): it may serve a backtest, but nothing is promoted on it until a person confirms.
 To take a write for a read is the costly error, so a name must say plainly that it reads: its first word is a reading
-verb (`describe_table`, `displayCarStatus`), known nouns alone stand before one (`git_log`, `brave_web_search`), or it
-is one of a few whole names (`ls`, `liter_to_gallon`). A word that acts, anywhere in the name, ends that, as do words
-for a place to write to (`fetch_and_store`, `query_to_csv`). Verbs that go both ways (`open`, `check_in`) and
-everything else are unknown.
+verb (`describe_table`, `displayCarStatus`), known nouns alone stand before one (`git_log`, `brave_web_search`), a verb
+that is never a noun stands behind a name (`reddit_get_posts`), one stands after a plural (`events_list`), or it is one
+of a few whole names (`ls`, `liter_to_gallon`). A word that acts, anywhere in the name, ends that, unless a plain verb
+reads what it names (`get_book`, `find_refund_options`), as do words for a place to write to (`fetch_and_store`,
+`query_to_csv`). Verbs that go both ways (`open`, `check_in`) and everything else are unknown.
 """
 
 from __future__ import annotations
@@ -47,6 +48,17 @@ _NAMING = _words("""
     review test build plan draft sample answer
 """)
 """Verbs that are nouns as well: they act where they come first, and are named where something reads them."""
+_NAMED = _words("order issue message email post comment review note request charge")
+"""Those of them that are nouns where a reading verb or a state follows at once (`issue_read`, `order_status`)."""
+_NOUNS_TOO = _words("""
+    purchase refund book call vote sign share link fund block fire scale type deposit bid mark pin split login checkout
+    register edit fork invite contact
+""")
+"""Words that act and are nouns as well: named where a verb that is never a noun reads them (`get_book`)."""
+_PLAIN = _words("get find retrieve describe fetch")
+"""Reading verbs that are never nouns before an object: a word in front of them is a name (`reddit_get_posts`)."""
+_LISTING = _words("list search read count get find describe lookup")
+"""Reading verbs that end a name after a plural (`pods_list`) or after one of `_NAMED`."""
 _BOTH_WAYS = _words("open select classify sort format echo cd render make generate process handle play take use")
 
 _KNOWN_NOUNS = _words("""
@@ -55,8 +67,14 @@ _KNOWN_NOUNS = _words("""
     news local user users repo repository product page graph memory wikipedia wiki arxiv pubmed weather stock flight
     flights hotel hotels maps map youtube code customer account server system api http mcp my the all current entity
     node nodes table database db schema document doc docs library package time crypto market paper project team calendar
+    semantic codebase dictionary model models dataset datasets movie song recipe restaurant company job jobs books
+    scholar firecrawl perplexity serp reddit twitter hackernews steam spotify imdb tmdb huggingface hf space binance
+    yahoo finance nasa tab pdf npm pypi nixos park parks reservation invoice ticket article game places
 """)
-_LAST_NOUNS = _words("log status diff show tree info stats statistics history metadata version size forecast")
+_LAST_NOUNS = _words("""
+    log status diff show tree info stats statistics history metadata version size forecast details summary overview
+""")
+_STATES = _words("status details info history summary stats metadata")
 _UNITS = _words("""
     liter liters litre litres gallon gallons celsius fahrenheit kelvin km kilometer kilometers mile miles kg kilogram
     kilograms pound pounds lb lbs meter meters metre metres feet foot inch inches cm mm ounce ounces gram grams usd eur
@@ -139,6 +157,8 @@ def _effect_of(words: list[str]) -> Effect:
     if tuple(words) in _WHOLE_PHRASES or _converts_units(words):
         return Effect.READ
     for place, word in enumerate(words):
+        if _is_name(words, place):
+            continue
         if word in _ACTING or (word in _NAMING and word not in _LAST_NOUNS):
             return Effect.WRITE
         if word in _BOTH_WAYS:
@@ -150,6 +170,17 @@ def _effect_of(words: list[str]) -> Effect:
             # It may be a verb that nobody listed here.
             return _later_write(words[place + 1 :])
     return Effect.UNKNOWN
+
+
+def _is_name(words: list[str], place: int) -> bool:
+    """Whether the first word (`API-` aside) only names what is read: by what follows it, it cannot be a verb."""
+    word, rest = words[place], words[place + 1 :]
+    if words[:place] not in ([], ["api"]) or not rest or word in _ACTING or word in _READING or word in _BOTH_WAYS:
+        return False
+    if len(rest) > 1 and rest[0] in _PLAIN and word != "git":
+        return True
+    is_named = word in _NAMED or (len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")))
+    return is_named and len(rest) == 1 and rest[0] in (_LISTING | _STATES)
 
 
 def _reads(words: list[str], place: int) -> bool:
@@ -177,7 +208,8 @@ def _later_write(words: list[str]) -> Effect:
 
 def _acts_or_stores(words: list[str]) -> bool:
     """Whether a name that begins like a read goes on like a write."""
-    if "into" in words or not _ACTING.isdisjoint(words):
+    acting = _ACTING.intersection(words)
+    if "into" in words or acting - _NOUNS_TOO or (acting and _PLAIN.isdisjoint(words[:2])):
         return True
     return any(one == "to" and other in _SINKS for one, other in pairwise(words))
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from twinraven.foundation.canonical import canonical_json
 from twinraven.huginn.rehearsal import LearnedTool
 from twinraven.huginn.splitting import FOLDS, assign_folds
+from twinraven.huginn.synthesis.wiring import IN_ALL, WITHOUT_A_FOLD, Least
 from twinraven.huginn.traces import SessionTrace
 from twinraven.registry import SynthesizedTool
 
 LEAST_AGREEING = 4
 
-Synthesize = Callable[[Sequence[SessionTrace]], LearnedTool | str]
+Synthesize = Callable[[Sequence[SessionTrace], Least], LearnedTool | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Folds:
 
     def cross_fit(self, synthesize: Synthesize) -> CrossFitted | str:
         """The tool that nearly all folds agree on, or the reason why there is none."""
-        whole = synthesize(self.sessions)
+        whole = synthesize(self.sessions, IN_ALL)
         if isinstance(whole, str):
             return whole
         wanted = essence(whole.definition)
@@ -55,7 +56,7 @@ class Folds:
 
     def _agrees(self, synthesize: Synthesize, number: int, wanted: bytes) -> bool:
         others = [session for session in self.sessions if self._fold[session] != number]
-        tool = synthesize(others)
+        tool = synthesize(others, WITHOUT_A_FOLD)
         return not isinstance(tool, str) and essence(tool.definition) == wanted
 
 

@@ -24,7 +24,7 @@ from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
 from twinraven.huginn.selection import Chosen, Prices, select
 from twinraven.huginn.synthesis.compose import Origin, compose_batch, compose_chain
 from twinraven.huginn.synthesis.trace_index import TraceIndex
-from twinraven.huginn.synthesis.wiring import LEAST_CONTEXTS, LEAST_SESSIONS, infer_wiring
+from twinraven.huginn.synthesis.wiring import Least, infer_wiring
 from twinraven.huginn.tool_facts import ToolFacts
 from twinraven.huginn.traces import RecordedCall, SessionTrace
 from twinraven.huginn.validation.judge import validate
@@ -243,13 +243,13 @@ class Learner:
         folds: Folds,
         votes: Votes,
         find: Callable[[Sequence[SessionTrace], Sequence[str]], list[Instance]],
-        compose: Callable[[CandidateChain, Sequence[Instance], Votes], LearnedTool | str],
+        compose: Callable[[CandidateChain, Sequence[Instance], Votes, Least], LearnedTool | str],
     ) -> CrossFitted | str:
         found = find(folds.sessions, chain.tools)
 
-        def synthesize(some: Sequence[SessionTrace]) -> LearnedTool | str:
+        def synthesize(some: Sequence[SessionTrace], least: Least) -> LearnedTool | str:
             wanted = set(some)
-            return compose(chain, [instance for instance in found if instance.session in wanted], votes)
+            return compose(chain, [instance for instance in found if instance.session in wanted], votes, least)
 
         return folds.cross_fit(synthesize)
 
@@ -263,8 +263,10 @@ class Learner:
             return f"{writing[0]} may write; a write can only stand last, and alone"
         return None
 
-    def _chain(self, chain: CandidateChain, instances: Sequence[Instance], votes: Votes) -> LearnedTool | str:
-        wiring = infer_wiring(chain.tools, instances, self.index, votes, self._facts)
+    def _chain(
+        self, chain: CandidateChain, instances: Sequence[Instance], votes: Votes, least: Least
+    ) -> LearnedTool | str:
+        wiring = infer_wiring(chain.tools, instances, self.index, votes, self._facts, least=least)
         if len(wiring.steps) < 2:
             return wiring.ended or "nothing could be wired"
         tools = tuple(step.tool_id for step in wiring.steps)
@@ -275,15 +277,15 @@ class Learner:
             return f"its wiring cannot be written down: {error.message}"
         return LearnedTool(definition, tools)
 
-    def _batch(self, chain: CandidateChain, runs: Sequence[Instance], votes: Votes) -> LearnedTool | str:
+    def _batch(self, chain: CandidateChain, runs: Sequence[Instance], votes: Votes, least: Least) -> LearnedTool | str:
         sessions = {run.session for run in runs}
         contexts = len({run.context for run in runs})
-        if len(sessions) < LEAST_SESSIONS or contexts < LEAST_CONTEXTS:
+        if len(sessions) < least.sessions or contexts < least.contexts:
             return f"only {len(sessions)} sessions in {contexts} tasks repeat {chain.tools[0]} with other arguments"
         if not votes.carries(sessions):
             return "only one of several principals does it"
         knew = {run.session for run in runs if self._knew_all(run)}
-        if len(knew) < LEAST_SESSIONS:
+        if len(knew) < least.sessions:
             unknown = len(sessions) - len(knew)
             return f"in {unknown} of {len(sessions)} sessions the later arguments were not known at the start"
         return LearnedTool(compose_batch(chain.tools[0], runs, _origin(chain), self._facts), chain.tools[:2])

@@ -26,6 +26,10 @@ READS = """
     translate_text is_prime web_search wikipedia_search getWeather get-alerts get-forecast describe_workbook
     list_buckets describe_instances query_users track_package preview_invoice lookup_customer load_customer count_rows
     git__git_log time__convert_time filesystem__directory_tree delete-o-matic__list_jobs
+    get_book_details find_refund_options fetch_purchase_record get_share_price get_user_login_status retrieve_deposit
+    reddit_get_posts ticket_get_login_status message_get_login_status kubectl_describe_pods okx_get_price
+    API-get-block-children API-retrieve-a-block pods_list events_list channels_list issue_read order_status
+    order_details message_history API-post-search semantic_search model_details movie_details pdf_read dictionary_lookup
 """
 NOT_READS = """
     cancel_pending_order return_delivered_order_items get_or_create_user find_and_replace check_in_guest check_out
@@ -47,6 +51,9 @@ NOT_READS = """
     warm_cache_lookup read_and_clear query_to_csv read_file_into_table export_report convert_lead convert_file convert
     load_extension load load_csv extract_zip verify_email show_notification track_event get_update_lock eval evaluate
     set_status sequentialthinking generate_image classify_tools select_seat sync_list clear_search_history
+    get_book_and_pay list_book search_book check_call find_run_command warm_lookup pause_search force_fetch import_list
+    order_list_items order_now post_message get_and_share sync_get_items export_details update_details archive_list
+    place_order_status report_status reserve_get_seat focus_list process_list fetch_into_book get_type_write
     deleteUserQuery pop_message receive_messages lookup_then_delete list_users_and_notify toggle_view schedule_check
 """
 
@@ -85,7 +92,21 @@ def test_what_is_unclear_is_unknown(name: str, effect: Effect) -> None:
     assert infer_effect(name) is effect
 
 
-ACTING = ("delete", "create", "update", "send", "set", "add", "move", "run", "exec", "eval", "cancel", "book", "remove")
+ACTING = (
+    "delete",
+    "create",
+    "update",
+    "send",
+    "set",
+    "add",
+    "move",
+    "run",
+    "exec",
+    "eval",
+    "cancel",
+    "reserve",
+    "remove",
+)
 
 
 @given(

@@ -80,6 +80,28 @@ def test_a_chain_becomes_a_complete_tool() -> None:
     validate_definition(tool, lambda name: ToolEntry(name, "known", {"type": "object"}))
 
 
+def _few_tasks(tasks: int, sessions: int) -> list[SessionTrace]:
+    """Sessions of one habit over a few tasks, among others that do something else."""
+    scripts: list[SessionScript] = []
+    for number in range(sessions):
+        script = SessionScript(f"f{number}", f"task-{number % tasks}")
+        script.call("find_thing", {"query": f"q{number}"}, {"id": f"thing-{number}"}, said=f"look for q{number}")
+        script.call("read_thing", {"ref": f"thing-{number}"}, {"ok": True})
+        scripts.append(script)
+    for number in range(40):
+        script = SessionScript(f"o{number}", f"other-{number}")
+        script.call("get_weather", {"city": f"c{number}"}, {"sky": "grey"}, said="how is the weather?")
+        scripts.append(script)
+    return traces(scripts)
+
+
+def test_a_fold_that_leaves_little_does_not_speak_against_a_wiring() -> None:
+    """Four tasks suffice, though without one of them only three are left; three are still too few."""
+    assert isinstance(synthesize(_few_tasks(4, 20), "find_thing", "read_thing"), LearnedTool)
+    refused = synthesize(_few_tasks(3, 20), "find_thing", "read_thing")
+    assert refused == "step 1 (read_thing): all samples come from 3 tasks, at least 4 are needed"
+
+
 @pytest.mark.req("TR-15")
 def test_the_same_samples_give_the_same_tool() -> None:
     """Synthesis is deterministic to the letter."""

@@ -37,8 +37,20 @@ from twinraven.huginn.voting import Votes
 LEAST_SHARE = 0.88
 """Share of the votes that a source must explain: a record has mistakes, and replay judges what it came to."""
 LEAST_SESSIONS = 8
-LEAST_CONTEXTS = 4
-"""Different tasks (where tasks are unknown: different inputs). One task tried often proves nothing general."""
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """How much must show a chain before it is wired."""
+
+    sessions: int = LEAST_SESSIONS
+    contexts: int = 4
+    """Different tasks (where tasks are unknown: different inputs). One task tried often proves nothing general."""
+
+
+IN_ALL = Least()
+WITHOUT_A_FOLD = Least(sessions=6, contexts=3)
+"""What a fold's absence may leave of it: fewer say nothing against a wiring, and other sessions judge it."""
 RARE_SHARE = 0.05
 """An argument that fewer sessions give is taken for a mistake, and is no parameter of the tool."""
 LEAST_NAMED = 0.6
@@ -50,12 +62,18 @@ MAP_RUN = 1.25
 
 
 def infer_wiring(
-    tools: Sequence[str], instances: Sequence[Instance], index: TraceIndex, votes: Votes, facts: ToolFacts
+    tools: Sequence[str],
+    instances: Sequence[Instance],
+    index: TraceIndex,
+    votes: Votes,
+    facts: ToolFacts,
+    *,
+    least: Least = IN_ALL,
 ) -> ChainWiring:
     """Wire as many steps as the record explains, from the first on."""
     usable = [instance for instance in instances if not any(instance.last(k).raised for k in range(len(tools) - 1))]
     firsts = [(instance, instance.last(0)) for instance in usable]
-    inference = _Inference(usable, index, votes, facts)
+    inference = _Inference(usable, index, votes, facts, least)
     steps = [StepWiring(tools[0], {}, tuple(inference.names(firsts)))]
     ended = None
     for number in range(1, len(tools)):
@@ -92,6 +110,7 @@ class _Inference:
     index: TraceIndex
     votes: Votes
     facts: ToolFacts
+    least: Least
 
     def wire(self, tool_id: str, number: int, *, last: bool) -> tuple[StepWiring | None, str]:
         problem = self._too_little()
@@ -137,8 +156,8 @@ class _Inference:
 
     def _too_little(self) -> str | None:
         sessions = {instance.session for instance in self.instances}
-        if len(sessions) < LEAST_SESSIONS:
-            return f"only {len(sessions)} sessions show it, at least {LEAST_SESSIONS} are needed"
+        if len(sessions) < self.least.sessions:
+            return f"only {len(sessions)} sessions show it, at least {self.least.sessions} are needed"
         if not self.votes.carries(sessions):
             return "only one of several principals does it"
         return None
@@ -147,9 +166,10 @@ class _Inference:
         """Whether all samples are one case seen again and again."""
         contexts = {instance.context for instance in self.instances}
         inputs = {call.key for instance in self.instances for call in instance.calls(number)}
-        if len(contexts) < LEAST_CONTEXTS and (_tasks_known(self.instances) or len(inputs) < LEAST_CONTEXTS):
+        least = self.least.contexts
+        if len(contexts) < least and (_tasks_known(self.instances) or len(inputs) < least):
             what = "tasks" if _tasks_known(self.instances) else "inputs"
-            return f"all samples come from {len(contexts)} {what}, at least {LEAST_CONTEXTS} are needed"
+            return f"all samples come from {len(contexts)} {what}, at least {least} are needed"
         return None
 
     def _explain(

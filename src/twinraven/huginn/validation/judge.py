@@ -276,7 +276,7 @@ def _too_little(tool: LearnedTool, tally: _Tally, score: _Score, criteria: Crite
         return
     if score.votes < criteria.min_uses:
         yield (
-            f"promising: {score.votes:.0f} of {criteria.min_uses} sessions; the bound is wide "
+            f"promising: {math.floor(score.votes)} of {criteria.min_uses} sessions; the bound is wide "
             f"({score.low:.2f} to 1), wait for more sessions before judging it"
         )
         return
