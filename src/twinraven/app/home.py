@@ -61,6 +61,7 @@ class TwinRaven(Home):
 
     knowledge = knowing.knowledge
     entities = knowing.entities
+    group_access = knowing.group_access
     summaries = reflecting.summaries
     introspections = reflecting.introspections
     metrics = measuring.metrics

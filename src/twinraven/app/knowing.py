@@ -12,7 +12,7 @@ from twinraven.storage import Transaction
 
 if TYPE_CHECKING:
     from twinraven.engine import Runs
-    from twinraven.knowledge import Entities, Knowledge, MemoryTools, ModelReply, ThinkingEntries
+    from twinraven.knowledge import Entities, GroupAccess, Knowledge, MemoryTools, ModelReply, ThinkingEntries
     from twinraven.models import Models
 
 
@@ -76,7 +76,16 @@ def memory_tools(home: Home) -> MemoryTools:
     """Memory as tools, for callers that are offered them."""
     from twinraven.knowledge import MemoryTools
 
-    return MemoryTools(knowledge(home), entities(home))
+    return MemoryTools(knowledge(home), entities(home), group_access(home))
+
+
+@Part
+def group_access(home: Home) -> GroupAccess:
+    """Who reaches which groups of episodes: dialogues are their owners'."""
+    from twinraven.conversations import OTHERS_CONVERSATIONS
+    from twinraven.knowledge import GroupAccess
+
+    return GroupAccess(database(home), [OTHERS_CONVERSATIONS])
 
 
 @Part

@@ -15,6 +15,7 @@ from twinraven.knowledge.entities import store_mentions
 from twinraven.knowledge.ingestion import ReadEpisode, by_group, read_episode, store_episodes
 from twinraven.knowledge.line_files import EpisodeImport, read_episodes
 from twinraven.knowledge.model import Episode, EpisodeFilter, Hit, Ingestion, NewEpisode, check_text
+from twinraven.knowledge.privacy import HiddenGroups
 from twinraven.knowledge.searching import EVERYTHING, AskedMeaning, search_group
 from twinraven.knowledge.sql import find_episode, find_named, groups_of, list_episodes
 from twinraven.knowledge.vectors import VectorIndex, pack_vector
@@ -139,13 +140,17 @@ class Knowledge:
         limit: int = 10,
         wanted: EpisodeFilter = EVERYTHING,
         neighbours: int = 0,
+        hidden: HiddenGroups | None = None,
     ) -> list[Hit]:
-        """The episodes that answer a question best, of one group or, one after another, of all."""
+        """The episodes that answer a question best, of one group or, one after another, of all that are not hidden."""
         _check_query(text, limit)
         [meaning] = await self._asked([text])
 
         def work(tx: Transaction) -> list[Hit]:
-            groups = [group_id] if group_id is not None else [row["group_id"] for row in groups_of(tx, tenant_id)]
+            if group_id is None:
+                groups = [row["group_id"] for row in groups_of(tx, tenant_id, hidden=hidden)]
+            else:
+                groups = [] if hidden is not None and hidden.holds(tx, tenant_id, group_id) else [group_id]
             found = [
                 hit
                 for each in groups
@@ -189,14 +194,21 @@ class Knowledge:
         wanted: EpisodeFilter = EVERYTHING,
         limit: int = 50,
         after: str | None = None,
+        hidden: HiddenGroups | None = None,
     ) -> list[Episode]:
         """Episodes in their order; of long ones the first part of the content."""
         return await self._database.read(
-            tenant_id, lambda tx: list_episodes(tx, tenant_id, group_id, wanted, limit=limit, after=after)
+            tenant_id,
+            lambda tx: list_episodes(tx, tenant_id, group_id, wanted, limit=limit, after=after, hidden=hidden),
         )
 
-    async def episode(self, tenant_id: str, episode_id: str) -> Episode:
-        found = await self._database.read(tenant_id, lambda tx: find_episode(tx, tenant_id, episode_id=episode_id))
+    async def episode(self, tenant_id: str, episode_id: str, *, hidden: HiddenGroups | None = None) -> Episode:
+        def work(tx: Transaction) -> Episode | None:
+            found = find_episode(tx, tenant_id, episode_id=episode_id)
+            is_hidden = found is not None and hidden is not None and hidden.holds(tx, tenant_id, found.group_id)
+            return None if is_hidden else found
+
+        found = await self._database.read(tenant_id, work)
         if found is None:
             raise NotFound(f"no episode {episode_id!r}", field="episode_id")
         return found
