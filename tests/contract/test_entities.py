@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import count
 
@@ -9,6 +10,9 @@ import pytest
 
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
 from twinraven.knowledge import Entities, EntityDetails, Knowledge, NewEpisode
+from twinraven.knowledge.entities import duplicates, service
+from twinraven.knowledge.entities.duplicates import PossibleDuplicate, find_duplicates
+from twinraven.knowledge.entities.model import KnownEntity
 from twinraven.storage import Database
 
 
@@ -151,3 +155,27 @@ async def test_enrichment_adds_and_never_removes(entities: Entities, knowledge: 
     assert lisbon.entity.confidence["facets"]["related"] < 1
     mine = await entities.create("t", "Lisbon", "My town", group_id="other")
     assert (await entities.enrich("t", mine.entity_id)).entity.summary == "My town"
+
+
+async def test_looking_for_duplicates_holds_nobody_up(
+    entities: Entities, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names are compared in no transaction, so that others write meanwhile, and the work has a bound."""
+    for name in ("Acme Corp", "ACME Corporation", "Acme Corps"):
+        await entities.create("t", name, "makes tools")
+
+    def compare(known: Sequence[KnownEntity], threshold: float) -> list[PossibleDuplicate]:
+        connection = database.connect()
+        try:
+            with connection.transaction("t", write=True) as tx:
+                tx.execute("UPDATE entities SET summary = 'sells tools' WHERE tenant_id = 't'")
+        finally:
+            connection.close()
+        return find_duplicates(known, threshold)
+
+    monkeypatch.setattr(service, "find_duplicates", compare)
+    monkeypatch.setattr(duplicates, "_MOST_PAIRS", 2)
+    monkeypatch.setattr(service, "_MOST_PROPOSED", 1)
+    (proposed,) = await entities.find_proposals("t")
+    assert {each.summary for each in await entities.entities("t")} == {"sells tools"}
+    assert "Acme" in proposed.first_name

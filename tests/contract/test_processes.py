@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from tests.working import AGENT, Shop, reach, shop_home, working
 from twinraven.app import TwinRaven
 from twinraven.calls import CallContext, SkillInvocationRequest
 from twinraven.catalog import tool
+from twinraven.flow import FlowDefinition
 from twinraven.foundation.errors import AppendOnly, Conflict, InvalidDefinition, NotFound, PolicyViolation
-from twinraven.processes import Process
+from twinraven.processes import Process, tools
+from twinraven.processes.compile import ProcessLookup, compile_process
 from twinraven.tenancy import LOCAL, Principal
 
 MEMBER = Principal("default", "ada", "member")
@@ -279,3 +282,32 @@ async def test_a_tenant_sees_its_own_processes_alone(raven: TwinRaven, shop: Sho
         await raven.processes.versions("acme", "buy")
     with pytest.raises(NotFound):
         raven.catalog.find("acme", "buy")
+
+
+async def test_saving_one_process_compiles_no_other_and_none_on_the_loop(
+    raven: TwinRaven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a look-up finds was compiled by whoever saved, on another thread, and again only where it changed."""
+    compiled: list[tuple[str, bool]] = []
+
+    def watched(process: Process, find: ProcessLookup) -> FlowDefinition:
+        compiled.append((process.id, threading.current_thread() is threading.main_thread()))
+        return compile_process(process, find)
+
+    monkeypatch.setattr(tools, "compile_process", watched)
+
+    async def saved(*steps: dict[str, Any], name: str) -> set[str]:
+        compiled.clear()
+        await raven.processes.save(process(*steps, name=name), by=LOCAL)
+        found = {entry.tool_id for entry in raven.catalog.entries("default")}
+        assert found >= {"inner"}
+        assert not [each for each in compiled if each[1]]
+        return {each for each, _ in compiled}
+
+    await saved(step("a"), name="inner")
+    await saved(step("b", process="inner"), name="outer")
+    assert await saved(step("c"), name="other") == {"other"}
+    assert await saved(step("a"), step("again"), name="inner") == {"inner", "outer"}
+    changed = raven.process_tools.flow("default", "outer")
+    assert changed is not None
+    assert len(changed.steps) == 2

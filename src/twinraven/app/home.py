@@ -62,6 +62,7 @@ class TwinRaven(Home):
     knowledge = knowing.knowledge
     graph_progress = knowing.graph_progress
     entities = knowing.entities
+    group_access = knowing.group_access
     summaries = reflecting.summaries
     introspections = reflecting.introspections
     metrics = measuring.metrics

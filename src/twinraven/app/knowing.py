@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Embedder,
         Entities,
         GraphProgress,
+        GroupAccess,
         Knowledge,
         KnowledgeGraph,
         MemoryTools,
@@ -119,7 +120,16 @@ def memory_tools(home: Home) -> MemoryTools:
     """Memory as tools, for callers that are offered them."""
     from twinraven.knowledge import MemoryTools
 
-    return MemoryTools(knowledge(home), entities(home))
+    return MemoryTools(knowledge(home), entities(home), group_access(home))
+
+
+@Part
+def group_access(home: Home) -> GroupAccess:
+    """Who reaches which groups of episodes: dialogues are their owners'."""
+    from twinraven.conversations import OTHERS_CONVERSATIONS
+    from twinraven.knowledge import GroupAccess
+
+    return GroupAccess(database(home), [OTHERS_CONVERSATIONS])
 
 
 @Part

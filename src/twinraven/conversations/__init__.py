@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     )
     from twinraven.conversations.records import ConversationParts
     from twinraven.conversations.service import Conversations
-    from twinraven.conversations.sql import ConversationStore, process_users
+    from twinraven.conversations.sql import OTHERS_CONVERSATIONS, ConversationStore, process_users
     from twinraven.conversations.streaming import Piece, PieceWriter
     from twinraven.conversations.tokens import count_tokens
     from twinraven.conversations.working_memory import MemoryItem, WorkingMemory, assemble
@@ -55,6 +55,7 @@ __all__ = [
     "BUILT_IN",
     "MOST_ALTERNATIVES",
     "MOST_CONTENT",
+    "OTHERS_CONVERSATIONS",
     "SPEAKERS",
     "TURN_TYPES",
     "VARIABLES",
@@ -124,7 +125,7 @@ _HOMES = {
     ),
     "records": ("ConversationParts",),
     "service": ("Conversations",),
-    "sql": ("ConversationStore", "process_users"),
+    "sql": ("OTHERS_CONVERSATIONS", "ConversationStore", "process_users"),
     "streaming": ("Piece", "PieceWriter"),
     "tokens": ("count_tokens",),
     "working_memory": ("MemoryItem", "WorkingMemory", "assemble"),

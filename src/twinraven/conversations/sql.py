@@ -72,6 +72,12 @@ class AnswerOutcome(NamedTuple):
     tokens: int
 
 
+OTHERS_CONVERSATIONS: Final = (
+    "SELECT conversation_id FROM conversations WHERE tenant_id = :tenant AND owner_id <> :viewer"
+)
+"""The groups of episodes that are another user's, for whoever keeps them hidden."""
+
+
 class ConversationStore:
     """The tables of conversations."""
 

@@ -9,7 +9,7 @@ where a step has to wait, with a `pause` that does the same, and with a `deadlin
 
 from __future__ import annotations
 
-from twinraven.flow.composite import CONNECTOR, DefinitionSource, FlowConnector, entry_of
+from twinraven.flow.composite import CONNECTOR, DefinitionSource, FlowConnector, as_powerful_as, entry_of
 from twinraven.flow.definition import ErrorStrategy, FlowDefinition, RetryPolicy, StepDefinition
 from twinraven.flow.drawing import StepBox, draw_steps
 from twinraven.flow.executor import FlowExecutor
@@ -82,6 +82,7 @@ __all__ = [
     "TimedOut",
     "ToolLookup",
     "Waiting",
+    "as_powerful_as",
     "check_input_names",
     "compile_flow",
     "draw_steps",

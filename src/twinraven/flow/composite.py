@@ -9,7 +9,7 @@ composite, and what was granted goes with the inner calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final, Protocol
@@ -156,17 +156,10 @@ class _InnerCalls:
 
 def entry_of(definition: FlowDefinition, find: ToolLookup, *, max_steps: int = MAX_STEPS) -> ToolEntry:
     """The catalogue entry of a learned tool: as powerful and as sensitive as the most so of its steps."""
-    found = [find(step.tool_id) for step in _steps(definition)]
-    effects = [Effect.UNKNOWN if entry is None else entry.effect for entry in found]
-    sensitivities = [Sensitivity.HIGH if entry is None else entry.sensitivity for entry in found]
-    origins = {"none" if entry is None else entry.effect_origin for entry in found}
-    return ToolEntry(
+    entry = ToolEntry(
         tool_id=definition.tool_id,
         description=definition.description,
         input_schema=definition.parameters,
-        effect=max(effects, key=_EFFECTS.index),
-        effect_origin="none" if "none" in origins else "inferred" if "inferred" in origins else "declared",
-        sensitivity=max(sensitivities, key=_SENSITIVITIES.index),
         connector=CONNECTOR,
         # A moment more than the run itself takes, so that it can say which step was late.
         timeout_ms=compile_flow(definition, max_steps=max_steps).budget_ms + 1_000,
@@ -174,6 +167,20 @@ def entry_of(definition: FlowDefinition, find: ToolLookup, *, max_steps: int = M
         takes_key=True,
         definition=_definition_hash(definition),
         parts=tuple(dict.fromkeys(step.tool_id for step in _steps(definition))),
+    )
+    return as_powerful_as(entry, [find(step.tool_id) for step in _steps(definition)])
+
+
+def as_powerful_as(entry: ToolEntry, parts: Collection[ToolEntry | None]) -> ToolEntry:
+    """The entry with the strongest effect and sensitivity of the tools that it calls; None is a tool that is gone."""
+    effects = [Effect.UNKNOWN if part is None else part.effect for part in parts]
+    sensitivities = [Sensitivity.HIGH if part is None else part.sensitivity for part in parts]
+    origins = {"none" if part is None else part.effect_origin for part in parts}
+    return replace(
+        entry,
+        effect=max(effects, key=_EFFECTS.index),
+        effect_origin="none" if "none" in origins else "inferred" if "inferred" in origins else "declared",
+        sensitivity=max(sensitivities, key=_SENSITIVITIES.index),
     )
 
 

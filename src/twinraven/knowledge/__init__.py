@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from twinraven.knowledge.access import GroupAccess, no_group
     from twinraven.knowledge.embedding import Embedder, installed_embedder
     from twinraven.knowledge.entities import (
         CATEGORIES,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
         Introspections,
         Reflection,
         list_notes,
-        note_group,
     )
     from twinraven.knowledge.line_files import AskedLine, EpisodeImport, read_questions
     from twinraven.knowledge.memory_tools import MemoryTools
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         NewEpisode,
     )
     from twinraven.knowledge.moments import parse_moment
+    from twinraven.knowledge.privacy import HiddenGroups, note_group
     from twinraven.knowledge.service import Knowledge
     from twinraven.knowledge.summaries import (
         COMPRESS_PROCESS,
@@ -106,6 +107,8 @@ __all__ = [
     "GraphFind",
     "GraphProgress",
     "GraphitiGraph",
+    "GroupAccess",
+    "HiddenGroups",
     "Hit",
     "Ingestion",
     "Introspection",
@@ -131,12 +134,14 @@ __all__ = [
     "installed_embedder",
     "list_notes",
     "list_summaries",
+    "no_group",
     "note_group",
     "parse_moment",
     "read_questions",
 ]
 
 _HOMES = {
+    "access": ("GroupAccess", "no_group"),
     "graph": (
         "GRAPH_WORK",
         "GraphContent",
@@ -172,12 +177,12 @@ _HOMES = {
         "Introspections",
         "Reflection",
         "list_notes",
-        "note_group",
     ),
     "line_files": ("AskedLine", "EpisodeImport", "read_questions"),
     "memory_tools": ("MemoryTools",),
     "model": ("DEFAULT_SOURCE", "Episode", "EpisodeFilter", "Hit", "Ingestion", "NewEpisode"),
     "moments": ("parse_moment",),
+    "privacy": ("HiddenGroups", "note_group"),
     "service": ("Knowledge",),
     "summaries": (
         "COMPRESS_PROCESS",

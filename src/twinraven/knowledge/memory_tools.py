@@ -1,7 +1,8 @@
 """Offers memory as built-in tools: memory_search, memory_remember and memory_entities.
 
 They are a source of the catalogue and a connector of the call path, so that a call of one is governed and recorded like
-every other. A caller reaches its own tenant's memory, which the call path names; no argument can name another.
+every other. A caller reaches its own tenant's memory, which the call path names, and of that nothing that belongs to
+another user; no argument can name more.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from twinraven.calls import CallFrame
 from twinraven.catalog import Effect, ToolEntry
 from twinraven.foundation.errors import InvalidInput, NotFound
 from twinraven.foundation.ids import new_id
+from twinraven.knowledge.access import GroupAccess, no_group
 from twinraven.knowledge.entities import Entities
 from twinraven.knowledge.model import NewEpisode
 from twinraven.knowledge.moments import parse_moment
@@ -80,9 +82,10 @@ class MemoryTools:
 
     name = CONNECTOR
 
-    def __init__(self, knowledge: Knowledge, entities: Entities) -> None:
+    def __init__(self, knowledge: Knowledge, entities: Entities, access: GroupAccess) -> None:
         self._knowledge = knowledge
         self._entities = entities
+        self._access = access
 
     def find(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
         del tenant_id
@@ -95,16 +98,20 @@ class MemoryTools:
     async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: CallFrame) -> Any:
         """Run one of the tools in the caller's tenant."""
         if entry.tool_id == "memory_search":
-            return await self._search(call.tenant_id, params)
+            return await self._search(call, params)
         if entry.tool_id == "memory_remember":
             return await self._remember(call, params)
         if entry.tool_id == "memory_entities":
-            return await self._list_entities(call.tenant_id, params)
+            return await self._list_entities(call, params)
         raise NotFound(f"no memory tool {entry.tool_id!r}", field="tool_id")
 
-    async def _search(self, tenant_id: str, params: dict[str, Any]) -> Any:
+    async def _search(self, call: CallFrame, params: dict[str, Any]) -> Any:
         hits = await self._knowledge.search(
-            tenant_id, params["query"], group_id=params.get("group_id"), limit=params.get("limit", 10)
+            call.tenant_id,
+            params["query"],
+            group_id=params.get("group_id"),
+            limit=params.get("limit", 10),
+            hidden=self._access.hidden_from(call.caller),
         )
         return {"hits": [hit.as_json() for hit in hits]}
 
@@ -119,15 +126,23 @@ class MemoryTools:
             speaker=params.get("speaker"),
             valid_at=None if said is None else parse_moment(said, field="valid_at"),
         )
+        otherwise = no_group(new.group_id)
+        await self._access.check_group(call.tenant_id, call.caller, new.group_id, otherwise=otherwise)
         stored = await self._knowledge.remember(call.tenant_id, new)
         return {"episode_id": stored.episode_id, "group_id": stored.group_id, "name": stored.name}
 
-    async def _list_entities(self, tenant_id: str, params: dict[str, Any]) -> Any:
+    async def _list_entities(self, call: CallFrame, params: dict[str, Any]) -> Any:
+        tenant_id, hidden = call.tenant_id, self._access.hidden_from(call.caller)
         if "entity_id" in params:
             if len(params.keys() - {"limit"}) > 1:
                 raise InvalidInput("entity_id stands alone; leave name and group_id out", field="entity_id")
-            return (await self._entities.details(tenant_id, params["entity_id"])).as_json()
+            await self._access.check_entities(tenant_id, call.caller, [params["entity_id"]])
+            return (await self._entities.details(tenant_id, params["entity_id"], hidden=hidden)).as_json()
         found = await self._entities.entities(
-            tenant_id, group_id=params.get("group_id"), text=params.get("name"), limit=params.get("limit", 10)
+            tenant_id,
+            group_id=params.get("group_id"),
+            text=params.get("name"),
+            limit=params.get("limit", 10),
+            hidden=hidden,
         )
         return {"entities": [each.as_json() for each in found]}

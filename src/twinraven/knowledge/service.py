@@ -17,6 +17,7 @@ from twinraven.knowledge.graph.model import GraphContent, GraphFind, KnowledgeGr
 from twinraven.knowledge.ingestion import ReadEpisode, by_group, read_episode, store_episodes
 from twinraven.knowledge.line_files import EpisodeImport, read_episodes
 from twinraven.knowledge.model import Episode, EpisodeFilter, Hit, Ingestion, NewEpisode, check_text
+from twinraven.knowledge.privacy import HiddenGroups
 from twinraven.knowledge.searching import EVERYTHING, AskedMeaning, search_group
 from twinraven.knowledge.sql import find_episode, find_named, groups_of, list_episodes
 from twinraven.knowledge.vectors import VectorIndex, pack_vector
@@ -149,11 +150,12 @@ class Knowledge:
         limit: int = 10,
         wanted: EpisodeFilter = EVERYTHING,
         neighbours: int = 0,
+        hidden: HiddenGroups | None = None,
     ) -> list[Hit]:
-        """The episodes that answer a question best, of one group or, one after another, of all."""
+        """The episodes that answer a question best, of one group or, one after another, of all that are not hidden."""
         _check_query(text, limit)
         [meaning] = await self._asked([text])
-        groups = await self._groups(tenant_id, group_id)
+        groups = await self._groups(tenant_id, group_id, hidden)
         finds = await self._found_in_graph(tenant_id, groups, text, limit)
 
         def work(tx: Transaction) -> list[Hit]:
@@ -167,11 +169,15 @@ class Knowledge:
 
         return await self._database.read(tenant_id, work)
 
-    async def _groups(self, tenant_id: str, group_id: str | None) -> list[str]:
-        if group_id is not None:
-            return [group_id]
-        rows = await self._database.read(tenant_id, lambda tx: groups_of(tx, tenant_id))
-        return [row["group_id"] for row in rows]
+    async def _groups(self, tenant_id: str, group_id: str | None, hidden: HiddenGroups | None) -> list[str]:
+        """The group that is named or all of them, without those that are hidden."""
+
+        def work(tx: Transaction) -> list[str]:
+            if group_id is None:
+                return [row["group_id"] for row in groups_of(tx, tenant_id, hidden=hidden)]
+            return [] if hidden is not None and hidden.holds(tx, tenant_id, group_id) else [group_id]
+
+        return await self._database.read(tenant_id, work)
 
     async def _found_in_graph(
         self, tenant_id: str, groups: Sequence[str], text: str, limit: int
@@ -234,14 +240,21 @@ class Knowledge:
         wanted: EpisodeFilter = EVERYTHING,
         limit: int = 50,
         after: str | None = None,
+        hidden: HiddenGroups | None = None,
     ) -> list[Episode]:
         """Episodes in their order; of long ones the first part of the content."""
         return await self._database.read(
-            tenant_id, lambda tx: list_episodes(tx, tenant_id, group_id, wanted, limit=limit, after=after)
+            tenant_id,
+            lambda tx: list_episodes(tx, tenant_id, group_id, wanted, limit=limit, after=after, hidden=hidden),
         )
 
-    async def episode(self, tenant_id: str, episode_id: str) -> Episode:
-        found = await self._database.read(tenant_id, lambda tx: find_episode(tx, tenant_id, episode_id=episode_id))
+    async def episode(self, tenant_id: str, episode_id: str, *, hidden: HiddenGroups | None = None) -> Episode:
+        def work(tx: Transaction) -> Episode | None:
+            found = find_episode(tx, tenant_id, episode_id=episode_id)
+            is_hidden = found is not None and hidden is not None and hidden.holds(tx, tenant_id, found.group_id)
+            return None if is_hidden else found
+
+        found = await self._database.read(tenant_id, work)
         if found is None:
             raise NotFound(f"no episode {episode_id!r}", field="episode_id")
         return found

@@ -13,6 +13,7 @@ from twinraven.foundation.clock import from_micros, to_micros
 from twinraven.knowledge.dates import DaySpan
 from twinraven.knowledge.model import Episode, EpisodeFilter
 from twinraven.knowledge.postings import BLOCK, CHAPTER, Postings, unpack
+from twinraven.knowledge.privacy import HiddenGroups
 from twinraven.knowledge.ranking import Turn
 from twinraven.storage import Row, Transaction, chunks
 
@@ -85,12 +86,14 @@ def save_group(tx: Transaction, tenant_id: str, state: GroupState) -> None:
     )
 
 
-def groups_of(tx: Transaction, tenant_id: str) -> list[Row]:
+def groups_of(tx: Transaction, tenant_id: str, *, hidden: HiddenGroups | None = None) -> list[Row]:
     """Every group with its size, the newest first."""
+    where, values = ("", {}) if hidden is None else (hidden.condition("group_id"), hidden.values)
     return tx.fetch_all(
-        "SELECT group_id, parts, speakers, created_at FROM knowledge_groups WHERE tenant_id = :tenant "
+        f"SELECT group_id, parts, speakers, created_at FROM knowledge_groups WHERE tenant_id = :tenant{where} "
         "ORDER BY created_at DESC, group_id",
         tenant=tenant_id,
+        **values,
     )
 
 
@@ -250,12 +253,21 @@ def read_parts(tx: Transaction, tenant_id: str, group_id: str, wanted: Sequence[
 
 
 def list_episodes(
-    tx: Transaction, tenant_id: str, group_id: str | None, wanted: EpisodeFilter, *, limit: int, after: str | None
+    tx: Transaction,
+    tenant_id: str,
+    group_id: str | None,
+    wanted: EpisodeFilter,
+    *,
+    limit: int,
+    after: str | None,
+    hidden: HiddenGroups | None = None,
 ) -> list[Episode]:
     """Episodes in the order of their groups and numbers, going on behind an id; long ones with their first part."""
     where, values = _conditions(wanted)
     if group_id is not None:
         where, values = f"{where} AND group_id = :group", {**values, "group": group_id}
+    if hidden is not None:
+        where, values = where + hidden.condition("group_id"), {**values, **hidden.values}
     if after is not None:
         where += (
             " AND (group_id, seq) > (SELECT group_id, seq FROM episodes "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any, Final
 
 from twinraven.audit import AuditEntry, AuditLog
@@ -14,7 +15,7 @@ from twinraven.foundation.canonical import JsonObject, canonical_json
 from twinraven.foundation.clock import from_micros
 from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation, ToolUnavailable
 from twinraven.processes.checks import check_process
-from twinraven.processes.compile import compile_process
+from twinraven.processes.compile import ProcessLookup, compile_process
 from twinraven.processes.differences import Difference, differences
 from twinraven.processes.model import Process, ProcessVersion
 from twinraven.processes.opening import OpenedProcess, open_as_process
@@ -172,8 +173,7 @@ class Processes:
         """A version of an enabled process, by default the one in force, and the flow that a run of it would be."""
 
         def work(tx: Transaction) -> tuple[ProcessVersion, FlowDefinition]:
-            known = {each.process.id: each for each in self._store.current(tx, tenant_id)}
-            chosen = known.get(process_id)
+            chosen = self._store.find(tx, tenant_id, process_id)
             if chosen is None:
                 raise NotFound(f"there is no process {process_id!r}", process_id=process_id)
             if not chosen.process.enabled:
@@ -183,17 +183,11 @@ class Processes:
                 chosen = next((each for each in versions if each.version == version), None)
                 if chosen is None:
                     raise NotFound(f"there is no process {process_id!r} in version {version}", process_id=process_id)
-
-            def find(name: str) -> Process | None:
-                found = known.get(name)
-                return None if found is None else found.process
-
-            return chosen, compile_process(chosen.process, find)
+            return chosen, compile_process(chosen.process, self._finder(tx, tenant_id))
 
         return await self._database.read(tenant_id, work)
 
     def _checked(self, tx: Transaction, process: Process, by: Principal) -> FlowDefinition:
-        known = {each.process.id: each.process for each in self._store.current(tx, by.tenant_id)}
         catalog = self._catalog()
         if catalog.holder(by.tenant_id, process.id, besides=self._tools) is not None:
             raise invalid("id", f"{process.id!r} is the name of a tool; choose another")
@@ -205,7 +199,17 @@ class Processes:
                 return None, None
             return entry, catalog.why_not(by.tenant_id, by.user_id, entry)
 
-        return check_process(process, known.get, find)
+        return check_process(process, self._finder(tx, by.tenant_id), find)
+
+    def _finder(self, tx: Transaction, tenant_id: str) -> ProcessLookup:
+        """Finds processes in force, each once: those that a step names, not all that the tenant has."""
+
+        @cache
+        def find(process_id: str) -> Process | None:
+            found = self._store.find(tx, tenant_id, process_id)
+            return None if found is None else found.process
+
+        return find
 
     def _add(
         self, tx: Transaction, process: Process, before: ProcessVersion | None, text: str, by: Principal

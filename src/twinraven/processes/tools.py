@@ -1,22 +1,26 @@
 """Offers processes as tools of the catalogue: entries and flows from memory, because a look-up happens on every call.
 
 A snapshot per tenant holds the processes in force. It is loaded when somebody first asks, and again when whoever
-watches the catalogue's version says so. A flow is compiled when somebody first asks for it; a process whose sub-process
-was changed so that the two no longer fit is not offered, and the log says why.
+watches the catalogue's version says so. Flows are compiled by whoever loads, off the event loop, and kept as long as
+the process and all that it calls stay the same: anybody may save as many large processes as they like, and the next
+look-up must not pay for them. A process whose sub-process was changed so that the two no longer fit is not offered,
+and the log says why.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from twinraven.catalog import Effect, ToolEntry, current_version
-from twinraven.flow import FlowDefinition, entry_of
+from twinraven.flow import FlowDefinition, as_powerful_as, entry_of
 from twinraven.foundation.errors import InvalidDefinition, NotFound, ToolUnavailable
 from twinraven.processes.checks import CONNECTOR
-from twinraven.processes.compile import MAX_FLOW_STEPS, PERSON, STOP, compile_process, tools_of_flow
+from twinraven.processes.compile import MAX_FLOW_STEPS, ProcessLookup, compile_process, tools_of_flow
 from twinraven.processes.model import Process, ProcessVersion
 from twinraven.processes.sql import ProcessStore
 from twinraven.storage import Database, Transaction, forget_after_fork
@@ -33,9 +37,27 @@ class _Offered:
 
     saved: ProcessVersion
     flow: FlowDefinition | None = None
+    problem: InvalidDefinition | None = None
+    """Why there is no flow."""
+    plain: ToolEntry | None = None
+    """The entry as the flow alone makes it; what the tools can do is not in it."""
     entry: ToolEntry | None = None
     seen: list[ToolEntry | None] | None = None
     """The tools' entries from which `entry` was made."""
+
+    def compile(self, find: ProcessLookup) -> None:
+        """Make the flow and the plain entry, or note why they cannot be made."""
+        if self.flow is not None or self.problem is not None:
+            return
+        try:
+            flow = compile_process(self.saved.process, find)
+            entry = entry_of(flow, _passive, max_steps=MAX_FLOW_STEPS)
+        except InvalidDefinition as error:
+            _logger.warning("the process %r is left out: %s", self.saved.process.id, error)
+            self.problem = error
+            return
+        self.plain = replace(entry, connector=CONNECTOR, parts=tools_of_flow(flow))
+        self.flow = flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +68,21 @@ class _Snapshot:
     def process(self, process_id: str) -> Process | None:
         found = self.offered.get(process_id)
         return None if found is None else found.saved.process
+
+    def compile(self) -> None:
+        """Make every flow that is not made yet."""
+        for each in self.offered.values():
+            each.compile(self.process)
+
+    def unchanged(self, current: Mapping[str, ProcessVersion]) -> dict[str, _Offered]:
+        """What stays true of each process that is in the same version, and so is every process below it."""
+        kept = {name: each for name, each in self.offered.items() if current.get(name) == each.saved}
+        while True:
+            changed = [name for name, each in kept.items() if not _sub_processes(each.saved.process) <= kept.keys()]
+            if not changed:
+                return kept
+            for name in changed:
+                del kept[name]
 
 
 class ProcessTools:
@@ -94,7 +131,10 @@ class ProcessTools:
     async def refresh(self, tenant_id: str) -> None:
         """Know what is committed now; for doors that open, and for whoever has just saved something."""
         known = self._snapshots.get(tenant_id)
-        self._take(tenant_id, await self._database.read(tenant_id, lambda tx: self._load(tx, tenant_id, known)))
+        found = await self._database.read(tenant_id, lambda tx: self._load(tx, tenant_id, known))
+        if found is not known:
+            await asyncio.to_thread(found.compile)
+        self._take(tenant_id, found)
 
     def reload(self, tenant_id: str) -> None:
         """The same on this thread."""
@@ -104,6 +144,7 @@ class ProcessTools:
                 found = self._load(tx, tenant_id, self._snapshots.get(tenant_id))
         finally:
             connection.close()
+        found.compile()
         self._take(tenant_id, found)
 
     def _listed(self, tenant_id: str, *, enabled: bool) -> list[ToolEntry]:
@@ -114,17 +155,12 @@ class ProcessTools:
 
     def _entry(self, tenant_id: str, snapshot: _Snapshot, process_id: str) -> ToolEntry | None:
         offered = snapshot.offered[process_id]
-        try:
-            flow = _flow(snapshot, process_id)
-        except InvalidDefinition as error:
-            _logger.warning("the process %r is left out: %s", process_id, error)
+        offered.compile(snapshot.process)
+        if offered.plain is None:
             return None
-        names = tools_of_flow(flow)
-        parts = [self._find_tool(tenant_id, name) for name in names]
+        parts = [self._find_tool(tenant_id, name) for name in offered.plain.parts]
         if offered.entry is None or offered.seen != parts:
-            known = dict(zip(names, parts, strict=True))
-            entry = entry_of(flow, lambda name: _passive(name) or known.get(name), max_steps=MAX_FLOW_STEPS)
-            offered.entry, offered.seen = replace(entry, connector=CONNECTOR, parts=names), parts
+            offered.entry, offered.seen = as_powerful_as(offered.plain, [*parts, _PASSIVE]), parts
         return offered.entry
 
     def _snapshot(self, tenant_id: str) -> _Snapshot:
@@ -144,20 +180,29 @@ class ProcessTools:
         version = current_version(tx, tenant_id)
         if before is not None and before.version >= version:
             return before
-        return _Snapshot(version, {each.process.id: _Offered(each) for each in self._store.current(tx, tenant_id)})
+        current = {each.process.id: each for each in self._store.current(tx, tenant_id)}
+        same = {} if before is None else before.unchanged(current)
+        return _Snapshot(version, {name: same.get(name) or _Offered(each) for name, each in current.items()})
 
 
 def _flow(snapshot: _Snapshot, process_id: str) -> FlowDefinition:
     offered = snapshot.offered.get(process_id)
     if offered is None:
         raise NotFound(f"there is no process {process_id!r}", process_id=process_id)
-    if offered.flow is None:
-        offered.flow = compile_process(offered.saved.process, snapshot.process)
+    offered.compile(snapshot.process)
+    if offered.problem is not None:
+        raise offered.problem
+    assert offered.flow is not None
     return offered.flow
 
 
-def _passive(name: str) -> ToolEntry | None:
-    """What stands for a step that calls nothing."""
-    if not name.startswith((STOP, PERSON)):
-        return None
-    return ToolEntry(name, "waits or stops", {}, effect=Effect.READ, effect_origin="declared")
+def _sub_processes(process: Process) -> set[str]:
+    return {step.process for step in process.steps if step.process is not None}
+
+
+_PASSIVE: Final = ToolEntry("passive", "waits or stops", {}, effect=Effect.READ, effect_origin="declared")
+"""What stands for a step that calls nothing, and for every tool where only the flow counts."""
+
+
+def _passive(_: str) -> ToolEntry:
+    return _PASSIVE

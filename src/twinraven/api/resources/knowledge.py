@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from twinraven.api.group_viewers import check_group, hidden_from, viewer_of
 from twinraven.api.schemas import FLAG, TEXT, TIME, form, listing, ref
 from twinraven.foundation.clock import parse_iso
 from twinraven.foundation.errors import Conflict, NotFound
@@ -45,6 +46,7 @@ async def list_episodes(request: Request) -> Response:
         wanted=_filter(request.query),
         limit=limit + 1,
         after=_after(request),
+        hidden=hidden_from(request),
     )
     return Response(page=page_of(found, limit, place=lambda each: [each.episode_id], show=Episode.as_json))
 
@@ -61,12 +63,13 @@ async def list_episodes(request: Request) -> Response:
             {"group_id": _NAME, "name": _NAME, "content": _CONTENT},
             optional={"source": _NAME, "speaker": _NAME, "valid_at": TIME, "source_description": _NAME},
         ),
-        errors=(Conflict,),
+        errors=(Conflict, NotFound),
         takes_key=True,
         note="An episode never changes: the same again changes nothing, other content under its name is a conflict.",
     )
 )
 async def add_episode(request: Request) -> Response:
+    await check_group(request, request.body["group_id"])
     stored = await request.raven.knowledge.remember(request.tenant_id, NewEpisode.of_json(request.body))
     return Response(stored.as_json(), status=201)
 
@@ -75,7 +78,9 @@ async def add_episode(request: Request) -> Response:
     Route("GET", "/v1/episodes/{episode_id}", "showEpisode", "One episode, whole", ref("Episode"), errors=(NotFound,))
 )
 async def show_episode(request: Request) -> Response:
-    found = await request.raven.knowledge.episode(request.tenant_id, request.path["episode_id"])
+    found = await request.raven.knowledge.episode(
+        request.tenant_id, request.path["episode_id"], hidden=hidden_from(request)
+    )
     return Response(found.as_json())
 
 
@@ -108,6 +113,7 @@ async def search_knowledge(request: Request) -> Response:
         limit=int(body.get("limit", 10)),
         wanted=_filter(body),
         neighbours=int(body.get("neighbours", 0)),
+        hidden=hidden_from(request),
     )
     return Response({"items": [hit.as_json() for hit in found]})
 
@@ -136,6 +142,7 @@ async def list_entities(request: Request) -> Response:
         text=request.query.get("name"),
         limit=limit + 1,
         after=_after(request),
+        hidden=hidden_from(request),
     )
     return Response(page=page_of(found, limit, place=lambda each: [each.entity_id], show=KnownEntity.as_json))
 
@@ -151,11 +158,13 @@ async def list_entities(request: Request) -> Response:
         body=form(
             {"name": _NAME, "summary": _SUMMARY}, optional={"category": {"enum": list(CATEGORIES)}, "group_id": _NAME}
         ),
+        errors=(NotFound,),
         takes_key=True,
     )
 )
 async def create_entity(request: Request) -> Response:
     body = request.body
+    await check_group(request, body.get("group_id", DEFAULT_GROUP))
     made = await request.raven.entities.create(
         request.tenant_id,
         body["name"],
@@ -179,7 +188,9 @@ async def create_entity(request: Request) -> Response:
     )
 )
 async def show_entity(request: Request) -> Response:
-    return Response((await request.raven.entities.details(request.tenant_id, request.path["entity_id"])).as_json())
+    entity_id = await _entity_id(request)
+    found = await request.raven.entities.details(request.tenant_id, entity_id, hidden=hidden_from(request))
+    return Response(found.as_json())
 
 
 @ROUTES.handles(
@@ -193,7 +204,7 @@ async def show_entity(request: Request) -> Response:
     )
 )
 async def show_neighbourhood(request: Request) -> Response:
-    found = await request.raven.entities.neighbourhood(request.tenant_id, request.path["entity_id"])
+    found = await request.raven.entities.neighbourhood(request.tenant_id, await _entity_id(request))
     return Response(found.as_json())
 
 
@@ -209,7 +220,7 @@ async def show_neighbourhood(request: Request) -> Response:
     )
 )
 async def enrich_entity(request: Request) -> Response:
-    return Response((await request.raven.entities.enrich(request.tenant_id, request.path["entity_id"])).as_json())
+    return Response((await request.raven.entities.enrich(request.tenant_id, await _entity_id(request))).as_json())
 
 
 @ROUTES.handles(
@@ -229,9 +240,9 @@ async def enrich_entity(request: Request) -> Response:
 )
 async def place_entity(request: Request) -> Response:
     flags = dict(request.body)
-    found = await request.raven.entities.place(
-        request.tenant_id, flags.pop("group_id"), request.path["entity_id"], **flags
-    )
+    entity_id = await _entity_id(request)
+    await check_group(request, flags["group_id"])
+    found = await request.raven.entities.place(request.tenant_id, flags.pop("group_id"), entity_id, **flags)
     return Response({"items": [each.as_json() for each in found]})
 
 
@@ -246,7 +257,12 @@ async def place_entity(request: Request) -> Response:
     )
 )
 async def list_active_entities(request: Request) -> Response:
-    found = await request.raven.entities.active(request.tenant_id, request.query["group_id"])
+    group_id = request.query["group_id"]
+    try:
+        await check_group(request, group_id)
+    except NotFound:
+        return Response({"items": []})
+    found = await request.raven.entities.active(request.tenant_id, group_id)
     return Response({"items": [each.as_json() for each in found]})
 
 
@@ -268,7 +284,7 @@ async def state_fact(request: Request) -> Response:
     body = request.body
     stated = await request.raven.entities.state(
         request.tenant_id,
-        request.path["entity_id"],
+        await _entity_id(request, *(body[name] for name in ("object_id",) if name in body)),
         body["relation"],
         body["value"],
         valid_at=parse_iso(body["valid_at"], field="valid_at") if "valid_at" in body else None,
@@ -291,7 +307,10 @@ async def state_fact(request: Request) -> Response:
 )
 async def merge_entities(request: Request) -> Response:
     merged = await request.raven.entities.merge(
-        request.tenant_id, request.path["entity_id"], request.body["other_id"], by=request.who.user_id
+        request.tenant_id,
+        await _entity_id(request, request.body["other_id"]),
+        request.body["other_id"],
+        by=request.who.user_id,
     )
     return Response(merged.as_json())
 
@@ -325,8 +344,16 @@ async def propose_merges(request: Request) -> Response:
         request.tenant_id,
         group_id=request.body.get("group_id"),
         merges_certain=request.body.get("merge_certain", False),
+        hidden=hidden_from(request),
     )
     return Response({"items": [each.as_json() for each in found]})
+
+
+async def _entity_id(request: Request, *others: str) -> str:
+    """The entity that the path names, where it and the others are not of somebody else's dialogue."""
+    entity_id = request.path["entity_id"]
+    await request.raven.group_access.check_entities(request.tenant_id, viewer_of(request), [entity_id, *others])
+    return entity_id
 
 
 def _after(request: Request) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from twinraven.api.group_viewers import check_group, hidden_from
 from twinraven.api.schemas import FLAG, TEXT, form, listing, ref
 from twinraven.foundation.errors import Conflict, NotFound
 from twinraven.knowledge import CompressionWish, Summary
@@ -31,6 +32,7 @@ _COVERAGE: Final = {"covers_up_to_turn": _NAME, "covers_up_to_alternative": _NAM
     )
 )
 async def compress(request: Request) -> Response:
+    await check_group(request, request.body["group_id"])
     begun = await request.raven.summaries.compress(_wish(request.body), by=request.who)
     return Response(begun.as_json(), status=202)
 
@@ -46,7 +48,10 @@ async def compress(request: Request) -> Response:
     )
 )
 async def show_compression(request: Request) -> Response:
-    found = await request.raven.summaries.compression(request.tenant_id, request.path["compression_id"])
+    compression_id = request.path["compression_id"]
+    found = await request.raven.summaries.compression(request.tenant_id, compression_id)
+    missing = NotFound(f"no compression {compression_id!r}", field="compression_id")
+    await check_group(request, found.group_id, otherwise=missing)
     return Response(found.as_json())
 
 
@@ -72,6 +77,7 @@ async def list_summaries(request: Request) -> Response:
         with_deleted=bool(request.query.get("with_deleted", False)),
         limit=limit + 1,
         after=request.query["cursor"][0] if "cursor" in request.query else None,
+        hidden=hidden_from(request),
     )
     return Response(page=page_of(found, limit, place=lambda each: [each.summary_id], show=Summary.as_json))
 
@@ -106,7 +112,10 @@ async def write_summary(request: Request) -> Response:
     )
 )
 async def show_summary(request: Request) -> Response:
-    found = await request.raven.summaries.summary(request.tenant_id, request.path["summary_id"])
+    summary_id = request.path["summary_id"]
+    found = await request.raven.summaries.summary(request.tenant_id, summary_id)
+    missing = NotFound(f"no summary {summary_id!r}", field="summary_id")
+    await check_group(request, found.group_id, otherwise=missing)
     return Response(found.as_json())
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any, Final
 
 from twinraven.knowledge.entities.model import KnownEntity
@@ -17,6 +17,8 @@ from twinraven.knowledge.entities.names import block_keys, is_same_name, name_si
 
 DEFAULT_THRESHOLD: Final = 0.85
 _LARGEST_BLOCK: Final = 400
+_MOST_PAIRS: Final = 100_000
+"""Most pairs that are compared in full; anybody who can speak can make names that share a beginning."""
 _NAME_SHARE: Final = 0.8
 _OTHER_CATEGORY: Final = 0.8
 _LEAST_IN_COMMON: Final = 0.2
@@ -32,10 +34,16 @@ class PossibleDuplicate:
     evidence: dict[str, Any]
     is_certain: bool
 
+    @property
+    def ids(self) -> tuple[str, str]:
+        """The ids of the two, in the order in which a proposal names them."""
+        first_id, second_id = sorted((self.first.entity_id, self.second.entity_id))
+        return first_id, second_id
+
 
 def find_duplicates(entities: Sequence[KnownEntity], threshold: float = DEFAULT_THRESHOLD) -> list[PossibleDuplicate]:
     """The pairs at or above a similarity, best first."""
-    pairs = (_compared(entities[one], entities[other]) for one, other in _candidates(entities))
+    pairs = (_compared(entities[one], entities[other]) for one, other in islice(_candidates(entities), _MOST_PAIRS))
     found = [pair for pair in pairs if pair.similarity >= threshold]
     return sorted(found, key=lambda pair: (-pair.similarity, pair.first.entity_id, pair.second.entity_id))
 

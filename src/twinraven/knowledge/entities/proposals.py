@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
+from typing import Final
 
 from twinraven.foundation.clock import from_micros
 from twinraven.foundation.errors import IllegalTransition, NotFound
 from twinraven.foundation.ids import new_id
 from twinraven.knowledge.entities.duplicates import PossibleDuplicate
 from twinraven.knowledge.entities.model import MergeProposal, ProposalStatus
-from twinraven.knowledge.entities.sql import entity_row
+from twinraven.knowledge.privacy import HiddenGroups
 from twinraven.storage import Row, Transaction
 
 _COLUMNS = (
-    "SELECT proposal_id, first_id, second_id, similarity, evidence, status, created_at, decided_at, decided_by "
-    "FROM entity_proposals WHERE tenant_id = :tenant"
+    "SELECT p.proposal_id, p.first_id, p.second_id, p.similarity, p.evidence, p.status, p.created_at, p.decided_at, "
+    "p.decided_by, one.name AS first_name, other.name AS second_name FROM entity_proposals p "
+    "LEFT JOIN entities one ON one.tenant_id = p.tenant_id AND one.entity_id = p.first_id "
+    "LEFT JOIN entities other ON other.tenant_id = p.tenant_id AND other.entity_id = p.second_id "
+    "WHERE p.tenant_id = :tenant"
 )
+_MOST_LISTED: Final = 1_000
 
 
 def propose(tx: Transaction, tenant_id: str, pair: PossibleDuplicate, at: int) -> ProposalStatus:
     """Store a proposal unless there is one, and say how it stands."""
-    first_id, second_id = sorted((pair.first.entity_id, pair.second.entity_id))
+    first_id, second_id = pair.ids
     row = tx.fetch_one(
         "SELECT status FROM entity_proposals WHERE tenant_id = :tenant AND first_id = :first AND second_id = :second",
         tenant=tenant_id,
@@ -38,17 +43,32 @@ def propose(tx: Transaction, tenant_id: str, pair: PossibleDuplicate, at: int) -
     return "open"
 
 
-def open_proposals(tx: Transaction, tenant_id: str) -> list[MergeProposal]:
+def decided_pairs(tx: Transaction, tenant_id: str) -> set[tuple[str, str]]:
+    """The pairs about which somebody decided."""
+    rows = tx.fetch_all(
+        "SELECT first_id, second_id FROM entity_proposals WHERE tenant_id = :tenant AND status <> 'open'",
+        tenant=tenant_id,
+    )
+    return {(row["first_id"], row["second_id"]) for row in rows}
+
+
+def open_proposals(tx: Transaction, tenant_id: str, *, hidden: HiddenGroups | None = None) -> list[MergeProposal]:
     """Those that nobody decided yet, the most alike first."""
-    rows = tx.fetch_all(f"{_COLUMNS} AND status = 'open' ORDER BY similarity DESC, proposal_id", tenant=tenant_id)
-    return [_to_proposal(tx, tenant_id, row) for row in rows]
+    both = ("one.group_id", "other.group_id")
+    where, values = ("", {}) if hidden is None else ("".join(map(hidden.condition, both)), hidden.values)
+    rows = tx.fetch_all(
+        f"{_COLUMNS} AND p.status = 'open'{where} ORDER BY p.similarity DESC, p.proposal_id LIMIT {_MOST_LISTED}",
+        tenant=tenant_id,
+        **values,
+    )
+    return [_to_proposal(row) for row in rows]
 
 
 def one_proposal(tx: Transaction, tenant_id: str, proposal_id: str) -> MergeProposal:
-    row = tx.fetch_one(f"{_COLUMNS} AND proposal_id = :id", tenant=tenant_id, id=proposal_id)
+    row = tx.fetch_one(f"{_COLUMNS} AND p.proposal_id = :id", tenant=tenant_id, id=proposal_id)
     if row is None:
         raise NotFound(f"no proposal {proposal_id!r}", proposal_id=proposal_id)
-    return _to_proposal(tx, tenant_id, row)
+    return _to_proposal(row)
 
 
 def take_proposal(
@@ -75,14 +95,13 @@ def take_proposal(
     return found
 
 
-def _to_proposal(tx: Transaction, tenant_id: str, row: Row) -> MergeProposal:
-    first, second = (entity_row(tx, tenant_id, row[name]) for name in ("first_id", "second_id"))
+def _to_proposal(row: Row) -> MergeProposal:
     return MergeProposal(
         row["proposal_id"],
         row["first_id"],
         row["second_id"],
-        "" if first is None else first.name,
-        "" if second is None else second.name,
+        row["first_name"] or "",
+        row["second_name"] or "",
         row["similarity"] / 100,
         json.loads(row["evidence"]),
         row["status"],

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from twinraven.audit import AuditEntry, AuditLog
 from twinraven.foundation.actors import Actor
 from twinraven.foundation.clock import from_micros, now_micros, to_micros
 from twinraven.foundation.errors import NotFound
 from twinraven.foundation.ids import new_id
-from twinraven.knowledge.entities.duplicates import DEFAULT_THRESHOLD, find_duplicates
+from twinraven.knowledge.entities.duplicates import DEFAULT_THRESHOLD, PossibleDuplicate, find_duplicates
 from twinraven.knowledge.entities.enrichment import DEFAULT_EDGES, Enrichment
 from twinraven.knowledge.entities.mentions import state_fact
 from twinraven.knowledge.entities.merging import merge_entities, settle_proposal, undo_merge
@@ -24,7 +26,7 @@ from twinraven.knowledge.entities.model import (
     check_category,
 )
 from twinraven.knowledge.entities.neighbourhood import EntityNeighbourhood, explore
-from twinraven.knowledge.entities.proposals import one_proposal, open_proposals, propose, take_proposal
+from twinraven.knowledge.entities.proposals import decided_pairs, one_proposal, open_proposals, propose, take_proposal
 from twinraven.knowledge.entities.relevance import DEFAULT_PLACE, ActiveEntity, active_entities
 from twinraven.knowledge.entities.sql import (
     facts_of,
@@ -36,13 +38,17 @@ from twinraven.knowledge.entities.sql import (
     surviving,
 )
 from twinraven.knowledge.model import check_text
+from twinraven.knowledge.privacy import HiddenGroups
 from twinraven.knowledge.sql import recent_episodes
 from twinraven.knowledge.thinking import NoModel
 from twinraven.muninn import check_name
-from twinraven.storage import Database, Transaction
+from twinraven.storage import Database, Transaction, chunks
 
 DEFAULT_GROUP: Final = "default"
 _MOST_COMPARED: Final = 20_000
+_MOST_PROPOSED: Final = 1_000
+"""Most pairs that one search stores, the most alike first."""
+_PROPOSED_AT_ONCE: Final = 100
 _LONGEST_SUMMARY: Final = 10_000
 _LONGEST_NAME: Final = 300
 _RECENT: Final = 100
@@ -162,17 +168,16 @@ class Entities:
         text: str | None = None,
         limit: int = 50,
         after: str | None = None,
+        hidden: HiddenGroups | None = None,
     ) -> list[KnownEntity]:
         """Entities that were not merged away."""
         check_category(category)
+        which: dict[str, Any] = {"group_id": group_id, "category": category, "text": text, "hidden": hidden}
         return await self._database.read(
-            tenant_id,
-            lambda tx: list_entities(
-                tx, tenant_id, group_id=group_id, category=category, text=text, limit=limit, after=after
-            ),
+            tenant_id, lambda tx: list_entities(tx, tenant_id, limit=limit, after=after, **which)
         )
 
-    async def details(self, tenant_id: str, entity_id: str) -> EntityDetails:
+    async def details(self, tenant_id: str, entity_id: str, *, hidden: HiddenGroups | None = None) -> EntityDetails:
         """An entity with its sources, facts and relations; of one merged away, the one that was kept."""
 
         def work(tx: Transaction) -> EntityDetails:
@@ -180,7 +185,7 @@ class Entities:
             facts = facts_of(tx, tenant_id, found.entity_id)
             return EntityDetails(
                 found,
-                tuple(sources_of(tx, tenant_id, found)),
+                tuple(sources_of(tx, tenant_id, found, hidden=hidden)),
                 tuple(each for each in facts if each.object_id is None),
                 tuple(each for each in facts if each.object_id is not None),
             )
@@ -230,24 +235,37 @@ class Entities:
         return await self._database.write(tenant_id, lambda tx: undo_merge(tx, tenant_id, merge_id, at=at))
 
     async def find_proposals(
-        self, tenant_id: str, *, group_id: str | None = None, merges_certain: bool = False
+        self,
+        tenant_id: str,
+        *,
+        group_id: str | None = None,
+        merges_certain: bool = False,
+        hidden: HiddenGroups | None = None,
     ) -> list[MergeProposal]:
         """Look for duplicates, store what is new, and list what is open; certain ones are merged if wished."""
         at = self._micros()
 
-        def work(tx: Transaction) -> list[MergeProposal]:
-            known = list_entities(
-                tx, tenant_id, group_id=group_id, category=None, text=None, limit=_MOST_COMPARED, after=None
-            )
-            for pair in find_duplicates(known, self._threshold):
+        def look(tx: Transaction) -> tuple[list[KnownEntity], set[tuple[str, str]]]:
+            which: dict[str, Any] = {"group_id": group_id, "category": None, "text": None, "hidden": hidden}
+            entities = list_entities(tx, tenant_id, limit=_MOST_COMPARED, after=None, **which)
+            return entities, decided_pairs(tx, tenant_id)
+
+        known, decided = await self._database.read(tenant_id, look)
+        # Comparing takes seconds where there is much to compare: in no transaction, because all writers would wait.
+        found = await asyncio.to_thread(find_duplicates, known, self._threshold)
+        undecided = [pair for pair in found if pair.ids not in decided]
+
+        def store(tx: Transaction, pairs: Sequence[PossibleDuplicate]) -> None:
+            for pair in pairs:
                 status = propose(tx, tenant_id, pair, at)
                 if merges_certain and pair.is_certain and status == "open":
                     first, second = (surviving(tx, tenant_id, each.entity_id) for each in (pair.first, pair.second))
                     if first is not None and second is not None and first.entity_id != second.entity_id:
                         merge_entities(tx, tenant_id, pair.first.entity_id, pair.second.entity_id, by=None, at=at)
-            return open_proposals(tx, tenant_id)
 
-        return await self._database.write(tenant_id, work)
+        for some in chunks(undecided[:_MOST_PROPOSED], _PROPOSED_AT_ONCE):
+            await self._database.write(tenant_id, partial(store, pairs=some))
+        return await self.proposals(tenant_id, hidden=hidden)
 
     async def reject(self, tenant_id: str, first_id: str, second_id: str, *, by: str | None = None) -> None:
         """Say that two entities are not one; they are not proposed again."""
@@ -259,9 +277,9 @@ class Entities:
         if not changed:
             raise NotFound(f"no proposal about {first_id!r} and {second_id!r}", field="entity_id")
 
-    async def proposals(self, tenant_id: str) -> list[MergeProposal]:
+    async def proposals(self, tenant_id: str, *, hidden: HiddenGroups | None = None) -> list[MergeProposal]:
         """What is proposed and nobody decided yet, the most alike first."""
-        return await self._database.read(tenant_id, lambda tx: open_proposals(tx, tenant_id))
+        return await self._database.read(tenant_id, lambda tx: open_proposals(tx, tenant_id, hidden=hidden))
 
     async def proposal(self, tenant_id: str, proposal_id: str) -> MergeProposal:
         """One proposal, also one that was decided."""

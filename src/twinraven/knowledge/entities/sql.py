@@ -10,6 +10,7 @@ from twinraven.foundation.clock import from_micros
 from twinraven.foundation.ids import new_id
 from twinraven.knowledge.entities.model import EntitySource, KnownEntity, TemporalFact
 from twinraven.knowledge.entities.names import name_key
+from twinraven.knowledge.privacy import HiddenGroups
 from twinraven.knowledge.sql import listed_values, moment
 from twinraven.storage import Row, Transaction, chunks
 
@@ -96,6 +97,7 @@ def list_entities(
     text: str | None,
     limit: int,
     after: str | None,
+    hidden: HiddenGroups | None = None,
 ) -> list[KnownEntity]:
     """Entities that were not merged away, by id."""
     tests: dict[str, tuple[str, Any]] = {
@@ -106,24 +108,30 @@ def list_entities(
     }
     chosen = {name: test for name, test in tests.items() if test[1] is not None}
     where = "".join(f" AND {test}" for test, _ in chosen.values())
+    where += "" if hidden is None else hidden.condition("e.group_id")
     rows = tx.fetch_all(
         f"SELECT {_SHOWN} FROM entities e WHERE e.tenant_id = :tenant AND e.merged_into IS NULL{where} "
         "ORDER BY e.entity_id LIMIT :limit",
         tenant=tenant_id,
         limit=limit,
+        **({} if hidden is None else hidden.values),
         **{name: value for name, (_, value) in chosen.items()},
     )
     return [to_entity(row) for row in rows]
 
 
-def sources_of(tx: Transaction, tenant_id: str, entity: KnownEntity) -> list[EntitySource]:
+def sources_of(
+    tx: Transaction, tenant_id: str, entity: KnownEntity, *, hidden: HiddenGroups | None = None
+) -> list[EntitySource]:
     """Who made an entity, and every episode that mentions it."""
+    where, values = ("", {}) if hidden is None else (hidden.condition("m.group_id"), hidden.values)
     rows = tx.fetch_all(
         "SELECT m.original_name, m.source, m.confidence, m.group_id, e.name FROM entity_mentions m "
         "JOIN episodes e ON e.tenant_id = m.tenant_id AND e.group_id = m.group_id AND e.seq = m.seq "
-        "WHERE m.tenant_id = :tenant AND m.entity_id = :id ORDER BY m.group_id, m.seq",
+        f"WHERE m.tenant_id = :tenant AND m.entity_id = :id{where} ORDER BY m.group_id, m.seq",
         tenant=tenant_id,
         id=entity.entity_id,
+        **values,
     )
     made = [
         EntitySource("user", row["name"], 1.0, created_by=row["created_by"])

@@ -9,7 +9,6 @@ from twinraven.knowledge.introspection.model import (
     Introspection,
     Reflection,
     next_position,
-    note_group,
 )
 from twinraven.knowledge.introspection.service import (
     REFLECT_PROCESS,
@@ -31,5 +30,4 @@ __all__ = [
     "Reflection",
     "list_notes",
     "next_position",
-    "note_group",
 ]

@@ -22,11 +22,6 @@ ArchiveReason = Literal["replaced", "deleted"]
 ReflectionState = Literal["running", "done", "failed"]
 
 
-def note_group(user_id: str) -> str:
-    """The group of a user's notes, apart from those of conversations."""
-    return f"introspection:{user_id}"
-
-
 @dataclass(frozen=True, slots=True)
 class Introspection:
     """A note in a place of its user's carousel, or archived."""

@@ -23,7 +23,6 @@ from twinraven.knowledge.introspection.model import (
     check_note,
     check_position,
     next_position,
-    note_group,
 )
 from twinraven.knowledge.introspection.sql import (
     archive_note,
@@ -39,6 +38,7 @@ from twinraven.knowledge.introspection.sql import (
     next_number,
 )
 from twinraven.knowledge.model import NewEpisode
+from twinraven.knowledge.privacy import note_group
 from twinraven.knowledge.service import Knowledge
 from twinraven.knowledge.sql import open_group
 from twinraven.knowledge.summaries import Compression, done_since, find_summary

@@ -17,6 +17,7 @@ from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.knowledge.model import NewEpisode
+from twinraven.knowledge.privacy import HiddenGroups
 from twinraven.knowledge.service import Knowledge
 from twinraven.knowledge.sql import open_group
 from twinraven.knowledge.summaries.model import (
@@ -193,12 +194,13 @@ class Summaries:
         with_deleted: bool = False,
         limit: int = 50,
         after: str | None = None,
+        hidden: HiddenGroups | None = None,
     ) -> list[Summary]:
         """Summaries in the order in which they were made."""
         return await self._database.read(
             tenant_id,
             lambda tx: list_summaries(
-                tx, tenant_id, group_id=group_id, with_deleted=with_deleted, limit=limit, after=after
+                tx, tenant_id, group_id=group_id, with_deleted=with_deleted, limit=limit, after=after, hidden=hidden
             ),
         )
 

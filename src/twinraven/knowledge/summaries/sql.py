@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from twinraven.foundation.clock import from_micros
+from twinraven.knowledge.privacy import HiddenGroups
 from twinraven.knowledge.sql import listed_values, moment, whole_contents
 from twinraven.knowledge.summaries.model import (
     SUMMARY_SOURCE,
@@ -136,7 +137,14 @@ def find_summary(tx: Transaction, tenant_id: str, summary_id: str) -> Summary | 
 
 
 def list_summaries(
-    tx: Transaction, tenant_id: str, *, group_id: str | None, with_deleted: bool, limit: int, after: str | None
+    tx: Transaction,
+    tenant_id: str,
+    *,
+    group_id: str | None,
+    with_deleted: bool,
+    limit: int,
+    after: str | None,
+    hidden: HiddenGroups | None = None,
 ) -> list[Summary]:
     """Summaries in the order in which they were made."""
     tests: dict[str, tuple[str, Any]] = {"group": ("group_id = :group", group_id)}
@@ -147,10 +155,12 @@ def list_summaries(
     where = "".join(f" AND {test}" for test, _ in chosen.values())
     if not with_deleted:
         where += " AND deleted_at IS NULL"
+    where += "" if hidden is None else hidden.condition("group_id")
     rows = tx.fetch_all(
         f"SELECT {_SHOWN} FROM summaries WHERE tenant_id = :tenant{where} ORDER BY created_at, summary_id LIMIT :limit",
         tenant=tenant_id,
         limit=limit,
+        **({} if hidden is None else hidden.values),
         **{name: value for name, (_, value) in chosen.items()},
     )
     return [_to_summary(tx, tenant_id, row) for row in rows]
