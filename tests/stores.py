@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 
 from twinraven.storage import open_database
 
@@ -13,13 +14,14 @@ from twinraven.storage import open_database
 def copy_migrated(target: Path) -> None:
     """Put a database at the newest version where a home or a test expects its own."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(Path(_folder().name) / "migrated.db", target)
+    shutil.copyfile(_migrated(), target)
 
 
 @cache
-def _folder() -> TemporaryDirectory[str]:
-    folder = TemporaryDirectory(prefix="twinraven-template-")
-    database = open_database(f"sqlite:///{folder.name}/migrated.db")
+def _migrated() -> Path:
+    folder = Path(mkdtemp(prefix="twinraven-template-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    database = open_database(f"sqlite:///{folder}/migrated.db")
     database.migrate()
     database.close()
-    return folder
+    return folder / "migrated.db"
