@@ -65,8 +65,9 @@ class Show:
                 await self._next_day(raven, later, offered)
                 await self._month_later(raven, generate_tickets(desk, 40, seed=SEED + 1), offered)
         print(f"\nPictures, databases and the learned tools are in {self._folder}.")
-        print(f"Look around in it: twinraven --home {self._folder / 'home' / '.twinraven'} up")
-        print("and open http://127.0.0.1:8765/console/ in a browser.")
+        print(f"Look around in it: .venv/bin/twinraven --home {self._folder / 'home'} sessions list")
+        print("In a browser, after .venv/bin/python -m pip install -e '.[server]':")
+        print(f"  .venv/bin/twinraven --home {self._folder / 'home'} up, then http://127.0.0.1:8765/console/")
 
     def _open(self, desk: SupportDesk, name: str = "home") -> TwinRaven:
         home = self._folder / name / ".twinraven"

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
+
+from tests.lean import run_lean
 
 
 def test_the_whole_story_holds(tmp_path: Path) -> None:
     """Tools are learned and proven, save turns on new tickets, are counted, rolled back, and seen to drift."""
     folder = tmp_path / "demo"
-    done = subprocess.run(
-        [sys.executable, "-m", "examples.support_desk", str(folder)], capture_output=True, check=True, timeout=300
-    )
-    said = done.stdout.decode()
+    said = run_lean("-m", "examples.support_desk", str(folder), folder=tmp_path)
     turns = re.search(r"model turns +(\d+) +(\d+)", said)
     assert turns is not None
     assert int(turns[2]) < 0.8 * int(turns[1])

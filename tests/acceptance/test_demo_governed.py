@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
+
+from tests.lean import run_lean
 
 
 def test_the_whole_campaign_holds(tmp_path: Path) -> None:
     """Work is sent back and escalated, a person decides, a killed payment happens once, and its trace is whole."""
     folder = tmp_path / "demo"
-    done = subprocess.run(
-        [sys.executable, "-m", "examples.governed_campaign", str(folder)], capture_output=True, check=True, timeout=300
-    )
-    said = done.stdout.decode()
+    said = run_lean("-m", "examples.governed_campaign", str(folder), folder=tmp_path)
     for words in (
         "Draft the announcement: reject → approve",
         "invoice 2026-7: escalate; the task is escalated",

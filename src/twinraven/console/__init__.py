@@ -6,10 +6,23 @@ SVG drawn in Python; htmx, idiomorph and a small script of our own make them liv
 
 Above stands `twinraven up`, which mounts the application under `/console/`; below, `serving`, which says who a caller
 is.
+
+Names are resolved on first use: the drawings need no server and no template library.
 """
 
 from __future__ import annotations
 
-from twinraven.console.app import Console, console_app, home_page
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinraven.console.app import Console, console_app, home_page
 
 __all__ = ["Console", "console_app", "home_page"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'twinraven.console' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module("twinraven.console.app"), name)
+    return value
