@@ -44,6 +44,8 @@ class Story:
 
     async def run(self) -> None:
         """Tell it."""
+        if self._home.exists():
+            raise SystemExit(f"{self._folder} has a story already; remove it, or name another folder (ARGS=FOLDER)")
         self._home.mkdir(parents=True)
         (self._folder / "twinraven.yaml").write_text(json.dumps(SETTINGS))
         with open_home(self._home, functions=TOOLS) as raven:

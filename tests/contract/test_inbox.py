@@ -223,6 +223,8 @@ async def test_an_escalated_result_is_decided_by_a_person(tmp_path: Path) -> Non
         items = await _items(eve.door, "?kind=judgement")
         assert [item["target"] for item in items] == [task.task_id for task in tasks]
         assert items[0]["evidence"]["open_checks"] == [check]
+        assert "“Pay the printer”" in items[0]["what"]
+        assert items[0]["evidence"]["task"]["acceptance_criteria"][0]["description"] == "the invoice was checked"
         assert await _items(bob.door) == []
         for task, item, choice, status in zip(tasks, items, ("approve", "reject"), (202, 403), strict=True):
             target, bound = f"{_path(item['item_id'])}/decide", {"choice": choice, "bound_to": item["bound_to"]}

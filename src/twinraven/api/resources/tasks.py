@@ -212,7 +212,8 @@ async def report_result(request: Request) -> Response:
     Route("GET", "/v1/results/{result_id}", "showResult", "One result", ref("WorkerResult"), errors=(NotFound,))
 )
 async def show_result(request: Request) -> Response:
-    return Response((await request.raven.judge.result(request.tenant_id, request.path["result_id"])).as_json())
+    _, found = await request.raven.judge.judged(request.tenant_id, request.path["result_id"])
+    return Response(found.as_json())
 
 
 @ROUTES.handles(

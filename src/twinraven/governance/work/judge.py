@@ -72,7 +72,7 @@ class Judge:
             earlier = await self._database.read(by.tenant_id, lambda tx: self._envelopes.earlier(tx, envelope))
             if earlier is not None:
                 return earlier
-            task, result = await self._read(by.tenant_id, subject[1])
+            task, result = await self.judged(by.tenant_id, subject[1])
             known.update(task.lineage.as_json())
             _refuse_own(result, by)
             if envelope.task_id != task.task_id:
@@ -93,7 +93,7 @@ class Judge:
         """Judge a result by the checks of the house, on the state as it is now, and anew if that moves meanwhile."""
         async with self._moves.witness.refusals("decision", ("worker_result", result_id), by) as known:
             for last in (*[False] * (_ROUNDS - 1), True):
-                task, result = await self._read(by.tenant_id, result_id)
+                task, result = await self.judged(by.tenant_id, result_id)
                 known.update(task.lineage.as_json())
                 evaluation = await self._evaluate(task, result)
                 said = Judgement(
@@ -154,8 +154,14 @@ class Judge:
     async def get(self, tenant_id: str, decision_id: str) -> JudgeDecision:
         return await self._database.read(tenant_id, lambda tx: self._moves.results.decision(tx, tenant_id, decision_id))
 
-    async def result(self, tenant_id: str, result_id: str) -> WorkerResult:
-        return await self._database.read(tenant_id, lambda tx: self._moves.results.result(tx, tenant_id, result_id))
+    async def judged(self, tenant_id: str, result_id: str) -> tuple[Task, WorkerResult]:
+        """A result, and the task that it is a result of."""
+
+        def work(tx: Transaction) -> tuple[Task, WorkerResult]:
+            result = self._moves.results.result(tx, tenant_id, result_id)
+            return self._moves.plans.task(tx, tenant_id, str(result.lineage.task_id)), result
+
+        return await self._database.read(tenant_id, work)
 
     async def list(
         self,
@@ -258,13 +264,6 @@ class Judge:
         campaign = self._moves.plans.campaign(tx, task.tenant_id, task.campaign_id)
         overridden = [check.check_id for check in decision.policy_checks if check.is_open]
         return self._checks.forbids(self._subject(task, result, campaign).showing(leaving), overridden)
-
-    async def _read(self, tenant_id: str, result_id: str) -> tuple[Task, WorkerResult]:
-        def work(tx: Transaction) -> tuple[Task, WorkerResult]:
-            result = self._moves.results.result(tx, tenant_id, result_id)
-            return self._moves.plans.task(tx, tenant_id, str(result.lineage.task_id)), result
-
-        return await self._database.read(tenant_id, work)
 
     async def _evaluate(self, task: Task, result: WorkerResult) -> Evaluation:
         campaign = await self._database.read(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from twinraven.calls import EffectWord
 from twinraven.effects import EFFECT_KINDS, Delivery, EffectKind, StoredEffect
@@ -56,7 +56,7 @@ def _item(effect: StoredEffect) -> InboxItem:
         ref=f"{effect.kind}:{effect.effect_id}",
         what=f"settle whether this {effect.kind} happened; it is not sent again before",
         target=str(row.get("channel") or row.get("wallet_id")),
-        why="its provider was sent it and cannot say what became of it",
+        why="its provider may have been sent it and cannot say what became of it",
         choices=_CHOICES,
         asked_at=from_micros(row["updated_at"]),
         evidence={
@@ -69,9 +69,18 @@ def _item(effect: StoredEffect) -> InboxItem:
         requested_by=effect.requested_by,
         state="open" if effect.status == "unknown" else "decided",
         decision=None if effect.status == "unknown" else _word(effect.status),
+        decided_by=None if effect.status == "unknown" else _decider(effect),
         decided_at=None if effect.status == "unknown" else from_micros(row["updated_at"]),
         correlation_id=effect.correlation_id,
     )
+
+
+def _decider(effect: StoredEffect) -> str:
+    """Whose word settled it: a person's, or the provider's."""
+    told = effect.row["answer_json"] or effect.row["error_json"]
+    said: dict[str, Any] = {} if told is None else parse_json(told, field="stored")
+    details: dict[str, Any] = said.get("details") or said
+    return str(details.get("stated_by") or effect.provider)
 
 
 def _word(status: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from twinraven.governance import Judge, JudgeDecision, WorkerResult
+from twinraven.governance import Judge, JudgeDecision, Task, WorkerResult
 from twinraven.inbox.model import InboxAnswer, InboxChoice, InboxItem, ItemCost, ItemState
 from twinraven.tenancy import Principal
 
@@ -13,6 +13,7 @@ _APPROVE: Final = InboxChoice("approve", "let the result stand, and what it lead
 _OVERRIDE: Final = InboxChoice(
     "approve", "let the result stand although mandatory checks did not pass; the note is kept as override", needs="note"
 )
+_LONGEST: Final = 200
 _REJECT: Final = InboxChoice("reject", "send the work back with your note", needs="note")
 
 
@@ -59,19 +60,19 @@ class EscalatedJudgements:
     async def _item(
         self, tenant_id: str, decision: JudgeDecision, state: ItemState, later: JudgeDecision | None = None
     ) -> InboxItem:
-        result = await self._judge.result(tenant_id, decision.result_id)
+        task, result = await self._judge.judged(tenant_id, decision.result_id)
         failed = [check.as_json() for check in decision.policy_checks if check.is_open]
         return InboxItem(
             tenant_id=tenant_id,
             kind="judgement",
             ref=decision.decision_id,
-            what=f"decide whether attempt {result.attempt_number} at task {decision.task_id} stands",
+            what=f"let attempt {result.attempt_number} at “{_described(task)}” stand, and effects leave for it, or not",
             target=decision.task_id,
             why=decision.reason_summary,
             choices=(_OVERRIDE if failed else _APPROVE, _REJECT),
             asked_at=decision.decided_at,
-            evidence={**_evidence(decision, result), "open_checks": failed},
-            cost=_cost(result),
+            evidence={**_evidence(decision, result), "task": _asked(task), "open_checks": failed},
+            cost=_cost(task, result),
             requested_by=decision.decided_by,
             expires_at=decision.expires_at,
             state=state,
@@ -94,6 +95,17 @@ def _evidence(decision: JudgeDecision, result: WorkerResult) -> dict[str, Any]:
     }
 
 
-def _cost(result: WorkerResult) -> ItemCost | None:
-    """What the attempt cost, in the unit of its budget; None where nothing was counted."""
-    return ItemCost(amount_minor=result.cost) if result.cost else None
+def _described(task: Task) -> str:
+    return str(task.spec_json.get("description", task.task_type))[:_LONGEST]
+
+
+def _asked(task: Task) -> dict[str, Any]:
+    """What the result is an answer to, and what holds for it."""
+    names = ("task_type", "description", "constraints", "acceptance_criteria")
+    return {name: task.spec_json[name] for name in names if name in task.spec_json}
+
+
+def _cost(task: Task, result: WorkerResult) -> ItemCost | None:
+    """What the attempt cost, in the currency of its budget; None where nothing was counted."""
+    limits: dict[str, Any] = task.spec_json.get("constraints") or {}
+    return ItemCost(amount_minor=result.cost, currency=limits.get("currency")) if result.cost else None
