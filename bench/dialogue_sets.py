@@ -40,9 +40,9 @@ class Said(NamedTuple):
     """One turn."""
 
     name: str
-    speaker: str
+    speaker: str | None
     content: str
-    at: datetime
+    at: datetime | None
 
 
 @dataclass
@@ -106,7 +106,7 @@ def compose(voice: str, seed: int, *, distractors: bool = True) -> Dialogue:
                 number += 1
                 turn_names.append(f"D{session}:{number}")
                 speaker = names[first] if role == "A" else names[1 - first]
-                content = _filled(text, names[first], names[1 - first])
+                content = filled(text, names[first], names[1 - first])
                 dialogue.turns.append(Said(turn_names[-1], speaker, content, at + timedelta(minutes=number)))
             if exchange.voice == voice:
                 placed[exchange.tag] = (first, turn_names[talk:])
@@ -126,7 +126,7 @@ def _ask(
         first, turn_names = placed[exchange.tag]
         for kind, turns, text in exchange.questions:
             wrong = chance.random() < _WRONG_SPEAKER and "{A}" in text
-            asked = _filled(text, names[1 - first] if wrong else names[first], names[1 - first])
+            asked = filled(text, names[1 - first] if wrong else names[first], names[1 - first])
             evidence = tuple(turn_names[turn - 1] for turn in turns)
             dialogue.questions.append(Asked("adversarial" if wrong else kind, asked, evidence))
 
@@ -142,7 +142,7 @@ def _ask_hops(
         if len(firsts) == 1:
             first = firsts.pop()
             evidence = tuple(placed[tag][1][turn - 1] for tag, turn in parts)
-            dialogue.questions.append(Asked("multi-hop", _filled(text, names[first], names[1 - first]), evidence))
+            dialogue.questions.append(Asked("multi-hop", filled(text, names[first], names[1 - first]), evidence))
 
 
 def _small_talk(chance: random.Random) -> list[tuple[str, str]]:
@@ -151,5 +151,5 @@ def _small_talk(chance: random.Random) -> list[tuple[str, str]]:
     return [(line[0], line[2:]) for line in lines[begin : begin + 2 * chance.randrange(0, 3)]]
 
 
-def _filled(text: str, first: str, second: str) -> str:
+def filled(text: str, first: str, second: str) -> str:
     return re.sub(r"\{([AB])\}", lambda match: first if match[1] == "A" else second, text)

@@ -13,6 +13,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
+from bench.annotated_dialogues import ANNOTATED, read_annotated
 from bench.dialogue_sets import HELD_OUT, VOICES, Dialogue, compose
 from twinraven.knowledge import Knowledge, NewEpisode, installed_embedder
 from twinraven.storage import open_database
@@ -46,22 +47,29 @@ async def measure(seeds: int, *, with_vectors: bool) -> None:
         database = open_database(f"sqlite:///{Path(folder) / 'recall.db'}")
         database.migrate()
         knowledge = Knowledge(database, embedder=installed_embedder() if with_vectors else None)
-        for voice in (*VOICES, HELD_OUT):
+        for name, dialogues in _sets(seeds).items():
             total: Recalls = defaultdict(list)
-            turns = 0
-            for seed in range(seeds):
-                dialogue = compose(voice, seed)
-                turns += len(dialogue.turns)
+            for dialogue in dialogues:
                 await fill(knowledge, dialogue)
                 for kind, shares in (await recalls(knowledge, dialogue)).items():
                     total[kind].extend(shares)
-            show(voice, total, turns // seeds)
+            show(name, total, sum(len(each.turns) for each in dialogues) // len(dialogues))
         database.close()
+
+
+def _sets(seeds: int) -> dict[str, list[Dialogue]]:
+    """The composed voices, and dialogues in other forms: whole, among others, and without speakers and times."""
+    found = {voice: [compose(voice, seed) for seed in range(seeds)] for voice in (*VOICES, HELD_OUT)}
+    found |= {name: [read_annotated(name)] for name in ANNOTATED}
+    for name, among in (("couple", 90), ("team", 60)):
+        found[f"{name}+{among}"] = [read_annotated(name, distractors=among, seed=seed) for seed in range(seeds)]
+    bare = read_annotated("couple", distractors=90, is_bare=True)
+    return {**found, "couple bare": [bare]}
 
 
 def show(voice: str, total: Recalls, turns: int) -> None:
     every = [share for shares in total.values() for share in shares]
-    print(f"{voice:11} {turns} turns  all {_mean(every)}  ", end="")
+    print(f"{voice:12} {turns} turns  all {_mean(every)}  ", end="")
     print("  ".join(f"{kind} {_mean(shares)} n={len(shares)}" for kind, shares in sorted(total.items())))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.cli import Shell
 from tests.falkor import falkor_server
 from tests.homes import opened_home
 from tests.postgres import PostgresLogin
@@ -155,10 +156,11 @@ async def test_graphiti_holds_episodes_entities_and_temporal_facts(
         ended, current = sorted(held.facts, key=lambda each: each.valid_at or _DAY)
         assert (ended.relation, ended.invalid_at) == ("LIVES_IN", current.valid_at)
         assert current.invalid_at is None
-        [first, *_] = await raven.knowledge.search(TENANT, "capital", group_id="moves")
-        assert first.name == "D1:1"
-        assert first.why["graph"]["facts"] == ["Ann resides in the Portuguese capital"]
-        assert first.why["signals"]["graph"] > 0
+        asking = ("knowledge", "search", "capital", "--group", "moves", "--output", "json")
+        [first, *_] = (await asyncio.to_thread(Shell(tmp_path).run, *asking)).json
+        assert first["name"] == "D1:1"
+        assert first["why"]["graph"]["facts"] == ["Ann resides in the Portuguese capital"]
+        assert first["why"]["signals"]["graph"] > 0
 
         asked = len(model.exchanges)
         forget = "UPDATE graph_progress SET next_seq = 0"

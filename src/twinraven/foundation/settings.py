@@ -350,7 +350,7 @@ class KnowledgeSettings:
     graph_url: str | None = _setting(
         None,
         Text(optional=True),
-        "A graph that holds episodes beside the tables, with the extra `graphiti`: falkor://host:6379, or neo4j://…",
+        "A graph that holds episodes as well (extra `graphiti`), such as falkor://127.0.0.1:6379; none: none.",
     )
     enrichment_edge_threshold: int = _setting(
         5, Whole(1, 1_000_000), "How many episodes must mention an entity before it is enriched in the background."

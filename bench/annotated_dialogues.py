@@ -1,0 +1,85 @@
+"""Reads whole dialogues with questions and evidence: two friends over a year, a team's chat, the notes of a club.
+
+They are in other forms than what the ranking was trained on, and nothing was trained on them. A file has sessions
+(`== TIME`, or `== -` without one), turns (`Name> text`, or text alone where nobody is named), tags before what answers
+a question (`[a1]`), and questions (`?s a1+b2 text`, where the letter says the kind).
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from bench.dialogue_sets import FOLDER, HELD_OUT, VOICES, Asked, Dialogue, Said, exchanges, filled
+
+ANNOTATED: Final = ("couple", "team", "notes")
+_KINDS: Final = {"s": "single-hop", "t": "temporal", "m": "multi-hop", "o": "open-domain"}
+_TAG: Final = re.compile(r"\[([a-z]\d)\]\s*")
+_TURN: Final = re.compile(r"(\w+)> (.*)")
+
+
+class _Turn(NamedTuple):
+    speaker: str
+    text: str
+    tags: tuple[str, ...] = ()
+
+
+class _Session(NamedTuple):
+    at: str
+    turns: list[_Turn]
+
+
+def read_annotated(name: str, *, distractors: int = 0, seed: int = 0, is_bare: bool = False) -> Dialogue:
+    """One dialogue, with so many exchanges of other voices between; a bare one says neither who spoke nor when."""
+    lines = (FOLDER / f"annotated_{name}.txt").read_text(encoding="utf-8").splitlines()
+    sessions = list(_sessions(line for line in lines if not line.startswith("?")))
+    _distract(sessions, distractors, random.Random(f"{name}-{seed}"))
+    dialogue = Dialogue(f"{name}-{distractors}-{seed}-{is_bare}")
+    places: dict[str, str] = {}
+    for number, session in enumerate(sessions, start=1):
+        for place, turn in enumerate(session.turns, start=1):
+            called = f"D{number}:{place}"
+            places.update(dict.fromkeys(turn.tags, called))
+            at = None if is_bare or session.at == "-" else _moment(session.at) + timedelta(minutes=place)
+            dialogue.turns.append(Said(called, None if is_bare else turn.speaker or None, turn.text, at))
+    for line in lines:
+        if line.startswith("?"):
+            kind, tags, text = line[1:].split(" ", 2)
+            dialogue.questions.append(Asked(_KINDS[kind], text, tuple(places[tag] for tag in tags.split("+"))))
+    return dialogue
+
+
+def _sessions(lines: Iterator[str]) -> Iterator[_Session]:
+    session: _Session | None = None
+    for line in lines:
+        if line.startswith("=="):
+            if session is not None:
+                yield session
+            session = _Session(line[3:], [])
+        elif line.strip() and session is not None:
+            text = _TAG.sub("", line)
+            match = _TURN.fullmatch(text)
+            who, said = (match[1], match[2]) if match else ("", text)
+            session.turns.append(_Turn(who, said, tuple(_TAG.findall(line))))
+    if session is not None:
+        yield session
+
+
+def _distract(sessions: list[_Session], wanted: int, chance: random.Random) -> None:
+    """Put exchanges of other voices before and behind what was said, between the same people."""
+    people = sorted({turn.speaker for session in sessions for turn in session.turns})
+    others = [each for voice in (*VOICES, HELD_OUT) for each in exchanges(voice)[0]]
+    chance.shuffle(others)
+    for number, exchange in enumerate(others[:wanted]):
+        first, second = chance.sample(people, 2)
+        said = [_Turn(first if role == "A" else second, filled(text, first, second)) for role, text in exchange.turns]
+        turns = sessions[number % len(sessions)].turns
+        turns[0:0] = said if number % 2 else []
+        turns.extend([] if number % 2 else said)
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
