@@ -149,12 +149,12 @@ def make_work_desk(folder: Path) -> Path:
     return home
 
 
-def fill_work(home: Path) -> None:
-    """Everything of the work pages, in a home made by `make_work_desk`."""
-    asyncio.run(_fill(home))
+def fill_work(home: Path, *, hostile: bool = True) -> None:
+    """Everything of the work pages, in a home made by `make_work_desk`, and hostile names wherever one can stand."""
+    asyncio.run(_fill(home, hostile=hostile))
 
 
-async def _fill(home: Path) -> None:
+async def _fill(home: Path, *, hostile: bool) -> None:
     file = home.parent / "twinraven.yaml"
     plain = file.read_text()
     with effect_service(recognises_keys=False, faults=["drop_after"]) as service:
@@ -179,7 +179,8 @@ async def _fill(home: Path) -> None:
                 await _known(raven)
                 await raven.upstream_tools.observe(_TENANT, "town", [_PIN])
                 await raven.upstream_tools.observe(_TENANT, "town", [{**_PIN, "description": _REWORDED}])
-                await _hostile(raven)
+                if hostile:
+                    await _hostile(raven)
                 await raven.aclose()
             file.write_text(json.dumps(kept))
 

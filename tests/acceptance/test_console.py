@@ -175,13 +175,32 @@ def test_decide_on_a_call_by_keyboard(site: Site, person: Profile) -> None:
     assert site.ask("idempotency-keys/keyboard")["state"] == "success"
 
 
-def test_decide_on_a_tool(site: Site, person: Profile) -> None:
-    """A learned tool is put into service by clicking, and callers see it under its new name."""
+def test_look_at_a_tool_by_keys(site: Site, person: Profile) -> None:
+    """With keys alone a learned tool is found and a reason written; keys that say yes or no decide nothing alone."""
     tab = person.open(f"{site.url}review?kind=learned_tool")
+    tab.press("j")
+    tab.loading(lambda: tab.press("Enter"))
+    waiting = [each["tool_id"] for each in site.ask("learned-tools")["items"] if each["status"] == "testing"]
+    tab.evaluate("document.querySelector('[name=reason]').focus()")
+    tab.type("too narrow")
+    for key, word in (("d", "no"), ("a", "yes"), ("2", "no"), ("1", "yes")):
+        tab.press("Escape", key)
+        tab.wait(f"document.activeElement?.dataset.key === '{word}'")
+    assert tab.evaluate("document.querySelector('[name=reason]').value") == "too narrow"
+    assert [each["tool_id"] for each in site.ask("learned-tools")["items"] if each["status"] == "testing"] == waiting
+
+
+def test_decide_on_a_tool(site: Site, person: Profile) -> None:
+    """From Today four clicks put a learned tool into service, and callers see it under its new name."""
+    tab = person.open(site.url)
+    tab.loading(lambda: tab.click("#nav a[href='/console/review']"))
+    tab.loading(lambda: tab.click(".filters a[href$='learned_tool']"))
     tab.loading(lambda: tab.click(".queue a"))
     tab.evaluate("document.querySelector('[name=as]').value = 'orders_of_customer'")
     tab.loading(lambda: tab.click("[data-key=yes]"))
     assert any(each["tool_id"] == "orders_of_customer" for each in site.ask("tools?limit=500")["items"])
+    entry = next(each for each in site.ask("audit?newest=true&limit=5")["items"] if "promoted" in each["event_type"])
+    assert (entry["actor_id"], entry["data_json"]["version"]) == ("local", 1)
 
 
 def test_two_reviewers(site: Site, browser: Browser) -> None:

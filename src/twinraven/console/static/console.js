@@ -151,9 +151,14 @@ const PAUSE_MS = 250;
 let busy = false;
 let again = false;
 let stale = false;
+let leaving = false;
+addEventListener("submit", () => { leaving = true; });
+addEventListener("pageshow", () => { leaving = false; });
 
 // The page as it is now, put over the page that is there: focus, scroll, what is folded and what is typed stay.
 async function refresh() {
+  // What a form changes is seen on the page that it leads to.
+  if (leaving) return;
   if (busy) { again = true; return; }
   busy = true;
   try {
