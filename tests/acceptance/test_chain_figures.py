@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.desk import Desk, Step, customer_steps, figures
+from twinraven.app import open_home
+from twinraven.catalog import RUN_CODE
 from twinraven.foundation.clock import parse_iso, utc_now
 
 
@@ -131,3 +133,38 @@ def test_the_chains_of_a_round_of_learning_repeat(tmp_path: Path) -> None:
         assert figures(repeated[tuple(chain["tools"])]) == figures(chain)
         assert chain["sessions"] == 30
         assert list(desk.mine("--like", chain["chain_id"])) == list(repeated)
+
+
+def record_scripts(desk: Desk, numbers: range) -> None:
+    """A session for each number, in which an agent ran the same script with another address in it."""
+    with open_home(desk.home) as raven:
+        for number in numbers:
+            email, customer = f"u{number}@mail.test", f"C-{number:05}"
+            code = f"found = await find_customer(email={email!r})\nawait load_customer(customer_id=found['id'])"
+            moment = utc_now() - timedelta(hours=1)
+            with raven.collector.observe(f"code{number:03}") as session:
+                script = session.record(RUN_CODE, {"code": code}, output={}, latency_ms=9, timestamp=moment)
+                for place, (name, params, output) in enumerate(
+                    [
+                        ("find_customer", {"email": email}, {"id": customer}),
+                        ("load_customer", {"customer_id": customer}, {"account": customer}),
+                    ]
+                ):
+                    at = moment + timedelta(milliseconds=2 * place + 1)
+                    parent = script.event_id
+                    session.record(name, params, output=output, latency_ms=1, timestamp=at, parent_event_id=parent)
+
+
+@pytest.mark.req("TR-12")
+def test_the_chains_of_scripts_repeat(tmp_path: Path) -> None:
+    """A chain that `learn` found in agents' scripts says so, and `mine --like` looks into the same scripts again."""
+    desk = Desk(tmp_path, mining={"min_sessions": 5})
+    record_scripts(desk, range(20))
+    assert desk.json("learn")["proposals"]
+    (chain,) = desk.json("chains", "list")
+    assert (chain["mining_config"]["of"], chain["sessions"]) == ("scripts", 20)
+    record_scripts(desk, range(20, 25))
+    desk.configure(mining={"min_support": 0.9, "last_sessions": 3}, muninn={"session_idle_gap_s": 0})
+    repeated = desk.mine("--like", chain["chain_id"])
+    assert figures(repeated[tuple(chain["tools"])]) == figures(chain)
+    assert desk.mine() == {}

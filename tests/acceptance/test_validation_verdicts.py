@@ -10,7 +10,10 @@ from uuid import UUID
 import pytest
 
 from tests.acceptance.desk import Desk, Step, customer_steps
+from twinraven.app import open_home
 from twinraven.foundation.clock import parse_iso, utc_now
+from twinraven.foundation.event_loop import run_to_end
+from twinraven.registry import SynthesizedTool
 
 CHAIN = ("find_customer", "load_customer")
 
@@ -69,16 +72,37 @@ def test_a_draft_that_the_log_now_wires_otherwise_is_judged_on_the_part_held_out
     assert "made a call with other arguments than the agent's" in " ".join(verdict["failure_reasons"])
 
 
+def five_ids(number: int) -> list[Step]:
+    """A customer with six ids that mostly are the same: each task has one that is not, and the last is always taken."""
+    taken, other = f"C-{number:05}", f"C-{number + 90_000:05}"
+    ids = {f"a{place}": other if place == number % 5 else taken for place in range(5)}
+    return [
+        Step("find_customer", {"email": f"u{number}@mail.test"}, {"customer": {**ids, "z": taken}}),
+        Step("load_customer", {"customer_id": taken}, {"account": {"number": f"A-{number:05}"}}),
+    ]
+
+
 @pytest.mark.req("TR-19")
 def test_what_rests_on_each_of_few_tasks_is_no_tool(tmp_path: Path) -> None:
     """A wiring that no fold finds again without its own task is refused, though every session agrees with it."""
     desk = Desk(tmp_path, validation={"min_uses": 12})
-    desk.record_all([(f"s{number:03}", customer_steps(number)[:2]) for number in range(16)], tasks=4)
+    desk.record_all([(f"s{number:03}", five_ids(number)) for number in range(20)], tasks=5)
     chain = desk.mine()[CHAIN]
     desk.run("synthesize", chain["chain_id"], code=2)
     learned = desk.json("learn")
     assert (learned["drafts"], learned["proposals"]) == (0, [])
-    assert "its wiring depends on which sessions are looked at: only 0 of 4 folds agree" in learned["because"]
+    assert "its wiring depends on which sessions are looked at: only 0 of 5 folds agree" in learned["because"]
+
+
+@pytest.mark.req("TR-19")
+def test_four_tasks_are_enough_and_three_are_not(tmp_path: Path) -> None:
+    """That a fold leaves three of four tasks says nothing against a wiring; three tasks in all are too few."""
+    for tasks, proposals in ((4, 1), (3, 0)):
+        desk = Desk(tmp_path / str(tasks))
+        desk.record_all([(f"s{number:03}", customer_steps(number)[:2]) for number in range(16)], tasks=tasks)
+        learned = desk.json("learn")
+        assert len(learned["proposals"]) == proposals
+    assert "all samples come from 3 tasks, at least 4 are needed" in learned["because"]
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +130,28 @@ def test_a_verdict_has_every_field(plain: tuple[Desk, str]) -> None:
     assert (first["failures_replayed"], first["error_parity"]) == (3, True)
     assert first["latency_ratio"] == 1.0
     assert (first["uses"], first["hits"]) == (30, 30)
+
+
+@pytest.mark.req("TR-19")
+def test_a_tool_that_answers_where_the_record_failed_has_no_error_parity(tmp_path: Path) -> None:
+    """A draft that skips what failed and answers as if nothing had is refused by `validate`, which counts it."""
+    desk = Desk(tmp_path)
+    raised = [Step("find_customer", {"email": "u1@mail.test"}, {"error": "down"}, raised=True)]
+    desk.record_all([(f"s{number:03}", customer_steps(number)[:2]) for number in range(16)], tasks=8)
+    desk.record_all([(f"t{number:03}", raised) for number in range(3)], tasks=3)
+    name = drafted(desk)
+    with open_home(desk.home) as raven:
+        (draft,) = run_to_end(raven.registry.drafts("default", tool_id=name))
+        body = draft.definition.as_json()
+        body["output"] = {"always": "fine"}
+        body["error_strategy"] = {**body["error_strategy"], "default_behavior": "skip", "abort_conditions": []}
+        run_to_end(raven.registry.draft("default", SynthesizedTool.from_json(body), evidence_hash="by hand"))
+    verdict = desk.json("validate", name, "--version", "2", code=1)
+    assert (verdict["tool_version"], verdict["passed"], verdict["error_parity"]) == (2, False, False)
+    assert verdict["equivalence_score"]["mean_similarity"] == 1.0
+    assert verdict["failure_reasons"] == ["in 3 of 3 recorded failures it would have answered as if nothing failed"]
+    kept = desk.json("validate", name, "--version", "1", "--dry-run")
+    assert (kept["passed"], kept["error_parity"], kept["failures_replayed"]) == (True, True, 3)
 
 
 @pytest.mark.req("TR-19", "TR-26")

@@ -46,18 +46,25 @@ class Folds:
         if isinstance(whole, str):
             return whole
         wanted = essence(whole.definition)
-        agreeing = [number for number in range(self.count) if self._agrees(synthesize, number, wanted)]
+        fitted = [self._without(synthesize, number) for number in range(self.count)]
+        agreeing = [
+            number
+            for number, tool in enumerate(fitted)
+            if not isinstance(tool, str) and essence(tool.definition) == wanted
+        ]
         if len(agreeing) < LEAST_AGREEING:
+            refusal = next((reason for reason in fitted if isinstance(reason, str)), None)
+            why = f"; without one of them: {refusal}" if refusal else ""
             return (
                 f"its wiring depends on which sessions are looked at: only {len(agreeing)} of {self.count} folds agree"
+                f"{why}"
             )
         judges = tuple(session for session in self.sessions if self._fold[session] in agreeing)
         return CrossFitted(whole, judges, len(agreeing), self.count)
 
-    def _agrees(self, synthesize: Synthesize, number: int, wanted: bytes) -> bool:
-        others = [session for session in self.sessions if self._fold[session] != number]
-        tool = synthesize(others, WITHOUT_A_FOLD)
-        return not isinstance(tool, str) and essence(tool.definition) == wanted
+    def _without(self, synthesize: Synthesize, number: int) -> LearnedTool | str:
+        """The tool that the sessions outside a fold give, or why they give none."""
+        return synthesize([session for session in self.sessions if self._fold[session] != number], WITHOUT_A_FOLD)
 
 
 def essence(definition: SynthesizedTool) -> bytes:

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from twinraven.huginn.chains import columns_of
 from twinraven.huginn.mining import EventColumns, MiningConfig, find_instances, prepare, transition_counts
 from twinraven.huginn.mining_run import LogWindow, MiningRun, load_columns
+from twinraven.huginn.scripts import load_script_traces
 from twinraven.muninn import EventStore
 from twinraven.registry import Support
 
@@ -29,8 +31,14 @@ class ChainSupport:
         """Support and confidence of a chain in sessions since a time."""
         run = MiningRun.from_dict(chain["mining_config"], idle_gap_s=self._idle_gap_s)
         window = LogWindow(since=since, tag=run.window.tag)
-        loaded = await load_columns(self._events, tenant_id, idle_gap_s=run.idle_gap_s, window=window)
-        return _support(prepare(loaded.columns, run.config), tuple(chain["tools"]), tool_id, run.config)
+        if run.of == "scripts":
+            # Whether the same script still recurs does not matter here: every script that makes these calls counts.
+            scripts = await load_script_traces(self._events, tenant_id, least_sessions=1, where=window.where)
+            columns = columns_of(scripts.sessions)
+        else:
+            loaded = await load_columns(self._events, tenant_id, idle_gap_s=run.idle_gap_s, window=window)
+            columns = loaded.columns
+        return _support(prepare(columns, run.config), tuple(chain["tools"]), tool_id, run.config)
 
 
 def _support(columns: EventColumns, tools: tuple[str, ...], tool_id: str, config: MiningConfig) -> Support:

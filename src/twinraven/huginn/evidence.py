@@ -18,8 +18,8 @@ import xxhash
 from twinraven.huginn.chains import CandidateChain, is_batch
 from twinraven.huginn.mining import EventColumns, MiningConfig
 from twinraven.huginn.mining.columns import Ints
-from twinraven.huginn.mining_run import LogColumns, MiningRun, Note, bounded, load_columns, mine_loaded
-from twinraven.huginn.traces import TraceLog, load_traces
+from twinraven.huginn.mining_run import LogColumns, MiningRun, Note, bounded, load_columns, mine_loaded, mine_traces
+from twinraven.huginn.traces import SessionTrace, TraceLog, load_traces
 from twinraven.muninn import EventStore
 
 SAMPLE_SESSIONS = 20_000
@@ -112,6 +112,16 @@ async def load_sample(store: EventStore, tenant_id: str, run: MiningRun, limits:
         where=run.window.where,
         most_calls=limits.calls,
     )
+
+
+def mine_both_ways(sessions: Sequence[SessionTrace], run: MiningRun, *, now: datetime) -> list[CandidateChain]:
+    """Chains of different tools and tools repeated in a row, as `load_evidence` mines them, of sessions in full."""
+    return [
+        chain
+        for config in (run.config, repeated_pairs(run.config))
+        for chain in mine_traces(sessions, replace(run, config=config), now=now)
+        if is_batch(chain.tools) != config.collapse_repeats
+    ]
 
 
 def repeated_pairs(config: MiningConfig) -> MiningConfig:

@@ -8,19 +8,21 @@ same chains in the same order, also where the run was filtered, windowed or cut 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from twinraven.catalog import BATCH_READS, RUN_CODE
 from twinraven.foundation.clock import iso, parse_iso
 from twinraven.foundation.errors import InvalidInput
-from twinraven.huginn.chains import CandidateChain, mine_chains
+from twinraven.huginn.chains import CandidateChain, columns_of, mine_chains
 from twinraven.huginn.mining import EventColumns, EventRow, MiningConfig
+from twinraven.huginn.scripts import load_script_traces
 from twinraven.huginn.selection import Prices
+from twinraven.huginn.traces import SessionTrace
 from twinraven.muninn import EventFilter, EventStore, Outcome
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 Note = Callable[[str], None]
 
-_OWN = ("idle_gap_s", "tag", "since", "until", "last_sessions", "through_arrival", "prices", "most", "learning")
+_OWN = ("of", "idle_gap_s", "tag", "since", "until", "last_sessions", "through_arrival", "prices", "most", "learning")
 """What a snapshot holds besides the mining options."""
 
 
@@ -52,10 +54,6 @@ class LogWindow:
         """The part of the restriction that the store applies."""
         return EventFilter(tag=self.tag, since=self.since, until=self.until, through_arrival=self.through_arrival)
 
-    def holds_time(self, moment: datetime) -> bool:
-        """Whether something that began then lies between `since` and `until`."""
-        return (self.since is None or moment >= self.since) and (self.until is None or moment < self.until)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiningRun:
@@ -68,6 +66,8 @@ class MiningRun:
     most: int | None = None
     learning: Mapping[str, Any] | None = None
     """What else a round of learning decided by, such as its sample of sessions; mining does not look at it."""
+    of: Literal["calls", "scripts"] = "calls"
+    """Whether the agents' own calls are mined, or the calls that their recurring scripts made."""
 
     @classmethod
     def of_settings(cls, settings: MiningSettings, *, idle_gap_s: float, now: datetime) -> MiningRun:
@@ -97,6 +97,7 @@ class MiningRun:
         """The snapshot without the mining options themselves."""
         window = self.window
         return {
+            "of": self.of,
             "idle_gap_s": self.idle_gap_s,
             "tag": window.tag,
             "since": None if window.since is None else iso(window.since),
@@ -129,6 +130,7 @@ class MiningRun:
             prices=Prices(**own.get("prices", {})),
             most=own.get("most"),
             learning=own.get("learning"),
+            of=own.get("of", "calls"),
         )
 
 
@@ -167,6 +169,8 @@ async def mine_log(
 ) -> list[CandidateChain]:
     """The most valuable chains of a log, each with the events of some of its instances."""
     run = await bounded(store, tenant_id, run)
+    if run.of == "scripts":
+        return mine_traces(await load_scripts(store, tenant_id, run), run, now=now, note=note)
     loaded = await load_columns(store, tenant_id, idle_gap_s=run.idle_gap_s, window=run.window)
     return await mine_loaded(store, tenant_id, run, loaded, now=now, note=note)
 
@@ -184,6 +188,29 @@ async def mine_loaded(
     return [
         replace(item.chain, sample_event_ids=tuple(ids[arrivals[row]] for row in item.rows if arrivals[row] in ids))
         for item in mined
+    ]
+
+
+async def load_scripts(store: EventStore, tenant_id: str, run: MiningRun) -> list[SessionTrace]:
+    """The runs of recurring scripts in a run's window, each as a session."""
+    window = run.window
+    found = await load_script_traces(store, tenant_id, where=window.where, last_sessions=window.last_sessions)
+    return found.sessions
+
+
+def mine_traces(
+    sessions: Sequence[SessionTrace], run: MiningRun, *, now: datetime, note: Note | None = None
+) -> list[CandidateChain]:
+    """The most valuable chains of sessions that are loaded in full."""
+    stored = run.surroundings()
+    mined = mine_chains(
+        columns_of(sessions), run.config, now=now, most=run.most, prices=run.prices, snapshot=stored, note=note
+    )
+    ids = [call.event_id for session in sessions for call in session.calls]
+    sampled = ([ids[row] for row in item.rows] for item in mined)
+    return [
+        replace(item.chain, sample_event_ids=tuple(event_id for event_id in events if event_id is not None))
+        for item, events in zip(mined, sampled, strict=True)
     ]
 
 

@@ -9,17 +9,19 @@ like calls that a model asked for one by one, and a tool made of them is proven 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 from uuid import UUID
 
 from twinraven.catalog import RUN_CODE
 from twinraven.foundation.canonical import content_hash
+from twinraven.foundation.clock import to_micros
 from twinraven.huginn.script_skeletons import ScriptSkeleton, skeleton_of
 from twinraven.huginn.traces import RecordedCall, SessionTrace, call_key
-from twinraven.muninn import EventStore, MuninnEvent
+from twinraven.muninn import EventFilter, EventStore, MuninnEvent
 
+PAGE: Final = 1_000
 LEAST_SESSIONS: Final = 3
 """In how many sessions a script must have run to count as one that recurs."""
 
@@ -81,26 +83,39 @@ async def load_script_traces(
     tenant_id: str,
     *,
     least_sessions: int = LEAST_SESSIONS,
-    wanted: Callable[[MuninnEvent], bool] | None = None,
+    where: EventFilter | None = None,
+    last_sessions: int | None = None,
 ) -> ScriptTraces:
-    """The scripts of a tenant's log that recur in at least so many sessions."""
-    runs: dict[UUID, MuninnEvent] = {}
-    inner: dict[UUID, list[MuninnEvent]] = {}
+    """The scripts of a tenant's log that recur in at least so many sessions.
 
-    def visit(events: list[MuninnEvent]) -> None:
-        for event in events:
-            if event.parent_event_id is not None:
-                inner.setdefault(event.parent_event_id, []).append(event)
-            elif event.tool_id == RUN_CODE and (wanted is None or wanted(event)):
-                runs[event.event_id] = event
+    `where` restricts which scripts are looked at; with `last_sessions`, only those of the sessions that ran one last.
+    """
+    chosen = replace(where or EventFilter(), tool_id=RUN_CODE)
+    events = [event for event in await _all_events(store, tenant_id, chosen) if event.parent_event_id is None]
+    if last_sessions is not None:
+        latest = list(dict.fromkeys(event.session_id for event in reversed(events)))[:last_sessions]
+        events = [event for event in events if event.session_id in set(latest)]
+    events.sort(key=lambda event: (event.session_id, event.timestamp, event.arrival))
+    runs: list[ScriptRun] = []
+    for event in events:
+        inner = await _all_events(store, tenant_id, EventFilter(parent_event_id=str(event.event_id)))
+        outputs = await store.outputs(tenant_id, [call.output_hash for call in inner if call.output_hash])
+        run = _run(event, inner, outputs)
+        if run is not None:
+            runs.append(run)
+    return ScriptTraces(group_scripts(runs, least_sessions=least_sessions))
 
-    await store.scan(tenant_id, visit)
-    if not runs:
-        return ScriptTraces()
-    called = [event for event_id in runs for event in inner.get(event_id, ())]
-    outputs = await store.outputs(tenant_id, [event.output_hash for event in called if event.output_hash])
-    read = [_run(event, inner.get(event_id, []), outputs) for event_id, event in runs.items()]
-    return ScriptTraces(group_scripts((run for run in read if run is not None), least_sessions=least_sessions))
+
+async def _all_events(store: EventStore, tenant_id: str, where: EventFilter) -> list[MuninnEvent]:
+    """Every event of a filter, by time, fetched a page at a time."""
+    found: list[MuninnEvent] = []
+    page = await store.events(tenant_id, replace(where, limit=PAGE))
+    while page:
+        found += page
+        last = page[-1]
+        beyond = (to_micros(last.timestamp), last.arrival)
+        page = await store.events(tenant_id, replace(where, limit=PAGE, beyond=beyond)) if len(page) == PAGE else []
+    return found
 
 
 def group_scripts(runs: Iterable[ScriptRun], *, least_sessions: int = LEAST_SESSIONS) -> list[RecurringScript]:

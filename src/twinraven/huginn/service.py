@@ -18,11 +18,10 @@ from twinraven.huginn.advice.counsel import Counsel, CounselRound, Trial
 from twinraven.huginn.advice.record import AdviceRecord, repeats
 from twinraven.huginn.chains import CandidateChain
 from twinraven.huginn.crossfit import essence
-from twinraven.huginn.evidence import load_evidence
+from twinraven.huginn.evidence import load_evidence, mine_both_ways
 from twinraven.huginn.learning import Learner, LearningConfig, LearningReport, Progress, Window
-from twinraven.huginn.mining_run import MiningRun
+from twinraven.huginn.mining_run import MiningRun, load_scripts
 from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
-from twinraven.huginn.scripts import load_script_traces
 from twinraven.huginn.selection import Chosen, Worth, measure, worth
 from twinraven.huginn.splitting import best_split, split_sessions
 from twinraven.huginn.store import ChainStore
@@ -328,16 +327,15 @@ class Huginn:
         loaded = await load_evidence(
             self._events, tenant_id, run, now=self._now(), limits=self._config.sample, note=note, calling=calling
         )
-        scripts = await load_script_traces(
-            self._events, tenant_id, wanted=lambda event: run.window.holds_time(event.timestamp)
-        )
-        sessions = [*loaded.log.sessions, *scripts.sessions]
+        of_scripts = replace(loaded.run, of="scripts")
+        scripts = await load_scripts(self._events, tenant_id, of_scripts)
+        sessions = [*loaded.log.sessions, *scripts]
         study, judge = _split(sessions)
         facts = self._facts(tenant_id)
         config = config or self._config
         learner = Learner(config, facts, now=self._now)
-        chains = [*loaded.chains, *(learner.mine(scripts.sessions) if scripts.sessions else ())]
-        window = Window(loaded.sessions + len(scripts.sessions), chains, loaded.turns)
+        chains = [*loaded.chains, *(mine_both_ways(scripts, of_scripts, now=self._now()) if scripts else ())]
+        window = Window(loaded.sessions + len(scripts), chains, loaded.turns)
         return _Evidence(tenant_id, sessions, study, judge, learner, facts, config, window)
 
 

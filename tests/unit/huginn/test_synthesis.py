@@ -15,6 +15,8 @@ from twinraven.catalog import ToolEntry
 from twinraven.flow import validate_definition
 from twinraven.foundation.json_schema import compile_schema
 from twinraven.huginn import CandidateChain, LearnedTool, Learner, LearningConfig, SessionTrace, ToolFacts
+from twinraven.huginn.crossfit import Folds
+from twinraven.huginn.synthesis.wiring import IN_ALL
 from twinraven.registry import SynthesizedTool
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -100,6 +102,15 @@ def test_a_fold_that_leaves_little_does_not_speak_against_a_wiring() -> None:
     assert isinstance(synthesize(_few_tasks(4, 20), "find_thing", "read_thing"), LearnedTool)
     refused = synthesize(_few_tasks(3, 20), "find_thing", "read_thing")
     assert refused == "step 1 (read_thing): all samples come from 3 tasks, at least 4 are needed"
+
+
+def test_folds_that_are_left_with_too_little_say_so() -> None:
+    """Where the sessions outside a fold give no tool, the reason names what is missing, not only that folds differ."""
+    sessions = _few_tasks(4, 20)
+    tool = synthesize(sessions, "find_thing", "read_thing")
+    refused = Folds(sessions).cross_fit(lambda _, least: tool if least is IN_ALL else "only 5 sessions show it")
+    assert isinstance(refused, str)
+    assert refused.endswith("only 0 of 5 folds agree; without one of them: only 5 sessions show it")
 
 
 @pytest.mark.req("TR-15")
