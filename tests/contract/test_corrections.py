@@ -11,7 +11,7 @@ import pytest
 
 from tests.api_homes import ApiHome, Seeds, api_home, login_of
 from twinraven.foundation.clock import utc_now
-from twinraven.huginn import mine_log
+from twinraven.huginn import MiningRun, mine_log
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -71,7 +71,7 @@ async def test_a_run_is_repeated_without_what_was_corrected_since(home: ApiHome)
     ids = [(await record(ada, call(f"s{n}", "a", 0), call(f"s{n}", "b", 1)))[1] for n in range(3)]
     (chain,) = await mine_log(home.raven.events, ada.tenant_id, home.raven.mining_run, now=utc_now())
     await record(ada, *(call(f"s{n}", "c", 1, corrects=event_id) for n, event_id in enumerate(ids)))
-    run = type(home.raven.mining_run).from_dict(chain.mining_config, idle_gap_s=1)
+    run = MiningRun.from_dict(chain.mining_config, idle_gap_s=1)
     again = await mine_log(home.raven.events, ada.tenant_id, run, now=utc_now())
     assert [each.tools for each in again] == [("a", "b")]
     assert set(await chains(home, ada)) == {("a", "c")}

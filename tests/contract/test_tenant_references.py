@@ -92,7 +92,7 @@ async def test_no_row_names_a_tenant_that_is_not_there_or_what_another_tenant_ha
 async def test_a_call_inside_a_call_of_another_tenant_is_refused_at_the_door(home: ApiHome) -> None:
     """A parent that another tenant has is refused by its field, and one that is yet to come is taken."""
     ada, bob = await home.tenant("ada"), await home.tenant("bob")
-    event = {"session_id": "s", "tool_id": "search", "input_params": {}}
+    event: dict[str, Any] = {"session_id": "s", "tool_id": "search", "input_params": {}}
     theirs, yet_to_come = str(uuid4()), str(uuid4())
     assert (await bob.door.post("/v1/events", {"events": [{**event, "event_id": theirs}]})).status == 201
     refused = await ada.door.post("/v1/events", {"events": [{**event, "parent_event_id": theirs}]})

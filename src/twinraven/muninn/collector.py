@@ -202,7 +202,7 @@ class SessionObserver:
         """Record how a call of this session really was; its time and place are those of the wrong event by default."""
         if wrong.session_id != self.session_id or wrong.tenant_id != self.tenant_id:
             raise InvalidInput(f"corrects: event {wrong.event_id} is not of this session", field="corrects")
-        place = {
+        place: dict[str, Any] = {
             "timestamp": wrong.timestamp,
             "latency_ms": wrong.latency_ms,
             "turn": wrong.turn,
