@@ -7,7 +7,7 @@ A reference may name
     $.parameters…            what the caller gave
     $.steps[i].output…       an earlier step's result, and its .input, .status and .error (code, message)
     $.steps.load.output…     the same, by the step's id
-    $.internal_wiring.i.x…   a named result after step i
+    $.internal_wiring.i.x…   a named result after step i; in the wiring itself, one that stands before it
     $.item…                  in a for_each step, the element
     $.fallback[j].output…    in a fallback step, what an earlier one of the same sequence gave
 """
@@ -139,7 +139,6 @@ class _Place(NamedTuple):
     """Steps below this index."""
     has_item: bool = False
     fallbacks: int = 0
-    is_wiring: bool = False
 
 
 class _PlanCompiler:
@@ -244,7 +243,7 @@ class _PlanCompiler:
             if index >= self._count:
                 raise invalid(f"internal_wiring.{key}", f"there is no step {index}")
             for name, value in members.items():
-                place = _Place(f"internal_wiring.{key}.{name[:80]}", before=index + 1, is_wiring=True)
+                place = _Place(f"internal_wiring.{key}.{name[:80]}", before=index + 1)
                 mapped = compile_value(value, place.where)
                 needs = self._needs(mapped.references, place)
                 self._wired.setdefault(key, {})[name] = needs
@@ -260,7 +259,7 @@ class _PlanCompiler:
             return _NOTHING
         if root == "steps":
             return self._need_step(reference, rest, place)
-        if root == "internal_wiring" and not place.is_wiring:
+        if root == "internal_wiring":
             return self._need_wiring(reference, rest, place)
         if root == "fallback" and place.fallbacks:
             if not rest or not isinstance(rest[0], int) or rest[0] >= place.fallbacks:
