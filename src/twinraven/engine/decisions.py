@@ -7,6 +7,7 @@ twice, and of two who answer at once one is told that the other was first.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -321,7 +322,9 @@ class RunDecisions:
                 field="effect",
             )
         key, own = str(wait.subject), str(wait.question.get("key"))
-        self._claims.resolve(tx, run.tenant_id, key, word, output=said.get("output"))
+        # A call that was cut off before its key was claimed has no key; what the person says of it counts all the same.
+        with suppress(NotFound):
+            self._claims.resolve(tx, run.tenant_id, key, word, output=said.get("output"))
         now = self._dispatcher.now(tx)
         tool_id = str(wait.question["error"].get("details", {}).get("tool_id", run.target))
         if word == "give_up":

@@ -67,7 +67,9 @@ class PoolSlots:
             try:
                 if pool.per_second is not None:
                     await asyncio.sleep(self._rate(queue, pool.per_second).spend())
-                count = self._counts.setdefault(queue, _counts(pool))[number]
+                if queue not in self._counts:
+                    self._counts[queue] = _counts(pool)
+                count = self._counts[queue][number]
                 yield count
                 count.processed += 1
             finally:

@@ -21,6 +21,7 @@ from twinraven.engine.journal import (
 from twinraven.engine.model import RUN_STATES, RUNS_QUEUE, RunState, Wait
 from twinraven.engine.programs import PROGRAM
 from twinraven.engine.views import Run, RunDetail, StepRecord, Worker
+from twinraven.engine.views_sql import new_run
 from twinraven.engine.waits import wait_kind
 from twinraven.flow import FlowDefinition, StepDefinition, compile_flow, literal
 from twinraven.foundation.actors import SYSTEM, Actor
@@ -314,14 +315,12 @@ class Runs(RunDecisions):
         row = self._row(tx, tenant_id, run_id, terms)
         row["lineage"] = None if wish.lineage is None else canonical_json(dict(wish.lineage)).decode()
         if self._store.add(tx, row):
-            priority, due = wish.priority, wish.due
+            priority, due = wish.priority, row["created_at"] if wish.due is None else wish.due
             self._dispatcher.enqueue(tx, tenant_id, run_id, queue=RUNS_QUEUE, priority=priority, due=due)
-        else:
-            before = self._store.material(tx, tenant_id, run_id)
-            if before is None or before["body_hash"] != row["body_hash"]:
-                raise IdempotencyConflict(
-                    f"run {run_id!r} was started with other words; use another run_id", run_id=run_id
-                )
+            return new_run(row, due)
+        before = self._store.material(tx, tenant_id, run_id)
+        if before is None or before["body_hash"] != row["body_hash"]:
+            raise IdempotencyConflict(f"run {run_id!r} was started with other words; use another run_id", run_id=run_id)
         return self._present(tx, tenant_id, run_id)
 
     def _without_secrets(self, found: RunDetail) -> RunDetail:

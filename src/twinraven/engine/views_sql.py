@@ -3,6 +3,7 @@ disagree about it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from twinraven.engine.model import RunState
@@ -69,7 +70,9 @@ class RunViews:
         rows = tx.fetch_all(
             "SELECT d.tenant_id, d.run_id, d.place, d.queue, d.executing, "
             "CASE WHEN w.alive_until > :now THEN d.worker END AS worker FROM run_dispatch d "
-            "LEFT JOIN engine_workers w ON w.worker = d.worker WHERE d.tenant_id = :tenant AND d.run_id = :run",
+            "LEFT JOIN engine_workers w ON w.worker = d.worker WHERE d.tenant_id = :tenant AND d.run_id = :run "
+            # What rests is no work: it is on a queue again when it is due or woken.
+            "AND (d.worker IS NOT NULL OR d.due_at <= :now)",
             tenant=tenant_id,
             run=run_id,
             now=now,
@@ -86,6 +89,22 @@ class RunViews:
 def job_id(run_id: str, place: str) -> str:
     """What names a job: the run, and the step if it is one."""
     return f"{run_id}/{place}" if place else run_id
+
+
+def new_run(row: Mapping[str, Any], due: int) -> Run:
+    """A run as it is right after its row was added.
+
+    Reading it back would look at workers and queues, and make the transaction conflict with every worker's on Postgres.
+    """
+    names = ("tenant_id", "run_id", "target", "queue", "priority", "caller", "actor")
+    deadline, created = row["deadline_at"], row["created_at"]
+    return Run(
+        **{name: row[name] for name in names},
+        state="queued" if due <= created else "waiting",
+        created_at=from_micros(created),
+        deadline_at=None if deadline is None else from_micros(deadline),
+        due_at=from_micros(due),
+    )
 
 
 def _to_run(row: Row) -> Run:
