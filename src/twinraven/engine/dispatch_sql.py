@@ -226,7 +226,8 @@ class EmbeddedDispatcher:
 
 
 _TAKE = """UPDATE run_dispatch AS d SET worker = :me, epoch = epoch + 1, executing = 0,
-    strikes = strikes + CASE WHEN worker IS NULL THEN 0 ELSE 1 END"""
+    strikes = strikes + CASE WHEN worker IS NULL OR worker = :me THEN 0 ELSE 1 END"""
+# Who takes its own run again was late with its heartbeat and did not die.
 _TAKEN = "RETURNING tenant_id, run_id, place, queue, worker, epoch, woken, strikes"
 _FREE = """due_at <= :now AND (worker IS NULL OR NOT EXISTS (
     SELECT 1 FROM engine_workers w WHERE w.worker = d.worker AND w.alive_until > :now))"""
