@@ -1,8 +1,8 @@
 """Repairs of malformed model answers: how many rules mend alone, how many a model must mend, and at what cost.
 
-The corpus is that of the tests: good answers damaged in twelve ways, and what a real small model said when asked for a
-plan without a schema. What rules cannot mend is asked of a model once more, here one that then answers well, so the
-shares say what each attempt is worth. A share is a ratio to the whole corpus; nothing that is no valid plan is taken.
+The corpus is that of the tests: good answers, damaged in twelve ways. What rules cannot mend is asked of a model once
+more, here one that then answers well, so the shares say what each attempt is worth. A share is a ratio to the whole
+corpus; nothing that is no valid plan is taken.
 """
 
 from __future__ import annotations
