@@ -51,6 +51,11 @@ def ours(kind: str, what: str, server: PostgresServer | None = None) -> Contende
     return _in_a_process(command, what, server, is_ours=True)
 
 
+def resumed(server: PostgresServer | None = None) -> Contender:
+    """Seconds until all runs of a killed worker have ended with another."""
+    return _in_a_process([sys.executable, "-m", "bench.durable_resumed"], "wall", server, is_ours=True)
+
+
 def peer(name: str, kind: str, what: str, server: PostgresServer | None = None) -> Contender:
     """Seconds of the same work by a peer."""
     command = [str(peer_python(name)), str(HERE / "durable_peers.py"), name, kind]

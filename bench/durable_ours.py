@@ -14,13 +14,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from bench.durable_sizes import CHAIN, IDLE_S, JOBS, RUNS, STEPS, WIDE
+from bench.durable_sizes import CHAIN, DEEP, IDLE_S, JOBS, RUNS, STEPS, WIDE
 from twinraven.app import TwinRaven, open_home
 from twinraven.calls import CallContext, SkillInvocationRequest
 from twinraven.catalog import tool
 from twinraven.engine import RunWish
 from twinraven.flow import FlowDefinition
 from twinraven.foundation.ids import new_id
+from twinraven.processes import Process
 from twinraven.tenancy import LOCAL
 
 ENGINE = {"poll_s": 0.1, "lease_s": 60, "pools": [{"queue": "runs", "slots": 64}, {"queue": "python", "slots": 64}]}
@@ -70,6 +71,26 @@ async def _left(raven: TwinRaven) -> int:
     return 0 if row is None else row["runs"]
 
 
+async def save_levels(raven: TwinRaven) -> None:
+    """Processes of one step each, every one of which calls the next."""
+    for number in reversed(range(DEEP)):
+        steps: list[dict[str, Any]] = [
+            {"id": "look", "tool": "look", "inputs": {"number": number}, "output": {"variable": "seen"}}
+        ]
+        if number < DEEP - 1:
+            steps.append({"id": "down", "process": f"level{number + 1}", "output": {"variable": "below"}})
+        body = {"id": f"level{number}", "description": "One level", "steps": steps, "max_recursion_depth": DEEP}
+        await raven.processes.save(Process.from_json(body), by=LOCAL)
+
+
+async def run_levels(raven: TwinRaven) -> None:
+    """A run that goes through all of them."""
+    run = await raven.processes.run("level0", {}, by=LOCAL)
+    while (state := (await raven.runs.get("default", run.run_id)).run.state) != "succeeded":
+        assert state != "failed"
+        await asyncio.sleep(0.02)
+
+
 async def call_alone(raven: TwinRaven, calls: int) -> None:
     """The same writes without anything durable around them."""
     context = CallContext("bench", durable=False)
@@ -86,6 +107,7 @@ KINDS: dict[str, Callable[[TwinRaven], Awaitable[None]]] = {
     "jobs": lambda raven: run_all(raven, flow_of("look", 1), JOBS),
     "idle": lambda _: asyncio.sleep(IDLE_S),
     "wide": lambda raven: run_all(raven, flow_of("look", WIDE, wide=True), 1),
+    "nested": run_levels,
     "deep": lambda raven: run_all(raven, flow_of("look", WIDE), 1),
 }
 
@@ -94,6 +116,9 @@ async def measure(kind: str, home: Path) -> dict[str, float]:
     with open_home(home, functions=[look, put]) as raven:
         async with raven.working(["python", "rest_api", "llm_call", "graph_query", "mcp"]):
             await run_all(raven, flow_of("look", 1), 1)
+            if kind == "nested":
+                await save_levels(raven)
+                await run_levels(raven)
             cpu, wall = time.process_time(), time.perf_counter()
             await KINDS[kind](raven)
             await asyncio.to_thread(raven.collector.flush)

@@ -16,3 +16,7 @@ GOVERNED = 20
 NOISE = 20_000
 """Audit entries about other things."""
 LOOKS = 50
+RESUMED = 1_000
+"""Runs in flight when their worker is killed."""
+DEEP = 50
+"""Processes inside each other, or steps in order."""

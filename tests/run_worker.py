@@ -5,8 +5,9 @@
     python -m tests.run_worker whole HOME FOLDER          starts a run, works on it, answers it, and ends when it has
 
 Each effect is one line in FOLDER/effects: the tool, the item and nothing else. `pay` has an effect whenever it is
-called; `book` recognises a repetition by its key, as a provider does. `RUN_WORKER_PAUSE` is how long a call takes, and
-`RUN_WORKER_KEYLESS` makes every attempt a new call, as a control.
+called; `book` recognises a repetition by its key, as a provider does. `RUN_WORKER_PAUSE` is how long a call takes,
+`RUN_WORKER_KEYLESS` makes every attempt a new call, as a control, and `RUN_WORKER_STRICT` lets reads cost money, so
+that each answer is stored at once.
 """
 
 from __future__ import annotations
@@ -137,6 +138,8 @@ if __name__ == "__main__":
         sys.exit()
     if sys.argv[1] == "chain":
         into(Path(sys.argv[2]).parent)
+        if os.environ.get("RUN_WORKER_STRICT"):
+            invoker.COSTLY = frozenset({"python"})
         asyncio.run(_run_chain(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])))
         sys.exit()
     into(Path(sys.argv[2]))

@@ -102,15 +102,21 @@ def test_a_plan_in_a_file_and_bad_input(shell: Shell) -> None:
     assert shell.json("plan", "show", found["run_id"])["results"]["1"]["order_id"] == "W1"
     (shell.folder / "empty.json").write_text('{"goal": "", "steps": [{"step_id": "1", "description": "x"}]}')
     (shell.folder / "other.txt").write_text("not a log\n")
+    shell.succeed("plan", "run", "--file", "plan.json", "--log", "first.jsonl", "--id", "first")
+    first = (shell.folder / "first.jsonl").read_bytes()
     for arguments, field in (
         (("--file", "empty.json"), "goal"),
         (("--file", "plan.json", "--ttl", "0"), "ttl"),
         (("--file", "plan.json", "--log", "other.txt"), "log"),
+        (("--file", "plan.json", "--log", "first.jsonl"), "log"),
+        (("--file", "plan.json", "--log", "first.jsonl", "--id", "second"), "log"),
+        (("--file", "plan.json", "--log", "new.jsonl", "--detach"), "log"),
         (("--file", "nowhere.json"), "file"),
         ((), "request"),
     ):
         ended = shell.run("plan", "run", *arguments, "--output", "json")
         assert (ended.code, json.loads(ended.err)["error"]["details"]["field"]) == (2, field)
+    assert (shell.folder / "first.jsonl").read_bytes() == first
 
 
 def test_asking_the_model(shell: Shell) -> None:

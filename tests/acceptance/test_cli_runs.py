@@ -104,6 +104,7 @@ def test_a_run_asks_is_answered_and_cannot_be_changed_after_its_end(shell: Shell
         found = wait_for(shell, "r2", "waiting")
         assert [(wait["place"], wait["question"]["question"]) for wait in found["waits"]] == [("0", "Pay?")]
         assert "r2" in shell.succeed("runs", "list", "--state", "waiting").text
+        assert "twinraven runs answer r2 0 JSON" in shell.succeed("runs", "show", "r2").text
         shell.succeed("runs", "answer", "r2", "0", "true")
         followed = shell.succeed("runs", "show", "r2", "--follow", "--output", "json")
         assert followed.json["state"] == "succeeded"

@@ -167,6 +167,41 @@ async def test_processes_call_processes_within_their_depth(raven: TwinRaven, sho
         await raven.processes.save(process(step("up", process="middle"), name="inner"), by=LOCAL)
 
 
+@pytest.mark.req("AD-12")
+async def test_a_process_may_call_itself_until_it_is_too_deep(raven: TwinRaven) -> None:
+    """Under a condition a process calls itself; where a run would go past max_recursion_depth it ends with a code."""
+    counted: list[int] = []
+
+    @tool(effect="read")
+    def count_down(number: int) -> dict[str, int]:
+        """One less."""
+        counted.append(number)
+        return {"left": number - 1}
+
+    raven.functions.add(count_down)
+    body: dict[str, Any] = {
+        "id": "down",
+        "description": "Count down to zero",
+        "initialContext": ["number"],
+        "maxRecursionDepth": 2,
+        "steps": [
+            step("less", "count_down", inputs={"number": "{step.number}"}),
+            step(
+                "again",
+                process="down",
+                inputs={"number": "{step.less_out.left}"},
+                condition="{step.less_out.left} > 0",
+            ),
+        ],
+        "outputTemplate": "{{less_out.left}} {{again_out}}",
+    }
+    await raven.processes.save(Process.from_json(body), by=LOCAL)
+    assert (await ran(raven, "down", number=3)).output == "2 1 0 "
+    deep = await ran(raven, "down", number=9)
+    assert (deep.run.state, deep.error["code"]) == ("failed", "RECURSION_LIMIT_EXCEEDED")
+    assert counted == [3, 2, 1, 9, 8, 7]
+
+
 @pytest.mark.req("AD-09")
 async def test_versions_are_immutable_and_runs_keep_theirs(raven: TwinRaven, shop: Shop) -> None:
     """Each change is a version; a run goes on with the one it began with; a used process is not deleted."""
@@ -222,54 +257,55 @@ async def test_a_process_is_a_tool_that_is_called_like_any_other(raven: TwinRave
     assert (await raven.calls.invoke(asked, context)).output == {"put_out": {"reserved": "cap"}}
 
 
-@pytest.mark.parametrize(
-    ("steps", "more", "place", "words"),
-    [
-        ([], {}, "steps", "must be 1 to"),
-        ([step("a", inputs={"item": "{step.itm}"})], {}, "steps[0].inputs.item", "'itm'"),
-        ([step("a", inputs={"item": "{step.b_out}"}), step("b")], {}, "steps[0].inputs.item", "later step 'b'"),
-        (
-            [step("a", mode="parallel"), step("b", mode="parallel", inputs={"item": "{step.a_out}"})],
-            {},
-            "steps[1].inputs.item",
-            "in parallel",
-        ),
-        ([step("a", depends_on=["b"]), step("b", depends_on=["a"])], {}, "steps[0].depends_on[0]", "comes later"),
-        ([step("a", depends_on=["a"])], {}, "steps[0].depends_on[0]", "itself"),
-        (
-            [step("a", mode="parallel"), step("b", mode="parallel", depends_on=["a"])],
-            {},
-            "steps[1].depends_on[0]",
-            "parallel",
-        ),
-        ([step("a", inputs={})], {}, "steps[0].inputs", "needs 'item'"),
-        ([step("a", inputs={"item": "x", "y": 1})], {}, "steps[0].inputs.y", "no such input"),
-        ([step("a", inputs={"item": 7})], {}, "steps[0].inputs.item", "does not fit"),
-        ([step("a", "nowhere")], {}, "steps[0].tool", "no tool 'nowhere'"),
-        ([step("a", process="nowhere")], {}, "steps[0].process", "no process 'nowhere'"),
-        ([step("a", tool="look", process="x") | {"tool": "look"}], {}, "steps[0]", "names both"),
-        ([step("a") | {"tool": None}], {}, "steps[0]", "names neither"),
-        ([step("a", condition="1 == 2")], {}, "steps[0].execution.condition", "never holds"),
-        ([step("a", condition="{step.item} ==")], {}, "steps[0].execution.condition", "predicate"),
-        ([step("a")], {"outputTemplate": "{{a_out}} {{b_out}}"}, "output_template", "'b_out'"),
-        ([step("a")], {"outputTemplate": "{{#if a_out}}"}, "output_template", "no {{/if}}"),
-        ([step("a")], {"outputTemplate": "{{#each a_out}}" * 65}, "output_template", "nested deeper"),
-        ([step(f"s{n}") for n in range(10_000)], {}, "steps", "must be 1 to 500"),
-        ([step("a"), step("a", variable="other")], {}, "steps[1].id", "earlier step"),
-        ([step("a", variable="item")], {}, "steps[0].output.variable", "given by initial_context[0]"),
-        ([step("a")], {"tokenBudget": 0}, "token_budget", "at least 1"),
-    ],
-)
+REFUSED: list[tuple[list[dict[str, Any]], dict[str, Any], str, str]] = [
+    ([], {}, "steps", "must be 1 to"),
+    ([step("a", inputs={"item": "{step.itm}"})], {}, "steps[0].inputs.item", "'itm'"),
+    ([step("a", inputs={"item": "{step.b_out}"}), step("b")], {}, "steps[0].inputs.item", "later step 'b'"),
+    (
+        [step("a", mode="parallel"), step("b", mode="parallel", inputs={"item": "{step.a_out}"})],
+        {},
+        "steps[1].inputs.item",
+        "in parallel",
+    ),
+    ([step("a", depends_on=["b"]), step("b", depends_on=["a"])], {}, "steps[0].depends_on[0]", "comes later"),
+    ([step("a", depends_on=["a"])], {}, "steps[0].depends_on[0]", "itself"),
+    (
+        [step("a", mode="parallel"), step("b", mode="parallel", depends_on=["a"])],
+        {},
+        "steps[1].depends_on[0]",
+        "parallel",
+    ),
+    ([step("a", inputs={})], {}, "steps[0].inputs", "needs 'item'"),
+    ([step("a", inputs={"item": "x", "y": 1})], {}, "steps[0].inputs.y", "no such input"),
+    ([step("a", inputs={"item": 7})], {}, "steps[0].inputs.item", "does not fit"),
+    ([step("a", "nowhere")], {}, "steps[0].tool", "no tool 'nowhere'"),
+    ([step("a", process="nowhere")], {}, "steps[0].process", "no process 'nowhere'"),
+    ([step("a", tool="look", process="x") | {"tool": "look"}], {}, "steps[0]", "names both"),
+    ([step("a") | {"tool": None}], {}, "steps[0]", "names neither"),
+    ([step("a", condition="1 == 2")], {}, "steps[0].execution.condition", "never holds"),
+    ([step("a", condition="{step.item} ==")], {}, "steps[0].execution.condition", "predicate"),
+    ([step("a")], {"outputTemplate": "{{a_out}} {{b_out}}"}, "output_template", "'b_out'"),
+    ([step("a")], {"outputTemplate": "{{#if a_out}}"}, "output_template", "no {{/if}}"),
+    ([step("a")], {"outputTemplate": "{{#each a_out}}" * 65}, "output_template", "nested deeper"),
+    ([step(f"s{n}") for n in range(10_000)], {}, "steps", "must be 1 to 500"),
+    ([step("a"), step("a", variable="other")], {}, "steps[1].id", "earlier step"),
+    ([step("a", variable="item")], {}, "steps[0].output.variable", "given by initial_context[0]"),
+    ([step("a")], {"tokenBudget": 0}, "token_budget", "at least 1"),
+    ([step("a", timeout=0)], {}, "steps[0].execution.timeout", "milliseconds"),
+    ([step("a", interactionMode="manual"), step("b", timeout=-1)], {}, "steps[1].execution.timeout", "milliseconds"),
+    ([step("a")], {"maxRecursionDepth": 65}, "max_recursion_depth", "0 to 64"),
+    ([step("a", process="buy")], {}, "steps[0].process", "buy → buy"),
+]
+
+
 @pytest.mark.req("AD-09", "AD-10")
-async def test_what_makes_no_sense_is_refused_with_its_place(
-    tmp_path: Path, steps: list[dict[str, Any]], more: dict[str, Any], place: str, words: str
-) -> None:
+async def test_what_makes_no_sense_is_refused_with_its_place(tmp_path: Path) -> None:
     """Nothing is saved that could not run, and the error names the place and the variable."""
     with shop_home(tmp_path, Shop()) as raven:
-        with pytest.raises(InvalidDefinition) as refused:
-            await raven.processes.save(process(*steps, **more), by=LOCAL)
-        assert refused.value.details["field"] == place
-        assert words in refused.value.message
+        for steps, more, place, words in REFUSED:
+            with pytest.raises(InvalidDefinition) as refused:
+                await raven.processes.save(process(*steps, **more), by=LOCAL)
+            assert (refused.value.details["field"], words in refused.value.message) == (place, True), words
         assert await raven.processes.list("default") == ()
 
 

@@ -252,15 +252,15 @@ async def test_nobody_sees_runs_of_another_tenant(raven: TwinRaven) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "state", "calls"),
+    ("word", "state", "more"),
     [
-        ({"effect": "happened", "output": {"reserved": "by hand"}}, "succeeded", 1),
-        ({"effect": "did_not_happen"}, "succeeded", 2),
-        ({"effect": "give_up"}, "failed", 1),
+        ({"effect": "happened", "output": {"reserved": "by hand"}}, "succeeded", 0),
+        ({"effect": "did_not_happen"}, "succeeded", 1),
+        ({"effect": "give_up"}, "failed", 0),
     ],
 )
 async def test_a_person_says_what_became_of_an_unknown_effect(
-    raven: TwinRaven, shop: Shop, word: dict[str, Any], state: str, calls: int
+    raven: TwinRaven, shop: Shop, word: dict[str, Any], state: str, more: int
 ) -> None:
     """An effect that nobody knows about is no failure: the run waits, and each word leads where it says."""
     shop.gate = asyncio.Event()
@@ -271,14 +271,29 @@ async def test_a_person_says_what_became_of_an_unknown_effect(
         with pytest.raises(InvalidInput, match="did_not_happen"):
             await raven.runs.answer(run.run_id, "0", "yes", by=LOCAL)
         shop.gate.set()
+        # On a busy machine the time is over before the call was made.
+        made = shop.calls.count("reserve tea")
         await raven.runs.answer(run.run_id, "0", word, by=LOCAL)
         found = await reach(raven, run.run_id, "succeeded", "failed")
     assert found.run.state == state
-    assert shop.calls.count("reserve tea") == calls
+    assert shop.calls.count("reserve tea") == made + more
     if state == "failed":
         assert found.run.error_code == "EFFECT_UNKNOWN"
     else:
         assert found.steps[0].output == word.get("output", {"reserved": "tea"})
+
+
+async def test_a_word_on_a_call_that_has_no_key_counts(raven: TwinRaven, shop: Shop) -> None:
+    """A call that was cut off before its key was claimed can be answered like any other, and the run goes on."""
+    shop.gate = asyncio.Event()
+    run = await start(raven, [{**step("reserve", item="tea"), "timeout_ms": 200}])
+    async with working(raven):
+        await reach(raven, run.run_id, "waiting")
+        shop.gate.set()
+        await raven.database.write("default", lambda tx: tx.execute("DELETE FROM idempotency_claims"))
+        await raven.runs.answer(run.run_id, "0", {"effect": "did_not_happen"}, by=LOCAL)
+        found = await reach(raven, run.run_id, "succeeded", "failed")
+    assert (found.run.state, found.steps[0].output) == ("succeeded", {"reserved": "tea"})
 
 
 async def test_values_of_runs_are_nowhere_in_clear(raven: TwinRaven, shop: Shop) -> None:

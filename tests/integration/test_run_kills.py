@@ -20,6 +20,7 @@ import pytest
 from tests.homes import make_home
 from tests.postgres import PostgresLogin, PostgresServer
 from tests.run_worker import TOOLS, into
+from tests.syncs import syncs_per_step
 from tests.working import reach, start, step, working
 from twinraven.app import TwinRaven, open_home
 from twinraven.processes import Process
@@ -200,19 +201,10 @@ def test_a_durable_read_costs_no_commit_and_a_write_less_than_three(tmp_path: Pa
     """Synchronised writes for each step, as the kernel sees them: reads wait for the next intent, writes need two."""
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
-    counts: dict[tuple[str, int], int] = {}
-    for tool_id in ("look", "pay"):
-        for steps in (10, 60):
-            trace, folder = tmp_path / "trace", tmp_path / f"{tool_id}{steps}"
-            command = [sys.executable, "-m", "tests.run_worker", "chain", str(folder), tool_id, str(steps)]
-            traced = ["strace", "-f", "-qq", "-e", "trace=fsync,fdatasync", "-o", str(trace), *command]
-            # Without pauses: what is counted is the journal's, not that of events, which are stored as they come.
-            environment = {**os.environ, "RUN_WORKER_PAUSE": "0"}
-            subprocess.run(traced, cwd=ROOT, env=environment, check=True, timeout=300)
-            counts[tool_id, steps] = trace.read_text().count("sync(")
-    per_step = {tool_id: (counts[tool_id, 60] - counts[tool_id, 10]) / 50 for tool_id in ("look", "pay")}
-    assert per_step["look"] <= 0.1
-    assert per_step["pay"] <= 2.5  # two of its own; the event is stored beside, alone or with others
+    assert syncs_per_step(tmp_path / "lazy", "look") <= 0.1
+    assert syncs_per_step(tmp_path / "strict", "look", RUN_WORKER_STRICT="1") <= 1.1
+    # Two of its own; the event is stored beside, alone or with others.
+    assert syncs_per_step(tmp_path / "write", "pay") <= 2.5
 
 
 async def test_a_process_goes_on_where_its_killed_worker_was(raven: TwinRaven) -> None:

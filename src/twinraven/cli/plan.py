@@ -94,12 +94,17 @@ def run_plan(options: Namespace) -> int:
         from pathlib import Path
 
         from twinraven.engine import somebody_working
+        from twinraven.foundation.errors import InvalidInput
         from twinraven.plans import PlanLogFile
 
+        if options.log is not None and options.detach:
+            raise InvalidInput("--log follows the plan, --detach does not; use `twinraven plan log RUN`", field="log")
         request = " ".join(options.request) if options.request else None
         wish = raven.plans.wish(request=request, plan=plan, ttl=options.ttl, tools=options.tools)
         with ExitStack() as stack:
             log = None if options.log is None else stack.enter_context(PlanLogFile(Path(options.log)))
+            if log is not None and options.id is None:
+                log.refuse_other_plan()
             run = await raven.plans.start(wish, by=local_caller(options), run_id=options.id, timeout_s=options.timeout)
             if options.detach:
                 return await raven.plans.get(options.tenant, run.run_id)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count
 from twinraven.cli.exits import DONE, FAILED
-from twinraven.cli.output import Column, show_fields, show_json, show_rows
+from twinraven.cli.output import Column, encode_json, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 
@@ -32,6 +32,20 @@ _COLUMNS = (
     Column("finished_at", "ENDED", text=short_time),
     Column("error_code", "ERROR", shrinks=True),
 )
+_STEPS = (
+    Column("place", "STEP"),
+    Column("tool_id", "CALLS", shrinks=True),
+    Column("error_code", "ERROR"),
+    Column("settled_at", "ENDED", text=short_time),
+    Column("gave", "GAVE", shrinks=True),
+)
+_WAITED = {"person": "a person", "effect": "word of an effect", "approval": "an approval", "event": "an event"}
+_GOES_ON = {
+    "person": "  twinraven runs answer {run} {place} JSON",
+    "effect": """  twinraven runs answer {run} {place} '{{"effect": "happened" | "did_not_happen" | "give_up"}}'""",
+    "approval": "  twinraven approvals grant {subject}",
+    "event": "  twinraven runs signal {subject}",
+}
 _WORKER_COLUMNS = (
     Column("process", "WORKER"),
     Column("type", "TYPE"),
@@ -279,11 +293,30 @@ async def look_at(raven: TwinRaven, options: Namespace, run_id: str) -> RunDetai
 def show_detail(options: Namespace, found: RunDetail) -> int:
     from twinraven.foundation.canonical import to_json_value
 
+    body: dict[str, Any] = to_json_value(found.as_json())
     if options.output == "json":
-        show_json(to_json_value(found.as_json()))
+        show_json(body)
     else:
-        show_fields(options.output, to_json_value(found.as_json()))
+        _show_parts(options, body)
     return FAILED if options.follow and found.run.state in ("failed", "cancelled", "set_aside") else DONE
+
+
+def _show_parts(options: Namespace, body: dict[str, Any]) -> None:
+    """A run in parts that people can read: itself, its steps, and how to answer what it asks."""
+    steps, waits = body.pop("steps"), body.pop("waits")
+    body["jobs"] = ", ".join(f"{job['job_id']} ({job['state']})" for job in body["jobs"]) or None
+    show_fields(options.output, body)
+    if steps:
+        print()
+        show_rows(options.output, [{**step, "gave": _short(step["error"] or step["output"])} for step in steps], _STEPS)
+    for wait in waits:
+        if wait["answered_at"] is None and wait["kind"] in _GOES_ON:
+            print(f"\nwaits at {wait['place']} for {_WAITED[wait['kind']]}: {_short(wait['question'])}")
+            print(_GOES_ON[wait["kind"]].format(run=body["run_id"], **wait))
+
+
+def _short(value: Any) -> str:
+    return encode_json(value, indent=False).decode()
 
 
 def _show_run(options: Namespace, act: Callable[[TwinRaven], Awaitable[Run]]) -> None:

@@ -28,20 +28,16 @@ if TYPE_CHECKING:
         RUN_TRANSITIONS,
         RUNS_QUEUE,
         WORKER_TRANSITIONS,
-        Job,
-        Run,
-        RunDetail,
         RunEnd,
         RunState,
-        StepRecord,
         Wait,
-        Worker,
     )
     from twinraven.engine.pools import Pool, PoolSlots, all_pools, read_pools, read_types
     from twinraven.engine.programs import CallFraming, Program, ProgramRun
     from twinraven.engine.schedules import Schedules, next_slot
     from twinraven.engine.service import ProgramWish, Runs, RunWish
     from twinraven.engine.temporal import TemporalWorker
+    from twinraven.engine.views import Job, Run, RunDetail, StepRecord, Worker
     from twinraven.engine.waits import WaitStore, wake_approved
     from twinraven.engine.worker import EngineWorker, WorkerParts
 
@@ -108,19 +104,15 @@ _HOMES = {
         "RUN_STATES",
         "RUN_TRANSITIONS",
         "WORKER_TRANSITIONS",
-        "Job",
-        "Run",
-        "RunDetail",
         "RunEnd",
         "RunState",
-        "StepRecord",
         "Wait",
-        "Worker",
     ),
     "pools": ("Pool", "PoolSlots", "all_pools", "read_pools", "read_types"),
     "schedules": ("Schedules", "next_slot"),
     "programs": ("CallFraming", "Program", "ProgramRun"),
     "service": ("ProgramWish", "RunWish", "Runs"),
+    "views": ("Job", "Run", "RunDetail", "StepRecord", "Worker"),
     "waits": ("WaitStore", "wake_approved"),
     "temporal": ("TemporalWorker",),
     "worker": ("EngineWorker", "WorkerParts"),

@@ -223,7 +223,7 @@ class Advancer:
         if run.lineage is None or governor is None:
             await self._end(journal, end, lambda _tx: None)
             return
-        end = replace(end, calls=journal.calls())
+        end = end._replace(calls=journal.calls())
         for last in (False, False, False, True):
             conclusion = await governor.conclude(lease.tenant_id, lease.run_id, end)
             try:
@@ -245,7 +245,7 @@ class Advancer:
             self._store.end(tx, lease.tenant_id, lease.run_id, end.state, now=now, answer=answer, error_code=code)
             parts.kit.dispatcher.drop(tx, lease.tenant_id, lease.run_id)
             conclusion(tx)
-            self._on_end(tx, replace(end, error=told))
+            self._on_end(tx, end._replace(error=told))
 
         await self._write(lease, work)
 

@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
 from twinraven.engine.errors import RunUnfinished
-from twinraven.engine.model import RunDetail
 from twinraven.engine.service import Runs
+from twinraven.engine.views import RunDetail
 
 _FIRST_LOOK_S: Final = 0.01
 _LONGEST_LOOK_S: Final = 0.25

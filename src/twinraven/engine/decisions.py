@@ -7,6 +7,7 @@ twice, and of two who answer at once one is told that the other was first.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -25,15 +26,11 @@ from twinraven.engine.journal import (
     read_outcome,
     step_place,
 )
-from twinraven.engine.model import (
-    RUNS_QUEUE,
-    Run,
-    RunEnd,
-    Wait,
-    check_run_transition,
-)
+from twinraven.engine.model import RUNS_QUEUE, RunEnd, Wait, check_run_transition
 from twinraven.engine.programs import PROGRAM
 from twinraven.engine.runs_sql import RunStore
+from twinraven.engine.views import Run
+from twinraven.engine.views_sql import RunViews
 from twinraven.engine.waits import WaitStore
 from twinraven.flow import FlowDefinition, compile_flow
 from twinraven.foundation.actors import Actor
@@ -109,6 +106,7 @@ class RunDecisions:
         self._ended: list[RunEndHook] = []
         self._governor: Callable[[], RunGovernor] | None = None
         self._store = RunStore()
+        self._views = RunViews()
 
     def register_end(self, ended: RunEndHook) -> None:
         """Let somebody write with the end of runs: called in the transaction that ends one."""
@@ -298,7 +296,7 @@ class RunDecisions:
         return self._present(tx, tenant_id, run_id)
 
     def _present(self, tx: Transaction, tenant_id: str, run_id: str, caller: str | None = None) -> Run:
-        run = self._store.find(tx, tenant_id, run_id, now=self._dispatcher.now(tx))
+        run = self._views.find(tx, tenant_id, run_id, now=self._dispatcher.now(tx))
         if run is None or caller not in (None, run.caller):
             raise missing_run(run_id)
         return run
@@ -324,7 +322,9 @@ class RunDecisions:
                 field="effect",
             )
         key, own = str(wait.subject), str(wait.question.get("key"))
-        self._claims.resolve(tx, run.tenant_id, key, word, output=said.get("output"))
+        # A call that was cut off before its key was claimed has no key; what the person says of it counts all the same.
+        with suppress(NotFound):
+            self._claims.resolve(tx, run.tenant_id, key, word, output=said.get("output"))
         now = self._dispatcher.now(tx)
         tool_id = str(wait.question["error"].get("details", {}).get("tool_id", run.target))
         if word == "give_up":

@@ -30,6 +30,7 @@ class EmbeddedDispatcher:
         self._connection: Connection | None = None
         self._busy = Lock()
         self._listeners: list[Callable[[], None]] = []
+        self._found_work = False
 
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Call this, on any thread, when work of this process may have become due."""
@@ -142,10 +143,13 @@ class EmbeddedDispatcher:
             return [lease._replace(ahead=ahead) for lease in taken]
 
         if self._database.dialect == "sqlite":
-            # Most looks find nothing: they read, and leave the one writer's place to others.
-            if not await self._database.read("", lambda tx: self._queues(tx, self.now(tx), free)):
+            # Most looks find nothing: they read, and leave the one writer's place to others. Where there was work a
+            # moment ago there is likely more.
+            if not self._found_work and not await self._has_work(free):
                 return []
-            return await self._database.write("", work)
+            taken = await self._database.write("", work)
+            self._found_work = bool(taken)
+            return taken
         return await asyncio.to_thread(self._on_own_connection, work)
 
     async def take_one(self, worker: str, tenant_id: str, run_id: str, place: str) -> Lease | None:
@@ -195,6 +199,9 @@ class EmbeddedDispatcher:
         now = self.now(tx)
         return now, 0 if tx.dialect == "sqlite" else now - self._micros()
 
+    async def _has_work(self, free: Mapping[str, int]) -> bool:
+        return bool(await self._database.read("", lambda tx: self._queues(tx, self.now(tx), free)))
+
     def _queues(self, tx: Transaction, now: int, free: Mapping[str, int]) -> list[str]:
         """The queues with due work that this worker has a free slot for."""
         names = [queue for queue, slots in free.items() if slots > 0]
@@ -219,7 +226,8 @@ class EmbeddedDispatcher:
 
 
 _TAKE = """UPDATE run_dispatch AS d SET worker = :me, epoch = epoch + 1, executing = 0,
-    strikes = strikes + CASE WHEN worker IS NULL THEN 0 ELSE 1 END"""
+    strikes = strikes + CASE WHEN worker IS NULL OR worker = :me THEN 0 ELSE 1 END"""
+# Who takes its own run again was late with its heartbeat and did not die.
 _TAKEN = "RETURNING tenant_id, run_id, place, queue, worker, epoch, woken, strikes"
 _FREE = """due_at <= :now AND (worker IS NULL OR NOT EXISTS (
     SELECT 1 FROM engine_workers w WHERE w.worker = d.worker AND w.alive_until > :now))"""

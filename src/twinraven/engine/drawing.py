@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinraven.engine.model import RunDetail
+from twinraven.engine.views import RunDetail
 from twinraven.flow import FlowDefinition, StepBox, StepDefinition, compile_flow, draw_steps
 
 

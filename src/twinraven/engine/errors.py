@@ -47,6 +47,13 @@ class StepRefused(TwinRavenError):
     acts = "caller"
 
 
+class RecursionLimitExceeded(TwinRavenError):
+    """processes of a run called each other deeper than `max_recursion_depth` allows"""
+
+    code = "RECURSION_LIMIT_EXCEEDED"
+    acts = "caller"
+
+
 class RunUnfinished(TwinRavenError):
     """a run goes on without the call that started it: it waits for a person, or takes longer than the call may"""
 
@@ -55,5 +62,5 @@ class RunUnfinished(TwinRavenError):
     retryable = True
 
 
-STOPS = {each.code: each for each in (TokenBudgetExceeded, StepRefused)}
+STOPS = {each.code: each for each in (TokenBudgetExceeded, StepRefused, RecursionLimitExceeded)}
 """What ends a run where the condition of a step `stop:CODE` holds."""

@@ -48,7 +48,7 @@ STOP: Final = "stop:"
 _SECOND: Final = 1_000_000
 _LONG_PAUSE_S: Final = 5.0
 _AGAIN_S: Final = 1.0
-_COSTLY: Final = frozenset({"llm", "model"})
+COSTLY = frozenset({"llm", "model"})
 """Connectors whose reads cost money, so that their answers are stored at once."""
 
 HouseWork = Callable[[str, JsonObject], Awaitable[Any]]
@@ -166,7 +166,7 @@ class DurableInvoker:
         if response.replayed:
             return await self._replayed(tool_id, response, step)
         outcome = Outcome(tool_id, self._journal.now(), response.output, response.error, self._told(response))
-        return await self._keep(step.place, outcome, at_once=entry is not None and entry.connector in _COSTLY)
+        return await self._keep(step.place, outcome, at_once=entry is not None and entry.connector in COSTLY)
 
     def frame(self, step: StepRun, framing: CallFraming) -> None:
         """Say where in the log a call stands that a program of another worker asked for."""

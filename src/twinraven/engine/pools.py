@@ -6,9 +6,8 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from twinraven.engine.model import RUNS_QUEUE, TYPE_ALIASES, WORKER_TYPES
 from twinraven.foundation.errors import InvalidInput, InvalidSetting
@@ -16,20 +15,21 @@ from twinraven.foundation.errors import InvalidInput, InvalidSetting
 DEFAULT_SLOTS: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(NamedTuple):
     """How many jobs of a queue a process has at once, and how many it begins in a second at most."""
 
     slots: int
     per_second: float | None = None
 
 
-@dataclass(slots=True)
 class SlotCount:
     """How many jobs a slot has ended, and how many of them with an error."""
 
-    processed: int = 0
-    errors: int = 0
+    __slots__ = ("errors", "processed")
+
+    def __init__(self) -> None:
+        self.processed = 0
+        self.errors = 0
 
 
 class PoolSlots:
@@ -67,7 +67,9 @@ class PoolSlots:
             try:
                 if pool.per_second is not None:
                     await asyncio.sleep(self._rate(queue, pool.per_second).spend())
-                count = self._counts.setdefault(queue, _counts(pool))[number]
+                if queue not in self._counts:
+                    self._counts[queue] = _counts(pool)
+                count = self._counts[queue][number]
                 yield count
                 count.processed += 1
             finally:

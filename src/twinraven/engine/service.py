@@ -18,17 +18,10 @@ from twinraven.engine.journal import (
     exact_json,
     read_outcome,
 )
-from twinraven.engine.model import (
-    RUN_STATES,
-    RUNS_QUEUE,
-    Run,
-    RunDetail,
-    RunState,
-    StepRecord,
-    Wait,
-    Worker,
-)
+from twinraven.engine.model import RUN_STATES, RUNS_QUEUE, RunState, Wait
 from twinraven.engine.programs import PROGRAM
+from twinraven.engine.views import Run, RunDetail, StepRecord, Worker
+from twinraven.engine.views_sql import new_run
 from twinraven.engine.waits import wait_kind
 from twinraven.flow import FlowDefinition, StepDefinition, compile_flow, literal
 from twinraven.foundation.actors import SYSTEM, Actor
@@ -166,7 +159,7 @@ class Runs(RunDecisions):
                 raise missing_run(run_id)
             waits = self._waits.of_run(tx, tenant_id, run_id).values()
             steps = [self._record(tenant_id, run_id, step) for step in self._store.steps(tx, tenant_id, run_id)]
-            jobs = self._store.jobs(tx, tenant_id, run_id, now=self._dispatcher.now(tx))
+            jobs = self._views.jobs(tx, tenant_id, run_id, now=self._dispatcher.now(tx))
             return replace(self._detail(run, row, steps, list(waits)), jobs=tuple(jobs))
 
         found = await self._database.read(tenant_id, work)
@@ -204,7 +197,7 @@ class Runs(RunDecisions):
                 run = self._present(tx, tenant_id, older_than, caller)
                 last = (to_micros(run.created_at), run.run_id)
             now = self._dispatcher.now(tx)
-            listed = self._store.listing(
+            listed = self._views.listing(
                 tx, tenant_id, now=now, limit=limit, state=state, caller=caller, target=target, older_than=last
             )
             return tuple(listed)
@@ -222,7 +215,7 @@ class Runs(RunDecisions):
 
         found = await self._database.read(tenant_id, work)
         return tuple(
-            [(run, replace(wait, question=await self._clean(tenant_id, wait.question))) for run, wait in found]
+            [(run, wait._replace(question=await self._clean(tenant_id, wait.question))) for run, wait in found]
         )
 
     async def _clean(self, tenant_id: str, question: dict[str, Any]) -> dict[str, Any]:
@@ -231,11 +224,11 @@ class Runs(RunDecisions):
 
     def look(self, tx: Transaction, tenant_id: str, run_id: str) -> Run | None:
         """One run inside the caller's transaction, or None."""
-        return self._store.find(tx, tenant_id, run_id, now=self._dispatcher.now(tx))
+        return self._views.find(tx, tenant_id, run_id, now=self._dispatcher.now(tx))
 
     async def workers(self) -> tuple[Worker, ...]:
         """Every slot of every worker process."""
-        return await self._database.read("", lambda tx: tuple(self._store.workers(tx, now=self._dispatcher.now(tx))))
+        return await self._database.read("", lambda tx: tuple(self._views.workers(tx, now=self._dispatcher.now(tx))))
 
     async def prune(self, tenant_id: str) -> int:
         """Delete runs that ended longer ago than they are kept; says how many."""
@@ -323,14 +316,12 @@ class Runs(RunDecisions):
         row = self._row(tx, tenant_id, run_id, terms)
         row["lineage"] = canonical_json({**(wish.lineage or {}), CORRELATION: correlation_or_new()}).decode()
         if self._store.add(tx, row):
-            priority, due = wish.priority, wish.due
+            priority, due = wish.priority, row["created_at"] if wish.due is None else wish.due
             self._dispatcher.enqueue(tx, tenant_id, run_id, queue=RUNS_QUEUE, priority=priority, due=due)
-        else:
-            before = self._store.material(tx, tenant_id, run_id)
-            if before is None or before["body_hash"] != row["body_hash"]:
-                raise IdempotencyConflict(
-                    f"run {run_id!r} was started with other words; use another run_id", run_id=run_id
-                )
+            return new_run(row, due)
+        before = self._store.material(tx, tenant_id, run_id)
+        if before is None or before["body_hash"] != row["body_hash"]:
+            raise IdempotencyConflict(f"run {run_id!r} was started with other words; use another run_id", run_id=run_id)
         return self._present(tx, tenant_id, run_id)
 
     def _without_secrets(self, found: RunDetail) -> RunDetail:
@@ -343,7 +334,7 @@ class Runs(RunDecisions):
             output=clean(found.output),
             error=clean(found.error),
             steps=tuple(replace(step, output=clean(step.output), error=clean(step.error)) for step in found.steps),
-            waits=tuple(replace(wait, question=clean(wait.question)) for wait in found.waits),
+            waits=tuple(wait._replace(question=clean(wait.question)) for wait in found.waits),
         )
 
     def _record(self, tenant_id: str, run_id: str, row: Row) -> StepRecord:

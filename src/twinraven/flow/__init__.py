@@ -5,40 +5,46 @@ front ends that compile to it. `Schedule` is the pure scheduler: events in, acti
 asyncio, where steps go through `calls`; `FlowExecutor.replay` drives it with recorded answers, for validation. A
 durable run uses `FlowExecutor.prepare` with an invoker that knows outcomes by `StepRun.place` and raises `Waiting`
 where a step has to wait, with a `pause` that does the same, and with a `deadline`.
+
+Names are resolved on first use: whoever runs flows does not pay for drawing and validating them.
 """
 
 from __future__ import annotations
 
-from twinraven.flow.composite import CONNECTOR, DefinitionSource, FlowConnector, as_powerful_as, entry_of
-from twinraven.flow.definition import ErrorStrategy, FlowDefinition, RetryPolicy, StepDefinition
-from twinraven.flow.drawing import StepBox, draw_steps
-from twinraven.flow.executor import FlowExecutor
-from twinraven.flow.fields import Fields, invalid, refuse_excess
-from twinraven.flow.graph import StepGraph
-from twinraven.flow.mapping import is_operator, literal
-from twinraven.flow.operators import VALUE_READERS
-from twinraven.flow.plan import MAX_TIMEOUT_MS, FlowPlan, PlannedStep, compile_flow
-from twinraven.flow.protocol import (
-    Action,
-    Answered,
-    CancelCall,
-    Deferred,
-    Event,
-    Failed,
-    Finish,
-    Halted,
-    MakeCall,
-    Pause,
-    Rested,
-    StepRun,
-    TimedOut,
-    Waiting,
-)
-from twinraven.flow.results import FlowFailed, FlowResult, FlowStatus, StepResult
-from twinraven.flow.run import FlowRun, PauseFor, RunEnvironment, StepInvoker
-from twinraven.flow.schedule import Schedule, late_call
-from twinraven.flow.shelf import DefinitionShelf
-from twinraven.flow.validation import SLUG, ToolLookup, check_input_names, validate_definition
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinraven.flow.composite import CONNECTOR, DefinitionSource, FlowConnector, as_powerful_as, entry_of
+    from twinraven.flow.definition import ErrorStrategy, FlowDefinition, RetryPolicy, StepDefinition
+    from twinraven.flow.drawing import StepBox, draw_steps
+    from twinraven.flow.executor import FlowExecutor
+    from twinraven.flow.fields import Fields, invalid, refuse_excess
+    from twinraven.flow.graph import StepGraph
+    from twinraven.flow.mapping import is_operator, literal
+    from twinraven.flow.operators import VALUE_READERS
+    from twinraven.flow.plan import MAX_TIMEOUT_MS, FlowPlan, PlannedStep, compile_flow
+    from twinraven.flow.protocol import (
+        Action,
+        Answered,
+        CancelCall,
+        Deferred,
+        Event,
+        Failed,
+        Finish,
+        Halted,
+        MakeCall,
+        Pause,
+        Rested,
+        StepRun,
+        TimedOut,
+        Waiting,
+    )
+    from twinraven.flow.results import FlowFailed, FlowResult, FlowStatus, StepResult
+    from twinraven.flow.run import FlowRun, PauseFor, RunEnvironment, StepInvoker
+    from twinraven.flow.schedule import Schedule, late_call
+    from twinraven.flow.shelf import DefinitionShelf
+    from twinraven.flow.validation import SLUG, ToolLookup, check_input_names, validate_definition
 
 __all__ = [
     "CONNECTOR",
@@ -94,3 +100,87 @@ __all__ = [
     "refuse_excess",
     "validate_definition",
 ]
+
+_HOMES = {
+    "composite": (
+        "CONNECTOR",
+        "DefinitionSource",
+        "FlowConnector",
+        "as_powerful_as", "entry_of",
+    ),
+    "definition": (
+        "ErrorStrategy",
+        "FlowDefinition",
+        "RetryPolicy",
+        "StepDefinition",
+    ),
+    "drawing": (
+        "StepBox",
+        "draw_steps",
+    ),
+    "executor": ("FlowExecutor",),
+    "fields": (
+        "Fields",
+        "invalid",
+        "refuse_excess",
+    ),
+    "graph": ("StepGraph",),
+    "mapping": (
+        "is_operator",
+        "literal",
+    ),
+    "operators": ("VALUE_READERS",),
+    "plan": (
+        "MAX_TIMEOUT_MS",
+        "FlowPlan",
+        "PlannedStep",
+        "compile_flow",
+    ),
+    "protocol": (
+        "Action",
+        "Answered",
+        "CancelCall",
+        "Deferred",
+        "Event",
+        "Failed",
+        "Finish",
+        "Halted",
+        "MakeCall",
+        "Pause",
+        "Rested",
+        "StepRun",
+        "TimedOut",
+        "Waiting",
+    ),
+    "results": (
+        "FlowFailed",
+        "FlowResult",
+        "FlowStatus",
+        "StepResult",
+    ),
+    "run": (
+        "FlowRun",
+        "PauseFor",
+        "RunEnvironment",
+        "StepInvoker",
+    ),
+    "schedule": (
+        "Schedule",
+        "late_call",
+    ),
+    "shelf": ("DefinitionShelf",),
+    "validation": (
+        "SLUG",
+        "ToolLookup",
+        "check_input_names",
+        "validate_definition",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'twinraven.flow' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"twinraven.flow.{_HOME_OF[name]}"), name)
+    return value

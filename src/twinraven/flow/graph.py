@@ -8,14 +8,13 @@ runs beside one whose result it uses, directly or through others: saying so is a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from twinraven.flow.definition import StepDefinition
 from twinraven.flow.fields import invalid
 
 
-@dataclass(frozen=True, slots=True)
-class StepGraph:
+class StepGraph(NamedTuple):
     """Per step, by index: whose results it uses, and who must have ended before it starts."""
 
     needs: tuple[frozenset[int], ...]

@@ -29,8 +29,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from twinraven.flow.fields import Fields, invalid, refuse_excess
 from twinraven.flow.operators import (
@@ -47,8 +46,6 @@ from twinraven.foundation.canonical import JsonObject, canonical_json
 from twinraven.foundation.errors import InvalidExpression
 from twinraven.foundation.predicates import Predicate, Scope, parse_predicate
 from twinraven.foundation.references import Reference, parse_reference
-from twinraven.foundation.templates import parse_handlebars
-from twinraven.foundation.text_readers import READERS
 
 MAX_LITERAL_BYTES: Final = 64 * 1024
 
@@ -59,16 +56,14 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 Source = Callable[[Scope], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class MappedValue:
+class MappedValue(NamedTuple):
     """A value to be, and what it refers to."""
 
     resolve: Source
     references: tuple[Reference, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MappedInputs:
+class MappedInputs(NamedTuple):
     """The inputs of one call."""
 
     members: tuple[tuple[str, Source, str | None], ...]
@@ -220,6 +215,8 @@ class _ValueCompiler:
         source = self._looked_into(fields.take("of"), f"{where}.of")
         kind, path = fields.text("as"), _path(fields.text("at", "$"), f"{where}.at")
         fields.finish()
+        from twinraven.foundation.text_readers import READERS
+
         if kind not in READERS:
             raise invalid(f"{where}.as", f"{kind[:40]!r} is not a reader; use one of {', '.join(READERS)}")
         reader, takes_values = READERS[kind], kind in VALUE_READERS
@@ -263,6 +260,8 @@ class _ValueCompiler:
         fields = Fields(value, where)
         text, members = fields.text("template"), fields.object("with", {})
         fields.finish()
+        from twinraven.foundation.templates import parse_handlebars
+
         try:
             template = parse_handlebars(text)
         except InvalidExpression as error:

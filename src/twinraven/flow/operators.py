@@ -6,12 +6,14 @@ All of them are total: what does not fit gives None. `mapping` parses them, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from twinraven.foundation.canonical import JsonObject, canonical_json
 from twinraven.foundation.predicates import json_equal
 from twinraven.foundation.references import Reference
-from twinraven.foundation.text_readers import Reader
+
+if TYPE_CHECKING:
+    from twinraven.foundation.text_readers import Reader
 
 MAX_MAPPED: Final = 1_000
 """The most elements of a list that `$map` goes through."""

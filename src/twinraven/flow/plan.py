@@ -7,7 +7,7 @@ A reference may name
     $.parameters…            what the caller gave
     $.steps[i].output…       an earlier step's result, and its .input, .status and .error (code, message)
     $.steps.load.output…     the same, by the step's id
-    $.internal_wiring.i.x…   a named result after step i
+    $.internal_wiring.i.x…   a named result after step i; in the wiring itself, one that stands before it
     $.item…                  in a for_each step, the element
     $.fallback[j].output…    in a fallback step, what an earlier one of the same sequence gave
 """
@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from twinraven.flow.definition import MAX_BACKOFF_MS, FlowDefinition, RetryPolicy, StepDefinition
 from twinraven.flow.fields import as_index, invalid
@@ -59,8 +58,7 @@ _STEP_ID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _NOTHING: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedStep:
+class PlannedStep(NamedTuple):
     """A step with everything parsed that its run needs."""
 
     definition: StepDefinition
@@ -75,8 +73,7 @@ class PlannedStep:
     """Whether the composite goes on without it when it fails."""
 
 
-@dataclass(frozen=True, slots=True)
-class WiredField:
+class WiredField(NamedTuple):
     """One named value of `internal_wiring`."""
 
     key: str
@@ -85,16 +82,14 @@ class WiredField:
     needs: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class AbortCondition:
+class AbortCondition(NamedTuple):
     """A predicate, and the steps whose output it asks about."""
 
     predicate: Predicate
     asks_output_of: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class FlowPlan:
+class FlowPlan(NamedTuple):
     """A definition that can be run."""
 
     definition: FlowDefinition
@@ -136,8 +131,7 @@ def compile_flow(definition: FlowDefinition, *, max_steps: int = MAX_STEPS) -> F
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """Where an expression stands, and what it may refer to."""
 
     where: str
@@ -145,7 +139,6 @@ class _Place:
     """Steps below this index."""
     has_item: bool = False
     fallbacks: int = 0
-    is_wiring: bool = False
 
 
 class _PlanCompiler:
@@ -171,8 +164,7 @@ class _PlanCompiler:
         covered = number in self._strategy.retry_policy or bool(fallback)
         behavior = step.on_failure or ("abort" if covered else self._strategy.default_behavior)
         default = DEFAULT_RETRY if behavior == "retry" else _NO_RETRY
-        return replace(
-            planned,
+        return planned._replace(
             # A fallback may look at the failure it stands in for, which is no need of the step itself.
             needs=planned.needs.union(*(other.needs for other in fallback)) - {number},
             retry=self._strategy.retry_policy.get(number, default),
@@ -205,15 +197,15 @@ class _PlanCompiler:
         if not 1 <= step.max_items <= MAX_ITEMS:
             raise invalid(f"{where}.max_items", f"must be 1 to {MAX_ITEMS}")
         inputs = compile_inputs(step.input_mapping, f"{where}.input_mapping")
-        needs = self._needs(inputs.references, replace(place, where=f"{where}.input_mapping"))
+        needs = self._needs(inputs.references, place._replace(where=f"{where}.input_mapping"))
         condition = for_each = None
         if step.condition is not None:
-            outside = replace(place, where=f"{where}.condition", has_item=place.has_item and step.for_each is None)
+            outside = place._replace(where=f"{where}.condition", has_item=place.has_item and step.for_each is None)
             condition = compile_predicate(step.condition, outside.where)
             needs |= self._needs(condition.references, outside)
         if step.for_each is not None:
             for_each = compile_reference(step.for_each, f"{where}.for_each")
-            needs |= self._needs([for_each], replace(place, where=f"{where}.for_each", has_item=False))
+            needs |= self._needs([for_each], place._replace(where=f"{where}.for_each", has_item=False))
         return PlannedStep(step, step.tool_id, inputs, condition, for_each, needs)
 
     def _fallbacks(self, number: int, step: StepDefinition) -> Iterable[PlannedStep]:
@@ -251,7 +243,7 @@ class _PlanCompiler:
             if index >= self._count:
                 raise invalid(f"internal_wiring.{key}", f"there is no step {index}")
             for name, value in members.items():
-                place = _Place(f"internal_wiring.{key}.{name[:80]}", before=index + 1, is_wiring=True)
+                place = _Place(f"internal_wiring.{key}.{name[:80]}", before=index + 1)
                 mapped = compile_value(value, place.where)
                 needs = self._needs(mapped.references, place)
                 self._wired.setdefault(key, {})[name] = needs
@@ -267,7 +259,7 @@ class _PlanCompiler:
             return _NOTHING
         if root == "steps":
             return self._need_step(reference, rest, place)
-        if root == "internal_wiring" and not place.is_wiring:
+        if root == "internal_wiring":
             return self._need_wiring(reference, rest, place)
         if root == "fallback" and place.fallbacks:
             if not rest or not isinstance(rest[0], int) or rest[0] >= place.fallbacks:

@@ -10,7 +10,6 @@ names the steps that did not do what they were there for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from twinraven.flow.plan import PlannedStep
@@ -49,8 +48,7 @@ class StepResult(NamedTuple):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class FlowResult:
+class FlowResult(NamedTuple):
     """What became of a run; times are microseconds since the epoch."""
 
     status: FlowStatus

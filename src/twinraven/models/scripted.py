@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
@@ -138,31 +139,33 @@ class _Saying:
                 for call_id, name, arguments in self._calls
             ]
         choice = {"index": 0, "message": message, "finish_reason": self._openai_stop}
-        return {"object": "chat.completion", "model": self._model, "choices": [choice], "usage": self._openai_usage}
+        return {**self._openai_head("chat.completion"), "choices": [choice], "usage": self._openai_usage}
 
     def openai_events(self) -> _Events:
         def chunk(delta: dict[str, Any], stop: str | None = None) -> dict[str, Any]:
             choice = {"index": 0, "delta": delta, "finish_reason": stop}
-            return {"object": "chat.completion.chunk", "model": self._model, "choices": [choice]}
+            return {**self._openai_head("chat.completion.chunk"), "choices": [choice]}
 
         yield None, chunk({"role": "assistant", "content": ""})
         for piece in self._pieces(self._answer.text):
             yield None, chunk({"content": piece})
         for index, (call_id, name, arguments) in enumerate(self._calls):
-            begun = {"index": index, "id": call_id, "function": {"name": name, "arguments": ""}}
+            begun = {"index": index, "id": call_id, "type": "function", "function": {"name": name, "arguments": ""}}
             yield None, chunk({"tool_calls": [begun]})
             for piece in self._pieces(arguments):
                 yield None, chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
         yield None, chunk({}, self._openai_stop)
-        yield None, {"object": "chat.completion.chunk", "choices": [], "usage": self._openai_usage}
+        yield None, {**self._openai_head("chat.completion.chunk"), "choices": [], "usage": self._openai_usage}
 
     def anthropic(self) -> dict[str, Any]:
         return {
+            "id": "msg_scripted",
             "type": "message",
             "role": "assistant",
             "model": self._model,
             "content": self._blocks,
             "stop_reason": self._anthropic_stop,
+            "stop_sequence": None,
             "usage": {"input_tokens": self._input, "output_tokens": self._output},
         }
 
@@ -179,7 +182,7 @@ class _Saying:
                 delta = {"type": kind, member: piece}
                 yield "content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta}
             yield "content_block_stop", {"type": "content_block_stop", "index": index}
-        ending = {"stop_reason": self._anthropic_stop}
+        ending = {"stop_reason": self._anthropic_stop, "stop_sequence": None}
         yield "message_delta", {"type": "message_delta", "delta": ending, "usage": {"output_tokens": self._output}}
         yield "message_stop", {"type": "message_stop"}
 
@@ -193,6 +196,10 @@ class _Saying:
             for call_id, name, arguments in self._calls
         ]
         return [*text, *uses]
+
+    def _openai_head(self, kind: str) -> dict[str, Any]:
+        """What every answer begins with; clients refuse one without an id and a time."""
+        return {"id": "chatcmpl-scripted", "object": kind, "created": int(time.time()), "model": self._model}
 
     @property
     def _openai_stop(self) -> str:

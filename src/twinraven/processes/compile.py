@@ -10,10 +10,9 @@ first of them, or for what they depend on where they say so.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from twinraven.flow import FlowDefinition, StepDefinition, invalid
 from twinraven.foundation.canonical import JsonObject, content_hash
@@ -26,16 +25,15 @@ from twinraven.processes.expressions import (
     step_reference,
 )
 from twinraven.processes.model import Process, ProcessStep
+from twinraven.processes.names import check_names
 
-MAX_STEPS: Final = 500
 MAX_FLOW_STEPS: Final = 2_000
-MAX_DEPTH: Final = 10
 STOP: Final = "stop:"
 PERSON: Final = "person:"
 
-_STEP_ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}")
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _LONGEST_FLOW_ID: Final = 64
+_DEEPEST_MAPPING: Final = 12
+"""What nests deeper gets a name of its own, because a definition is refused that nests too deep."""
 
 ProcessLookup = Callable[[str], Process | None]
 
@@ -45,7 +43,7 @@ def compile_process(process: Process, find: ProcessLookup) -> FlowDefinition:
     layout = _Layout(find)
     check_names(process)
     given = {name: "$" + path_of(("parameters", name)) for name in process.initial_context}
-    laid = layout.lay(process, given, _Around(chain=(process.id,), depth_left=_depth(process)))
+    laid = layout.lay(process, given, _Around(chain=(process.id,), depth_left=process.max_recursion_depth))
     return FlowDefinition(
         tool_id=process.id,
         description=process.description,
@@ -67,53 +65,14 @@ def tools_of_flow(definition: FlowDefinition) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in named if not name.startswith((STOP, PERSON))))
 
 
-def check_names(process: Process) -> None:
-    """Refuse names that are missing, doubled or not fit to be referred to."""
-    if not 1 <= len(process.steps) <= MAX_STEPS:
-        raise invalid("steps", f"must be 1 to {MAX_STEPS} steps, not {len(process.steps)}")
-    _depth(process)
-    taken: dict[str, str] = {}
-    named = [(f"initial_context[{number}]", name) for number, name in enumerate(process.initial_context)]
-    named += [(f"steps[{number}].output.variable", step.output.variable) for number, step in enumerate(process.steps)]
-    for where, name in named:
-        if not _VARIABLE.fullmatch(name):
-            problem = f"{name[:80]!r} is not a variable: letters, digits and _, no digit first, 64 at most"
-            raise invalid(where, problem, variable=name)
-        if name in taken:
-            raise invalid(where, f"the variable {name!r} is given by {taken[name]} already", variable=name)
-        taken[name] = where
-    ids: set[str] = set()
-    for number, step in enumerate(process.steps):
-        where = f"steps[{number}].id"
-        if not _STEP_ID.fullmatch(step.id) or "__" in step.id:
-            raise invalid(where, "must begin with a letter, then letters, digits, _ and -, 48 at most, no __")
-        if step.id in ids:
-            raise invalid(where, f"{step.id!r} is the id of an earlier step")
-        ids.add(step.id)
-    _check_budgets(process)
-
-
-def _check_budgets(process: Process) -> None:
-    stated = [("token_budget", process.token_budget)]
-    for number, step in enumerate(process.steps):
-        stated.append((f"steps[{number}].output.token_budget", step.output.token_budget))
-    for where, budget in stated:
-        if budget is not None and budget < 1:
-            raise invalid(where, "must be at least 1 token, or null")
-
-
-def _depth(process: Process) -> int:
-    if not 0 <= process.max_recursion_depth <= MAX_DEPTH:
-        raise invalid("max_recursion_depth", f"must be 0 to {MAX_DEPTH}")
-    return process.max_recursion_depth
-
-
 @dataclass(frozen=True, slots=True)
 class _Around:
     """What stands around a process that is laid out."""
 
     chain: tuple[str, ...]
     depth_left: int
+    guards: tuple[bool, ...] = (False,)
+    """By process of the chain: whether it is called under a condition."""
     prefix: str = ""
     where: str = ""
     after: tuple[str, ...] = ()
@@ -207,9 +166,11 @@ class _Layout:
             condition, after = self._ask(step, flow_id, inputs, condition, after, is_optional=is_optional)
         timeout = min((each for each in (step.execution.timeout, around.timeout) if each is not None), default=None)
         if step.process is not None:
+            guarded = step.execution.condition is not None or step.execution.interaction_mode == "manual"
             inner = _Around(
                 chain=(*around.chain, step.process),
                 depth_left=around.depth_left - 1,
+                guards=(*around.guards, guarded),
                 prefix=f"{flow_id}__",
                 where=f"{around.where}.process.",
                 after=after,
@@ -217,7 +178,7 @@ class _Layout:
                 is_optional=is_optional,
                 timeout=timeout,
             )
-            laid = self._sub_process(step.process, inputs, inner)
+            laid = self._sub_process(step.process, self._named(inputs), inner)
         else:
             on_failure = "skip" if is_optional else "abort"
             self._add(step.target, inputs, flow_id, after, condition, timeout=timeout, on_failure=on_failure)
@@ -230,9 +191,11 @@ class _Layout:
 
     def _sub_process(self, name: str, inputs: JsonObject, around: _Around) -> _Laid:
         where = around.where.removesuffix(".")
-        if around.depth_left < 0 or name in around.chain[:-1]:
-            told = " → ".join(around.chain)
-            raise invalid(where, f"goes deeper than max_recursion_depth allows: {told}", process=name)
+        if around.depth_left < 0 or _never_ends(around):
+            told = f"goes deeper than max_recursion_depth allows: {' → '.join(around.chain)}"
+            if name not in around.chain[:-1] or _never_ends(around):
+                raise invalid(where, told, process=name)
+            return self._stop_here(told, around)
         process = self._find(name)
         if process is None:
             raise invalid(where, f"there is no process {name!r}", process=name)
@@ -247,10 +210,28 @@ class _Layout:
             )
         depth_left = min(around.depth_left, process.max_recursion_depth)
         laid = self.lay(process, inputs, replace(around, depth_left=depth_left))
-        if around.condition is None and not around.is_optional:
-            return laid
-        states = [step_reference(call, "status") for call in laid.calls]
-        return _Laid({"$after": {"states": states, "of": laid.output}}, laid.calls, laid.last)
+        output = laid.output
+        if around.condition is not None or around.is_optional:
+            states = [step_reference(call, "status") for call in laid.calls]
+            output = {"$after": {"states": states, "of": output}}
+        return _Laid(self._named({"output": output})["output"], laid.calls, laid.last)
+
+    def _stop_here(self, told: str, around: _Around) -> _Laid:
+        """End a run that goes deeper than it may, where whether it does shows only in the run."""
+        flow_id = _flow_id(around.prefix, "too-deep")
+        inputs = {"message": f"the process {told}"}
+        self._add(f"{STOP}RECURSION_LIMIT_EXCEEDED", inputs, flow_id, around.after, around.condition)
+        return _Laid(None, (flow_id,), (flow_id,))
+
+    def _named(self, values: JsonObject) -> JsonObject:
+        """The values, those that nest deep under a name of the wiring; before the first step there is no wiring."""
+        if not self.steps:
+            return values
+        at = self.steps[-1].id or ""
+        return {
+            name: self._wire(at, value) if _nests_deeper(value, _DEEPEST_MAPPING) else value
+            for name, value in values.items()
+        }
 
     def _condition(
         self, step: ProcessStep, flow_id: str, seen: Variables, around: _Around, gates: tuple[str, ...]
@@ -340,6 +321,22 @@ class _Layout:
         )
         self.steps.append(step)
         return flow_id
+
+
+def _never_ends(around: _Around) -> bool:
+    """Whether the last process of the chain calls itself, through others or not, whatever happens."""
+    name, earlier = around.chain[-1], around.chain[:-1]
+    if name not in earlier:
+        return False
+    begin = len(earlier) - 1 - earlier[::-1].index(name)
+    return not any(around.guards[begin + 1 :])
+
+
+def _nests_deeper(value: Any, levels: int) -> bool:
+    if not isinstance(value, (dict, list)):
+        return False
+    members = cast("JsonObject", value).values() if isinstance(value, dict) else cast("list[Any]", value)
+    return levels == 0 or any(_nests_deeper(member, levels - 1) for member in members)
 
 
 def _check_dependencies(process: Process, number: int, group: frozenset[str], where: str) -> None:

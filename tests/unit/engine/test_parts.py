@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, get_args
@@ -191,3 +193,12 @@ def test_an_outcome_is_read_as_it_was_written(value: Any, failed: bool) -> None:
     error = {"details": value} if failed else None
     read = decode_outcome(encode_outcome(None if failed else value, error))
     assert repr(read) == repr((None if failed else value, error))
+
+
+def test_a_worker_imports_nothing_that_it_may_never_need() -> None:
+    """Text readers, templates, drawings and views of runs are loaded by whoever uses them, not by every worker."""
+    told = "import sys, twinraven.engine.worker; print(*(name for name in sys.modules if name.startswith('twinraven')))"
+    loaded = subprocess.run([sys.executable, "-c", told], check=True, capture_output=True, text=True).stdout.split()
+    heavy = {"foundation.text_readers", "foundation.templates", "flow.drawing", "flow.composite", "engine.views"}
+    assert "twinraven.flow.executor" in loaded
+    assert not {f"twinraven.{name}" for name in heavy} & set(loaded)

@@ -132,3 +132,22 @@ def _is_json(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def hostile_texts() -> list[str]:
+    """Texts that would cost a careless reader much time or memory."""
+    return [
+        "{" * 20_000,
+        "[" * 20_000,
+        '{"a":' * 6_000,
+        '{"a": "' + 'x" y ' * 6_000,
+        "[" + '{"a": 1}' * 3_900,
+        "'" * 30_000,
+        "{'" * 15_000,
+        "{a" * 15_000,
+        "// " * 10_000,
+        "{/*" * 10_000,
+        '{"\\u' * 7_000,
+        "x" * 999_999,
+        "{" + "9" * 31_000,
+    ]

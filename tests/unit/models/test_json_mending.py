@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.models.damage import KINDS, corpus
+from tests.unit.models.damage import KINDS, corpus, hostile_texts
 from twinraven.foundation.errors import InvalidOutput
 from twinraven.models.json_mending import MAX_MENDED_CHARS, mend_json
 
@@ -78,34 +78,17 @@ def test_any_text_is_mended_or_refused(text: str) -> None:
     json.dumps(found)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{" * 20_000,
-        "[" * 20_000,
-        '{"a":' * 6_000,
-        '{"a": "' + 'x" y ' * 6_000,
-        "[" + '{"a": 1}' * 3_900,
-        "'" * 30_000,
-        "{'" * 15_000,
-        "{a" * 15_000,
-        "// " * 10_000,
-        "{/*" * 10_000,
-        '{"\\u' * 7_000,
-        "x" * 999_999,
-        "{" + "9" * 31_000,
-    ],
-)
-def test_no_text_takes_long_or_much(text: str) -> None:
+def test_no_text_takes_long_or_much() -> None:
     """Hostile texts are through within 100 ms of computing and 64 MiB."""
-    tracemalloc.start()
-    mended(text)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    begun = time.process_time()
-    mended(text)
-    assert time.process_time() - begun < 0.1
-    assert peak < 64 * 2**20
+    for text in hostile_texts():
+        tracemalloc.start()
+        mended(text)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        begun = time.process_time()
+        mended(text)
+        assert time.process_time() - begun < 0.1, text[:20]
+        assert peak < 64 * 2**20, text[:20]
 
 
 def test_what_is_too_long_is_refused() -> None:

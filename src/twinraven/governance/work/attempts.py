@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any, Final
 
 from twinraven.calls import Envelope
@@ -92,7 +91,7 @@ class Attempts:
         if len(canonical_json(envelope.payload)) > MAX_ENVELOPE_BYTES:
             large = InvalidInput("the output is larger than a result may be; store it as a media asset and name it")
             envelope = report(
-                sight.task, sight.spec, sight.run, replace(end, state="failed", output=None, error=large.as_record())
+                sight.task, sight.spec, sight.run, end._replace(state="failed", output=None, error=large.as_record())
             )
         evaluation = await self._evaluate(sight, envelope)
 
@@ -252,4 +251,4 @@ class Attempts:
         def clean(value: Any) -> Any:
             return parse_json(self._redact(tenant_id, canonical_json(value)), field="value")
 
-        return replace(end, output=clean(end.output), error=clean(end.error))
+        return end._replace(output=clean(end.output), error=clean(end.error))

@@ -69,16 +69,24 @@ def _text(lines: list[str], node: ast.stmt) -> str:
     start = min([node.lineno, *(each.lineno for each in decorators)]) - 1
     while lines[start - 1].startswith("#"):
         start -= 1
-    return "\n".join(lines[start : node.end_lineno])
+    # What a function imports from us on first use stands in the export already; an empty line follows it.
+    ours = [each for each in ast.walk(node) if isinstance(each, ast.ImportFrom) and _is_ours(each)]
+    dropped = {number for each in ours for number in (each.lineno, each.lineno + 1)}
+    kept = enumerate(lines[start : node.end_lineno], start + 1)
+    return "\n".join(line for number, line in kept if number not in dropped)
 
 
 def _imports(node: ast.stmt) -> dict[str, str]:
     """By name: the module that it is imported from, empty for a module itself; ours stand in the export."""
     if isinstance(node, ast.Import):
         return {alias.name: "" for alias in node.names}
-    if isinstance(node, ast.ImportFrom) and node.module and not node.module.startswith(("twinraven", "__future__")):
+    if isinstance(node, ast.ImportFrom) and node.module and node.module != "__future__" and not _is_ours(node):
         return {alias.name: node.module for alias in node.names}
     return {}
+
+
+def _is_ours(node: ast.ImportFrom) -> bool:
+    return (node.module or "").startswith("twinraven")
 
 
 def _import_lines(names: dict[str, str]) -> str:
