@@ -124,7 +124,7 @@ def http_gateway(shell: Shell, *, host: str = "127.0.0.1") -> Generator[str]:
         finally:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=20)
+                process.wait(timeout=90)
             process.kill()
 
 
@@ -148,7 +148,7 @@ def free_port() -> int:
 
 
 def wait_for_port(port: int) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
@@ -157,7 +157,7 @@ def wait_for_port(port: int) -> None:
     raise AssertionError(f"nothing listens on {port}")
 
 
-async def until(met: Callable[[], bool | Awaitable[bool]], *, within_s: float = 15) -> None:
+async def until(met: Callable[[], bool | Awaitable[bool]], *, within_s: float = 90) -> None:
     """Wait for something that happens in another process."""
     with anyio.fail_after(within_s):
         while True:

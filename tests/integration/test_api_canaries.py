@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -14,6 +14,7 @@ import pytest
 
 from tests.api_client import Reply
 from tests.api_homes import ApiHome, Seeds, api_home, login_of, made, seed
+from tests.api_samples import BODIES
 from tests.homes import all_text
 from tests.unit.catalog.town import inputs, service_body, tool_body
 from twinraven.api import all_routes
@@ -114,6 +115,27 @@ def placed(seeds: Seeds) -> list[tuple[str, str, Any]]:
     ]
 
 
+def everywhere(sample: Any, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A body with the value in place of each of its texts, and of each text that its schema has besides."""
+    for name, stated in schema.get("properties", {}).items():
+        kinds = stated.get("type", ())
+        if "string" in ([kinds] if isinstance(kinds, str) else kinds) or isinstance(sample.get(name), str):
+            yield {**sample, name: CANARY}
+        elif isinstance(sample.get(name), dict):
+            inside = {key: {"type": "string"} for key, value in sample[name].items() if isinstance(value, str)}
+            yield from ({**sample, name: inner} for inner in everywhere(sample[name], {"properties": inside}))
+
+
+def sampled(seeds: Seeds) -> list[tuple[str, str, Any]]:
+    """The same for every route that takes a body, from the table of routes; what a tool answers is the caller's."""
+    return [
+        (route.method, seeds.path_of(route), body)
+        for route in all_routes(HttpMetrics())
+        if route.body is not None and route.name != "callTool"
+        for body in everywhere(BODIES[route.name], route.body)
+    ]
+
+
 async def test_the_value_of_a_secret_never_comes_back_and_is_nowhere_in_the_clear(
     home: ApiHome, tmp_path: Path
 ) -> None:
@@ -140,7 +162,7 @@ async def _send_everything(seeds: Seeds) -> list[Reply]:
     door = seeds.door
     replies = [
         await door.ask(method, target, body, headers={"if-match": "*"})
-        for method, target, body in (*bodies(), *placed(seeds))
+        for method, target, body in (*bodies(), *placed(seeds), *sampled(seeds))
     ]
     for route in all_routes(HttpMetrics()):
         path = route.path

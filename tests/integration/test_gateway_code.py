@@ -193,7 +193,7 @@ async def test_scripts_run_behind_every_door_with_the_powers_of_their_caller(tmp
     with http_gateway(shell) as address:
         async with open_client(f"{address}/mcp", mode="legacy") as seen:
             assert not (await seen.call("run_code", code=code)).is_error
-        keyed = httpx2.AsyncClient(headers={"Authorization": f"Bearer {issued.clear}"}, timeout=20)
+        keyed = httpx2.AsyncClient(headers={"Authorization": f"Bearer {issued.clear}"}, timeout=90)
         way = streamable_http_client(f"{address}/mcp", http_client=keyed)
         async with keyed, open_client(way, mode="legacy") as stranger:
             found = await stranger.call("search_tools", query="")

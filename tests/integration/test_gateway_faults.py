@@ -69,7 +69,7 @@ class Fleet:
 
 async def until(met: Callable[[], bool | Awaitable[bool]]) -> None:
     """Wait for something that happens elsewhere, in another process."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(90):
         while True:
             answer = met()
             if answer is True or (not isinstance(answer, bool) and await answer):
@@ -87,7 +87,7 @@ async def fleet(database: Database, *arguments: str, timeout_ms: int | None = No
     pool = UpstreamPool(servers, tools, journal=notes, limits=LIMITS)
     calls = Calls(Catalog(tools), collector, Claims(database), [McpConnector(lambda _: pool)])
     async with pool:
-        await pool.settle(15)
+        await pool.settle(90)
         yield Fleet(pool, tools, calls, notes, SqlEventStore(database), collector)
     collector.close()
 

@@ -81,7 +81,7 @@ async def test_a_repeated_request_is_told_from_one_with_another_id(shell: Shell)
     """In a protocol session the same id is the same request; the number 2 and the text "2" are two requests."""
     accepts = {"Accept": "application/json, text/event-stream"}
     with http_gateway(shell) as address:
-        async with httpx2.AsyncClient(base_url=address, headers=accepts, timeout=20) as client:
+        async with httpx2.AsyncClient(base_url=address, headers=accepts, timeout=90) as client:
             client.headers["Mcp-Protocol-Version"] = "2025-06-18"
             about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
             opened = await client.post(
@@ -106,13 +106,13 @@ async def test_a_key_opens_one_tenant(shell: Shell, raven: TwinRaven) -> None:
     user = await raven.tenancy.add_user(tenant.tenant_id, "stranger")
     issued = await raven.tenancy.issue_key(tenant.tenant_id, user.user_id, label="agent")
     with http_gateway(shell) as address:
-        keyed = httpx2.AsyncClient(headers={"Authorization": f"Bearer {issued.clear}"}, timeout=20)
+        keyed = httpx2.AsyncClient(headers={"Authorization": f"Bearer {issued.clear}"}, timeout=90)
         async with (
             keyed,
             open_client(streamable_http_client(f"{address}/mcp", http_client=keyed), mode="legacy") as stranger,
         ):
             assert await stranger.names() == {"batch_reads"}
-        async with httpx2.AsyncClient(timeout=20) as plain:
+        async with httpx2.AsyncClient(timeout=90) as plain:
             wrong = await plain.post(f"{address}/mcp", json={}, headers={"Authorization": "Bearer nonsense"})
             assert (wrong.status_code, wrong.json()["error"]["code"]) == (401, "NOT_AUTHENTICATED")
             theirs = await _open_session(plain, address, {"Authorization": f"Bearer {issued.clear}"})
@@ -138,7 +138,7 @@ async def _open_session(client: httpx2.AsyncClient, address: str, headers: dict[
 async def test_beyond_this_machine_a_key_is_needed(shell: Shell) -> None:
     """A gateway that others can reach answers nobody without a key."""
     with http_gateway(shell, host="0.0.0.0") as address:
-        async with httpx2.AsyncClient(timeout=20) as plain:
+        async with httpx2.AsyncClient(timeout=90) as plain:
             refused = await plain.post(f"{address}/mcp", json={}, headers=_ACCEPT)
     assert (refused.status_code, refused.json()["error"]["code"]) == (401, "NOT_AUTHENTICATED")
 
@@ -146,7 +146,7 @@ async def test_beyond_this_machine_a_key_is_needed(shell: Shell) -> None:
 async def test_a_web_page_cannot_reach_a_gateway_on_this_machine(shell: Shell) -> None:
     """A request that comes under another host's name, or from a page of another origin, is refused."""
     with http_gateway(shell) as address:
-        async with httpx2.AsyncClient(timeout=20) as plain:
+        async with httpx2.AsyncClient(timeout=90) as plain:
             rebound = await plain.post(f"{address}/mcp", json={}, headers={**_ACCEPT, "host": "evil.example"})
             foreign = await plain.post(f"{address}/mcp", json={}, headers={**_ACCEPT, "origin": "http://evil.example"})
     assert (rebound.status_code, foreign.status_code) == (401, 401)

@@ -165,7 +165,7 @@ async def _langchain_run(adapter: LangChainAdapter, address: str) -> None:
     """One turn of an agent whose tool is a gateway's, called through the adapter's interceptor."""
 
     async def handle(request: Request) -> Any:
-        async with httpx2.AsyncClient(headers=request.headers or {}, timeout=20) as http:
+        async with httpx2.AsyncClient(headers=request.headers or {}, timeout=90) as http:
             transport = streamable_http_client(address, http_client=http)
             async with Client(transport) as client:
                 return await client.call_tool("old__echo", request.args)

@@ -111,6 +111,7 @@ def entities(home: Home) -> Entities:
         start_work=start_work,
         enrichment=Enrichment(database(home), lambda: ModelForMemory(home), micros=home.micros),
         audit=audit(home),
+        redact=redactor(home).redact,
         micros=home.micros,
     )
 

@@ -171,7 +171,6 @@ def _excerpt(response: HttpResponse, request: HttpRequest) -> str:
     """The beginning of what an error says, on one line, without the secret some services repeat."""
     text = response.body.decode("utf-8", "replace")
     if request.credential is not None:
-        for secret in (request.credential.value, *(value for _, value in request.credential.headers)):
-            text = text.replace(secret, "***")
+        text = request.credential.hidden_in(text)
     printable = "".join(character for character in " ".join(text.split()) if character.isprintable())
     return f": {printable[:_EXCERPT_CHARS]}" if printable else ""

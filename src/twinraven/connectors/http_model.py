@@ -7,6 +7,7 @@ what was sent and not answered may have taken effect. So may what was answered w
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -73,6 +74,13 @@ class Credential:
     @property
     def query(self) -> list[tuple[str, str]]:
         return [(self.name, self.value)] if self.kind == "query" else []
+
+    def hidden_in(self, text: str) -> str:
+        """A text without the secret, which some services repeat in what they answer."""
+        for secret in (*(value for _, value in self.headers), self.value):
+            for spelled in (secret, json.dumps(secret)[1:-1]):
+                text = text.replace(spelled, "***")
+        return text
 
 
 def read_auth(stated: Any) -> tuple[CredentialKind, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any, Final
 
 import orjson
 
@@ -35,6 +36,7 @@ OnStored = Callable[[Transaction, str, str], None]
 
 BATCH = 500
 _LINES = 4 * BATCH
+_TEXTS: Final = ("content", "group_id", "name", "source", "speaker", "source_description")
 _LONGEST_QUERY = 10_000
 _MOST_HITS = 1_000
 
@@ -63,6 +65,7 @@ class Knowledge:
 
     async def remember(self, tenant_id: str, new: NewEpisode) -> Episode:
         """Store one episode; the same once more changes nothing, other content under its name is a conflict."""
+        [new] = await asyncio.to_thread(self._cleaned, tenant_id, [new])
         done = await self.remember_all(tenant_id, [new])
         if done.conflicts:
             raise Conflict(
@@ -74,6 +77,7 @@ class Knowledge:
     async def remember_all(self, tenant_id: str, episodes: Sequence[NewEpisode]) -> Ingestion:
         """Store what is not there yet, a group and a batch at a time."""
         total = Ingestion()
+        episodes = await asyncio.to_thread(self._cleaned, tenant_id, episodes)
         for group_id, listed in by_group(episodes):
             for some in chunks(listed, BATCH):
                 total += await self._store(tenant_id, group_id, some)
@@ -90,7 +94,7 @@ class Knowledge:
         return report
 
     async def _store(self, tenant_id: str, group_id: str, some: Sequence[NewEpisode]) -> Ingestion:
-        batch = await asyncio.to_thread(self._read, tenant_id, some)
+        batch = await asyncio.to_thread(self._read, some)
         at = self._micros()
 
         return await self._database.write(
@@ -99,7 +103,8 @@ class Knowledge:
 
     def store_in(self, tx: Transaction, tenant_id: str, new: NewEpisode, *, at: int) -> str:
         """Store one episode with the caller's own rows, and say its id; its name must be new."""
-        [read] = self._read(tenant_id, [new])
+        [new] = self._cleaned(tenant_id, [new])
+        [read] = self._read([new])
         self._store_batch(tx, tenant_id, new.group_id, [read], at=at)
         found = find_named(tx, tenant_id, new.group_id, new.name)
         assert found is not None
@@ -118,12 +123,16 @@ class Knowledge:
             self._on_stored(tx, tenant_id, group_id)
         return done
 
-    def _read(self, tenant_id: str, some: Sequence[NewEpisode]) -> list[ReadEpisode]:
-        raw = orjson.dumps([each.content for each in some])
+    def _cleaned(self, tenant_id: str, some: Sequence[NewEpisode]) -> Sequence[NewEpisode]:
+        """The episodes without secrets, in what is said and in what it is called by."""
+        raw = orjson.dumps([[getattr(each, name) for name in _TEXTS] for each in some])
         clean = self._redact(tenant_id, raw)
-        if clean is not raw:
-            contents: list[str] = orjson.loads(clean)
-            some = [replace(each, content=content) for each, content in zip(some, contents, strict=True)]
+        if clean is raw:
+            return some
+        texts: list[list[Any]] = orjson.loads(clean)
+        return [replace(each, **dict(zip(_TEXTS, told, strict=True))) for each, told in zip(some, texts, strict=True)]
+
+    def _read(self, some: Sequence[NewEpisode]) -> list[ReadEpisode]:
         return self._with_vectors([read_episode(each) for each in some])
 
     def _with_vectors(self, some: list[ReadEpisode]) -> list[ReadEpisode]:

@@ -136,6 +136,10 @@ class Route:
     """Whether an Idempotency-Key makes sending it twice the same as sending it once."""
     keeps_key: bool = False
     """Whether the handler itself sees to that."""
+    screened: bool = False
+    """Whether texts of the body are kept and shown as they are, so that one with the value of a secret is refused."""
+    unscreened: tuple[str, ...] = ()
+    """Fields of a screened body that are cleaned where they are stored."""
     matching: Matching = "no"
     location: str = ""
     """Where what was made is found: a path with fields of the answer in it."""

@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from twinraven.app import TwinRaven
 from twinraven.audit import AuditEntry
-from twinraven.foundation.canonical import parse_json
+from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.correlation import current_correlation
 from twinraven.foundation.errors import NotFound, PolicyViolation, StaleState, StorageError, TwinRavenError
 from twinraven.foundation.ids import new_id
@@ -35,7 +35,7 @@ from twinraven.serving.paging import encode_cursor
 from twinraven.serving.problems import MethodRefused, encode, problem
 from twinraven.serving.request_parsing import correlation_of, key_of, parse_body, read_body, refuse_repeated, token_of
 from twinraven.serving.routing import Router, Routes
-from twinraven.serving.secret_screening import holds_secret
+from twinraven.serving.secret_screening import holds_secret, refuse_secrets
 from twinraven.serving.stream_tokens import StreamTokens
 from twinraven.tenancy import LOCAL, Principal
 
@@ -124,6 +124,8 @@ class HttpApp:
             exchange.only_if = condition_of(headers, "If-Match")
             exchange.unless = condition_of(headers, "If-None-Match")
             await _refuse_known(routes, request, exchange)
+        if route.screened:
+            await refuse_secrets(request, **_kept_texts(route, request.body))
         answer = await _run(route, request, wanted_versions(route, exchange.only_if))
         if answer.stream is not None:
             over = self._authenticator.over(scope, headers, admit=again)
@@ -230,6 +232,12 @@ async def _live(receive: Receive, send: Send) -> None:
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _kept_texts(route: Route, body: Mapping[str, Any]) -> dict[str, str]:
+    """What of a body is kept and shown as it is, by field."""
+    kept = {name: value for name, value in body.items() if name not in route.unscreened}
+    return {name: value if isinstance(value, str) else canonical_json(value).decode() for name, value in kept.items()}
 
 
 def _body_of(route: Route, request: Request, answer: Response) -> bytes:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from twinraven.serving.contract import Request
 
 
-async def refuse_secrets(request: Request, **texts: str | None) -> None:
+async def refuse_secrets(request: Request, /, **texts: str | None) -> None:
     """Refuse names and notes, which are shown and kept as they are, where they hold the value of a secret."""
     for field, text in texts.items():
         if text and await holds_secret(request.raven, request.tenant_id, text):

@@ -73,6 +73,7 @@ async def list_conversations(request: Request) -> Response:
         errors=(ProcessUnsuitable, ModelNotConfigured),
         takes_key=True,
         location="/v1/conversations/{id}",
+        screened=True,
     )
 )
 async def create_conversation(request: Request) -> Response:
@@ -109,6 +110,7 @@ async def show_conversation(request: Request) -> Response:
         takes_camel_case=True,
         errors=(NotFound, ConversationArchived, ProcessUnsuitable, ModelNotConfigured),
         note="Exactly one of the three. A conversation is never deleted.",
+        screened=True,
     )
 )
 async def change_conversation(request: Request) -> Response:
@@ -140,6 +142,7 @@ async def change_conversation(request: Request) -> Response:
         errors=(NotFound, ConversationArchived, AnswerUnfinished),
         takes_key=True,
         location="/v1/conversations/{id}",
+        screened=True,
     )
 )
 async def fork_conversation(request: Request) -> Response:

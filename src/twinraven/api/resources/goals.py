@@ -55,6 +55,7 @@ async def list_campaigns(request: Request) -> Response:
         is_tagged=True,
         takes_key=True,
         location="/v1/campaigns/{campaign_id}",
+        screened=True,
     )
 )
 async def create_campaign(request: Request) -> Response:
@@ -98,6 +99,7 @@ async def show_campaign(request: Request) -> Response:
         errors=_CHANGES,
         is_tagged=True,
         matching="may",
+        screened=True,
     )
 )
 async def change_campaign(request: Request) -> Response:
@@ -153,6 +155,7 @@ async def list_goals(request: Request) -> Response:
         is_tagged=True,
         takes_key=True,
         location="/v1/goals/{goal_id}",
+        screened=True,
     )
 )
 async def create_goal(request: Request) -> Response:
@@ -203,6 +206,7 @@ async def cancel_goal(request: Request) -> Response:
             },
         ),
         errors=(NotFound, StaleState, IllegalTransition, IdempotencyConflict, Conflict),
+        screened=True,
     )
 )
 async def plan_goal(request: Request) -> Response:
@@ -269,6 +273,7 @@ async def list_budgets(request: Request) -> Response:
         is_tagged=True,
         takes_key=True,
         location="/v1/budgets/{budget_id}",
+        screened=True,
     )
 )
 async def create_budget(request: Request) -> Response:

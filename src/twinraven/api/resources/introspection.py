@@ -64,6 +64,7 @@ async def list_introspections(request: Request) -> Response:
         ),
         errors=(PolicyViolation,),
         takes_key=True,
+        screened=True,
     )
 )
 async def add_introspection(request: Request) -> Response:

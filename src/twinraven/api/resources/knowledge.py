@@ -236,6 +236,7 @@ async def enrich_entity(request: Request) -> Response:
         ),
         errors=(NotFound,),
         note="The answer lists the entities of the conversation by relevance.",
+        screened=True,
     )
 )
 async def place_entity(request: Request) -> Response:

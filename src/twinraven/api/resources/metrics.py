@@ -67,6 +67,7 @@ async def list_definitions(request: Request) -> Response:
         errors=(Conflict,),
         takes_key=True,
         admin=True,
+        screened=True,
     )
 )
 async def define_metric(request: Request) -> Response:
@@ -106,6 +107,7 @@ async def show_definition(request: Request) -> Response:
         ),
         errors=(NotFound, Conflict),
         admin=True,
+        screened=True,
     )
 )
 async def change_metric(request: Request) -> Response:
@@ -147,6 +149,7 @@ async def delete_metric(request: Request) -> Response:
         body=form({"entity_id": _LABEL, "value": _VALUE}, optional={"timestamp": TIME, "dimensions": _DIMENSIONS}),
         errors=(NotFound,),
         takes_key=True,
+        screened=True,
     )
 )
 async def report_metric(request: Request) -> Response:

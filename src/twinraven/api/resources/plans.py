@@ -10,7 +10,7 @@ from twinraven.foundation.errors import Conflict, IdempotencyConflict, InvalidIn
 from twinraven.models import ModelNotConfigured
 from twinraven.plans import plan_as_process
 from twinraven.processes import Process
-from twinraven.serving import JsonSchema, QueryParameter, Request, Response, Route, RouteTable, page_of
+from twinraven.serving import JsonSchema, QueryParameter, Request, Response, Route, RouteTable, page_of, refuse_secrets
 
 _ID: Final[JsonSchema] = {**TEXT, "maxLength": 200}
 _TTL: Final[JsonSchema] = {
@@ -79,6 +79,7 @@ async def list_plans(request: Request) -> Response:
     )
 )
 async def start_plan(request: Request) -> Response:
+    await refuse_secrets(request, run_id=request.body.get("run_id"))
     body: dict[str, Any] = request.body
     plans = request.raven.plans
     wish = plans.wish(request=body.get("request"), plan=body.get("plan"), ttl=body.get("ttl"), tools=body.get("tools"))

@@ -67,6 +67,7 @@ async def save_process(request: Request) -> Response:
         form({"id": TEXT, "steps": _NUMBER}),
         body=form({"definition": _DEFINITION}),
         errors=(InvalidDefinition,),
+        screened=True,
     )
 )
 async def check_process(request: Request) -> Response:
@@ -200,6 +201,8 @@ async def delete_process(request: Request) -> Response:
         errors=(NotFound, Conflict, IdempotencyConflict),
         takes_key=True,
         status=202,
+        screened=True,
+        unscreened=("parameters",),
     )
 )
 async def run_process(request: Request) -> Response:

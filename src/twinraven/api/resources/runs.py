@@ -8,7 +8,7 @@ from twinraven.api.schemas import OBJECT, TEXT, form, listing, ref
 from twinraven.engine import Run, RunState, RunWish, Worker
 from twinraven.flow import FlowDefinition
 from twinraven.foundation.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, PolicyViolation
-from twinraven.serving import JsonSchema, QueryParameter, Request, Response, Route, RouteTable, page_of
+from twinraven.serving import JsonSchema, QueryParameter, Request, Response, Route, RouteTable, page_of, refuse_secrets
 
 _ID: Final[JsonSchema] = {**TEXT, "maxLength": 200}
 _START: Final[JsonSchema] = form(
@@ -86,6 +86,7 @@ async def list_runs(request: Request) -> Response:
     )
 )
 async def start_run(request: Request) -> Response:
+    await refuse_secrets(request, run_id=request.body.get("run_id"))
     body: dict[str, Any] = request.body
     definition = body.get("definition")
     wish = RunWish(

@@ -31,6 +31,7 @@ ROUTES: Final = RouteTable()
             "`shown_once` is what the console keeps in a cookie. It opens the console and nothing under /v1, for 12 "
             "hours, and ends with its key. Without a key there is nothing to sign in with."
         ),
+        screened=True,
     )
 )
 async def sign_in(request: Request) -> Response:

@@ -146,6 +146,7 @@ async def repair_summary(request: Request) -> Response:
         body=form({"covers_up_to_turn": _NAME}, optional={"covers_up_to_alternative": _NAME}),
         errors=(NotFound, Conflict),
         admin=True,
+        screened=True,
     )
 )
 async def state_coverage(request: Request) -> Response:

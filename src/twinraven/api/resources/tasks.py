@@ -305,6 +305,7 @@ async def show_decision(request: Request) -> Response:
         ),
         errors=_CHANGES,
         takes_key=True,
+        screened=True,
     )
 )
 async def resolve_decision(request: Request) -> Response:

@@ -69,6 +69,7 @@ ROUTES: Final = RouteTable()
         admin=True,
         takes_key=True,
         location="/v1/wallets/{wallet_id}",
+        screened=True,
     )
 )
 async def open_wallet(request: Request) -> Response:
@@ -112,6 +113,7 @@ async def show_wallet(request: Request) -> Response:
         body=form({"amount": _AMOUNT, "idempotency_key": _KEY}),
         errors=(NotFound, IllegalTransition, InvalidInput, Conflict, IdempotencyConflict),
         admin=True,
+        screened=True,
     )
 )
 async def fund_wallet(request: Request) -> Response:

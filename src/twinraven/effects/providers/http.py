@@ -98,7 +98,7 @@ class HttpProvider:
         if status >= 400 and response.is_sequel:
             # The service took the order and pointed elsewhere; what is there says nothing about the order.
             raise ProviderSilent(f"{self.name!r} redirected to a {status}; it may have happened", provider=self.name)
-        told = _object(response.body)
+        told = self._told(response.body)
         if status >= 400:
             reason = str(told.get("message") or told.get("error") or "no reason given")[:300]
             raise ProviderRefused(f"{self.name!r} refused with {status}: {reason}", provider=self.name, status=status)
@@ -111,11 +111,12 @@ class HttpProvider:
         kept = {name: told[name] for name in ("chain_tx_hash", "url", "status") if isinstance(told.get(name), str)}
         return ProviderAnswer(external_id, kept)
 
-
-def _object(body: bytes) -> dict[str, Any]:
-    """The answer's members; a success that is no JSON object is a success that says nothing more."""
-    try:
-        told = parse_json(body)
-    except InvalidInput:
-        return {}
-    return cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+    def _told(self, body: bytes) -> dict[str, Any]:
+        """The answer's members, without the credential that it may repeat; what is no JSON object says nothing more."""
+        text = body.decode("utf-8", "replace")
+        credential = self._config.credential
+        try:
+            told = parse_json(text if credential is None else credential.hidden_in(text))
+        except InvalidInput:
+            return {}
+        return cast("dict[str, Any]", told) if isinstance(told, dict) else {}

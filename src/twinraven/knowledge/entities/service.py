@@ -8,6 +8,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
+import orjson
+
 from twinraven.audit import AuditEntry, AuditLog
 from twinraven.foundation.actors import Actor
 from twinraven.foundation.clock import from_micros, now_micros, to_micros
@@ -69,10 +71,12 @@ class Entities:
         start_work: StartWork | None = None,
         enrichment: Enrichment | None = None,
         audit: AuditLog | None = None,
+        redact: Callable[[str, bytes], bytes] = lambda _, text: text,
         micros: Callable[[], int] = now_micros,
     ) -> None:
         """`start_work` starts enrichment in the background; without it nobody is enriched unasked."""
         self._audit = audit
+        self._redact = redact
         self._database = database
         self._threshold = threshold
         self._edges = edges
@@ -101,6 +105,7 @@ class Entities:
         check_name(name, field="name", limit=_LONGEST_NAME)
         check_name(group_id, field="group_id", limit=_LONGEST_NAME)
         check_text(summary, field="summary", limit=_LONGEST_SUMMARY)
+        name, group_id, summary = await self._cleaned(tenant_id, name, group_id, summary)
         at = self._micros()
         made = KnownEntity(
             new_id(), group_id, name, check_category(category), summary, "user", {"category": 1.0}, {}, (), created_by,
@@ -113,6 +118,10 @@ class Entities:
 
         await self._database.write(tenant_id, work)
         return made
+
+    async def _cleaned(self, tenant_id: str, *texts: str) -> list[str]:
+        """These texts without secrets."""
+        return orjson.loads(await asyncio.to_thread(self._redact, tenant_id, orjson.dumps(texts)))
 
     async def place(
         self,
@@ -206,6 +215,7 @@ class Entities:
         """State a fact; where a relation holds one value at a time, an earlier one ends and stays as history."""
         check_name(relation, field="relation", limit=_LONGEST_NAME)
         check_text(value, field="value", limit=_LONGEST_SUMMARY)
+        relation, value = await self._cleaned(tenant_id, relation, value)
         at = self._micros()
         begins = at if valid_at is None else to_micros(valid_at, field="valid_at")
 
