@@ -13,6 +13,8 @@ from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, NotF
 from twinraven.knowledge import EpisodeFilter, Knowledge, NewEpisode
 from twinraven.storage import Database
 
+pytestmark = pytest.mark.tenants("t", "u")
+
 _DAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 _TALK = (
     ("D1:1", "Ann", "Hi Bob! What did you do last weekend?"),

@@ -78,7 +78,7 @@ def test_a_part_is_opened_once_by_however_many_threads(tmp_path: Path) -> None:
 async def test_everything_that_can_be_closed_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a home with every part open, each with a `close` or `aclose` is closed, in reverse order of opening."""
     closed: list[Any] = []
-    with opened_home(tmp_path) as raven:
+    with opened_home(tmp_path, knowledge={"graph_url": "falkor://127.0.0.1:1"}) as raven:
         for name, part in inspect.getmembers_static(TwinRaven):
             if isinstance(part, Part):
                 getattr(raven, name)

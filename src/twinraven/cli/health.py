@@ -32,6 +32,7 @@ EXTRAS = {
     "http": ("httpcore2",),
     "postgres": ("psycopg",),
     "graph": ("neo4j",),
+    "graphiti": ("graphiti_core", "falkordb"),
     "otel": ("opentelemetry.sdk",),
     "parquet": ("pyarrow",),
     "code": ("pydantic_monty",),

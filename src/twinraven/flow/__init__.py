@@ -106,7 +106,8 @@ _HOMES = {
         "CONNECTOR",
         "DefinitionSource",
         "FlowConnector",
-        "as_powerful_as", "entry_of",
+        "as_powerful_as",
+        "entry_of",
     ),
     "definition": (
         "ErrorStrategy",

@@ -50,7 +50,7 @@ def plain_tokens(name: str) -> tuple[str, ...]:
     """The words of a name without accents, case, articles and titles; what stands behind a comma goes first."""
     bare = _without_accents(name.casefold()).replace("'", "").replace("’", "")
     before, comma, behind = bare.partition(",")
-    every = tuple(_WORD.findall(bare))
+    every: tuple[str, ...] = tuple(_WORD.findall(bare))
     if comma and not _LEGAL & {_CANONICAL.get(word, word) for word in _WORD.findall(behind)}:
         every = tuple(_WORD.findall(f"{behind} {before}"))
     kept = tuple(_ADDRESSED.get(word, word) for word in every if word not in _ARTICLES and word not in _TITLES)

@@ -24,7 +24,7 @@ def upgrade(ddl: Ddl) -> None:
     ddl.table(
         "change_marks",
         """
-        tenant_id TEXT NOT NULL,
+        tenant_id TEXT NOT NULL REFERENCES tenants (tenant_id),
         topic TEXT NOT NULL,
         mark INTEGER NOT NULL,
         PRIMARY KEY (tenant_id, topic)
