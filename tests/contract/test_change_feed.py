@@ -16,6 +16,7 @@ from tests.api_homes import ApiHome, api_home, login_of, made
 from twinraven.muninn import Collector, EventTail, SqlEventStore
 from twinraven.storage import Change, ChangeFeed, Database, Transaction
 
+pytestmark = pytest.mark.tenants("ada", "bob")
 TENANT = "default"
 
 

@@ -150,6 +150,7 @@ async def test_secrets_are_looked_for_off_the_loop(database: Database) -> None:
     assert await take(claims, "k") == EarlierAnswer("success", {"output": "[secret:1]"})
 
 
+@pytest.mark.tenants("a", "b")
 async def test_tenants_have_keys_of_their_own(claims: Claims) -> None:
     """The same key of two tenants is two keys."""
     for tenant in ("a", "b"):

@@ -12,7 +12,7 @@ from tests.records import add_blob, all_rows, blob_keys
 from twinraven.foundation.errors import Conflict
 from twinraven.storage import Database, Transaction
 
-pytestmark = pytest.mark.tenants("t", "u")
+pytestmark = pytest.mark.tenants("t", "u", "a", "b", "c")
 
 
 async def _together(database: Database, *works: tuple[str, Any]) -> list[Any]:

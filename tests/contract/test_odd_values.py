@@ -86,6 +86,7 @@ async def test_free_text_is_cleaned_alike(collector: Collector, store: SqlEventS
     assert (event.outside_input, event.correlation_id, event.error_code) == ("a\ufffdb\ufffdc\nd", "\ufffd", "\ufffd")
 
 
+@pytest.mark.tenants("𝄞" * 128)
 async def test_names_of_the_greatest_length_fit_every_index(collector: Collector, store: SqlEventStore) -> None:
     """The longest names in the widest characters are stored on both stores."""
     tenant, name = "𝄞" * 128, "𝄞" * 512

@@ -26,7 +26,7 @@ from twinraven.muninn import (
 from twinraven.muninn.model import EVENT_FIELDS
 from twinraven.storage import Database
 
-pytestmark = pytest.mark.tenants("t")
+pytestmark = pytest.mark.tenants("t", "u")
 
 SAMPLES = ["openai.jsonl", "otlp.jsonl", "claude-code.jsonl"]
 # pyarrow has no types of its own.

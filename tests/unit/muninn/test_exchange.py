@@ -16,6 +16,7 @@ from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.neighbours import settle_tenants
 from tests.recording import assert_linked
 from twinraven.foundation.errors import InvalidInput, StorageError
 from twinraven.muninn import (
@@ -174,6 +175,7 @@ def test_an_import_that_broke_off_can_be_resumed(
     ]
     name = f"tenant-{at}-{batch}"
     whole, parts = f"{name}-whole", f"{name}-parts"
+    settle_tenants(database, whole, parts)
 
     async def run() -> None:
         await Importer(database).import_calls(whole, lines)
@@ -230,6 +232,7 @@ async def test_progress_is_told_and_the_loop_goes_on(
     assert done == [10, 20, 25]
 
 
+@pytest.mark.tenants("a", "b")
 async def test_tenants_may_import_the_same_file(importer: Importer, store: SqlEventStore) -> None:
     """What one tenant has imported is no duplicate for another, and an unreadable tenant is refused."""
     for tenant in ("a", "b"):
