@@ -74,7 +74,6 @@ async def raise_catalogue(database: Database, tenant_id: str) -> None:
     await database.write(tenant_id, work)
 
 
-@pytest.mark.tenants("ada", "bob")
 async def test_a_commit_is_told_with_its_tenant_and_topic(database: Database, heard: Heard) -> None:
     """Events and new catalogues are told with the tenant they belong to, and nothing is told of anybody else."""
     heard.changes.clear()
@@ -87,7 +86,6 @@ async def test_a_commit_is_told_with_its_tenant_and_topic(database: Database, he
     assert set(heard.changes) == {Change("events", "ada"), Change("catalog", "bob")}
 
 
-@pytest.mark.tenants("ada", "bob")
 async def test_new_and_changed_work_is_told(database: Database, heard: Heard) -> None:
     """What a run asks is told when it is asked and again when it is answered, each time with its tenant."""
     row = {"tenant": "ada", "run": "r", "question": b"?", "at": 1}
