@@ -14,7 +14,7 @@ from twinraven.foundation.errors import InvalidInput, NotFound
 if TYPE_CHECKING:
     from twinraven.tenancy import Role, Tenancy, User
 
-ROLES = ("member", "approver", "admin")
+ROLES = ("member", "viewer", "approver", "admin")
 KINDS = ("person", "agent")
 
 _COLUMNS = (

@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from twinraven.foundation.errors import PolicyViolation
 from twinraven.gateway.callers import PRINCIPAL
 from twinraven.gateway.server import GatewayServer
 from twinraven.serving import ENDING, Authenticator, is_loopback
@@ -102,6 +103,10 @@ class KeyCheck:
         except NotAuthenticated as error:
             refusal = JSONResponse({"error": error.as_json()}, 401, headers={"WWW-Authenticate": "Bearer"})
             await refusal(scope, receive, send)
+            return
+        if not principal.may_change:
+            error = PolicyViolation("a viewer reads, and calls nothing", user_id=principal.user_id)
+            await JSONResponse({"error": error.as_json()}, 403)(scope, receive, send)
             return
         # The SDK binds a protocol session to the user it finds here, so nobody can go on in somebody else's.
         known = AccessToken(token="", client_id=principal.key_id or principal.user_id, scopes=[])

@@ -15,7 +15,7 @@ from twinraven.sdk.reading import WIRE
 
 JsonObject = dict[str, Any]
 Outcome = Literal["success", "failure", "partial"]
-Role = Literal["admin", "approver", "member"]
+Role = Literal["admin", "approver", "member", "viewer"]
 UserKind = Literal["person", "agent"]
 RunState = Literal["queued", "running", "waiting", "succeeded", "failed", "cancelled", "set_aside"]
 ApprovalState = Literal["pending", "granted", "denied", "expired", "used"]

@@ -125,6 +125,8 @@ class Route:
     admin: bool = False
     decides: bool = False
     """Whether it is for those who decide what waits for people: approvers and administrators."""
+    for_viewers: bool = False
+    """Whether somebody who may only look may ask it, although it is no GET."""
     is_open: bool = False
     """Whether it is answered without a key."""
     is_paged: bool = False
@@ -149,6 +151,11 @@ class Route:
     also: Mapping[int, str] = field(default_factory=dict[int, str])
     """Further successes: status and what it means."""
     note: str = ""
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether it changes nothing that a viewer may not change."""
+        return self.method == "GET" or self.for_viewers
 
     @property
     def names(self) -> tuple[str, ...]:

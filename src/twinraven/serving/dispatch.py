@@ -106,6 +106,8 @@ class HttpApp:
             if who.tenant_id not in self._met or b"x-correlation-id" in headers:
                 await self._welcome(who, headers, exchange)
         text = await read_body(receive, headers)
+        if not (who.may_change or route.is_looking):
+            raise PolicyViolation("a viewer reads, and changes and calls nothing", user_id=who.user_id)
         if route.admin and who.role != "admin":
             raise PolicyViolation("only an administrator of the tenant may do this", user_id=who.user_id)
         if route.decides and not who.may_decide:

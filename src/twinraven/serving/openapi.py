@@ -167,7 +167,7 @@ def _codes(route: Route) -> dict[int, set[str]]:
     kinds: list[type[TwinRavenError]] = [*EVERYWHERE, *route.errors]
     if not route.is_open:
         kinds.append(NotAuthenticated)
-    if route.admin or route.decides:
+    if route.admin or route.decides or not route.is_looking:
         kinds.append(PolicyViolation)
     if route.body is not None or route.raw:
         kinds += [MediaRefused]

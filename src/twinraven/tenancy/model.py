@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from twinraven.foundation.actors import Actor
 from twinraven.foundation.clock import iso
 from twinraven.storage import DEFAULT_TENANT
 
-Role = Literal["admin", "approver", "member"]
-"""An administrator does everything; an approver decides what waits for people and administers nothing."""
+Role = Literal["admin", "approver", "member", "viewer"]
+"""An administrator does everything; an approver decides what waits for people; a viewer reads and changes nothing."""
+
+_ROLES: Final = ("admin", "member", "approver", "viewer")
 UserKind = Literal["person", "agent"]
 
 LOCAL_USER = "local"
@@ -53,11 +55,11 @@ class User:
 
     @property
     def state_version(self) -> int:
-        """Which of the six states that a user can be in this is.
+        """Which of the eight states that a user can be in this is.
 
         It need not count: who changes a user who is again as they saw them overwrites nothing unseen.
         """
-        return 1 + (self.role == "member") + 2 * (not self.active) + 4 * (self.role == "approver")
+        return 1 + 2 * _ROLES.index(self.role) + (not self.active)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -148,6 +150,11 @@ class Principal:
     def actor(self) -> Actor:
         """Who is recorded for what this principal does."""
         return Actor(self.kind, self.user_id)
+
+    @property
+    def may_change(self) -> bool:
+        """Whether they may do anything but look."""
+        return self.role != "viewer"
 
     @property
     def may_decide(self) -> bool:

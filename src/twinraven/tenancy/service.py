@@ -344,7 +344,9 @@ def _checked_role(role: str) -> Role:
         return "approver"
     if role == "member":
         return "member"
-    raise InvalidInput(f"role must be admin, approver or member, not {role!r}", field="role")
+    if role == "viewer":
+        return "viewer"
+    raise InvalidInput(f"role must be admin, approver, member or viewer, not {role!r}", field="role")
 
 
 def _checked_kind(kind: str) -> UserKind:

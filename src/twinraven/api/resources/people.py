@@ -21,7 +21,7 @@ from twinraven.serving import (
 )
 from twinraven.tenancy import ApiKey, User
 
-_ROLE: Final[JsonSchema] = {"enum": ["admin", "approver", "member"]}
+_ROLE: Final[JsonSchema] = {"enum": ["admin", "approver", "member", "viewer"]}
 _KIND: Final[JsonSchema] = {"enum": ["person", "agent"]}
 _NAME: Final[JsonSchema] = {**TEXT, "maxLength": 200}
 _LABEL: Final[JsonSchema] = {**_NAME, "minLength": 0}
@@ -220,6 +220,7 @@ def _shown(user: User, *, status: int = 200) -> Response:
             "A browser's EventSource cannot send a key: it names the token in the address, as `?access_token=…`. "
             "A token opens streams and nothing else; an open stream goes on until the key behind it is revoked."
         ),
+        for_viewers=True,
     )
 )
 async def issue_stream_token(request: Request) -> Response:

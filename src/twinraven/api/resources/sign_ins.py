@@ -32,6 +32,7 @@ ROUTES: Final = RouteTable()
             "hours, and ends with its key. Without a key there is nothing to sign in with."
         ),
         screened=True,
+        for_viewers=True,
     )
 )
 async def sign_in(request: Request) -> Response:
@@ -64,6 +65,7 @@ async def list_sign_ins(request: Request) -> Response:
         None,
         status=204,
         errors=(NotFound,),
+        for_viewers=True,
     )
 )
 async def sign_out(request: Request) -> Response:

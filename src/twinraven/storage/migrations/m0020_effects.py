@@ -1,9 +1,9 @@
 """Approvers, what waits for people, and money that is counted twice.
 
-`users.role` learns the word `approver`. Open waits of runs get an index of their own, because the inbox lists them, and
-events are found by the call that made them and by the task they name, because traces follow both. A ledger account that
-may not be overdrawn cannot be, whoever writes; a transfer joins two accounts of one tenant and one currency, and never
-changes.
+`users.role` learns the words `approver` and `viewer`. Open waits of runs get an index of their own, because the inbox
+lists them, and events are found by the call that made them and by the task they name, because traces follow both. A
+ledger account that may not be overdrawn cannot be, whoever writes; a transfer joins two accounts of one tenant and one
+currency, and never changes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from twinraven.storage.migrations import Ddl
 from twinraven.storage.migrations.refusals import refuse
 
-_ROLES = "'admin', 'approver', 'member'"
+_ROLES = "'admin', 'approver', 'member', 'viewer'"
 
 
 def upgrade(ddl: Ddl) -> None:

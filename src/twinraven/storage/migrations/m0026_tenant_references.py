@@ -64,9 +64,10 @@ def _require_tenant(ddl: Ddl, table: str) -> None:
 def _fence_parents(ddl: Ddl) -> None:
     ddl.run(
         "CREATE FUNCTION twinraven_fence_parent() RETURNS trigger LANGUAGE plpgsql "
-        "SECURITY DEFINER SET search_path FROM CURRENT SET twinraven.fence = 'on' AS "
-        f"$$ BEGIN IF {_FOREIGN_PARENT} THEN "
-        f"RAISE EXCEPTION '{_NO_EVENT}' USING ERRCODE = 'foreign_key_violation'; END IF; RETURN NEW; END $$",
+        "SECURITY DEFINER SET search_path FROM CURRENT AS "
+        f"$$ BEGIN PERFORM set_config('twinraven.fence', 'on', true); IF {_FOREIGN_PARENT} THEN "
+        f"RAISE EXCEPTION '{_NO_EVENT}' USING ERRCODE = 'foreign_key_violation'; END IF; "
+        "PERFORM set_config('twinraven.fence', 'off', true); RETURN NEW; END $$",
         "CREATE POLICY muninn_event_log_fence ON muninn_event_log FOR SELECT TO CURRENT_USER "
         "USING (current_setting('twinraven.fence', true) = 'on')",
         "CREATE TRIGGER muninn_event_log_parent_fence BEFORE INSERT ON muninn_event_log FOR EACH ROW "
