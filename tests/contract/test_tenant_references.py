@@ -16,8 +16,7 @@ from twinraven.storage import Row, Transaction
 
 _ALONE: Final = frozenset(
     {
-        *("approvals", "blobs", "campaigns", "candidate_chains", "catalog_version", "change_marks"),
-        *("compressions", "conversations"),
+        *("approvals", "blobs", "campaigns", "candidate_chains", "catalog_version", "compressions", "conversations"),
         *("entities", "entity_merges", "envelopes", "episodes", "idempotency_claims", "introspections"),
         *("knowledge_groups", "knowledge_postings", "learning_rounds", "ledger_accounts", "metric_definitions"),
         *("muninn_event_log", "process_versions", "processes", "registry_state", "run_dispatch", "runs"),
@@ -25,7 +24,7 @@ _ALONE: Final = frozenset(
     }
 )
 """Tables whose rows refer to nothing but their tenant, or to what is looked up within it alone."""
-_CHAINED: Final = frozenset({"audit_log", "audit_heads"})
+_CHAINED: Final = frozenset({"audit_log", "audit_heads", "change_marks"})
 """Tables in which every tenant has a row of the same number."""
 
 
