@@ -17,7 +17,8 @@ from twinraven.storage import Row, Transaction
 _ALONE: Final = frozenset(
     {
         *("approvals", "blobs", "campaigns", "candidate_chains", "catalog_version", "compressions", "conversations"),
-        *("entities", "entity_merges", "envelopes", "episodes", "idempotency_claims", "introspections"),
+        *("entities", "entity_merges", "envelopes", "episode_vectors", "episodes", "idempotency_claims"),
+        "introspections",
         *("knowledge_groups", "knowledge_postings", "learning_rounds", "ledger_accounts", "metric_definitions"),
         *("muninn_event_log", "process_versions", "processes", "registry_state", "run_dispatch", "runs"),
         *("session_verdicts", "summaries", "tool_records", "users", "vault_state", "wallets"),
