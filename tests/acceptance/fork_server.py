@@ -34,8 +34,9 @@ from typing import IO, Any
 
 _MOST = 1 << 20
 _WARM = (
-    "cli", "app", "calls", "catalog", "connectors", "flow", "gateway", "huginn", "muninn", "registry", "storage",
-    "vault",
+    "cli", "app", "audit", "calls", "catalog", "connectors", "effects", "engine", "flow", "gateway", "governance",
+    "huginn", "inbox", "ledger", "metrics", "models", "muninn", "plans", "processes", "registry", "storage", "tenancy",
+    "tracing", "vault",
 )  # fmt: skip
 
 
