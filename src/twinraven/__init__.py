@@ -6,8 +6,9 @@ nothing: a command-line tool is started far more often than it is imported.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.app import TwinRaven, open_home
@@ -29,20 +30,5 @@ __all__ = [
     "tool",
 ]
 
-_HOMES = {
-    "TwinRaven": "twinraven.app",
-    "open_home": "twinraven.app",
-    "tool": "twinraven.catalog",
-    "Collector": "twinraven.muninn",
-    "MuninnEvent": "twinraven.muninn",
-    "Outcome": "twinraven.muninn",
-    "observed": "twinraven.muninn",
-    "AsyncClient": "twinraven.sdk",
-    "Client": "twinraven.sdk",
-}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'twinraven' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_names(__name__)

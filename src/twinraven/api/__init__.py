@@ -5,8 +5,9 @@ Names are resolved on first use: the command line asks for schemas alone and pay
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.api.description import openapi_document
@@ -15,16 +16,5 @@ if TYPE_CHECKING:
 
 __all__ = ["all_routes", "api_app", "entity_schemas", "openapi_document"]
 
-_HOMES = {
-    "all_routes": "service",
-    "api_app": "service",
-    "entity_schemas": "entities",
-    "openapi_document": "description",
-}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'twinraven.api' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.api.{_HOMES[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

@@ -9,8 +9,9 @@ Names are resolved on first use: whoever needs one part does not pay for the oth
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.audit.key_files import KeyGeneration, KeyRing
@@ -50,33 +51,5 @@ __all__ = [
     "merge_key_files",
 ]
 
-_HOMES = {
-    "key_files": (
-        "KeyGeneration",
-        "KeyRing",
-    ),
-    "key_merge": ("merge_key_files",),
-    "model": (
-        "ActorType",
-        "Anchor",
-        "AuditEntry",
-        "AuditFilter",
-        "AuditRecord",
-        "Fault",
-        "Head",
-        "UnlinkedEffect",
-        "VerifyReport",
-    ),
-    "service": ("AuditLog",),
-    "signing": ("Signer",),
-    "sql": ("SqlAuditStore",),
-    "store": ("AuditStore",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.audit' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.audit.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

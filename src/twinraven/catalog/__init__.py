@@ -7,8 +7,7 @@ are resolved on first use, so that a command which needs none of them does not p
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twinraven.catalog.effects import infer_effect
 from twinraven.catalog.functions import FunctionTool, FunctionTools, tool
@@ -23,6 +22,7 @@ from twinraven.catalog.model import (
     ToolEntry,
 )
 from twinraven.catalog.version_sql import current_version, next_version
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.catalog.applying import Applied, CatalogFiles
@@ -136,18 +136,5 @@ __all__ = [
     "tool",
 ]
 
-_MODULES = (
-    *("service_model", "tool_model", "template_model", "operations", "rest_request", "ports", "store", "sql"),
-    *("services", "tools", "templates", "bindings", "health", "defined_tools", "yaml_file", "applying", "documents"),
-    *("defined_catalog", "known_names", "watch"),
-)
 
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        for module in _MODULES:
-            members = vars(import_module(f"{__name__}.{module}"))
-            if name in members:
-                globals()[name] = members[name]
-                return members[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(__name__)

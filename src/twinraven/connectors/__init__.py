@@ -5,8 +5,9 @@ Names are resolved on first use: whoever calls a Python function does not load w
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.connectors.addresses import AddressGuard, AddressRules
@@ -143,85 +144,5 @@ __all__ = [
     "without_thoughts",
 ]
 
-_HOMES = {
-    "ACCEPT_SUGGESTIONS": "mcp",
-    "SERVERS_FILE": "mcp",
-    "Abilities": "mcp",
-    "AddressGuard": "addresses",
-    "AddressRules": "addresses",
-    "AuditJournal": "mcp",
-    "Binding": "binding",
-    "BindingSource": "binding",
-    "CallSide": "mcp",
-    "CircuitBreaker": "breaker",
-    "Classification": "mcp",
-    "Completion": "llm_dialects",
-    "ClientSide": "mcp",
-    "Credential": "http_model",
-    "GraphConnector": "graph",
-    "GraphLimits": "graph",
-    "HttpDelivery": "delivery",
-    "HttpLimits": "http_model",
-    "HttpRequest": "http_model",
-    "HttpResponse": "http_model",
-    "HttpTransport": "transport",
-    "Journal": "mcp",
-    "LineDispatcher": "mcp.lines",
-    "LlmConnector": "llm",
-    "LogJournal": "mcp",
-    "McpConnector": "mcp",
-    "McpServiceConnector": "mcp.service_connector",
-    "ModelClient": "model_client",
-    "ModelToolCall": "llm_dialects",
-    "OfferedTool": "llm_dialects",
-    "NoAnswer": "http_model",
-    "NotSent": "http_model",
-    "OpenApiImport": "openapi",
-    "PinnedTool": "mcp",
-    "Prober": "binding",
-    "ProgramRules": "mcp.programs",
-    "Prompt": "llm_dialects",
-    "PromptTurn": "llm_dialects",
-    "PythonConnector": "python",
-    "RestConnector": "rest",
-    "RevealSecret": "binding",
-    "SecretSource": "mcp",
-    "ServerConfig": "mcp",
-    "ServerFault": "mcp",
-    "ServiceConnectors": "services",
-    "ServiceServers": "mcp.service_servers",
-    "Suggestion": "mcp",
-    "ToolQuarantined": "mcp",
-    "UpstreamEvent": "mcp",
-    "UpstreamLimits": "mcp",
-    "UpstreamLost": "mcp",
-    "UpstreamNews": "mcp",
-    "UpstreamPool": "mcp",
-    "UpstreamPools": "mcp",
-    "UpstreamStatus": "mcp",
-    "UpstreamTools": "mcp",
-    "VaultSecrets": "mcp",
-    "check_connection": "connection_checks",
-    "definition_hash": "mcp",
-    "find_block": "mcp",
-    "find_json": "llm_answers",
-    "is_result": "mcp",
-    "legal_name": "mcp",
-    "load_servers": "mcp",
-    "parse_url": "urls",
-    "read_openapi": "openapi",
-    "read_servers": "mcp",
-    "server_faults": "mcp",
-    "to_output": "mcp",
-    "to_result": "mcp",
-    "upstream_tool_id": "mcp",
-    "without_thoughts": "llm_answers",
-}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = found
-    return found
+__getattr__ = lazy_names(__name__)

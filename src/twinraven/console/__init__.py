@@ -12,8 +12,9 @@ Names are resolved on first use: the drawings need no server and no template lib
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.console.app import Console, console_app, home_page
@@ -21,8 +22,4 @@ if TYPE_CHECKING:
 __all__ = ["Console", "console_app", "home_page"]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'twinraven.console' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module("twinraven.console.app"), name)
-    return value
+__getattr__ = lazy_names(__name__)

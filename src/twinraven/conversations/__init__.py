@@ -9,8 +9,9 @@ Names are resolved on first use: every home knows the tools of this package, and
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.conversations.answering import VARIABLES, Answering
@@ -91,50 +92,5 @@ __all__ = [
     "process_users",
 ]
 
-_HOMES = {
-    "answering": ("VARIABLES", "Answering"),
-    "built_in": ("BUILT_IN",),
-    "chat_connector": ("ChatConnector",),
-    "chat_tools": ("ChatTools",),
-    "episodes": ("EpisodeWriter",),
-    "errors": (
-        "AnswerInvalid",
-        "AnswerUnfinished",
-        "ConversationArchived",
-        "ProcessUnsuitable",
-        "TooManyAlternatives",
-    ),
-    "model": (
-        "MOST_ALTERNATIVES",
-        "MOST_CONTENT",
-        "SPEAKERS",
-        "TURN_TYPES",
-        "Alternative",
-        "Conversation",
-        "ConversationTurn",
-        "ForkOrigin",
-    ),
-    "ports": (
-        "Compressor",
-        "EntityItem",
-        "MemorySources",
-        "NoSources",
-        "NoteItem",
-        "PathPlace",
-        "SummaryItem",
-    ),
-    "records": ("ConversationParts",),
-    "service": ("Conversations",),
-    "sql": ("OTHERS_CONVERSATIONS", "ConversationStore", "process_users"),
-    "streaming": ("Piece", "PieceWriter"),
-    "tokens": ("count_tokens",),
-    "working_memory": ("MemoryItem", "WorkingMemory", "assemble"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.conversations' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.conversations.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

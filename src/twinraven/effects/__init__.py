@@ -9,8 +9,9 @@ Names are resolved on first use: a command that needs none of them does not pay 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.effects.asset_sql import AssetStore
@@ -40,35 +41,6 @@ if TYPE_CHECKING:
     from twinraven.effects.wallets import WalletBalance, Wallets
     from twinraven.effects.witness import EffectWitness
 
-_HOMES = {
-    "asset_sql": ("AssetStore",),
-    "assets": ("AssetWish", "MediaAssets"),
-    "delivery": ("EFFECT_WORK", "Delivery", "DeliveryParts"),
-    "errors": ("ProviderRefused", "ProviderSilent", "ProviderUnreachable"),
-    "linkage": ("find_unlinked",),
-    "model": (
-        "EFFECT_KINDS",
-        "TABLES",
-        "EffectKind",
-        "EffectOrder",
-        "MessageWish",
-        "PaymentWish",
-        "ProviderAnswer",
-        "PublishWish",
-        "StoredEffect",
-    ),
-    "ports": ("EffectProvider",),
-    "providers.files": ("FileOutbox",),
-    "providers.http": ("HttpProvider",),
-    "providers.settings": ("read_providers",),
-    "service": ("EffectParts", "Effects"),
-    "sql": ("EffectRecord", "EffectStore"),
-    "wallet_sql": ("WalletStore",),
-    "wallets": ("WalletBalance", "Wallets"),
-    "witness": ("EffectWitness",),
-    "money": ("PaymentBooks", "budget_account", "wallet_account"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "EFFECT_KINDS",
@@ -108,8 +80,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.effects' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.effects.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

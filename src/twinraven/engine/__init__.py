@@ -9,8 +9,9 @@ Names are resolved on first use: whoever only looks at runs does not pay for wor
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.engine.advance import Advancer
@@ -88,40 +89,5 @@ __all__ = [
     "wake_approved",
 ]
 
-_HOMES = {
-    "advance": ("Advancer",),
-    "attempts": ("RunGovernor", "RunLineage"),
-    "awaiting": ("Lend", "ended_run", "somebody_working"),
-    "decisions": ("ProgramFork",),
-    "dispatch": ("Dispatcher", "Lease"),
-    "dispatch_sql": ("EmbeddedDispatcher",),
-    "errors": ("RunUnfinished",),
-    "invoker": ("CallingParts",),
-    "journal": ("JournalKit",),
-    "model": (
-        "JOB_TRANSITIONS",
-        "RUNS_QUEUE",
-        "RUN_STATES",
-        "RUN_TRANSITIONS",
-        "WORKER_TRANSITIONS",
-        "RunEnd",
-        "RunState",
-        "Wait",
-    ),
-    "pools": ("Pool", "PoolSlots", "all_pools", "read_pools", "read_types"),
-    "schedules": ("Schedules", "next_slot"),
-    "programs": ("CallFraming", "Program", "ProgramRun"),
-    "service": ("ProgramWish", "RunWish", "Runs"),
-    "views": ("Job", "Run", "RunDetail", "StepRecord", "Worker"),
-    "waits": ("WaitStore", "wake_approved"),
-    "temporal": ("TemporalWorker",),
-    "worker": ("EngineWorker", "WorkerParts"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.engine' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.engine.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

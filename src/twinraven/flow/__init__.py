@@ -11,8 +11,9 @@ Names are resolved on first use: whoever runs flows does not pay for drawing and
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.flow.composite import CONNECTOR, DefinitionSource, FlowConnector, as_powerful_as, entry_of
@@ -101,87 +102,5 @@ __all__ = [
     "validate_definition",
 ]
 
-_HOMES = {
-    "composite": (
-        "CONNECTOR",
-        "DefinitionSource",
-        "FlowConnector",
-        "as_powerful_as",
-        "entry_of",
-    ),
-    "definition": (
-        "ErrorStrategy",
-        "FlowDefinition",
-        "RetryPolicy",
-        "StepDefinition",
-    ),
-    "drawing": (
-        "StepBox",
-        "draw_steps",
-    ),
-    "executor": ("FlowExecutor",),
-    "fields": (
-        "Fields",
-        "invalid",
-        "refuse_excess",
-    ),
-    "graph": ("StepGraph",),
-    "mapping": (
-        "is_operator",
-        "literal",
-    ),
-    "operators": ("VALUE_READERS",),
-    "plan": (
-        "MAX_TIMEOUT_MS",
-        "FlowPlan",
-        "PlannedStep",
-        "compile_flow",
-    ),
-    "protocol": (
-        "Action",
-        "Answered",
-        "CancelCall",
-        "Deferred",
-        "Event",
-        "Failed",
-        "Finish",
-        "Halted",
-        "MakeCall",
-        "Pause",
-        "Rested",
-        "StepRun",
-        "TimedOut",
-        "Waiting",
-    ),
-    "results": (
-        "FlowFailed",
-        "FlowResult",
-        "FlowStatus",
-        "StepResult",
-    ),
-    "run": (
-        "FlowRun",
-        "PauseFor",
-        "RunEnvironment",
-        "StepInvoker",
-    ),
-    "schedule": (
-        "Schedule",
-        "late_call",
-    ),
-    "shelf": ("DefinitionShelf",),
-    "validation": (
-        "SLUG",
-        "ToolLookup",
-        "check_input_names",
-        "validate_definition",
-    ),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.flow' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.flow.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

@@ -8,7 +8,9 @@ does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.gateway.client_files import ClientFile, read_client_file
@@ -17,18 +19,5 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientFile", "Gateway", "find_client_files", "read_client_file"]
 
-_HOMES = {
-    "ClientFile": "client_files",
-    "find_client_files": "client_places",
-    "Gateway": "service",
-    "read_client_file": "client_files",
-}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return found
+__getattr__ = lazy_names(__name__)

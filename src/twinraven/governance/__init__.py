@@ -9,8 +9,9 @@ Names are resolved on first use: a command that needs none of them does not pay 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.governance.effect_model import (
@@ -109,57 +110,5 @@ __all__ = [
     "state_tables",
 ]
 
-_HOMES = {
-    "effect_model": (
-        "AssetKind",
-        "Budget",
-        "MediaAsset",
-        "MoneyTransaction",
-        "Outgoing",
-        "OutgoingMessage",
-        "PublishEvent",
-        "Wallet",
-        "WalletKind",
-    ),
-    "model": (
-        "Campaign",
-        "Goal",
-        "JudgeDecision",
-        "Lineage",
-        "PolicyCheck",
-        "SpecVersion",
-        "Task",
-        "TaskSpec",
-        "Verdict",
-        "WorkerResult",
-        "WorkerRun",
-    ),
-    "money": ("Money", "check_currency", "format_minor", "parse_minor"),
-    "states": ("WalletStatus", "check_transition", "state_tables"),
-    "work.attempts": ("Attempts",),
-    "work.campaigns": ("Campaigns",),
-    "work.check_functions": ("CheckFunctions",),
-    "work.check_rules": ("read_check_rules",),
-    "work.checks": ("PolicyChecks",),
-    "work.contracts": ("ENVELOPE_SCHEMAS", "EXPORTED"),
-    "work.envelopes": ("MAX_ENVELOPE_BYTES", "EnvelopeLog"),
-    "work.judge": ("Judge",),
-    "work.moves": ("TaskMoves",),
-    "work.plan_sql": ("PlanStore",),
-    "work.planner": ("Planner",),
-    "work.proposing": ("PlanProposer",),
-    "work.recording": ("ResultRecorder",),
-    "work.result_sql": ("ResultStore",),
-    "work.subject": ("Leaving",),
-    "work.tasks": ("TaskDetail", "Tasks"),
-    "work.verdicts": ("Verdicts",),
-    "work.witness": ("Witness",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.governance' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.governance.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

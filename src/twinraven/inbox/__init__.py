@@ -7,8 +7,9 @@ that the two cannot disagree. An item carries the hash of exactly what it shows,
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.inbox.model import ITEM_KINDS, InboxAnswer, InboxChoice, InboxItem, ItemCost, ItemKind, ItemState
@@ -42,23 +43,5 @@ __all__ = [
     "UnknownStepEffects",
 ]
 
-_HOMES = {
-    "model": ("ITEM_KINDS", "InboxAnswer", "InboxChoice", "InboxItem", "ItemCost", "ItemKind", "ItemState"),
-    "service": ("Inbox",),
-    "source": ("InboxSource",),
-    "sources.calls": ("CallApprovals",),
-    "sources.duplicates": ("EntityDuplicates",),
-    "sources.effects": ("UnknownEffects",),
-    "sources.judgements": ("EscalatedJudgements",),
-    "sources.learned": ("LearnedToolReviews",),
-    "sources.runs": ("RunQuestions", "UnknownStepEffects"),
-    "sources.upstream": ("ChangedUpstreamTools",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.inbox' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.inbox.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

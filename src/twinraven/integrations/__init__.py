@@ -6,8 +6,9 @@ an adapter hands over a callback, a capability or tools, and the agent's owner p
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.integrations.door import BlockingDoor, Door, HomeDoor, Offer, Place, ServerDoor
@@ -27,17 +28,5 @@ __all__ = [
     "ServerDoor",
 ]
 
-_HOMES = {
-    "door": ("BlockingDoor", "Door", "HomeDoor", "Offer", "Place", "ServerDoor"),
-    "langchain": ("LangChainAdapter",),
-    "openai_agents": ("OpenAIAgentsAdapter",),
-    "pydantic_ai": ("PydanticAIAdapter",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.integrations' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.integrations.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

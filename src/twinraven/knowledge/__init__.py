@@ -9,8 +9,9 @@ Names are resolved on first use: whoever only searches does not load what compre
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.knowledge.access import GroupAccess, no_group
@@ -140,67 +141,5 @@ __all__ = [
     "read_questions",
 ]
 
-_HOMES = {
-    "access": ("GroupAccess", "no_group"),
-    "graph": (
-        "GRAPH_WORK",
-        "GraphContent",
-        "GraphEntity",
-        "GraphFact",
-        "GraphFind",
-        "GraphProgress",
-        "GraphitiGraph",
-        "KnowledgeGraph",
-    ),
-    "embedding": ("Embedder", "installed_embedder"),
-    "entities": (
-        "CATEGORIES",
-        "DEFAULT_EDGES",
-        "DEFAULT_GROUP",
-        "ENRICH_WORK",
-        "ActiveEntity",
-        "Enrichment",
-        "Entities",
-        "EntityDetails",
-        "EntityMerge",
-        "EntityNeighbourhood",
-        "KnownEntity",
-        "MergeProposal",
-        "Neighbour",
-        "TemporalFact",
-        "active_entities",
-    ),
-    "introspection": (
-        "REFLECT_PROCESS",
-        "CarouselRules",
-        "Introspection",
-        "Introspections",
-        "Reflection",
-        "list_notes",
-    ),
-    "line_files": ("AskedLine", "EpisodeImport", "read_questions"),
-    "memory_tools": ("MemoryTools",),
-    "model": ("DEFAULT_SOURCE", "Episode", "EpisodeFilter", "Hit", "Ingestion", "NewEpisode"),
-    "moments": ("parse_moment",),
-    "privacy": ("HiddenGroups", "note_group"),
-    "service": ("Knowledge",),
-    "summaries": (
-        "COMPRESS_PROCESS",
-        "Compression",
-        "CompressionWish",
-        "ContentBinding",
-        "Summaries",
-        "Summary",
-        "list_summaries",
-    ),
-    "thinking": ("LanguageModel", "ModelReply", "PreparedProcess", "estimate_tokens"),
-    "thinking_tools": ("COMPRESS_TOOL", "REFLECT_TOOL", "ThinkingConnector", "ThinkingEntries"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.knowledge' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.knowledge.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

@@ -9,8 +9,9 @@ Names are resolved on first use: whoever asks no model loads nothing that speaks
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.connectors import ModelToolCall, OfferedTool, PromptTurn
@@ -42,21 +43,5 @@ __all__ = [
     "read_script",
 ]
 
-_HOMES = {
-    "twinraven.connectors": ("ModelToolCall", "OfferedTool", "PromptTurn"),
-    "twinraven.models.asking": ("ModelStream", "Models", "problems_of"),
-    "twinraven.models.errors": ("ModelNotConfigured",),
-    "twinraven.models.json_mending": ("MendedJson", "mend_json"),
-    "twinraven.models.model": ("ModelAnswer", "ModelQuestion"),
-    "twinraven.models.script": ("ModelScript", "read_script"),
-    "twinraven.models.scripted": ("ScriptedExchange", "ScriptedModel"),
-    "twinraven.models.tool": ("ASK_MODEL", "ModelTool"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
-    return value
+__getattr__ = lazy_names(__name__)

@@ -8,8 +8,9 @@ Names are resolved on first use: whoever only reads the log does not pay for the
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.muninn.activity import ActivityBucket, RecentSession, SessionFilter, SqlActivity, TimeSpan
@@ -126,72 +127,5 @@ __all__ = [
     "recordable_params",
 ]
 
-_HOMES = {
-    "activity": ("ActivityBucket", "RecentSession", "SessionFilter", "TimeSpan", "SqlActivity"),
-    "tool_use": ("count_calls", "latest_uses"),
-    "collector": (
-        "Collector",
-        "SessionObserver",
-        "check_tags",
-        "clean_text",
-        "current_observer",
-        "encode_output",
-        "encode_params",
-        "has_odd_float",
-        "recordable_output",
-        "recordable_params",
-    ),
-    "exchange": (
-        "ImportReport",
-        "Importer",
-        "export_json",
-        "open_lines",
-    ),
-    "formats": ("LineError", "TraceReader"),
-    "formats.calls": ("parse_call",),
-    "formats.otlp_protobuf": ("decode_request", "encode_response"),
-    "model": (
-        "MAX_NAME",
-        "MAX_TENANT",
-        "MuninnEvent",
-        "Observation",
-        "Outcome",
-        "Session",
-        "check_name",
-        "check_turn",
-    ),
-    "observing": ("observed",),
-    "otlp_export": ("export_otlp",),
-    "parquet": ("export_parquet",),
-    "parquet_read": ("CallArrays", "ParquetPart", "plan_parts", "read_part"),
-    "receipt": ("Receipt",),
-    "retention": ("Retention", "RetentionNote", "RetentionReport", "RingSigner"),
-    "row": (
-        "EncodingRules",
-        "Redact",
-    ),
-    "span_receiver": ("Reception", "SpanReceiver"),
-    "link_sql": ("LinkedEvent", "event_of", "events_below", "events_of_session", "events_of_task"),
-    "sql": ("SqlEventStore",),
-    "store": (
-        "EventFilter",
-        "EventStore",
-        "ToolUse",
-        "Transition",
-    ),
-    "tagging": (
-        "CACHED",
-        "FALLBACK",
-        "RETRY",
-    ),
-    "tail": ("EventBatch", "EventTail", "EventFollower"),
-    "trace_files": ("TraceFile", "find_traces"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.muninn' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.muninn.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

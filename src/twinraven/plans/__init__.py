@@ -9,8 +9,9 @@ Names are resolved on first use: a command that needs none of them does not pay 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.plans.errors import PlanExpired, PlanFailed, PlanUnrecoverable
@@ -51,22 +52,5 @@ __all__ = [
     "run_plan",
 ]
 
-_HOMES = {
-    "errors": ("PlanExpired", "PlanFailed", "PlanUnrecoverable"),
-    "kernel": ("RUN_PLAN", "PlanWish", "run_plan"),
-    "log_file": ("PlanLogFile",),
-    "memory": ("MEMORY_SCOPES", "Memory", "MemoryEntry", "MemoryPlace", "MemoryScope"),
-    "model": ("STEP_STATUSES", "STEP_TRANSITIONS", "Plan", "PlanStep"),
-    "saving": ("plan_as_process",),
-    "service": ("PlanRun", "Plans"),
-    "state": ("ACTION_TYPES", "LogEntry", "OrchestrationState", "SupervisorAction"),
-    "tools": ("MEMORY_TOOLS", "PlanTools"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.plans' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.plans.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

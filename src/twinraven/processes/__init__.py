@@ -8,8 +8,9 @@ Names are resolved on first use: a command that needs none of them does not pay 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.processes.checks import check_process
@@ -40,23 +41,5 @@ __all__ = [
     "tool_callers",
 ]
 
-_HOMES = {
-    "checks": ("check_process",),
-    "compile": ("compile_process",),
-    "connector": ("ProcessConnector",),
-    "differences": ("Difference",),
-    "drawing": ("draw_process",),
-    "model": ("Process", "ProcessStep", "ProcessVersion", "StepExecution", "StepOutput"),
-    "opening": ("OpenedProcess",),
-    "service": ("Processes",),
-    "sql": ("tool_callers",),
-    "tools": ("ProcessTools",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.processes' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.processes.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

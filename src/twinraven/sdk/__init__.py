@@ -6,8 +6,9 @@ thread. Names are resolved on first use, so that importing this costs nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.sdk.catalogue_model import KEEP, Keep, ServiceInfo, ServiceTemplate, ToolDefinition, ToolTemplate
@@ -174,93 +175,5 @@ __all__ = [
     "failed",
 ]
 
-_HOMES = {
-    "catalogue_model": ("KEEP", "Keep", "ServiceInfo", "ServiceTemplate", "ToolDefinition", "ToolTemplate"),
-    "client": ("AsyncClient", "Client"),
-    "deciding_model": ("InboxItemInfo",),
-    "conversing_model": (
-        "AlternativeInfo",
-        "AnswerPiece",
-        "ConversationInfo",
-        "MemoryInfo",
-        "MessageSent",
-        "TurnInfo",
-    ),
-    "delivery": ("MOST_AT_ONCE", "Turnstile", "deliver"),
-    "effecting_model": (
-        "AssetInfo",
-        "LedgerReportInfo",
-        "MessageInfo",
-        "PublicationInfo",
-        "TransactionInfo",
-        "WalletInfo",
-    ),
-    "errors": ("RemoteError", "ServerUnreachable"),
-    "overseeing": ("SearchHit", "SignInInfo"),
-    "governing_model": (
-        "AttemptInfo",
-        "BudgetInfo",
-        "CampaignInfo",
-        "DecisionInfo",
-        "GoalInfo",
-        "ResultInfo",
-        "SpecInfo",
-        "TaskInfo",
-    ),
-    "model": (
-        "ActivityInfo",
-        "BucketInfo",
-        "PolicyInfo",
-        "TransitionInfo",
-        "UseInfo",
-        "Adoption",
-        "ApprovalInfo",
-        "AuditEntry",
-        "AuditReport",
-        "CallResult",
-        "Chain",
-        "Event",
-        "KeyInfo",
-        "LearnedTool",
-        "LearnedVersion",
-        "LearningRound",
-        "Me",
-        "ObservedCall",
-        "SecretInfo",
-        "WorkerInfo",
-        "PlanInfo",
-        "ProcessInfo",
-        "RunInfo",
-        "SessionInfo",
-        "StreamToken",
-        "ToolInfo",
-        "UserInfo",
-    ),
-    "observing": ("AsyncSessionRecorder", "SessionRecorder", "failed"),
-    "recalling_model": (
-        "ActiveEntityInfo",
-        "EntityInfo",
-        "EntityMergeInfo",
-        "EntityProposal",
-        "EpisodeInfo",
-        "KnowledgeHit",
-        "NeighbourhoodInfo",
-    ),
-    "reflecting_model": (
-        "CompressionInfo",
-        "IntrospectionInfo",
-        "MetricInfo",
-        "MetricPointInfo",
-        "MetricValueInfo",
-        "ReflectionInfo",
-        "SummaryInfo",
-    ),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.sdk' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.sdk.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

@@ -7,8 +7,9 @@ their own. Names are resolved on first use, so that checking an address does not
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.serving.authenticator import (
@@ -145,33 +146,5 @@ __all__ = [
     "with_cors",
 ]
 
-_HOMES = {
-    "authenticator": "BELIEVED_S ENDING VOUCHED Authenticator is_loopback",
-    "conditional": "expected_version",
-    "connections": "CONNECTIONS connection_name",
-    "contract": "LIMIT_SCHEMA NAME_SCHEMA Handler JsonSchema QueryParameter RawBody Request Response Route RouteTable",
-    "cors": "with_cors",
-    "dispatch": "HttpApp",
-    "encoding": "encode_json",
-    "errors": "ServerEnding",
-    "idempotent_routes": "claim_key",
-    "listening": "AsgiApp Message Receive Scope Send listener open_socket patience_for run serve",
-    "metrics": "MEDIA HttpMetrics",
-    "mounting": "Mounted alive",
-    "openapi": "describe_routes",
-    "paging": "Page encode_cursor page_of slice_of",
-    "problems": "TooLarge",
-    "processes": "keep_running",
-    "request_parsing": "LARGEST_BODY moment",
-    "secret_screening": "holds_secret refuse_secrets",
-    "signals": "ending_with leave_threads_behind",
-    "stream_tokens": "StreamTokens",
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.serving' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.serving.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

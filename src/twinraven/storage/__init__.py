@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from twinraven.foundation.errors import InvalidSetting, StorageError
+from twinraven.foundation.lazy import lazy_names
 from twinraven.storage.arrivals import settled_arrival
 from twinraven.storage.database import (
     DEFAULT_TENANT,
@@ -59,20 +59,8 @@ __all__ = [
     "write_backup",
 ]
 
-_RARELY_USED = {
-    "backup": ("BackupManifest", "Folder", "restore_backup", "write_backup"),
-    "changes": ("Change", "ChangeFeed"),
-    "maintenance": ("MaintainedDatabase", "clear_residue", "lifted", "maintained", "pruning"),
-    "sqlite": ("SqliteDatabase",),
-}
-_HOME_OF = {name: home for home, names in _RARELY_USED.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    """What only a few commands need is read when it is first asked for."""
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.storage' has no attribute {name!r}")
-    return getattr(import_module(f"twinraven.storage.{_HOME_OF[name]}"), name)
+__getattr__ = lazy_names(__name__)
 
 
 def open_database(url: str, *, admin_url: str | None = None) -> Database:

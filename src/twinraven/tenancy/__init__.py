@@ -8,8 +8,9 @@ Names are resolved on first use: whoever needs one part does not pay for the oth
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.tenancy.actors import actor_of
@@ -56,34 +57,5 @@ __all__ = [
     "hash_key",
 ]
 
-_HOMES = {
-    "actors": ("actor_of",),
-    "errors": ("NotAuthenticated",),
-    "keys": ("hash_key",),
-    "model": (
-        "ApiKey",
-        "DIRECTORY",
-        "IssuedKey",
-        "LOCAL",
-        "LOCAL_USER",
-        "Principal",
-        "Role",
-        "SignIn",
-        "TenancyChange",
-        "Tenant",
-        "User",
-        "UserKind",
-    ),
-    "service": ("Tenancy",),
-    "sign_ins": ("SignIns",),
-    "sql": ("SqlTenancyStore",),
-    "store": ("TenancyStore",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.tenancy' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.tenancy.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

@@ -8,8 +8,9 @@ Names are resolved on first use: whoever needs one part does not pay for the oth
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.vault.errors import SecretUnreadable
@@ -46,37 +47,5 @@ __all__ = [
     "clean_log",
 ]
 
-_HOMES = {
-    "errors": ("SecretUnreadable",),
-    "known_values": (
-        "KnownValues",
-        "StoredValues",
-    ),
-    "logs": ("RedactingFilter", "clean_log"),
-    "model": (
-        "KekRotation",
-        "SECRET_TYPES",
-        "Secret",
-        "SecretRef",
-        "SecretType",
-    ),
-    "redaction": ("Redactor",),
-    "seals": ("TenantSeals",),
-    "service": (
-        "SecretWatch",
-        "UsageCheck",
-        "Vault",
-    ),
-    "spellings": ("SHORTEST_REDACTED",),
-    "sql": ("SqlSecretStore",),
-    "store": ("SecretStore",),
-    "tokens": ("TenantKeys",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'twinraven.vault' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"twinraven.vault.{_HOME_OF[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__)

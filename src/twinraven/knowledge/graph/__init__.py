@@ -7,8 +7,9 @@ takes it into the graph, and a search asks both.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.knowledge.graph.graphiti import GraphitiGraph
@@ -26,14 +27,5 @@ __all__ = [
     "KnowledgeGraph",
 ]
 
-_HOMES = {
-    "GraphitiGraph": "graphiti",
-    "GRAPH_WORK": "progress",
-    "GraphProgress": "progress",
-}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(name)
-    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'model')}"), name)
+__getattr__ = lazy_names(__name__)
