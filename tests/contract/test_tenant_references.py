@@ -86,6 +86,8 @@ async def test_no_row_names_a_tenant_that_is_not_there_or_what_another_tenant_ha
     assert {table for table, row in rows.items() if await takes(home, table, row, "nobody")} == set()
     taken = {table for table, row in rows.items() if await takes(home, table, row, ada.tenant_id)}
     assert taken - _CHAINED == _ALONE
+    own_tool = {**rows["catalog_tools"], "owner_id": ada.user_id, "secret_id": None}
+    assert not await takes(home, "catalog_tools", own_tool, ada.tenant_id), "on a service of bob's"
     assert {"approval_decisions", "audit_log", "catalog_tools", "drafts", "judge_decisions"} <= rows.keys()
 
 
