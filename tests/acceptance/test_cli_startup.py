@@ -71,10 +71,13 @@ def test_help_reads_no_groups_file(tmp_path: Path) -> None:
     assert ours == {
         "twinraven.cli",
         "twinraven.cli.exits",
+        "twinraven.cli.interrupts",
         "twinraven.cli.output",
         "twinraven.cli.parser",
+        "twinraven.cli.times",
         "twinraven.foundation",
         "twinraven.foundation.errors",
+        "twinraven.foundation.lazy",
     }
 
 
