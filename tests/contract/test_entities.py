@@ -15,6 +15,8 @@ from twinraven.knowledge.entities.duplicates import PossibleDuplicate, find_dupl
 from twinraven.knowledge.entities.model import KnownEntity
 from twinraven.storage import Database
 
+pytestmark = pytest.mark.tenants("t", "u")
+
 
 @pytest.fixture
 def entities(database: Database) -> Entities:

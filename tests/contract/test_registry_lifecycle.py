@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from tests.neighbours import settle_tenants
 from tests.registry_kit import House, add_chain, make_definition, make_verdict
 from twinraven.foundation.errors import Conflict, IllegalTransition, NotFound
 from twinraven.registry import RetirementReason, SynthesizedTool
@@ -57,6 +58,7 @@ class Lives(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.tenant = f"tenant{next(_tenants)}"
+        settle_tenants(database, self.tenant)
         self.house = House(database, folder, poll_s=60)
         self.tools: dict[str, ModelTool] = {}
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.neighbours import settle_tenants
 from tests.postgres import PostgresLogin
 from tests.pruning import DAYS, loose_outputs, remember, retention_of, session_sizes
 from tests.records import add_events, all_rows
@@ -242,6 +243,7 @@ async def test_days_that_make_no_sense_are_refused(database: Database, retention
 async def test_the_applications_login_cannot_prune(postgres_login: PostgresLogin, keys: Path) -> None:
     """On Postgres pruning needs the owner's login, and the refusal says which setting gives it."""
     database = open_database(postgres_login.url)
+    settle_tenants(database, "t")
     remember(database, [("old", [OLD], ["a"])])
     with pytest.raises(InvalidSetting, match=r"storage\.admin_url"):
         await retention_of(database, keys).run("t", days=DAYS)

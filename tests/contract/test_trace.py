@@ -151,6 +151,7 @@ async def test_runs_and_their_calls_are_traced(tmp_path: Path) -> None:
             await reach(home.raven, "r1", "waiting")
             await home.door.post("/v1/runs/r1/answer", {"place": "0", "answer": "tea"})
             await reach(home.raven, "r1", "succeeded")
+        home.raven.collector.flush()
         trace = await home.raven.tracer.trace("default", "r1")
         assert {node.title for node in trace.nodes.values()} >= {"run of ask", "call of search", "run.answered"}
 

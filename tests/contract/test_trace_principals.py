@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from twinraven.huginn.traces import load_traces, read_traces
 from twinraven.muninn import Importer, SqlEventStore
 from twinraven.storage import Database
+
+pytestmark = pytest.mark.tenants("t", "u")
 
 
 def line(session_id: str, seq: int, **more: Any) -> bytes:

@@ -89,6 +89,9 @@ async def _explained(raven: TwinRaven, options: Namespace, error: NotFound) -> N
         record = (await raven.registry.tool(options.tenant, options.tool)).record
     except NotFound:
         return error
+    if state_of(record) == "promoted":
+        # What serves others and not this caller is answered as at every other door.
+        return error
     why = ""
     if record.quarantine is not None:
         why = f" since {short_time(record.quarantine.at)}: {record.quarantine.reason}"
