@@ -238,6 +238,7 @@ def test_listings_are_csv_with_a_header(shell: Shell) -> None:
     assert nothing == "session_id,ended_at,event_count,failed,outcome,tools\n"
 
 
+@pytest.mark.req("TR-03")
 def test_export_writes_one_event_a_line_whole_and_private(shell: Shell) -> None:
     """The file replaces what was there, holds what `sessions show` prints, and only its owner may read it."""
     file = shell.folder / "events.jsonl"

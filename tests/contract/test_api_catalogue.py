@@ -81,6 +81,7 @@ async def test_a_secret_that_a_tool_uses_is_deleted_after_the_tool_alone(owner: 
     (secret,) = made(await owner.door.get("/v1/secrets"))["items"]
     refused = await owner.door.delete(f"/v1/secrets/{secret['id']}", If_Match="*")
     assert (refused.status, refused.json()["code"]) == (409, "CONFLICT")
+    assert "bound_tool" in refused.json()["detail"]
     assert (await owner.door.delete("/v1/tools/bound_tool/definition", If_Match="*")).status == 204
     assert (await owner.door.delete(f"/v1/secrets/{secret['id']}", If_Match="*")).status == 204
 

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.api_homes import ApiHome, Seeds, api_home, login_of, made
+from twinraven.catalog import tool
 from twinraven.foundation.errors import StorageUnavailable, TwinRavenError
 from twinraven.muninn.batch import BatchCommitter, Encoded
 
@@ -112,3 +113,35 @@ async def test_a_long_session_is_shown_up_to_a_page(ada: Seeds) -> None:
         shown = made(await ada.door.get("/v1/sessions/s"))
         assert (shown["event_count"], shown["events_truncated"]) == (first + count, is_cut)
         assert [each["input_params"]["number"] for each in shown["events"]] == list(range(500))
+
+
+@pytest.mark.req("TR-03")
+async def test_neighbours_agree_with_each_other_and_with_time_however_events_arrive(ada: Seeds) -> None:
+    """In lists and one by one, who stands before an event names it as the one behind, in the order of times."""
+    times = ["2026-01-01T00:00:03Z", "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"]
+    events = [event(number, timestamp=at) for number, at in enumerate(times)]
+    ids = made(await ada.door.post("/v1/events", {"events": events}))["event_ids"]
+    in_order = [ids[1], ids[2], ids[0]]
+    single = [made(await ada.door.get(f"/v1/events/{each}")) for each in in_order]
+    listed = {each["event_id"]: each for each in made(await ada.door.get("/v1/events?session_id=s"))["items"]}
+    for found in (single, [listed[each] for each in in_order]):
+        assert [each["predecessor"] for each in found] == [None, *in_order[:-1]]
+        assert [each["successor"] for each in found] == [*in_order[1:], None]
+
+
+@pytest.mark.req("RG-02")
+async def test_defaults_of_an_input_schema_are_filled_in_before_a_call(home: ApiHome) -> None:
+    """What the caller leaves out is what the schema says, and stands in the record as it was passed."""
+
+    @tool(effect="read")
+    def look(query: str, limit: int = 3) -> dict[str, Any]:
+        """Look something up."""
+        return {"query": query, "limit": limit}
+
+    home.raven.functions.add(look)
+    call = {"tool_name": "look", "payload": {"query": "x"}, "session_id": "defaults"}
+    answered = made(await home.door.post("/v1/calls", call))
+    assert answered["output"] == {"query": "x", "limit": 3}
+    home.raven.collector.flush()
+    (recorded_call,) = made(await home.door.get("/v1/events?session_id=defaults"))["items"]
+    assert recorded_call["input_params"] == {"query": "x", "limit": 3}
