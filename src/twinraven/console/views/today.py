@@ -58,7 +58,7 @@ async def today(visit: Visit) -> Shown:
     begin, until = _last_day(datetime.now(UTC))
     activity, whole_day, waits, learned, audit, savings = await asyncio.gather(
         visit.api.get("activity", since=iso(begin), until=iso(until), bucket_s=3600, tools=_MOST_TOOLS),
-        visit.api.get("activity", since=iso(begin), until=iso(until), bucket_s=_HOURS * 3600, tools=1),
+        visit.api.get("activity", since=iso(begin), until=iso(until), bucket_s=_HOURS * 3600, tools=0),
         everything_waiting(visit),
         visit.api.get("learned-tools", limit=100),
         visit.api.find("audit", newest=True, limit=6),
