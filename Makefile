@@ -5,7 +5,8 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON_IN_VENV := .venv/bin/python
 OUTCOMES := .cache/requirements.json
-WORKERS ?= 2
+# Tests wait for disks and other processes as much as they compute.
+WORKERS ?= 3
 # The revision that `make check` compares with to choose mutants.
 BASE ?= main
 # Recorded agent traces to measure on; they are no part of the project, and without them a generated log serves.
@@ -32,7 +33,7 @@ browser: setup ## a headless Chromium for the tests of the console, in .cache, w
 	@$(PYTHON_IN_VENV) -m tools.browser
 
 test: setup browser ## all tests, on SQLite and on Postgres; the console in a real browser
-	@$(PYTHON_IN_VENV) -m pytest -q -n $(WORKERS) $(if $(ARGS),$(ARGS),--requirements=$(OUTCOMES))
+	@$(PYTHON_IN_VENV) -m pytest -q -n $(WORKERS) --dist worksteal $(if $(ARGS),$(ARGS),--requirements=$(OUTCOMES))
 
 check: setup ## lint, format, types, layers, requirements, a few mutants of what changed since BASE
 	@.venv/bin/ruff check
