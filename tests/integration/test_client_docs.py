@@ -135,7 +135,7 @@ async def test_the_page_on_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """Each library's example runs as it stands, with a model that does what the page says of it."""
     set_tracing_disabled(True)
     async with shop(tmp_path, "home") as (raven, _):
-        monkeypatch.setattr("twinraven.app.open_home", lambda: raven)
+        monkeypatch.setattr("twinraven.open_home", lambda: raven)
         names: dict[str, Any] = {}
         for code, said in examples("connect-an-agent.md"):
             if "offers()" in code:

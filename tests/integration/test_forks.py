@@ -16,9 +16,10 @@ import pytest
 from tests.records import add_blob, blob_keys
 from twinraven.storage import Database, Transaction
 
-pytestmark = pytest.mark.tenants("t")
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+pytestmark = [
+    pytest.mark.tenants("t"),
+    pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),
+]
 
 
 def in_child(work: Callable[[], object]) -> int:
