@@ -143,6 +143,7 @@ async def test_a_result_can_be_joined_with_what_was_called(house: Governed) -> N
     assert (call["tool_name"], call["status"]) == ("send", "success")
     kept = (await house.door.get(f"/v1/envelopes/{found.envelope_id}")).json()
     assert (kept["type"], kept["task_id"]) == ("worker.result", task.task_id)
+    house.raven.collector.flush()
     (event,) = (await house.door.get("/v1/events?tool_id=send")).json()["items"]
     assert (event["event_id"], event["task_id"]) == (call["call_id"], task.task_id)
     assert {f"campaign:{task.campaign_id}", f"goal:{task.goal_id}"} <= set(event["tags"])

@@ -1,10 +1,9 @@
 """The one thread that writes the log, committing for everybody at once.
 
 A commit costs one synchronised write however many events it holds, so callers queue events and the writer commits what
-has gathered. Whoever waits for durability is served at once; events nobody waits for gather for a blink to share a
-commit, because each commit takes the disk, and on SQLite the one writer's place, from work that is waited for. The
-queue is bounded: when the disk cannot keep up, threads are slowed, and a coroutine, which must not block its loop, is
-refused once the queue is twice as full as it should be.
+has gathered. Whoever waits for durability is served at once; events nobody waits for linger a few milliseconds to
+share a commit. The queue is bounded: when the disk cannot keep up, threads are slowed, and a coroutine, which must not
+block its loop, is refused once the queue is twice as full as it should be.
 
 An event that nobody waits for and that cannot be stored is not lost in silence: the log (Python's) says so, and so does
 the next `flush`.
@@ -31,7 +30,6 @@ from twinraven.storage import Database, forget_after_fork
 
 BATCH = 512
 LINGER_S = 0.005
-GATHER_S = 0.04
 WATCHES = 40
 QUEUE_SIZE = 10_000
 PATIENCE_S = 60.0
@@ -190,17 +188,14 @@ class EventWriter:
     def _wait_for_events(self) -> None:
         """Stay half awake for a while after the last event, since waking a sleeping thread is what callers pay for."""
         for _ in range(WATCHES):
-            if self._urgent.wait(LINGER_S) or self._closed:
-                return
-            if self._queue:
-                self._urgent.wait(GATHER_S)
+            if self._urgent.wait(LINGER_S) or self._queue or self._closed:
                 return
         self._wake.clear()
         # In this order: whoever queues an event either is seen here or sees that somebody must be woken.
         self._is_asleep = True
         if not self._queue and not self._closed:
             self._wake.wait()
-            self._urgent.wait(GATHER_S)
+            self._urgent.wait(LINGER_S)
         self._is_asleep = False
 
     def _finish(self) -> None:
