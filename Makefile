@@ -33,7 +33,7 @@ browser: setup ## a headless Chromium for the tests of the console, in .cache, w
 	@$(PYTHON_IN_VENV) -m tools.browser
 
 test: setup browser ## all tests, on SQLite and on Postgres; the console in a real browser
-	@PYTHONHASHSEED=0 $(PYTHON_IN_VENV) -m pytest -q -n $(WORKERS) --dist worksteal $(if $(ARGS),$(ARGS),--requirements=$(OUTCOMES))
+	@$(PYTHON_IN_VENV) -m pytest -q -n $(WORKERS) --dist worksteal $(if $(ARGS),$(ARGS),--requirements=$(OUTCOMES))
 
 check: setup ## lint, format, types, layers, requirements, a few mutants of what changed since BASE
 	@.venv/bin/ruff check

@@ -268,7 +268,10 @@ class Schedule:
             self._lose(unit, error)
             return
         unit.error, unit.results = error, []
-        unit.scope = {**unit.scope, "fallback": unit.results}
+        # Its own failure, not that of whichever element failed before: the order of completion decides nothing.
+        own = {**progress.seen, "error": error.as_json()}
+        steps = {**self._scope["steps"], str(progress.number): own, progress.step.definition.step_id: own}
+        unit.scope = {**unit.scope, "steps": steps, "fallback": unit.results}
         self._fall_back(unit, unit.results)
 
     def _fall_back(self, unit: _Unit, results: list[JsonObject]) -> None:

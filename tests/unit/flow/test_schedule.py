@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -251,3 +252,20 @@ def test_the_end_of_time_interrupts_writes_too() -> None:
     assert result.error is not None
     assert result.error.code == "EFFECT_UNKNOWN"
     assert "by its deadline" in result.error.message
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_a_fallback_of_an_element_sees_the_failure_of_its_own_element(order: tuple[int, ...]) -> None:
+    """Whichever element failed first, each fallback is given its own element's error."""
+    body = step("look", {"row": "$.item"}, for_each="$.parameters.rows")
+    spare = step("spare", {"why": "$.steps[0].error.code"}, step_index=0)
+    tool = define(body, error_strategy={"fallback_steps": {"0": [spare]}})
+    schedule = Schedule(compile_flow(tool), {"rows": ROWS}, lambda _: False)
+    calls = {action.run.item: action for action in schedule.start(0) if isinstance(action, MakeCall)}
+    failures = (ToolUnavailable("away"), Conflict("taken"), ToolError("no"))
+    given: dict[int | None, Any] = {}
+    for item in order:
+        for action in schedule.advance(Failed(calls[item].run, failures[item]), 0):
+            assert isinstance(action, MakeCall)
+            given[action.run.item] = action.params["why"]
+    assert given == {item: error.code for item, error in enumerate(failures)}
