@@ -13,6 +13,7 @@ Two things JSON cannot say are settled here, alike for every store: `NaN` and th
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 from enum import Enum
@@ -31,8 +32,11 @@ MAX_DEPTH = 254
 MAX_INTEGER_BITS = 8192
 
 # A number that ends in ".0" or in an exponent, or a character beyond the basic plane (where the order by UTF-16 and by
-# code point part ways). A hit inside a string merely costs time.
-_NOT_PLAIN = re.compile(rb"[0-9](?:\.0|e[+-]?[0-9]+)(?:[,\]}]|\Z)|[\xf0-\xf4]")
+# code point part ways). A hit inside a string merely costs time. Each begins with a certain byte, for which a text is
+# looked through many times faster than for any of several.
+_WHOLE_FLOAT = re.compile(rb"\.0(?:[,\]}]|\Z)")
+_EXPONENT = re.compile(rb"e[+-]?[0-9]+(?:[,\]}]|\Z)")
+_BEYOND_BASIC = re.compile(rb"[\xf0-\xf4]")
 _STRICT = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 _ESCAPED = re.compile('[\x00-\x1f"\\\\]')
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -40,7 +44,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 # for that many in a row costs a tenth of parsing, and a hit inside a string merely time.
 _DIGITS = bytes(ord("1") if byte in b"-0123456789" else ord(" ") for byte in range(256))
 _LONG_RUN = b"1" * 20
-_PLAIN_SCALARS = frozenset({str, int, bool, type(None)})
+_LONG_NUMBER = re.compile(rb"(?:^|[\s:,\[])-?[0-9]{19}")
+_FINITE = json.JSONEncoder(allow_nan=False, check_circular=False)
 _ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 
 
@@ -50,11 +55,18 @@ def canonical_json(value: Any) -> bytes:
         fast = orjson.dumps(value, option=_STRICT)
     except (TypeError, RecursionError):
         fast = None
-    if fast is not None and _NOT_PLAIN.search(fast) is None and (b"null" not in fast or _is_finite(value)):
+    if fast is not None and _is_canonical(fast) and (b"null" not in fast or _is_finite(value)):
         return fast
     parts: list[str] = []
     _write(value, parts, 0)
     return "".join(parts).encode()
+
+
+def _is_canonical(text: bytes) -> bool:
+    """Whether orjson's text has nothing in it that must be written otherwise."""
+    if _WHOLE_FLOAT.search(text) is not None or _EXPONENT.search(text) is not None:
+        return False
+    return text.isascii() or _BEYOND_BASIC.search(text) is None
 
 
 def input_hash(value: Any) -> str:
@@ -70,7 +82,7 @@ def content_hash(body: bytes) -> str:
 def parse_json(text: bytes | str, *, field: str = "value") -> Any:
     """Decode JSON; integers of any size stay integers, and an error says where."""
     raw = text.encode("utf-8", "replace") if isinstance(text, str) else text
-    if _LONG_RUN in raw.translate(_DIGITS):
+    if len(raw) > 18 and _LONG_RUN in raw.translate(_DIGITS) and _LONG_NUMBER.search(raw) is not None:
         return _parse_exactly(text, field)
     try:
         return orjson.loads(text)
@@ -80,29 +92,32 @@ def parse_json(text: bytes | str, *, field: str = "value") -> Any:
 
 def to_json_value(value: Any) -> Any:
     """Any Python value as the JSON value that stands for it, detached from the original."""
+    encoded = plain_json(value)
+    return _convert(value, 0) if encoded is None else orjson.loads(encoded)
+
+
+def plain_json(value: Any) -> bytes | None:
+    """The text of the JSON value that stands for a Python value, keys in their order; None where only Python can say.
+
+    Floats stay floats, so the text reads back as the value was.
+    """
     try:
         encoded = orjson.dumps(value, default=_stand_in, option=orjson.OPT_NON_STR_KEYS)
     except (TypeError, RecursionError):
-        return _convert(value, 0)
-    if b"null" in encoded and not _is_finite(value):
-        return _convert(value, 0)
-    return orjson.loads(encoded)
+        return None
+    return None if b"null" in encoded and not _is_finite(value) else encoded
 
 
 def _is_finite(value: Any) -> bool:
-    """Whether this is plain JSON without NaN and infinities, so that each `null` orjson wrote was a None."""
-    pending: list[Any] = [value]
-    while pending:
-        item = pending.pop()
-        kind = cast("type[object]", type(item))
-        if kind in _PLAIN_SCALARS:
-            continue
-        if kind is dict:
-            pending.extend(item.values())
-        elif kind is list or kind is tuple:
-            pending.extend(item)
-        elif kind is not float or not math.isfinite(item):
-            return False
+    """Whether this is JSON without NaN and infinities, so that each `null` orjson wrote was a None.
+
+    Python's own encoder refuses them, and anything that is no JSON; it goes through a value many times faster than
+    Python code could.
+    """
+    try:
+        _FINITE.encode(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
     return True
 
 

@@ -32,9 +32,14 @@ def new_id() -> str:
 
 def new_uuid() -> UUID:
     """A UUIDv4."""
+    return uuid_of(_draw())
+
+
+def uuid_of(random: bytes) -> UUID:
+    """A UUIDv4 of sixteen bytes that are random, or a hash."""
     # What the constructor does at the end; before, it finds out which of six forms it was given.
     made = _make(UUID)
-    _set(made, "int", _number(_draw(), "big") & _RANDOM | _VERSION_4)
+    _set(made, "int", _number(random, "big") & _RANDOM | _VERSION_4)
     _set(made, "is_safe", _UNKNOWN)
     return made
 

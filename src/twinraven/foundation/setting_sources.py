@@ -87,7 +87,8 @@ def _parse_yaml(file: Path) -> Any:
     try:
         text = file.read_text("utf-8")
     except (OSError, ValueError) as error:
-        raise InvalidSetting(f"{file} cannot be read: {error}", field=file.name) from None
+        why = getattr(error, "strerror", None) or error
+        raise InvalidSetting(f"{file} cannot be read: {why}", field=file.name) from None
     if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
         # As `init` writes it: nothing but comments, which is not worth importing a parser at every command.
         return None
@@ -96,7 +97,9 @@ def _parse_yaml(file: Path) -> Any:
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InvalidSetting(f"{file} cannot be read: {error}", field=file.name) from None
+        from twinraven.foundation.yaml_nodes import yaml_problem
+
+        raise InvalidSetting(f"{file} cannot be read: {yaml_problem(error)}", field=file.name) from None
 
 
 def _mapping(found: Any, what: str, file: Path) -> dict[Any, Any]:

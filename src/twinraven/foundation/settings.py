@@ -99,6 +99,9 @@ class ConnectorsSettings:
     health_every_s: float = _setting(
         60.0, Number(0), "How often services are looked at while a door is open; 0: never."
     )
+    health_timeout_s: float = _setting(
+        10.0, Number(0.05, 600), "Seconds in which a service must answer such a look; a cold npx server may need 60."
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -128,6 +131,9 @@ class ServingSettings:
     )
     allow_origins: tuple[str, ...] = _setting(
         (), Texts(), "Web origins whose pages may read answers (CORS), such as https://app.example, or *; none: off."
+    )
+    max_streams: int = _setting(
+        256, Whole(1, 100_000), "Most live streams that one user has open at once, at all doors of a process together."
     )
 
 
@@ -277,6 +283,11 @@ class LearningSettings:
     """Without `ask_model`, learning asks nobody."""
 
     max_tools: int = _setting(30, Whole(1, 1_000), "Most tools that a round proposes, the most valuable first.")
+    max_extra_calls: float = _setting(
+        0.22,
+        Number(0, 10),
+        "Most calls that nobody needed which all tools of a round may make, as a share of the recorded calls.",
+    )
     list_writes: bool = _setting(
         False, Flag(), "Propose tools that write once for each element of a list that a read gave, too."
     )
@@ -346,6 +357,16 @@ class KnowledgeSettings:
         "auto",
         Choice("auto", "off", "installed"),
         "Whether search also compares vectors; auto: where the extra `embeddings` is installed.",
+    )
+    extraction: str = _setting(
+        "auto",
+        Choice("auto", "rules", "spacy", "model"),
+        "What extracts entities and facts besides rules; auto: a spaCy pipeline and a model, where there are any.",
+    )
+    spacy_pipeline: str = _setting(
+        "en_core_web_sm",
+        Text(),
+        "The spaCy pipeline that names entities: an installed one (extra `spacy`) or a folder.",
     )
     graph_url: str | None = _setting(
         None,

@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from yaml import Node
 
 
+def yaml_problem(error: Exception) -> str:
+    """Say in one line what a text that is not YAML lacks, and where."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    said = getattr(error, "problem", None) or getattr(error, "context", None) or str(error)
+    place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
+    return f"{place}{' '.join(str(said).split())}"
+
+
 def first_unfolding(root: Node, *, values: int, levels: int) -> int | None:
     """Find the line of a node that, written out, holds more values or levels than allowed; None if there is none.
 

@@ -57,19 +57,25 @@ def _before() -> None:
 
 
 def _in_parent() -> None:
-    for thing in _put_away:
-        thing.after_fork_in_parent()
-    _put_away.clear()
-    _registration.release()
+    # Python reports an error of a hook and goes on: a lock that one left behind would be waited for for ever.
+    try:
+        for thing in _put_away:
+            thing.after_fork_in_parent()
+    finally:
+        _put_away.clear()
+        _registration.release()
 
 
 def _in_child() -> None:
-    for thing in _put_away:
-        thing.after_fork()
-    _put_away.clear()
-    _registration.release()
+    try:
+        for thing in _put_away:
+            thing.after_fork()
+    finally:
+        _put_away.clear()
+        _registration.release()
     for thing in list(_forkables):
         thing.after_fork()
 
 
-os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
+if hasattr(os, "register_at_fork"):  # Windows has no fork.
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

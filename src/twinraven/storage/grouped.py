@@ -1,9 +1,10 @@
 """Groups commits: works that arrive while one transaction commits share the next one.
 
-A durable commit costs one synchronised write however many works it holds. Each work of a group runs behind a savepoint,
-so a refusal costs only the work that was refused. Where the store itself refuses the group, every work runs again in a
-transaction of its own, because a work is a function that may be run again; where the store is busy, away, or cannot say
-whether it committed, all of the group are told so.
+A durable commit costs one synchronised write however many works it holds. A work is a function that may be run again,
+so a group is tried as it is. Where a work refuses, the group runs again with each work behind a savepoint: a refusal
+costs only the work that was refused. The groups after it run so at once, as one refusal is rarely alone. Where the
+store itself refuses the group, every work runs again in a transaction of its own; where the store is busy, away, or
+cannot say whether it committed, all of the group are told so.
 
 The queue belongs to threads, not to an event loop: one database serves several loops of a process.
 """
@@ -13,25 +14,39 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from twinraven.foundation.errors import StorageBusy, StorageError, StorageUnavailable, TwinRavenError
 from twinraven.storage.database import Transaction, Work
 
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Future
+
 T = TypeVar("T")
 
 MOST_TOGETHER = 256
+_WARY_GROUPS = 16
 _PATIENCE_S = 0.25
 
 
 class _Waiting(NamedTuple):
     tenant_id: str
     work: Work[Any]
+    loop: AbstractEventLoop
     future: Future[Any]
+
+
+_Told = tuple[_Waiting, Any, BaseException | None]
+"""What came of a work: its value, or why there is none."""
+
+
+class _Refused(Exception):
+    """A work of a group raised an error of its own."""
 
 
 class GroupCommit:
@@ -48,17 +63,20 @@ class GroupCommit:
         self._queue: deque[_Waiting] = deque()
         self._lanes = 0
         self._moved = 0.0
+        self._wary = 0
+        """How many of the next groups run behind savepoints."""
 
     async def write(self, tenant_id: str, work: Work[T]) -> T:
         """Run `work` and commit it; a cancelled caller stops waiting, the work itself is finished."""
-        import asyncio
+        from asyncio import get_running_loop
 
+        loop = get_running_loop()
+        future: Future[T] = loop.create_future()
         # What is written on the thread belongs to the same request, whose correlation id is a context variable.
-        bound: Work[T] = partial(copy_context().run, work)
-        return await asyncio.shield(asyncio.wrap_future(self._enqueue(tenant_id, bound)))
+        self._enqueue(_Waiting(tenant_id, partial(copy_context().run, work), loop, future))
+        return await future
 
-    def _enqueue(self, tenant_id: str, work: Work[T]) -> Future[T]:
-        future: Future[T] = Future()
+    def _enqueue(self, waiting: _Waiting) -> None:
         with self._lock:
             now = time.monotonic()
             is_stuck = now - self._moved > _PATIENCE_S
@@ -66,8 +84,7 @@ class GroupCommit:
                 self._pool.submit(self._drain)
                 self._lanes += 1
                 self._moved = now
-            self._queue.append(_Waiting(tenant_id, work, future))
-        return future
+            self._queue.append(waiting)
 
     def _drain(self) -> None:
         while True:
@@ -77,32 +94,50 @@ class GroupCommit:
                 if not group:
                     self._lanes -= 1
                     return
-            self._commit(group)
+            _tell(self._commit(group))
 
-    def _commit(self, group: list[_Waiting]) -> None:
+    def _commit(self, group: list[_Waiting]) -> list[_Told]:
         if len(group) > 1:
             try:
-                answers = self._transact(group[0].tenant_id, lambda tx: [_run_part(tx, each) for each in group])
+                return self._commit_together(group)
             except (StorageBusy, StorageUnavailable) as error:
-                return _tell_all(group, error)
+                return [(each, None, error) for each in group]
             except StorageError as error:
                 if error.details.get("commit") == "unknown":
-                    return _tell_all(group, error)
+                    return [(each, None, error) for each in group]
             except Exception:  # noqa: BLE001, S110 - whose it was shows when each runs alone
                 pass
-            else:
-                for each, (value, error) in zip(group, answers, strict=True):
-                    each.future.set_result(value) if error is None else each.future.set_exception(error)
-                return None
-        for each in group:
-            self._commit_alone(each)
-        return None
+        return [self._commit_alone(each) for each in group]
 
-    def _commit_alone(self, each: _Waiting) -> None:
+    def _commit_together(self, group: list[_Waiting]) -> list[_Told]:
+        tenant_id = group[0].tenant_id
+        if self._wary <= 0:
+            try:
+                return self._transact(tenant_id, lambda tx: _run_all(tx, group))
+            except _Refused:
+                self._wary = _WARY_GROUPS
+        self._wary -= 1
+        return self._transact(tenant_id, lambda tx: [(each, *_run_part(tx, each)) for each in group])
+
+    def _commit_alone(self, each: _Waiting) -> _Told:
         try:
-            each.future.set_result(self._transact(each.tenant_id, each.work))
+            return each, self._transact(each.tenant_id, each.work), None
         except BaseException as error:  # noqa: BLE001 - the edge of the thread: it belongs to whoever waits
-            each.future.set_exception(error)
+            return each, None, error
+
+
+def _run_all(tx: Transaction, group: list[_Waiting]) -> list[_Told]:
+    tenant_id = group[0].tenant_id
+    told: list[_Told] = []
+    for each in group:
+        if each.tenant_id != tenant_id:
+            tenant_id = each.tenant_id
+            tx.act_for(tenant_id)
+        try:
+            told.append((each, each.work(tx), None))
+        except TwinRavenError as error:
+            raise _Refused from error
+    return told
 
 
 def _run_part(tx: Transaction, each: _Waiting) -> tuple[Any, TwinRavenError | None]:
@@ -114,6 +149,21 @@ def _run_part(tx: Transaction, each: _Waiting) -> tuple[Any, TwinRavenError | No
         return None, error
 
 
-def _tell_all(group: list[_Waiting], error: TwinRavenError) -> None:
-    for each in group:
-        each.future.set_exception(error)
+def _tell(told: list[_Told]) -> None:
+    """Wake whoever waits, with one hop to each loop; a loop that was closed has nobody left to wake."""
+    loops: dict[AbstractEventLoop, list[_Told]] = {}
+    for each in told:
+        loops.setdefault(each[0].loop, []).append(each)
+    for loop, those in loops.items():
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_resolve, those)
+
+
+def _resolve(told: list[_Told]) -> None:
+    for waiting, value, error in told:
+        if waiting.future.done():  # the caller was cancelled
+            continue
+        if error is None:
+            waiting.future.set_result(value)
+        else:
+            waiting.future.set_exception(error)

@@ -51,6 +51,8 @@ T = TypeVar("T")
 
 _THREADS = 8
 _PATIENCE_S = 30.0
+_LONGEST_SILENCE_S = 30.0
+"""A writer that says nothing for so long in mid-transaction was stopped; the server ends it and frees its rows."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.1
 # A quoted text is kept as it is; outside of one, our placeholders become psycopg's.
 _TOKEN = re.compile(r"'(?:[^']|'')*'|(?<![:\w]):([a-z_][a-z0-9_]*)|[?%]")
@@ -228,7 +230,10 @@ class PostgresConnection:
 
     def _begin(self, mode: str, tenant_id: str) -> psycopg.Connection[Any]:
         """One round trip; a connection that died while nobody used it is replaced without a word."""
-        statement = f"BEGIN {mode}; {_setting(tenant_id)}"
+        bound = (
+            "" if mode == _READ else f"SET LOCAL idle_in_transaction_session_timeout = '{_LONGEST_SILENCE_S:.0f}s'; "
+        )
+        statement = f"BEGIN {mode}; {bound}{_setting(tenant_id)}"
         raw, is_new = self._usable()
         try:
             raw.execute(cast("LiteralString", statement), prepare=False)
@@ -368,6 +373,7 @@ class PostgresDatabase:
             self._opened.put(connection)
         deadline = time.monotonic() + _PATIENCE_S
         pause = _FIRST_PAUSE_S
+        has_collided = False
         while True:
             try:
                 with connection.transaction(tenant_id, write=write, serializable=True) as tx:
@@ -375,6 +381,11 @@ class PostgresDatabase:
             except StorageBusy:
                 if time.monotonic() > deadline:
                     raise
+            except Conflict as error:
+                # A row that a transaction beside this one added was not there to be seen; the second run sees it.
+                if has_collided or not isinstance(error.__cause__, errors.UniqueViolation):
+                    raise
+                has_collided = True
             time.sleep(random.uniform(0, pause))
             pause = min(pause * 2, _LONGEST_PAUSE_S)
 
@@ -400,6 +411,7 @@ def translate(error: psycopg.Error) -> TwinRavenError:
         return SchemaOutdated(f"Postgres: {message}; run `twinraven db upgrade`")
     if isinstance(error, psycopg.DataError):
         return InvalidInput(f"Postgres cannot hold a value: {message}")
-    if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+    gone = (psycopg.OperationalError, psycopg.InterfaceError, errors.IdleInTransactionSessionTimeout)
+    if isinstance(error, gone):
         return StorageUnavailable(f"Postgres: {message}")
     return StorageError(f"Postgres: {message}")

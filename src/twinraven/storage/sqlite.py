@@ -48,6 +48,9 @@ T = TypeVar("T")
 BUSY_TIMEOUT_S = 30.0
 # Without secure_delete, what was deleted stays readable in the file's free space.
 _PRAGMAS = ("synchronous = FULL", "foreign_keys = ON", "cell_size_check = ON", "secure_delete = ON")
+# 16 MB a connection, taken as they are needed: ids are random, so an import changes pages all over the indexes, which
+# would be written out and read again within one transaction.
+_CACHE = "cache_size = -16000"
 _READERS = 4
 _MOST_ROWS = 64
 _MOST_VALUES = 999  # in one statement, before SQLite 3.32
@@ -148,15 +151,21 @@ def _insert(table: str, columns: tuple[str, ...], rows: int) -> str:
 
 
 class SqliteConnection:
-    """A connection owned by one thread, closed for the moment of a fork and opened again on its next use."""
+    """A connection owned by one thread, closed for the moment of a fork and opened again on its next use.
+
+    A fork also waits while the file is being opened: SQLite holds locks of the whole process meanwhile, and a child
+    that inherits one of them waits for ever when it opens a file itself.
+    """
 
     def __init__(self, open_file: Callable[[], Any]) -> None:
         self._open_file = open_file
-        self._raw: Any = open_file()
         self._is_read_only = False
         self._busy = threading.RLock()
         self._is_held = False
+        self._raw: Any = None
         put_away_before_fork(self)
+        with self._busy:
+            self._raw = open_file()
 
     @contextmanager
     def transaction(self, tenant_id: str, *, write: bool) -> Generator[SqliteTransaction]:
@@ -188,6 +197,7 @@ class SqliteConnection:
 
     def after_fork_in_parent(self) -> None:
         if self._is_held:
+            self._is_held = False
             self._busy.release()
 
     def after_fork(self) -> None:
@@ -319,7 +329,7 @@ class SqliteDatabase:
             raise translate(error) from error
         try:
             _enter_wal_mode(raw, self._busy_timeout_s)
-            for pragma in _PRAGMAS:
+            for pragma in (*_PRAGMAS, _CACHE):
                 raw.execute(f"PRAGMA {pragma}")
         except library.Error as error:
             raw.close()

@@ -14,6 +14,7 @@ from typing import Any
 from twinraven.foundation.clock import now_micros
 from twinraven.storage.database import Dialect, Transaction
 from twinraven.storage.guards import APP_ROLE, APPEND_ONLY_TABLES, postgres_fence, postgres_guards, sqlite_guards
+from twinraven.storage.migrations.vector_column import ADD_VECTOR_COLUMN
 
 STEPS = (
     "m0001_memory",
@@ -45,6 +46,12 @@ STEPS = (
     "m0027_corrections",
     "m0028_graph_progress",
     "m0029_work_changes",
+    "m0030_references",
+    "m0031_extraction_progress",
+    "m0032_effects_fixed",
+    "m0033_activity",
+    "m0034_health_history",
+    "m0035_kept_figures",
 )
 """In order; the number in the name is the version."""
 
@@ -63,13 +70,19 @@ class Ddl:
         self.dialect: Dialect = dialect
         self._run = run
 
-    def table(self, name: str, body: str, *, append_only: Sequence[Sequence[str]] | None = None) -> None:
-        """Create a tenant's table; `append_only` names its unique keys and closes it to change."""
+    def table(
+        self, name: str, body: str, *, append_only: Sequence[Sequence[str]] | None = None, clustered: bool = False
+    ) -> None:
+        """Create a tenant's table; `append_only` names its unique keys and closes it to change.
+
+        `clustered` keeps the rows in the order of their key, where the store can: for small rows that are read by it.
+        """
         types = _TYPES[self.dialect]
         text = body.format(**types)
         if self.dialect == "postgres":
             text = text.replace(*_POSTGRES_INTEGER)
-        self._run(f"CREATE TABLE {name} ({text}) {types['strict']}")
+        options = f"{types['strict']}, WITHOUT ROWID" if clustered and self.dialect == "sqlite" else types["strict"]
+        self._run(f"CREATE TABLE {name} ({text}) {options}")
         guarded = append_only is not None
         if guarded != (name in APPEND_ONLY_TABLES):
             raise AssertionError(f"{name}: guards.APPEND_ONLY_TABLES and its migration disagree")
@@ -128,6 +141,8 @@ def upgrade(tx: Transaction) -> list[str]:
             name=step,
             applied_at=now_micros(),
         )
+    if tx.dialect == "postgres":
+        tx.execute(ADD_VECTOR_COLUMN)
     return pending
 
 

@@ -79,7 +79,10 @@ _STATUSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 def upgrade(ddl: Ddl) -> None:
     real = "REAL" if ddl.dialect == "sqlite" else "DOUBLE PRECISION"
-    _create_plans(ddl)
+    _create_campaigns(ddl)
+    _create_envelopes(ddl)
+    _create_tasks(ddl)
+    _guard_plans(ddl)
     _create_work(ddl, real)
     _create_decisions(ddl, real)
     _create_effects(ddl, real)
@@ -110,7 +113,7 @@ def _guard_versions(ddl: Ddl, table: str) -> None:
     refuse(ddl, table, "UPDATE", when="NEW.state_version <> OLD.state_version + 1", name="versions")
 
 
-def _create_plans(ddl: Ddl) -> None:
+def _create_campaigns(ddl: Ddl) -> None:
     ddl.table(
         "campaigns",
         f"""
@@ -143,6 +146,9 @@ def _create_plans(ddl: Ddl) -> None:
         FOREIGN KEY (tenant_id, campaign_id) REFERENCES campaigns (tenant_id, campaign_id)
         """,
     )
+
+
+def _create_envelopes(ddl: Ddl) -> None:
     ddl.table(
         "envelopes",
         f"""
@@ -166,6 +172,9 @@ def _create_plans(ddl: Ddl) -> None:
         """,
         append_only=[("tenant_id", "envelope_id"), ("tenant_id", "type", "idempotency_key")],
     )
+
+
+def _create_tasks(ddl: Ddl) -> None:
     ddl.table(
         "tasks",
         f"""
@@ -225,6 +234,9 @@ def _create_plans(ddl: Ddl) -> None:
         """,
         append_only=[("tenant_id", "id"), ("tenant_id", "task_id", "spec_version", "depends_on_task_id")],
     )
+
+
+def _guard_plans(ddl: Ddl) -> None:
     ddl.run(
         "CREATE INDEX goals_campaign ON goals (tenant_id, campaign_id, created_at)",
         "CREATE INDEX tasks_goal ON tasks (tenant_id, goal_id, status)",

@@ -13,6 +13,7 @@ from twinraven.storage.migrations.refusals import refuse
 
 def upgrade(ddl: Ddl) -> None:
     _summaries(ddl)
+    _compressions(ddl)
     _introspections(ddl)
     _entities(ddl)
     ddl.table(
@@ -88,6 +89,13 @@ def _summaries(ddl: Ddl) -> None:
         """,
         append_only=[("tenant_id", "summary_id", "number")],
     )
+    ddl.run(
+        "CREATE INDEX summaries_group ON summaries (tenant_id, group_id, created_at)",
+        "CREATE INDEX summary_contents_episode ON summary_contents (tenant_id, episode_id)",
+    )
+
+
+def _compressions(ddl: Ddl) -> None:
     ddl.table(
         "compressions",
         """
@@ -105,10 +113,6 @@ def _summaries(ddl: Ddl) -> None:
         PRIMARY KEY (tenant_id, compression_id),
         UNIQUE (tenant_id, group_id, number)
         """,
-    )
-    ddl.run(
-        "CREATE INDEX summaries_group ON summaries (tenant_id, group_id, created_at)",
-        "CREATE INDEX summary_contents_episode ON summary_contents (tenant_id, episode_id)",
     )
     refuse(ddl, "compressions", "DELETE", name="kept")
 
