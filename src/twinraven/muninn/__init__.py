@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from twinraven.muninn.activity import ActivityBucket, RecentSession, SessionFilter, SqlActivity, TimeSpan
+    from twinraven.muninn.activity import ActivityBucket, SqlActivity, TimeSpan
+    from twinraven.muninn.carried import CarriedEvent
     from twinraven.muninn.collector import (
         Collector,
         SessionObserver,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from twinraven.muninn.parquet import export_parquet
     from twinraven.muninn.parquet_read import CallArrays, ParquetPart, plan_parts, read_part
     from twinraven.muninn.receipt import Receipt
+    from twinraven.muninn.recent_sql import RecentSession, SessionFilter
     from twinraven.muninn.retention import Retention, RetentionNote, RetentionReport, RingSigner
     from twinraven.muninn.row import EncodingRules, Redact
     from twinraven.muninn.span_receiver import Reception, SpanReceiver
@@ -64,6 +66,7 @@ __all__ = [
     "RETRY",
     "ActivityBucket",
     "CallArrays",
+    "CarriedEvent",
     "Collector",
     "EncodingRules",
     "EventBatch",

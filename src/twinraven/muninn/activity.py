@@ -1,61 +1,36 @@
 """Summarises the event log for people: recent sessions, calls per stretch of time and per tool, what follows what.
 
-Everything is computed by the database from the log itself, over a stretch of time that the caller names. Recent
-sessions are found by walking the log back in time and taking each session at its last call, so that a page costs what
-its sessions have in calls, however long the log is.
+Everything is computed by the database, over a stretch of time that the caller names: from the roll-up by the hour
+(`hourly_sql`) and what arrived since, or from the log alone where the roll-up is far behind or an hour is too coarse.
+Both give the same figures. Whoever finds the roll-up behind has it brought up in the background.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import from_micros, iso, to_micros
-from twinraven.foundation.errors import InvalidInput
-from twinraven.muninn.model import Outcome
+from twinraven.foundation.errors import InvalidInput, TwinRavenError
+from twinraven.muninn import hourly_sql as hourly
+from twinraven.muninn.outcome_sql import changed_sessions, first_time, pending, sessions_since
+from twinraven.muninn.recent_sql import RecentSession, SessionFilter, recent_sessions
+from twinraven.muninn.roll_up import roll_up, settled
 from twinraven.muninn.store import ToolUse, Transition
-from twinraven.storage import Database, Row, Transaction
+from twinraven.storage import Database, Row, Transaction, Work
+
+if TYPE_CHECKING:
+    # Listing sessions at the command line needs no event loop, and loading one is most of what that would cost.
+    import asyncio
+
+T = TypeVar("T")
 
 MOST_BUCKETS: Final = 2_000
-_MOST_TOOLS: Final = 20
-_MOST_WORDS: Final = 200
-_LAST_CALLS: Final = """
-SELECT e.session_id, e.timestamp, e.arrival FROM muninn_event_log e
-WHERE e.tenant_id = :tenant {conditions} AND NOT EXISTS (
-    SELECT 1 FROM muninn_event_log later WHERE later.tenant_id = :tenant AND later.session_id = e.session_id
-    AND (later.timestamp, later.arrival) > (e.timestamp, e.arrival))
-ORDER BY e.timestamp DESC, e.arrival DESC LIMIT :limit
-"""
-_SUMMARIES: Final = """
-SELECT session_id, count(*) AS event_count, sum(raised) AS failed, count(DISTINCT turn) AS turns,
-    min(timestamp) AS started_at, max(timestamp) AS ended_at, min(time_known) AS time_known,
-    (SELECT count(*) FROM session_verdicts v WHERE v.tenant_id = :tenant AND v.session_id = log.session_id) AS verdicts,
-    COALESCE((SELECT v.outcome FROM session_verdicts v WHERE v.tenant_id = :tenant AND v.session_id = log.session_id
-     ORDER BY v.arrival DESC LIMIT 1),
-    CASE WHEN min(outcome) = max(outcome) THEN min(outcome) ELSE 'partial' END) AS outcome
-FROM muninn_event_log log WHERE tenant_id = :tenant AND session_id = :session GROUP BY session_id
-"""
-_OF_OUTCOME: Final = """
-AND COALESCE(
-    (SELECT v.outcome FROM session_verdicts v WHERE v.tenant_id = :tenant AND v.session_id = e.session_id
-     ORDER BY v.arrival DESC LIMIT 1),
-    (SELECT CASE WHEN min(o.outcome) = max(o.outcome) THEN min(o.outcome) ELSE 'partial' END
-     FROM muninn_event_log o WHERE o.tenant_id = :tenant AND o.session_id = e.session_id)) = :outcome
-"""
-_OLDER_THAN: Final = """
-AND (e.timestamp, e.arrival) < (SELECT o.timestamp, o.arrival FROM muninn_event_log o
-    WHERE o.tenant_id = :tenant AND o.session_id = :older_than ORDER BY o.timestamp DESC, o.arrival DESC LIMIT 1)
-"""
-_TOOLS: Final = """
-SELECT tool_id FROM muninn_event_log WHERE tenant_id = :tenant AND session_id = :session AND parent_event_id IS NULL
-GROUP BY tool_id ORDER BY min(timestamp), tool_id LIMIT :most
-"""
-_WORDS: Final = """
-SELECT outside_input FROM muninn_event_log WHERE tenant_id = :tenant AND session_id = :session
-AND outside_input IS NOT NULL ORDER BY timestamp, arrival LIMIT 1
-"""
+_PAUSE_S: Final = 0.01
 _BUCKETS: Final = """
 SELECT (timestamp - :since) / :width AS place, count(*) AS calls, sum(raised) AS failed,
     count(DISTINCT session_id) AS sessions
@@ -63,19 +38,28 @@ FROM muninn_event_log WHERE tenant_id = :tenant AND timestamp >= :since AND time
 GROUP BY (timestamp - :since) / :width ORDER BY 1
 """
 _USES: Final = """
-SELECT tool_id, count(*) AS calls, sum(raised) AS raised,
-    avg(CASE WHEN time_known = 1 THEN latency_ms * 1.0 END) AS mean_latency_ms,
+SELECT tool_id, count(*) AS calls, sum(raised) AS raised, sum(time_known) AS timed,
+    sum(CASE WHEN time_known = 1 THEN latency_ms ELSE 0 END) AS latency_ms,
     max(CASE WHEN time_known = 1 THEN latency_ms END) AS max_latency_ms
 FROM muninn_event_log WHERE tenant_id = :tenant AND timestamp >= :since AND timestamp < :until
 GROUP BY tool_id ORDER BY count(*) DESC, tool_id LIMIT :limit
 """
+_FAILURES: Final = """
+SELECT tool_id, COALESCE(error_code, '') AS error_code, count(*) AS calls FROM muninn_event_log
+WHERE tenant_id = :tenant AND timestamp >= :since AND timestamp < :until AND raised = 1
+GROUP BY 1, 2 ORDER BY count(*) DESC, 1, 2 LIMIT :limit
+"""
 _PAIRS: Final = """
 SELECT from_tool, to_tool, count(*) AS count FROM (
-    SELECT tool_id AS from_tool, lead(tool_id) OVER (PARTITION BY session_id ORDER BY timestamp, arrival) AS to_tool
-    FROM muninn_event_log
-    WHERE tenant_id = :tenant AND parent_event_id IS NULL AND timestamp >= :since AND timestamp < :until) pairs
-WHERE to_tool IS NOT NULL GROUP BY from_tool, to_tool ORDER BY count(*) DESC, from_tool, to_tool LIMIT :limit
+    SELECT COALESCE(lag(e.tool_id) OVER (PARTITION BY e.session_id ORDER BY e.timestamp, e.arrival),
+        (SELECT b.tool_id FROM muninn_event_log b WHERE b.tenant_id = :tenant AND b.session_id = e.session_id
+            AND b.parent_event_id IS NULL AND b.timestamp < :since
+         ORDER BY b.timestamp DESC, b.arrival DESC LIMIT 1)) AS from_tool, e.tool_id AS to_tool
+    FROM muninn_event_log e
+    WHERE e.tenant_id = :tenant AND e.parent_event_id IS NULL AND e.timestamp >= :since AND e.timestamp < :until) pairs
+WHERE from_tool IS NOT NULL GROUP BY from_tool, to_tool ORDER BY count(*) DESC, from_tool, to_tool LIMIT :limit
 """
+_logger = logging.getLogger("twinraven.muninn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,64 +76,18 @@ class TimeSpan:
         if self.longest is not None and self.until - self.since > self.longest:
             raise InvalidInput(f"since must lie at most {self.longest.days} days before until", field="since")
 
+    def in_whole_hours(self) -> TimeSpan:
+        """The span from the beginning of its first hour to the end of its last."""
+        since, until = (each.replace(minute=0, second=0, microsecond=0) for each in (self.since, self.until))
+        if until < self.until:
+            try:
+                until += timedelta(hours=1)
+            except OverflowError:
+                until = self.until
+        return replace(self, since=since, until=until, longest=None)
+
     def params(self) -> dict[str, int]:
         return {"since": to_micros(self.since, field="since"), "until": to_micros(self.until, field="until")}
-
-
-@dataclass(frozen=True, slots=True)
-class SessionFilter:
-    """Which sessions; an unset field does not restrict."""
-
-    since: datetime | None = None
-    """Sessions whose last call was made from this time on."""
-    until: datetime | None = None
-    tool_id: str | None = None
-    failed: bool | None = None
-    outcome: Outcome | None = None
-    session_id: str | None = None
-    starts_with: str | None = None
-    """How the session's id begins."""
-    older_than: str | None = None
-    """Behind the session with this id; behind one that is not there is nothing."""
-    beyond: tuple[int, int] | None = None
-    """Behind the session whose last call has this timestamp in microseconds and arrival number."""
-    limit: int = 50
-
-
-@dataclass(frozen=True, slots=True)
-class RecentSession:
-    """A session as a list of the newest shows it."""
-
-    session_id: str
-    event_count: int
-    started_at: datetime
-    ended_at: datetime
-    outcome: Outcome
-    failed: int
-    """How many of its calls raised an error."""
-    turns: int
-    tools: tuple[str, ...]
-    """The tools it called itself, in order, the first few."""
-    first_words: str | None
-    """What came from outside first, shortened."""
-    place: tuple[int, int] = field(default=(0, 0), compare=False)
-    time_known: bool = True
-    """Whether its calls came with times; else an import gave them times in their order."""
-    is_judged: bool = True
-    """Whether somebody said how it went; else `partial` stands for not known."""
-
-    def as_json(self) -> JsonObject:
-        return {
-            "session_id": self.session_id,
-            "event_count": self.event_count,
-            "started_at": iso(self.started_at),
-            "ended_at": iso(self.ended_at),
-            "outcome": self.outcome.value,
-            "failed": self.failed,
-            "turns": self.turns,
-            "tools": list(self.tools),
-            "first_words": self.first_words,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,22 +108,57 @@ class ActivityBucket:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class FailureCount:
+    """How often a tool failed with a code."""
+
+    tool_id: str
+    error_code: str | None
+    calls: int
+
+
 class SqlActivity:
     """What happened, summed up by the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._folding: dict[str, asyncio.Task[None]] = {}
 
     async def recent_sessions(self, tenant_id: str, where: SessionFilter) -> list[RecentSession]:
         """Sessions by their last call, the newest first."""
-        conditions, params = _session_conditions(where)
-        sql = _LAST_CALLS.format(conditions=conditions)
 
-        def work(tx: Transaction) -> list[RecentSession]:
-            found = tx.fetch_all(sql, tenant=tenant_id, limit=where.limit, **params)
-            return [_session(tx, tenant_id, row) for row in found]
+        def work(tx: Transaction) -> tuple[list[RecentSession], int]:
+            found = roll_up(tx, tenant_id)
+            return recent_sessions(tx, tenant_id, where, found), 0 if where.outcome is None else found.behind
 
-        return await self._database.read(tenant_id, work)
+        return await self._counted(tenant_id, work)
+
+    async def sessions_since(self, tenant_id: str, moments: Iterable[int]) -> dict[int, int]:
+        """How many sessions made a call since each of some moments, as far as the log is rolled up."""
+        return await self._database.read(tenant_id, lambda tx: sessions_since(tx, tenant_id, moments))
+
+    async def changed_sessions(self, tenant_id: str, *, after: int, through: int) -> dict[str, dict[str, int]]:
+        """The sessions that got calls between two arrival numbers, with how often each called which tool in all."""
+        return await self._database.read(
+            tenant_id, lambda tx: changed_sessions(tx, tenant_id, after=after, through=through)
+        )
+
+    async def pending(self, tenant_id: str, *, after: int) -> int:
+        """How many calls have a higher arrival number; a great number where it is many."""
+        return await self._database.read(tenant_id, lambda tx: pending(tx, tenant_id, after))
+
+    async def first_time(self, tenant_id: str, *, after: int) -> int | None:
+        """The earliest known time of the calls with higher arrival numbers, in microseconds."""
+        return await self._database.read(tenant_id, lambda tx: first_time(tx, tenant_id, after))
+
+    async def rolled_up_to(self, tenant_id: str) -> int:
+        """The arrival number up to which the log is rolled up."""
+        return await self._database.read(tenant_id, lambda tx: roll_up(tx, tenant_id).mark)
+
+    async def newest(self, tenant_id: str) -> int:
+        """The highest arrival number that can be seen."""
+        found = await self._database.read(tenant_id, lambda tx: roll_up(tx, tenant_id))
+        return found.mark + found.behind
 
     async def buckets(
         self, tenant_id: str, span: TimeSpan, width_s: int, *, tool_id: str | None = None
@@ -198,87 +171,108 @@ class SqlActivity:
         if tool_id is not None:
             params["tool"] = tool_id
         sql = _BUCKETS.format(tool=tool)
-        rows = await self._database.read(tenant_id, lambda tx: tx.fetch_all(sql, tenant=tenant_id, **params))
+        is_by_hours = width_s * 1_000_000 % hourly.HOUR == 0 and hourly.hour_of(params["since"]) == params["since"]
+
+        def work(tx: Transaction) -> tuple[list[Row], int]:
+            if not is_by_hours or tool_id is not None:
+                return tx.fetch_all(sql, tenant=tenant_id, **params), 0
+            found = roll_up(tx, tenant_id)
+            if found.is_near:
+                return hourly.counted_buckets(tx, tenant_id, found.mark, params), found.behind
+            return tx.fetch_all(sql, tenant=tenant_id, **params), found.behind
+
+        rows = await self._counted(tenant_id, work)
         begin, width = params["since"], params["width"]
         return [
-            ActivityBucket(from_micros(begin + row["place"] * width), row["calls"], int(row["failed"]), row["sessions"])
+            ActivityBucket(
+                from_micros(begin + row["place"] * width), int(row["calls"]), int(row["failed"]), row["sessions"]
+            )
             for row in rows
         ]
 
     async def tool_uses(self, tenant_id: str, span: TimeSpan, *, limit: int) -> list[ToolUse]:
         """The tools that were called most."""
         params = span.params()
-        rows = await self._database.read(
-            tenant_id, lambda tx: tx.fetch_all(_USES, tenant=tenant_id, limit=limit, **params)
-        )
+
+        def work(tx: Transaction) -> tuple[list[Row], int]:
+            found = roll_up(tx, tenant_id)
+            if found.is_near:
+                return hourly.counted_uses(tx, tenant_id, found.mark, params, limit), found.behind
+            return tx.fetch_all(_USES, tenant=tenant_id, limit=limit, **params), found.behind
+
         return [
             ToolUse(
                 tool_id=row["tool_id"],
-                calls=row["calls"],
+                calls=int(row["calls"]),
                 raised=int(row["raised"]),
-                mean_latency_ms=None if row["mean_latency_ms"] is None else float(row["mean_latency_ms"]),
+                mean_latency_ms=int(row["latency_ms"]) / int(row["timed"]) if row["timed"] else None,
                 max_latency_ms=row["max_latency_ms"],
             )
-            for row in rows
+            for row in await self._counted(tenant_id, work)
         ]
 
-    async def transitions(self, tenant_id: str, span: TimeSpan, *, limit: int) -> list[Transition]:
-        """Which tool agents called straight after which, the commonest first."""
+    async def failures(self, tenant_id: str, span: TimeSpan, *, limit: int) -> list[FailureCount]:
+        """What failed, by tool and code, the commonest first."""
         params = span.params()
-        rows = await self._database.read(
-            tenant_id, lambda tx: tx.fetch_all(_PAIRS, tenant=tenant_id, limit=limit, **params)
-        )
-        return [Transition(**row) for row in rows]
 
+        def work(tx: Transaction) -> tuple[list[Row], int]:
+            found = roll_up(tx, tenant_id)
+            if found.is_near:
+                return hourly.counted_failures(tx, tenant_id, found.mark, params, limit), found.behind
+            return tx.fetch_all(_FAILURES, tenant=tenant_id, limit=limit, **params), found.behind
 
-def _session_conditions(where: SessionFilter) -> tuple[str, dict[str, Any]]:
-    conditions: list[str] = []
-    params: dict[str, Any] = {}
-    of_session = "SELECT 1 FROM muninn_event_log o WHERE o.tenant_id = :tenant AND o.session_id = e.session_id"
-    if where.since is not None:
-        conditions.append("AND e.timestamp >= :since")
-        params["since"] = to_micros(where.since, field="since")
-    if where.until is not None:
-        conditions.append("AND e.timestamp < :until")
-        params["until"] = to_micros(where.until, field="until")
-    if where.beyond is not None:
-        conditions.append("AND (e.timestamp, e.arrival) < (:beyond_time, :beyond_arrival)")
-        params["beyond_time"], params["beyond_arrival"] = where.beyond
-    if where.session_id is not None:
-        conditions.append("AND e.session_id = :session_id")
-        params["session_id"] = where.session_id
-    if where.starts_with is not None:
-        conditions.append("AND substr(e.session_id, 1, :length) = :start")
-        params["length"], params["start"] = len(where.starts_with), where.starts_with
-    if where.outcome is not None:
-        conditions.append(_OF_OUTCOME)
-        params["outcome"] = where.outcome.value
-    if where.older_than is not None:
-        conditions.append(_OLDER_THAN)
-        params["older_than"] = where.older_than
-    if where.tool_id is not None:
-        conditions.append(f"AND EXISTS ({of_session} AND o.tool_id = :tool)")
-        params["tool"] = where.tool_id
-    if where.failed is not None:
-        conditions.append(f"AND {'' if where.failed else 'NOT '}EXISTS ({of_session} AND o.raised = 1)")
-    return " ".join(conditions), params
+        rows = await self._counted(tenant_id, work)
+        return [FailureCount(row["tool_id"], row["error_code"] or None, int(row["calls"])) for row in rows]
 
+    async def transitions(self, tenant_id: str, span: TimeSpan, *, limit: int) -> list[Transition]:
+        """Which tool agents called straight after which, the commonest first, in the whole hours of a span.
 
-def _session(tx: Transaction, tenant_id: str, last: Row) -> RecentSession:
-    about = {"tenant": tenant_id, "session": last["session_id"]}
-    summary = tx.fetch_one(_SUMMARIES, **about) or {}
-    words = tx.fetch_one(_WORDS, **about)
-    return RecentSession(
-        session_id=last["session_id"],
-        event_count=summary["event_count"],
-        started_at=from_micros(summary["started_at"]),
-        ended_at=from_micros(summary["ended_at"]),
-        outcome=Outcome(summary["outcome"]),
-        failed=int(summary["failed"]),
-        turns=summary["turns"],
-        tools=tuple(row["tool_id"] for row in tx.fetch_all(_TOOLS, most=_MOST_TOOLS, **about)),
-        first_words=None if words is None else words["outside_input"][:_MOST_WORDS],
-        place=(last["timestamp"], last["arrival"]),
-        time_known=bool(summary["time_known"]),
-        is_judged=bool(summary["verdicts"]) or summary["outcome"] != Outcome.PARTIAL.value,
-    )
+        A pair is counted in the hour of its later call.
+        """
+        params = span.in_whole_hours().params()
+
+        def work(tx: Transaction) -> tuple[list[Row], int]:
+            found = roll_up(tx, tenant_id)
+            if found.is_near:
+                return hourly.counted_pairs(tx, tenant_id, found, params, limit), found.behind
+            return tx.fetch_all(_PAIRS, tenant=tenant_id, limit=limit, **params), found.behind
+
+        rows = await self._counted(tenant_id, work)
+        return [Transition(row["from_tool"], row["to_tool"], int(row["count"])) for row in rows]
+
+    async def fold(self, tenant_id: str) -> None:
+        """Bring the roll-up of a tenant up to the log, in short transactions."""
+        import asyncio
+
+        known = await settled(self._database, tenant_id)
+        has_more = True
+        while has_more:
+            has_more = await self._database.write(tenant_id, lambda tx: hourly.fold(tx, tenant_id, known))
+            # Calls that are being recorded go first.
+            await asyncio.sleep(_PAUSE_S)
+
+    async def aclose(self) -> None:
+        """Stop what goes on in the background of this event loop."""
+        import asyncio
+
+        here = asyncio.get_running_loop()
+        tasks = [task for task in self._folding.values() if task.get_loop() is here]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _counted(self, tenant_id: str, work: Work[tuple[list[T], int]]) -> list[T]:
+        rows, behind = await self._database.read(tenant_id, work)
+        if behind > hourly.FOLD_BEYOND and tenant_id not in self._folding:
+            import asyncio
+
+            task = self._folding[tenant_id] = asyncio.ensure_future(self._fold_quietly(tenant_id))
+            task.add_done_callback(lambda _: self._folding.pop(tenant_id, None))
+        return rows
+
+    async def _fold_quietly(self, tenant_id: str) -> None:
+        try:
+            await self.fold(tenant_id)
+        except TwinRavenError as error:
+            # Figures come from the log meanwhile, and the next who asks tries again.
+            _logger.warning("the roll-up of activity was not brought up: %s", error)

@@ -31,6 +31,8 @@ PAUSES_S = (0.05, 0.2, 0.5, 1.0)
 Encoded = tuple[Row, Row | None]
 """The log's row and, where the output is kept, the blob's."""
 
+Write = Callable[[Transaction, list[Encoded]], None]
+
 
 class BatchCommitter:
     """Stores encoded events over a connection of its own, and says of each what came of it."""
@@ -42,20 +44,27 @@ class BatchCommitter:
 
     def commit(self, items: list[Encoded]) -> list[TwinRavenError | None]:
         """For each event: nothing where it is durable, else why it is not."""
+        return self._commit(items, write_rows)
+
+    def commit_missing(self, items: list[Encoded]) -> list[TwinRavenError | None]:
+        """As `commit`, where some may be stored already."""
+        return self._commit(items, write_missing)
+
+    def _commit(self, items: list[Encoded], write: Write) -> list[TwinRavenError | None]:
         if not items:
             return []
-        error = self._try(items, write_rows)
+        error = self._try(items, write)
         if error is None:
             return [None] * len(items)
         if isinstance(error, (Conflict, InvalidInput, AppendOnly)):
-            return self._blame(items, error)
+            return self._blame(items, error, write)
         for pause in PAUSES_S if self._is_passing(error) else ():
             if not self._may_wait():
                 break
             time.sleep(pause)
             again = self._try(items, write_missing)
             if again is None or isinstance(again, (Conflict, InvalidInput, AppendOnly)):
-                return [None] * len(items) if again is None else self._blame(items, again)
+                return [None] * len(items) if again is None else self._blame(items, again, write_missing)
             error = again
         stored = self._stored(items)
         return [None if row[:2] in stored else error for row, _ in items]
@@ -66,10 +75,10 @@ class BatchCommitter:
         if connection is not None:
             connection.close()
 
-    def _blame(self, items: list[Encoded], error: TwinRavenError) -> list[TwinRavenError | None]:
+    def _blame(self, items: list[Encoded], error: TwinRavenError, write: Write) -> list[TwinRavenError | None]:
         if len(items) > 1:
             middle = len(items) // 2
-            return [*self.commit(items[:middle]), *self.commit(items[middle:])]
+            return [*self._commit(items[:middle], write), *self._commit(items[middle:], write)]
         event_id = items[0][0][1]
         if isinstance(error, InvalidInput):
             return [error]
@@ -82,7 +91,7 @@ class BatchCommitter:
             return self._database.dialect == "postgres"
         return isinstance(error, StorageUnavailable)
 
-    def _try(self, items: list[Encoded], write: Callable[[Transaction, list[Encoded]], None]) -> TwinRavenError | None:
+    def _try(self, items: list[Encoded], write: Write) -> TwinRavenError | None:
         try:
             if self._connection is None:
                 self._connection = self._database.connect()

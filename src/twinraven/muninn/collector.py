@@ -26,6 +26,7 @@ from twinraven.foundation.clock import now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_uuid
 from twinraven.foundation.redaction import Redact, keep_everything
+from twinraven.muninn.carried import CarriedEvent
 from twinraven.muninn.model import (
     MAX_TENANT,
     MuninnEvent,
@@ -42,6 +43,7 @@ from twinraven.storage import DEFAULT_TENANT, Database
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _OUTCOMES = {outcome.value for outcome in Outcome}
+_CUT_FROM = 1024
 _FIRST, _LAST = to_micros(datetime.min.replace(tzinfo=UTC)), to_micros(datetime.max.replace(tzinfo=UTC))
 
 current_observer: ContextVar[SessionObserver | None] = ContextVar("twinraven_observer", default=None)
@@ -64,6 +66,7 @@ class Collector:
     ) -> None:
         encoder = RowEncoder(rules or EncodingRules(), redact, redact_names=redact_names, compress=compress)
         self._writer = EventWriter(database, encoder, queue_size=queue_size)
+        self._database = database
         self._micros = micros
 
     def observe(
@@ -89,6 +92,15 @@ class Collector:
     def submit(self, seen: Observation) -> Receipt:
         """Queue one observation as it is."""
         return self._writer.submit(seen)
+
+    def carry(self, seen: Observation, database: Database) -> CarriedEvent | None:
+        """One observation for a transaction on `database`; None where it must be queued instead.
+
+        On Postgres it always is: transactions there are serializable, and the equal outputs of two calls, which are
+        stored once, would make their settlements conflict.
+        """
+        is_ours = database is self._database and database.dialect == "sqlite"
+        return self._writer.carry(seen) if is_ours else None
 
     async def room(self) -> None:
         """Wait, without blocking the loop, until recording would not block."""
@@ -239,7 +251,7 @@ def encode_params(params: dict[str, Any]) -> bytes:
     if not isinstance(params, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"input_params must be an object, not {type(params).__name__}", field="input_params")
     try:
-        return canonical_json(params)
+        return _fitted(canonical_json(params))
     except InvalidInput:
         return _encode_slowly(params, "input_params")
 
@@ -250,7 +262,14 @@ def encode_output(output: Any) -> bytes:
         encoded = orjson.dumps(output, option=orjson.OPT_SORT_KEYS)
     except (TypeError, RecursionError):
         return _encode_slowly(output, "output")
-    return _encode_slowly(output, "output") if b"null" in encoded and has_odd_float(output) else encoded
+    if b"null" in encoded and has_odd_float(output):
+        return _encode_slowly(output, "output")
+    return _fitted(encoded)
+
+
+def _fitted(encoded: bytes) -> bytes:
+    """A short text in as much memory as it needs: orjson cuts it from a kilobyte, of which the rest stays unusable."""
+    return b"%b" % encoded if len(encoded) < _CUT_FROM else encoded
 
 
 def _encode_slowly(value: Any, field: str) -> bytes:

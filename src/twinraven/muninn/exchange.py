@@ -29,15 +29,18 @@ from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import Conflict, InvalidInput
 from twinraven.foundation.redaction import Redact, keep_everything
 from twinraven.muninn.batch import Encoded, write_rows
-from twinraven.muninn.columns import COLUMNS, Row
+from twinraven.muninn.columns import BLOB_COLUMNS, COLUMNS, Row
 from twinraven.muninn.formats import AUTO, LineError, TraceReader
 from twinraven.muninn.formats.calls import SEQUENCE_LIMIT
 from twinraven.muninn.model import MAX_TENANT, MuninnEvent, check_name
+from twinraven.muninn.outer_first import HeldBackCalls, outer_first
 from twinraven.muninn.row import EncodingRules, RowEncoder
 from twinraven.muninn.store import EventStore
 from twinraven.storage import Database, Transaction
 
-BATCH = 2000
+BATCH = 8000
+BATCH_BYTES = 8 << 20
+"""Rows are committed together up to so many, or so many bytes of arguments and outputs."""
 MAX_ERRORS = 1000
 MAX_REASONS = 100
 MOST_UNPACKED = 16 << 30
@@ -46,6 +49,7 @@ _LONGEST_REASON = 200
 _DETAIL = re.compile(r"'[^']*'|\"[^\"]*\"|[0-9]+|[0-9a-f]{16,}")
 TIME_BASE = SEQUENCE_LIMIT
 _RACES = 5
+_PARAMS, _BODY = COLUMNS.index("input_params"), BLOB_COLUMNS.index("body")
 _EVENT, _SESSION, _TIMESTAMP, _SOURCE_KEY, _TIME_KNOWN = (
     COLUMNS.index(name) for name in ("event_id", "session_id", "timestamp", "source_key", "time_known")
 )
@@ -151,15 +155,45 @@ class Importer:
         report = reader.report
         base = now_micros() // TIME_BASE * TIME_BASE
         sessions: set[int] = set()
+        held = HeldBackCalls()
         while batch := await asyncio.to_thread(reader.read):
-            stored = await self._store(tenant_id, batch, base, keeps_ids=reader.keeps_ids)
-            report.events += stored
-            report.duplicates += len(batch) - stored
             sessions.update(hash(row[_SESSION]) for row, _ in batch)
             report.sessions = len(sessions)
+            missing = await self._not_stored(tenant_id, held.missing(batch))
+            await self._take(tenant_id, held.admit(batch, missing), base, reader)
             if progress is not None:
                 progress(reader.line)
+        await self._take(tenant_id, held.rest(), base, reader)
         return report
+
+    async def _not_stored(self, tenant_id: str, event_ids: set[str]) -> set[str]:
+        """Which of some events the log does not have."""
+        if not event_ids:
+            return event_ids
+        wanted = sorted(event_ids)
+        known = await self._database.read(
+            tenant_id, lambda tx: tx.present("muninn_event_log", "event_id", wanted, tenant_id=tenant_id)
+        )
+        return event_ids.difference(known)
+
+    async def _take(self, tenant_id: str, batch: list[Encoded], base: int, reader: _Reader) -> None:
+        """Store rows and count them; of those that the log refuses, each is reported and the others are stored."""
+        report = reader.report
+        try:
+            stored = await self._store(tenant_id, batch, base, keeps_ids=reader.keeps_ids) if batch else 0
+        except InvalidInput as error:
+            if error.details.get("field") != "parent_event_id":
+                raise
+            if len(batch) == 1:
+                reason = f"call {batch[0][0][_EVENT]} is not taken: {error.message}"
+                report.complain(LineError(reader.line, reason))
+                return
+            half = len(batch) // 2
+            await self._take(tenant_id, batch[:half], base, reader)
+            await self._take(tenant_id, batch[half:], base, reader)
+            return
+        report.events += stored
+        report.duplicates += len(batch) - stored
 
     async def _store(self, tenant_id: str, batch: list[Encoded], base: int, *, keeps_ids: bool) -> int:
         def write(tx: Transaction) -> int:
@@ -192,8 +226,15 @@ class _Reader:
 
     def read(self) -> list[Encoded]:
         """The next rows, none at the end."""
+        rows: list[Encoded] = []
+        size = 0
         with _readable():
-            rows = list(islice(self._rows, BATCH))
+            for item in islice(self._rows, BATCH):
+                rows.append(item)
+                row, blob = item
+                size += len(row[_PARAMS]) + (0 if blob is None else len(blob[_BODY]))
+                if size > BATCH_BYTES:
+                    break
         if not rows:
             self.report.seen = str(self._reader.seen)
         return rows
@@ -227,7 +268,8 @@ def write_new(tx: Transaction, tenant_id: str, batch: list[Encoded], base: int =
     if not fresh:
         return 0
     bases = _session_bases(tx, tenant_id, {row[_SESSION] for row, _ in fresh.values()})
-    write_rows(tx, [(_placed(row, bases.get(row[_SESSION], base)), blob) for row, blob in fresh.values()])
+    ordered = outer_first(list(fresh.values()))
+    write_rows(tx, [(_placed(row, bases.get(row[_SESSION], base)), blob) for row, blob in ordered])
     return len(fresh)
 
 

@@ -20,6 +20,8 @@ class LinkedEvent(NamedTuple):
     tool_id: str
     at: str
     outcome: str
+    """How the work around the call went, where somebody said so; never how the call went."""
+    raised: bool
     error_code: str | None
     correlation_id: str | None
     parent_event_id: str | None
@@ -70,6 +72,7 @@ def _to_event(row: Row) -> LinkedEvent:
         tool_id=row["tool_id"],
         at=iso(from_micros(row["timestamp"])),
         outcome=str(row["outcome"]),
+        raised=bool(row["raised"]),
         error_code=row["error_code"],
         correlation_id=row["correlation_id"],
         parent_event_id=None if parent is None else str(parent),

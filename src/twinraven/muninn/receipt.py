@@ -85,6 +85,12 @@ class Receipt:
             else:
                 wake.setdefault(waiter[0], []).append(waiter[1])
 
+    def give_up(self, error: TwinRavenError) -> None:
+        """In a forked child: note the error and wake nobody, since whoever waits is a thread of the parent."""
+        self._waiters = []
+        self._error = error
+        self._done = True
+
     def _settled(self) -> UUID:
         if self._error is not None:
             raise self._error

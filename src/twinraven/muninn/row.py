@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
+from threading import Lock
 from typing import Any, Final
 
 import orjson
@@ -54,7 +55,7 @@ class EncodingRules:
 
 
 class RowEncoder:
-    """Turns observations into rows of the log and blobs; one per writer, because tags look back."""
+    """Turns observations into rows of the log and blobs; one per log of a process, because tags look back."""
 
     def __init__(
         self,
@@ -70,6 +71,16 @@ class RowEncoder:
         self._redact = redact
         self._redact_names = redact_names or redact
         self._tagger = TagExtractor()
+        self.unlock()
+
+    def unlock(self) -> None:
+        """Begin with a lock that nobody has: in a forked child, whoever had it is gone."""
+        self._tagging = Lock()
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether encoding may ask others, so that no transaction should wait for it."""
+        return self._compress is not None
 
     def encode(self, seen: Observation) -> tuple[Row, Row | None]:
         """The log's row and, where the output is kept, the blob's."""
@@ -77,7 +88,10 @@ class RowEncoder:
         params = redact(tenant, seen.params)
         output = None if seen.output is None else redact(tenant, seen.output)
         hashed = xxhash.xxh64_hexdigest(params)
-        extracted = self._tagger.tags(tenant, seen.session_id, seen.tool_id, hashed, raised=seen.raised, output=output)
+        with self._tagging:
+            extracted = self._tagger.tags(
+                tenant, seen.session_id, seen.tool_id, hashed, raised=seen.raised, output=output
+            )
         tags = seen.tags if not extracted else (*seen.tags, *(tag for tag in extracted if tag not in seen.tags))
         summary, blob = self._keep(tenant, output)
         row = list(_in_order((*seen, hashed, params.decode(), summary, None if blob is None else blob[1])))

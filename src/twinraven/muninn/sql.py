@@ -15,6 +15,8 @@ from twinraven.foundation.clock import from_micros, now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, NotFound
 from twinraven.muninn.columns import COLUMNS
 from twinraven.muninn.model import MuninnEvent, Outcome, Session, check_name
+from twinraven.muninn.outcome_sql import TAGGED, is_rare, sessions_with
+from twinraven.muninn.roll_up import roll_up
 from twinraven.muninn.store import MINING_COLUMNS, TRACE_COLUMNS, EventFilter, ReadColumns, ToolUse, Transition
 from twinraven.storage import Database, Row, Transaction, chunks, settled_arrival
 
@@ -38,6 +40,11 @@ FROM muninn_event_log WHERE tenant_id = :tenant
 WINDOW session_order AS (PARTITION BY session_id ORDER BY timestamp, arrival)
 ORDER BY session_id, timestamp, arrival
 """
+_INSIDE = """e.parent_event_id IN (
+    SELECT event_id FROM muninn_event_log WHERE tenant_id = :tenant AND tool_id = :asking)"""
+# Of a few sessions each outer call is looked up, instead of all calls of the tool.
+_INSIDE_ONE = """EXISTS (SELECT 1 FROM muninn_event_log o
+    WHERE o.tenant_id = :tenant AND o.event_id = e.parent_event_id AND o.tool_id || '' = :asking)"""
 
 
 class SqlEventStore:
@@ -88,24 +95,22 @@ class SqlEventStore:
     ) -> list[Session]:
         if limit < 1:
             raise InvalidInput(f"limit must be at least 1, it is {limit}", field="limit")
-        condition = "" if after is None else "AND session_id > :after"
-        chosen = "" if outcome is None else "WHERE outcome = :outcome"
-        # Cut inside, where nothing is filtered afterwards, so that a page of a long log reads a page of its index.
-        paging = "ORDER BY session_id LIMIT :limit" if outcome is None else ""
-        summaries = _SESSION_SUMMARIES.format(condition=condition, paging=paging)
-        sql = f"SELECT * FROM ({summaries}) summaries {chosen} ORDER BY session_id LIMIT :limit"
-        params: dict[str, Any] = {"tenant": tenant_id, "limit": limit}
-        if after is not None:
-            params["after"] = after
         if outcome is not None:
-            params["outcome"] = outcome.value
+            return await self._database.read(tenant_id, lambda tx: _sessions_with(tx, tenant_id, outcome, after, limit))
+        condition = "" if after is None else "AND session_id > :after"
+        # Cut inside, so that a page of a long log reads a page of its index.
+        summaries = _SESSION_SUMMARIES.format(condition=condition, paging="ORDER BY session_id LIMIT :limit")
+        params: dict[str, Any] = {"tenant": tenant_id, "limit": limit} | ({} if after is None else {"after": after})
+        sql = f"SELECT * FROM ({summaries}) summaries ORDER BY session_id"
         rows = await self._database.read(tenant_id, lambda tx: tx.fetch_all(sql, **params))
         return [_to_session(row) for row in rows]
 
     async def events(self, tenant_id: str, where: EventFilter) -> list[MuninnEvent]:
-        sql, params = _filtered(tenant_id, where)
-        rows = await self._database.read(tenant_id, lambda tx: tx.fetch_all(sql, **params))
-        return _to_events(rows)
+        def work(tx: Transaction) -> list[Row]:
+            sql, params = _filtered(tx, tenant_id, where)
+            return tx.fetch_all(sql, **params)
+
+        return _to_events(await self._database.read(tenant_id, work))
 
     async def settled(self, tenant_id: str) -> int:
         return await settled_arrival(self._database, tenant_id, _LOG)
@@ -194,10 +199,16 @@ class SqlEventStore:
         if await self._database.write(tenant_id, work) == 0:
             raise NotFound(f"no session {session_id!r}", session_id=session_id)
 
-    async def verdicts(self, tenant_id: str) -> dict[str, Outcome]:
-        sql = "SELECT session_id, outcome FROM session_verdicts WHERE tenant_id = :tenant ORDER BY arrival"
-        rows = await self._database.read(tenant_id, lambda tx: tx.fetch_all(sql, tenant=tenant_id))
-        return {row["session_id"]: Outcome(row["outcome"]) for row in rows}
+    async def verdicts(self, tenant_id: str, *, sessions: Sequence[str] | None = None) -> dict[str, Outcome]:
+        sql = "SELECT session_id, outcome FROM session_verdicts WHERE tenant_id = :tenant {some} ORDER BY arrival"
+
+        def work(tx: Transaction) -> list[Row]:
+            if sessions is None:
+                return tx.fetch_all(sql.format(some=""), tenant=tenant_id)
+            one = sql.format(some="AND session_id = :session")
+            return [row for each in sessions for row in tx.fetch_all(one, tenant=tenant_id, session=each)]
+
+        return {row["session_id"]: Outcome(row["outcome"]) for row in await self._database.read(tenant_id, work)}
 
     async def read_columns(self, tenant_id: str, read: ReadColumns[T], *, where: EventFilter | None = None) -> T:
         conditions, params = _conditions(tenant_id, where or EventFilter())
@@ -224,8 +235,7 @@ class SqlEventStore:
             own.append("e.parent_event_id IS NULL")
         else:
             params["asking"] = through
-            asked = "SELECT event_id FROM muninn_event_log WHERE tenant_id = :tenant AND tool_id = :asking"
-            own.append(f"(e.parent_event_id IS NULL OR e.parent_event_id IN ({asked}))")
+            own.append(f"(e.parent_event_id IS NULL OR {_INSIDE if sessions is None else _INSIDE_ONE})")
         names = ", ".join(_trace_column(name, with_values=with_values) for name in TRACE_COLUMNS)
         blobs = "LEFT JOIN blobs b ON b.tenant_id = e.tenant_id AND b.hash = e.output_hash " if with_values else ""
         sql = (
@@ -318,7 +328,21 @@ def _to_use(row: Row) -> ToolUse:
     )
 
 
-def _filtered(tenant_id: str, where: EventFilter) -> tuple[str, dict[str, Any]]:
+def _sessions_with(tx: Transaction, tenant_id: str, outcome: Outcome, after: str | None, limit: int) -> list[Session]:
+    """Sessions that went so, by id: from what is kept of each, or from all calls where that is far behind."""
+    found = roll_up(tx, tenant_id)
+    one = _SESSION_SUMMARIES.format(condition="AND session_id = :session", paging="")
+    if found.is_near:
+        ids = sessions_with(tx, tenant_id, outcome.value, found=found, after=after, limit=limit)
+        rows = [tx.fetch_one(one, tenant=tenant_id, session=each) for each in ids]
+    else:
+        every = _SESSION_SUMMARIES.format(condition="AND session_id > :after", paging="")
+        sql = f"SELECT * FROM ({every}) summaries WHERE outcome = :outcome ORDER BY session_id LIMIT :limit"
+        rows = tx.fetch_all(sql, tenant=tenant_id, after=after or "", outcome=outcome.value, limit=limit)
+    return [_to_session(row) for row in rows if row is not None]
+
+
+def _filtered(tx: Transaction, tenant_id: str, where: EventFilter) -> tuple[str, dict[str, Any]]:
     if where.limit < 1:
         raise InvalidInput(f"limit must be at least 1, it is {where.limit}", field="limit")
     conditions, params = _conditions(tenant_id, where)
@@ -327,8 +351,14 @@ def _filtered(tenant_id: str, where: EventFilter) -> tuple[str, dict[str, Any]]:
     if where.beyond is not None:
         conditions.append(f"(timestamp, arrival) {'<' if where.newest_first else '>'} (:beyond_time, :beyond_arrival)")
         params["beyond_time"], params["beyond_arrival"] = where.beyond
+    source, found = "muninn_events", None if where.tag is None else roll_up(tx, tenant_id)
+    if where.tag is not None and found is not None and found.is_near and is_rare(tx, tenant_id, where.tag):
+        # The join in this order looks the few calls up; by time, all calls would be looked at.
+        source = f"({TAGGED}) few CROSS JOIN muninn_events"
+        conditions.append("arrival = tagged")
+        params |= {"tag_name": where.tag, "mark": found.mark}
     sql = (
-        f"SELECT {_EVENT} FROM muninn_events WHERE {' AND '.join(conditions)} "
+        f"SELECT {_EVENT} FROM {source} WHERE {' AND '.join(conditions)} "
         f"ORDER BY timestamp {order}, arrival {order} LIMIT :limit"
     )
     return sql, params
@@ -350,7 +380,9 @@ def _conditions(tenant_id: str, where: EventFilter) -> tuple[list[str], dict[str
     restrict("session_id = :session", "session", where.session_id)
     restrict("tool_id = :tool", "tool", where.tool_id)
     restrict("tags LIKE :tag ESCAPE '!'", "tag", None if where.tag is None else _tag_pattern(where.tag))
-    restrict("raised = :raised", "raised", None if where.raised is None else int(where.raised))
+    if where.raised is not None:
+        # As a literal: only then is the index of failures known to fit.
+        conditions.append(f"raised = {int(where.raised)}")
     restrict("error_code = :error_code", "error_code", where.error_code)
     restrict("correlation_id = :correlation", "correlation", where.correlation_id)
     restrict("parent_event_id = :parent", "parent", where.parent_event_id)

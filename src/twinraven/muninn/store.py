@@ -145,8 +145,8 @@ class EventStore(Protocol):
         """Say afterwards how a session's task went; a later verdict wins over an earlier one."""
         ...
 
-    async def verdicts(self, tenant_id: str) -> dict[str, Outcome]:
-        """The verdict in force for each session that has one."""
+    async def verdicts(self, tenant_id: str, *, sessions: Sequence[str] | None = None) -> dict[str, Outcome]:
+        """The verdict in force for each session that has one, or for each of some."""
         ...
 
     async def read_columns(self, tenant_id: str, read: ReadColumns[T], *, where: EventFilter | None = None) -> T:

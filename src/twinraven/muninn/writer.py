@@ -23,6 +23,7 @@ from functools import partial
 from twinraven.foundation.errors import StorageBusy, StorageError, StorageUnavailable, TwinRavenError
 from twinraven.foundation.ids import new_uuid
 from twinraven.muninn.batch import BatchCommitter, Encoded
+from twinraven.muninn.carried import CarriedEvent
 from twinraven.muninn.model import Observation
 from twinraven.muninn.receipt import Receipt, Wakeups, wake_loops
 from twinraven.muninn.row import RowEncoder
@@ -36,8 +37,8 @@ PATIENCE_S = 60.0
 
 _logger = logging.getLogger("twinraven.muninn")
 
-Queued = tuple[Observation | None, Receipt]
-"""An observation and its receipt; a marker, for `flush`, has no observation."""
+Queued = tuple[Observation | CarriedEvent | None, Receipt]
+"""An observation and its receipt; a marker, for `flush`, has no observation. A carried event may be stored already."""
 
 
 class EventWriter:
@@ -64,6 +65,7 @@ class EventWriter:
         self._is_asleep = True
         self._hurrying: asyncio.AbstractEventLoop | None = None
         self._lost: TwinRavenError | None = None
+        self._encoder.unlock()
         self._committer = BatchCommitter(self._database, may_wait=lambda: not self._closed)
 
     def after_fork(self) -> None:
@@ -72,7 +74,7 @@ class EventWriter:
         self._begin()
         error = StorageError("the event was queued in the parent process; only the parent learns whether it is stored")
         for _, receipt in inherited:
-            receipt.settle(error, {})
+            receipt.give_up(error)
 
     def submit(self, seen: Observation) -> Receipt:
         """Queue one observation."""
@@ -80,6 +82,18 @@ class EventWriter:
             self._wait_for_room()
         receipt = Receipt(seen.event_id, self)
         self._enqueue(seen, receipt)
+        return receipt
+
+    def carry(self, seen: Observation) -> CarriedEvent | None:
+        """The observation for a transaction of its caller's; None where events before it are still to be stored."""
+        if self._closed or self._queue or self._in_hand or self._encoder.is_slow:
+            return None
+        return CarriedEvent(seen, self._encoder, self)
+
+    def submit_again(self, event: CarriedEvent) -> Receipt:
+        """Queue an event whose transaction failed, unless it is stored after all."""
+        receipt = Receipt(event.event_id, self)
+        self._enqueue(event, receipt)
         return receipt
 
     @property
@@ -134,7 +148,7 @@ class EventWriter:
             thread.join()
         self._finish()
 
-    def _enqueue(self, seen: Observation | None, receipt: Receipt) -> None:
+    def _enqueue(self, seen: Observation | CarriedEvent | None, receipt: Receipt) -> None:
         if self._closed:
             raise StorageError("Muninn's collector is closed; open another one to record")
         self._queue.append((seen, receipt))
@@ -215,7 +229,10 @@ class EventWriter:
 
     def _take(self) -> list[Queued]:
         queue = self._queue
-        self._in_hand = batch = [queue.popleft() for _ in range(min(len(queue), BATCH))]
+        # In hand before it leaves the queue: whoever asks whether events are still to be stored must see it in one.
+        self._in_hand = batch = [queue[number] for number in range(min(len(queue), BATCH))]
+        for _ in batch:
+            queue.popleft()
         with self._room:
             self._room.notify_all()
         return batch
@@ -237,12 +254,14 @@ class EventWriter:
 
     def _store(self, batch: list[Queued]) -> list[TwinRavenError | None]:
         encoded = [None if seen is None else self._encode(seen) for seen, _ in batch]
-        results = iter(self._committer.commit([item for item in encoded if isinstance(item, tuple)]))
+        may_be_stored = any(isinstance(seen, CarriedEvent) for seen, _ in batch)
+        commit = self._committer.commit_missing if may_be_stored else self._committer.commit
+        results = iter(commit([item for item in encoded if isinstance(item, tuple)]))
         return [next(results) if isinstance(item, tuple) else item for item in encoded]
 
-    def _encode(self, seen: Observation) -> Encoded | TwinRavenError:
+    def _encode(self, seen: Observation | CarriedEvent) -> Encoded | TwinRavenError:
         try:
-            return self._encoder.encode(seen)
+            return seen.encoded() if isinstance(seen, CarriedEvent) else self._encoder.encode(seen)
         except TwinRavenError as error:
             return error
         except Exception as error:  # noqa: BLE001 - the thread's edge: one odd event must not cost the others

@@ -14,7 +14,9 @@ from typing import IO, Any, NamedTuple, cast
 
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
+from twinraven.foundation.schema_inference import json_type
 from twinraven.muninn.formats.lines import Line, numbered, whole_documents
+from twinraven.muninn.formats.packed import inner_documents, unpacked
 from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen, TraceParser
 
 __all__ = [
@@ -74,9 +76,10 @@ class TraceReader:
             known = ", ".join((*FORMATS, AUTO))
             raise InvalidInput(f"there is no format {format!r}; choose from {known}", field="format")
         chosen = FORMATS[self.format]
-        make = cast("Callable[[str], TraceParser]", getattr(_module(chosen), chosen.parser))
+        module = _module(chosen)
+        make = cast("Callable[[str], TraceParser]", getattr(module, chosen.parser))
         self._parser = make(tenant_id)
-        self._documents = documents
+        self._documents = unpacked(documents, module.recognises)
         self.line = 0
         """The line that was read last."""
 
@@ -126,12 +129,19 @@ def _unknown(head: list[Line]) -> str:
         shown = first.lstrip()[:1].decode("utf-8", "replace")
         seen = f"the first line is not JSON, it begins with {shown!r}"
     else:
-        shown: Any = next(iter(cast("list[Any]", value)), None) if isinstance(value, list) else value
-        kind = cast("type[object]", type(shown)).__name__
-        names = [name[:40] for name in cast("dict[str, Any]", shown) if name.isprintable()] if kind == "dict" else []
-        named = ", ".join(names[:12]) or kind
-        seen = f"the first line has: {named}"
+        seen = f"the first line {_described(value)}"
     return f"no known format of traces was recognised; {seen}. Known are: {known_formats()}"
+
+
+def _described(value: Any) -> str:
+    """What a JSON value holds, by the names of its fields alone."""
+    shown: Any = next(iter(cast("list[Any]", value)), None) if isinstance(value, list) else value
+    if value in ([], {}):
+        return f"is an empty {'list' if isinstance(value, list) else 'object'}"
+    if not isinstance(shown, dict):
+        return f"holds {json_type(shown)} where an object is expected"
+    names = [name[:40] for name in cast("dict[str, Any]", shown) if name.isprintable()]
+    return f"has: {', '.join(names[:12]) or 'no names that can be shown'}"
 
 
 def _format_of(line: bytes) -> str | None:
@@ -139,7 +149,13 @@ def _format_of(line: bytes) -> str | None:
         found = parse_json(line)
     except TwinRavenError:
         return None
-    return next((name for name, each in _distinct() if _module(each).recognises(found)), None)
+    for value in (found, *islice(inner_documents(found), _LOOKED_AT)):
+        for name, each in _distinct():
+            module = _module(each)
+            if module.recognises(value):
+                # Dialects of chats have names of their own and one parser.
+                return module.dialect_in(value) if each.module == "chat" else name
+    return None
 
 
 def _distinct() -> Iterator[tuple[str, Format]]:

@@ -43,11 +43,28 @@ Members = dict[str, Any]
 def recognises(value: Any) -> bool:
     """Whether this holds messages."""
     if isinstance(value, list):
-        return any(recognises(item) for item in cast("list[Any]", value)[:5])
+        # An array of arrays is taken apart before: each of them is a conversation.
+        return any(isinstance(item, dict) and recognises(item) for item in cast("list[Any]", value)[:5])
     if not isinstance(value, dict):
         return False
     members = cast("Members", value)
     return is_message(members) or _is_rollout(members) or messages_in(members) is not None
+
+
+def dialect_in(value: Any) -> str:
+    """The name of the format that a line's first conversation is written in."""
+    items = cast("list[Any]", value) if isinstance(value, list) else [value]
+    if any(is_message(item) for item in items):
+        return _format_name(items)
+    first = next(cast("Members", item) for item in items if recognises(item))
+    return _format_name(messages_in(first) or [first.get("payload")])
+
+
+def _format_name(messages: list[Any]) -> str:
+    found = [cast("Members", each) for each in messages if isinstance(each, dict)]
+    if any("call_id" in each for each in found):
+        return "responses"
+    return "openai" if any("from" in each for each in found) else dialect_of(messages)
 
 
 def messages_in(members: Members) -> list[Any] | None:

@@ -161,7 +161,7 @@ class ClaudeCodeParser:
     def feed(self, line: bytes, number: int) -> Iterator[Heard]:
         entry = parse_object(line)
         kind = entry.get("type")
-        self.seen.count(f"of type {kind}")
+        self.seen.count("without a type" if kind is None else f"of type {kind}")
         if kind not in ("assistant", "user", "attachment"):
             return
         agent = self._agent(entry)

@@ -52,17 +52,18 @@ def _from_blocks(read: Callable[[int], bytes]) -> Iterator[Line]:
         if not parts and block.isspace() and block.endswith(b"\n"):
             number += block.count(b"\n")
             continue
-        parts.append(block)
         size += len(block)
-        if b"\n" in block:
-            whole, _, tail = b"".join(parts).rpartition(b"\n")
-            lines = _split(whole + b"\n", number)
+        cut = block.rfind(b"\n") + 1
+        parts.append(block[:cut] if cut else block)
+        if cut:
+            lines = _split(b"".join(parts), number)
             while True:
                 try:
                     yield next(lines)
                 except StopIteration as done:
                     number = cast("int", done.value)
                     break
+            tail = block[cut:]
             parts, size = [tail] if tail else [], len(tail)
         if size > LONGEST_LINE:
             raise _too_long(number)
@@ -89,7 +90,7 @@ def _refuse_foreign(beginning: bytes) -> None:
             raise InvalidInput(
                 "the file is compressed with something else than gzip",
                 field="file",
-                fix=f"{command} FILE | twinraven import -",
+                fix=f"{command} FILE | twinraven import - (or backtest -)",
             )
 
 

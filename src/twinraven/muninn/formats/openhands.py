@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
-from twinraven.foundation.canonical import canonical_json, content_hash
+from twinraven.foundation.canonical import canonical_json, content_hash, parse_json
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats.conversation import Answered, Asked, Conversation, Move, Said, Turn
 from twinraven.muninn.formats.messages import plain_output
-from twinraven.muninn.formats.records import Record, first_record, micros_of, records_in, text_of
+from twinraven.muninn.formats.records import Record, first_record, micros_of, records_of, text_of
 from twinraven.muninn.formats.trace import Heard, LineError, Seen, decode_arguments
 
 _KINDS: Final = (
@@ -36,6 +36,7 @@ _TALK: Final = (
 )
 _OWN_FIELDS: Final = ("thought", "hidden", "confirmation_state", "is_confirmed", "blocking", "security_risk")
 _LISTS: Final = ("events", "history", "trajectory")
+_IDS: Final = ("sid", "session_id", "conversation_id")
 
 
 def recognises(value: Any) -> bool:
@@ -49,7 +50,7 @@ def recognises(value: Any) -> bool:
 
 
 class OpenHandsParser:
-    """Follows one run; files of one event each, read together, are one run too."""
+    """Follows the events of a run, one a line or a file; a line with a list of events is a run of its own."""
 
     keeps_ids = False
 
@@ -57,13 +58,23 @@ class OpenHandsParser:
         self._tenant_id = tenant_id
         self._run: Conversation | None = None
         self._responses: str | None = None
-        self._session: str | None = None
         self.seen = Seen("events", "is an action of the agent that was answered")
 
     def feed(self, line: bytes, number: int) -> Iterator[Heard]:
-        for record in records_in(line, *_LISTS):
+        around = parse_json(line, field="the line")
+        is_whole = isinstance(around, list) or first_record(around, *_LISTS) is not around
+        if is_whole:
+            yield from self.finish()
+        yield from self._follow(around, number)
+        if is_whole:
+            yield from self.finish()
+
+    def _follow(self, around: Any, number: int) -> Iterator[Heard]:
+        for record in records_of(around, *_LISTS):
             if self._run is None:
-                named = text_of(record, "sid", "session_id", "conversation_id")
+                named = text_of(record, *_IDS)
+                if named is None and isinstance(around, dict):
+                    named = text_of(cast("Record", around), *_IDS, "instance_id")
                 session = named or f"openhands-{content_hash(canonical_json(record))[:32]}"
                 self._run = Conversation(session, "openhands")
             self.seen.count(f"{record.get('kind') or record.get('action') or record.get('observation')}")
@@ -73,7 +84,8 @@ class OpenHandsParser:
                 yield LineError(number, f"event {record.get('id')!r}: {error.message}")
 
     def finish(self) -> Iterator[Heard]:
-        for call in self._run.settled() if self._run is not None else ():
+        run, self._run, self._responses = self._run, None, None
+        for call in run.settled() if run is not None else ():
             try:
                 yield call.observed_for(self._tenant_id)
             except TwinRavenError as error:

@@ -15,7 +15,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, cast
 from uuid import UUID
 
@@ -23,7 +23,15 @@ from twinraven.foundation.actors import ACTOR_TYPES, SYSTEM, Actor, parse_actor
 from twinraven.foundation.clock import parse_iso, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats import genai
-from twinraven.muninn.formats.span_facts import Get, ToolFacts, kind_of, label_of, messages_of, session_of, tool_facts
+from twinraven.muninn.formats.span_facts import (
+    Attributes,
+    ToolFacts,
+    kind_of,
+    label_of,
+    messages_of,
+    session_of,
+    tool_facts,
+)
 from twinraven.muninn.formats.spans import (
     WINDOW,
     Contexts,
@@ -39,6 +47,15 @@ from twinraven.muninn.model import check_turn
 _TRACE_ID, _SPAN_ID = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{16}")
 _ERROR = (2, "STATUS_CODE_ERROR", "ERROR")
 _LATEST = 2**53
+_SHARED = 4096
+"""How many ids of traces and parents are kept: many spans name the same, which is checked and held once."""
+_ACTOR_TYPE, _ACTOR_ID = map(genai.attribute_of, ("actor_type", "actor_id"))
+_OURS = frozenset(
+    (
+        *(genai.TIME_KNOWN, genai.OUTCOME, genai.TURN, genai.TASK_ID, genai.OUTSIDE_INPUT, genai.TAGS),
+        *(genai.CORRELATION_ID, genai.EVENT_ID, genai.PARENT_EVENT_ID, genai.CORRECTS, _ACTOR_TYPE, _ACTOR_ID),
+    )
+)
 
 Members = dict[str, Any]
 
@@ -92,32 +109,27 @@ class OtlpParser:
     def read(self, span: Members, number: int) -> ToolSpan | ModelSpan | None:
         """One span; None where it is neither a call nor a model's turn."""
         attributes = _attributes(span.get("attributes"))
-        get = attributes.get
-        name = str(span.get("name") or "")
-        kind = kind_of(get, name)
-        session = session_of(get)
-        parent = _hex(span.get("parentSpanId"), _SPAN_ID)
-        if kind == "other":
-            self.seen.count(label_of(get))
-            trace, own = _hex(span.get("traceId"), _TRACE_ID), _hex(span.get("spanId"), _SPAN_ID)
-            if session is not None:
-                self._log.state_session(trace, session)
-            if parent:
-                self._log.state_parent((trace, own), (trace, parent))
-            return None
-        key = (_id(span, "traceId", _TRACE_ID), _id(span, "spanId", _SPAN_ID))
-        around = (key[0], parent) if parent else None
+        kind = kind_of(attributes, str(span.get("name") or ""))
+        session = session_of(attributes)
+        outer = span.get("parentSpanId")
+        key = (trace_of(span), _hex(span.get("spanId"), _SPAN_ID))
+        parent = _parent_id(outer) if outer and isinstance(outer, str) else ""
+        if kind != "other" and not (key[0] and key[1]):
+            raise _unnamed(key)
         if session is not None:
             self._log.state_session(key[0], session)
-        if around is not None:
-            self._log.state_parent(key, around)
+        if parent:
+            self._log.state_parent(key, parent)
+        around = (key[0], parent) if parent else None
         if kind == "tool":
-            call, facts = _tool(span, key, session, get)
+            call, facts = _tool(span, key, session, attributes)
             return ToolSpan(key, around, call, session, number, facts.call_id, facts.is_complete)
-        self.seen.count(label_of(get))
+        self.seen.count(label_of(attributes))
+        if kind == "other":
+            return None
         messages = partial(_messages, attributes, span.get("events"))
-        began, ended = (nanos // 1000 for nanos in _span_of(span))
-        return ModelSpan(key, around, session, began, ended, number, messages)
+        began, ended = _times(span)
+        return ModelSpan(key, around, session, began // 1000, (ended or began) // 1000, number, messages)
 
 
 def spans_in(document: Members) -> Iterator[Any]:
@@ -137,7 +149,8 @@ def spans_in(document: Members) -> Iterator[Any]:
 
 def trace_of(span: Members) -> str:
     """The trace a span belongs to, empty where it states none."""
-    return _hex(span.get("traceId"), _TRACE_ID)
+    stated = span.get("traceId")
+    return _trace_id(stated) if isinstance(stated, str) else ""
 
 
 def _printed(span: Members) -> Members:
@@ -160,39 +173,51 @@ def _iso_nanos(stated: Any) -> int | None:
     return to_micros(parse_iso(stated)) * 1000 if isinstance(stated, str) else None
 
 
-def _tool(span: Members, key: SpanKey, session: str | None, get: Get) -> tuple[ForeignCall, ToolFacts]:
+def _tool(span: Members, key: SpanKey, session: str | None, attributes: Attributes) -> tuple[ForeignCall, ToolFacts]:
     began, ended = _times(span)
-    facts = tool_facts(get, str(span.get("name") or ""))
-    is_known = ended is not None and ended >= began and get(genai.TIME_KNOWN) is not False
-    status = members_of(span.get("status") or {}, "status")
-    raised = facts.raised or status.get("code") in _ERROR
-    output = facts.output
-    if output is None and raised and status.get("message"):
-        output = {"error": str(status["message"])}
-    turn = get(genai.TURN)
+    facts = tool_facts(attributes, str(span.get("name") or ""))
+    status = span.get("status")
+    raised, output = facts.raised, facts.output
+    if status:
+        stated = members_of(status, "status")
+        raised = raised or stated.get("code") in _ERROR
+        if output is None and raised and stated.get("message"):
+            output = {"error": str(stated["message"])}
+    is_known = ended is not None and ended >= began
     call = ForeignCall(
-        identity=f"otlp:{key[0]}:{key[1]}",
-        session_id=session or key[0],
-        tool_id=facts.tool,
-        params=facts.params,
+        f"otlp:{key[0]}:{key[1]}",
+        session or key[0],
+        facts.tool,
+        facts.params,
         timestamp=began // 1000,
         time_known=is_known,
         output=output,
         latency_ms=0 if ended is None or not is_known else (ended - began + 500_000) // 1_000_000,
         raised=raised,
-        error_code=_text(get, genai.ERROR_TYPE),
-        outcome=_text(get, genai.OUTCOME),
-        turn=None if turn is None else check_turn(turn),
-        task_id=_text(get, genai.TASK_ID),
-        outside_input=_text(get, genai.OUTSIDE_INPUT),
-        tags=tuple(map(str, items_of(get(genai.TAGS), genai.TAGS))),
-        correlation_id=_text(get, genai.CORRELATION_ID),
-        actor=_actor(get),
-        event_id=_uuid(get, genai.EVENT_ID) or derived_id("otlp", key),
-        parent_event_id=_uuid(get, genai.PARENT_EVENT_ID),
-        corrects=_uuid(get, genai.CORRECTS),
+        error_code=_text(attributes, genai.ERROR_TYPE) if raised else None,
+        event_id=derived_id("otlp", key),
     )
-    return call, facts
+    return call if _OURS.isdisjoint(attributes) else _with_our_own(call, attributes), facts
+
+
+def _with_our_own(call: ForeignCall, attributes: Attributes) -> ForeignCall:
+    """A call with what the conventions have no name for, as our own exports state it."""
+    turn = attributes.get(genai.TURN)
+    is_timed = call.time_known and attributes.get(genai.TIME_KNOWN) is not False
+    return call._replace(
+        time_known=is_timed,
+        latency_ms=call.latency_ms if is_timed else 0,
+        outcome=_text(attributes, genai.OUTCOME),
+        turn=None if turn is None else check_turn(turn),
+        task_id=_text(attributes, genai.TASK_ID),
+        outside_input=_text(attributes, genai.OUTSIDE_INPUT),
+        tags=tuple(map(str, items_of(attributes.get(genai.TAGS), genai.TAGS))),
+        correlation_id=_text(attributes, genai.CORRELATION_ID),
+        actor=_actor(attributes),
+        event_id=_uuid(attributes, genai.EVENT_ID) or call.event_id,
+        parent_event_id=_uuid(attributes, genai.PARENT_EVENT_ID),
+        corrects=_uuid(attributes, genai.CORRECTS),
+    )
 
 
 def _messages(attributes: Members, events: Any) -> tuple[list[Any], list[Any]]:
@@ -220,11 +245,6 @@ def _messages_in_events(events: Any) -> tuple[list[Any], list[Any]]:
     return asked, answered
 
 
-def _span_of(span: Members) -> tuple[int, int]:
-    began, ended = _times(span)
-    return began, began if ended is None else ended
-
-
 def _times(span: Members) -> tuple[int, int | None]:
     began, ended = _nanos(span, "startTimeUnixNano"), _nanos(span, "endTimeUnixNano")
     if began is None:
@@ -232,19 +252,31 @@ def _times(span: Members) -> tuple[int, int | None]:
     return began, ended
 
 
-def _id(span: Members, name: str, form: re.Pattern[str]) -> str:
-    found = _hex(span.get(name), form)
-    if not found:
-        raise InvalidInput(f"{name} must be {16 if form is _SPAN_ID else 32} hexadecimal digits", field=name)
-    return found
+def _unnamed(key: SpanKey) -> InvalidInput:
+    name, digits = ("spanId", 16) if key[0] else ("traceId", 32)
+    return InvalidInput(f"{name} must be {digits} hexadecimal digits", field=name)
+
+
+@lru_cache(_SHARED)
+def _trace_id(stated: str) -> str:
+    return _hex(stated, _TRACE_ID)
+
+
+@lru_cache(_SHARED)
+def _parent_id(stated: str) -> str:
+    return _hex(stated, _SPAN_ID)
 
 
 def _hex(stated: Any, form: re.Pattern[str]) -> str:
     """An id in hexadecimal digits, or in base64 as protobuf's own JSON has it."""
-    found = str(stated or "").lower()
+    if not isinstance(stated, str):
+        return ""
+    if form.fullmatch(stated):
+        return stated
+    found = stated.lower()
     if form.fullmatch(found):
         return found
-    if isinstance(stated, str) and len(stated) in (12, 24):
+    if len(stated) in (12, 24):
         try:
             found = base64.b64decode(stated, validate=True).hex()
         except (binascii.Error, ValueError):
@@ -260,32 +292,32 @@ def _shown_id(span: Any) -> str:
 def _nanos(span: Members, name: str) -> int | None:
     """64-bit numbers are texts in OTLP's JSON, and accepted as numbers; zero is how protobuf says nothing."""
     found = span.get(name)
-    if found in (None, 0, "0", ""):
-        return None
-    if isinstance(found, str) and found.isascii() and found.isdigit() and len(found) < 21:
+    if isinstance(found, str) and len(found) < 21 and found.isdecimal() and found.isascii():
         found = int(found)
-    if type(found) is not int or not 0 < found // 1000 < _LATEST:
-        raise InvalidInput(f"{name} must be nanoseconds since 1970, not {found!r}", field=name)
-    return found
+    if type(found) is int and 0 < found // 1000 < _LATEST:
+        return found
+    if found in (None, 0, ""):
+        return None
+    raise InvalidInput(f"{name} must be nanoseconds since 1970, not {found!r}", field=name)
 
 
-def _text(get: Get, name: str) -> str | None:
-    found = get(name)
+def _text(attributes: Attributes, name: str) -> str | None:
+    found = attributes.get(name)
     return None if found is None else str(found)
 
 
-def _actor(get: Get) -> Actor | None:
-    kind, name = (_text(get, genai.attribute_of(field)) for field in ("actor_type", "actor_id"))
+def _actor(attributes: Attributes) -> Actor | None:
+    kind, name = _text(attributes, _ACTOR_TYPE), _text(attributes, _ACTOR_ID)
     if kind is None or (kind, name) == ("system", None):
         return None if kind is None else SYSTEM
     if kind not in ACTOR_TYPES:
         known = ", ".join(ACTOR_TYPES)
-        raise InvalidInput(f"{genai.attribute_of('actor_type')} must be one of {known}, not {kind!r}", field="actor")
-    return parse_actor(f"{kind}:{name or ''}", field=genai.attribute_of("actor_id"))
+        raise InvalidInput(f"{_ACTOR_TYPE} must be one of {known}, not {kind!r}", field="actor")
+    return parse_actor(f"{kind}:{name or ''}", field=_ACTOR_ID)
 
 
-def _uuid(get: Get, name: str) -> UUID | None:
-    found = get(name)
+def _uuid(attributes: Attributes, name: str) -> UUID | None:
+    found = attributes.get(name)
     if found is None:
         return None
     try:
@@ -300,10 +332,13 @@ def _attributes(listed: Any) -> Members:
         return cast("Members", listed)
     found: Members = {}
     for item in items_of(listed, "attributes"):
-        pair = members_of(item, "an attribute")
-        tagged = pair.get("value")
-        text = cast("Members", tagged).get("stringValue") if isinstance(tagged, dict) else None
-        found[str(pair.get("key"))] = _value(tagged) if text is None else text
+        try:
+            value = item["value"]
+            text = value.get("stringValue")
+            found[item["key"]] = _value(value) if text is None else text
+        except (AttributeError, KeyError, TypeError):
+            pair = members_of(item, "an attribute")
+            found[str(pair.get("key"))] = _value(pair.get("value"))
     return found
 
 
@@ -311,7 +346,7 @@ def _value(tagged: Any) -> Any:
     """One of OTLP's tagged values as plain JSON."""
     if tagged is None or tagged == {}:
         return None
-    ((kind, value), *_) = members_of(tagged, "an attribute's value").items()
+    kind, value = next(iter(members_of(tagged, "an attribute's value").items()))
     if kind in ("intValue", "doubleValue"):
         return _number(value, kind)
     if kind == "arrayValue":

@@ -14,7 +14,11 @@ Record = dict[str, Any]
 
 def records_in(line: bytes, *names: str) -> Iterator[Record]:
     """The records of a line: the object itself, the items of an array, or those of one of the lists it has."""
-    found = parse_json(line, field="the line")
+    yield from records_of(parse_json(line, field="the line"), *names)
+
+
+def records_of(found: Any, *names: str) -> Iterator[Record]:
+    """The same of a line that is parsed already."""
     if isinstance(found, dict):
         members = cast("Record", found)
         inner = next((members[name] for name in names if isinstance(members.get(name), list)), None)

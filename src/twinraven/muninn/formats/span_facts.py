@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from twinraven.foundation.canonical import parse_json
@@ -21,8 +21,8 @@ from twinraven.muninn.formats.messages import is_message, plain_output
 from twinraven.muninn.formats.trace import decode_arguments, decode_text
 
 Kind = Literal["tool", "model", "other"]
-Get = Callable[[str], Any]
-"""Gives the value of an attribute, None where there is none."""
+Attributes = Mapping[str, Any]
+"""The attributes of a span by name."""
 
 _KINDS: Final = (
     "openinference.span.kind",
@@ -52,6 +52,7 @@ _SESSIONS: Final = (
     ),
     "mlflow.trace.session",
 )
+_STATES_SESSION: Final = frozenset(_SESSIONS)
 _NAMES: Final = (genai.TOOL_NAME, "tool.name", "traceloop.entity.name", "ai.toolCall.name")
 _INPUTS: Final = (
     genai.ARGUMENTS,
@@ -88,10 +89,6 @@ _PRINTED: Final = re.compile(
     r"content=(?P<content>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\") .*?tool_call_id='(?P<id>[^']*)'"
 )
 _LONGEST_LITERAL: Final = 200_000
-_WRAPPED: Final = (
-    "input_str",
-    "inputs",
-)
 
 
 class ToolFacts(NamedTuple):
@@ -106,12 +103,18 @@ class ToolFacts(NamedTuple):
     """Whether the arguments have their names; LangChain gives OpenInference the bare value of an only argument."""
 
 
-def kind_of(get: Get, name: str) -> Kind:
+def kind_of(attributes: Attributes, name: str) -> Kind:
     """Whether a span is a tool call, a model's turn, or something else."""
+    get = attributes.get
     operation = get(genai.OPERATION)
     if operation == genai.EXECUTE_TOOL:
         return "tool"
-    stated = next((str(found).strip('"').lower() for found in map(get, _KINDS) if found is not None), None)
+    stated = None
+    for kind in _KINDS:
+        found = get(kind)
+        if found is not None:
+            stated = str(found).strip('"').lower()
+            break
     if stated == "tool" or get("ai.toolCall.name") is not None:
         return "tool"
     if operation in _MODEL_OPERATIONS or stated in _MODELS:
@@ -120,35 +123,40 @@ def kind_of(get: Get, name: str) -> Kind:
     return "model" if is_ai_sdk or get("gen_ai.prompt.0.role") is not None else "other"
 
 
-def label_of(get: Get) -> str:
+def label_of(attributes: Attributes) -> str:
     """What a span calls itself, for people."""
     for name in (genai.OPERATION, *_KINDS):
-        found = get(name)
+        found = attributes.get(name)
         if found is not None:
             return f"{name}={str(found).strip(chr(34))}"
     return "without a known kind"
 
 
-def session_of(get: Get) -> str | None:
+def session_of(attributes: Attributes) -> str | None:
     """The conversation a span belongs to, as it states it."""
+    # Most spans state none, which one look at their few attributes tells.
+    if _STATES_SESSION.isdisjoint(attributes):
+        return None
     for name in _SESSIONS:
-        found = get(name)
+        found = attributes.get(name)
         if found is not None and found != "":
             return str(found)
     return None
 
 
-def tool_facts(get: Get, name: str) -> ToolFacts:
+def tool_facts(attributes: Attributes, name: str) -> ToolFacts:
     """What a span of a tool call tells of it."""
-    tool = _first(get, _NAMES) or name.removeprefix(genai.EXECUTE_TOOL).strip()
-    given = _unwrapped_input(_first(get, _INPUTS))
+    get = attributes.get
+    tool = _first(attributes, _NAMES) or name.removeprefix(genai.EXECUTE_TOOL).strip()
+    given = _unwrapped_input(_first(attributes, _INPUTS))
     params = decode_arguments(given)
+    stated_id = _text(_first(attributes, _CALL_IDS))
     if get(genai.RESULT_ENCODING) == "json":
         output: Any = parse_json(str(get(genai.RESULT)), field=genai.RESULT)
-        return ToolFacts(str(tool), params, output, False, _text(_first(get, _CALL_IDS)), True)
-    output, call_id, raised = unwrapped_output(_first(get, _OUTPUTS))
-    is_complete = given is None or not (set(params) == {"input"} and not isinstance(given, dict))
-    return ToolFacts(str(tool), params, output, raised, _text(_first(get, _CALL_IDS)) or call_id, is_complete)
+        return ToolFacts(str(tool), params, output, False, stated_id, True)
+    output, call_id, raised = unwrapped_output(_first(attributes, _OUTPUTS))
+    is_complete = given is None or isinstance(given, dict) or params.keys() != {"input"}
+    return ToolFacts(str(tool), params, output, raised, stated_id or call_id, is_complete)
 
 
 def arguments_of(given: Any) -> dict[str, Any]:
@@ -162,10 +170,10 @@ def _unwrapped_input(given: Any) -> Any:
     if not isinstance(given, dict):
         return given
     members = cast("dict[str, Any]", given)
-    if "input_str" in members and any(name in members for name in _WRAPPED):
+    if "input_str" in members:
         inner = members.get("inputs")
         return cast("Any", inner) if isinstance(inner, dict) else _literal(members["input_str"])
-    if set(members) == {"input"} and isinstance(members["input"], str):
+    if len(members) == 1 and isinstance(members.get("input"), str):
         inner = _literal(decode_text(members["input"]))
         return cast("Any", inner) if isinstance(inner, dict) else members
     return members
@@ -202,7 +210,7 @@ def unwrapped_output(given: Any) -> tuple[Any, str | None, bool]:
     return members, None, False
 
 
-def messages_of(attributes: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+def messages_of(attributes: Attributes) -> tuple[list[Any], list[Any]]:
     """The messages that went into a model and those that came out of it."""
     get = attributes.get
     for asked, answered in _FLAT:
@@ -247,11 +255,11 @@ def request_and_response(asked: Any, answered: Any) -> tuple[list[Any], list[Any
     return messages_in_value(asked), messages_in_value(answered)
 
 
-def _nested(attributes: Mapping[str, Any], prefix: str) -> list[Any]:
+def _nested(attributes: Attributes, prefix: str) -> list[Any]:
     """Messages whose leaves are attributes of their own, such as `gen_ai.prompt.0.tool_calls.0.name`."""
     root: dict[str, Any] = {}
     for key, value in attributes.items():
-        if not key.startswith(prefix):
+        if not str(key).startswith(prefix):
             continue
         place = root
         *path, leaf = key[len(prefix) :].split(".")
@@ -281,7 +289,8 @@ def _number(pair: tuple[str, Any]) -> int:
     return int(pair[0]) if pair[0].isdigit() else 0
 
 
-def _first(get: Get, names: tuple[str, ...]) -> Any:
+def _first(attributes: Attributes, names: tuple[str, ...]) -> Any:
+    get = attributes.get
     for name in names:
         found = get(name)
         if found is not None:

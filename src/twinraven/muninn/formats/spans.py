@@ -13,13 +13,16 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from twinraven.foundation.errors import TwinRavenError
+from twinraven.foundation.ids import uuid_of
 from twinraven.muninn.collector import clean_text
 from twinraven.muninn.formats.conversation import Asked, Facts, Said
 from twinraven.muninn.formats.growth import Chain, Growth, Spoken
+from twinraven.muninn.formats.latest import Latest
 from twinraven.muninn.formats.messages import moves_of
 from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError
 from twinraven.muninn.model import Observation, check_name
@@ -30,6 +33,10 @@ _REMEMBERED = 200_000
 _SESSIONS = 20_000
 _ASKED = 2_000
 _DEEPEST = 100
+_SESSION, _PARENT, _TURN, _SAID = map(
+    Observation._fields.index, ("session_id", "parent_event_id", "turn", "outside_input")
+)
+_began: Final = attrgetter("began")
 
 SpanKey = tuple[str, str]
 """Trace and span."""
@@ -66,6 +73,7 @@ class _Held(NamedTuple):
     key: SpanKey
     parent: SpanKey | None
     session: str | None
+    began: int
     line: int
     seen: Observation
     call_id: str | None
@@ -114,20 +122,20 @@ class SpanLog:
         self._contexts = contexts or Contexts()
         self._window: list[_Held | ModelSpan] = []
         self._bytes = 0
-        self._events: OrderedDict[SpanKey, UUID | None] = OrderedDict()
-        self._parents: OrderedDict[SpanKey, SpanKey] = OrderedDict()
-        self._sessions: OrderedDict[str, str] = OrderedDict()
-        self._with_tools: OrderedDict[str, None] = OrderedDict()
+        self._events: Latest[SpanKey, UUID | None] = Latest(_REMEMBERED)
+        self._parents: Latest[SpanKey, str] = Latest(_REMEMBERED)
+        self._sessions: Latest[str, str] = Latest(_REMEMBERED)
+        self._with_tools: Latest[str, None] = Latest(_REMEMBERED)
         self._growth = Growth()
 
     def state_session(self, trace: str, session: str) -> None:
         """Note the conversation that a trace belongs to, as one of its spans states it."""
         if trace not in self._sessions:
-            _remember(self._sessions, trace, session)
+            self._sessions[trace] = session
 
-    def state_parent(self, key: SpanKey, parent: SpanKey) -> None:
-        """Note what is around a span that is neither a call nor a model's turn, such as an agent inside a tool."""
-        _remember(self._parents, key, parent)
+    def state_parent(self, key: SpanKey, parent: str) -> None:
+        """Note the span of the same trace that is around one, which may be no call, such as an agent inside a tool."""
+        self._parents[key] = parent
 
     def has_met(self, key: SpanKey) -> bool:
         """Whether a span was held before."""
@@ -139,28 +147,31 @@ class SpanLog:
             yield from self.hold(span)
         yield from self.finish()
 
-    def hold(self, span: ToolSpan | ModelSpan) -> Iterator[Heard]:
+    def hold(self, span: ToolSpan | ModelSpan) -> Iterable[Heard]:
         """Take a span in; gives the calls that have to go for it."""
         if isinstance(span, ToolSpan):
-            yield from self._hold_call(span)
+            refusal = self._hold_call(span)
+            if refusal is not None:
+                return (refusal,)
         else:
             self._window.append(span)
-            _remember(self._events, span.key, None)
-        if len(self._window) >= 2 * self._size:
-            yield from self._release(self._size)
+            self._events[span.key] = None
+        return self._release(self._size) if len(self._window) >= 2 * self._size else ()
 
-    def _hold_call(self, span: ToolSpan) -> Iterator[Heard]:
+    def _hold_call(self, span: ToolSpan) -> LineError | None:
+        key, parent, call, session, line, call_id, is_complete = span
         try:
-            seen = span.call.observed_for(self._tenant_id)
+            seen = call.observed_for(self._tenant_id)
         except TwinRavenError as error:
-            yield LineError(span.line, f"{span.call.identity}: {error.message}")
-            return
-        incomplete = None if span.is_complete else span.call
-        self._window.append(_Held(span.key, span.parent, span.session, span.line, seen, span.call_id, incomplete))
-        _remember(self._events, span.key, span.call.event_id)
-        _remember(self._with_tools, span.key[0], None)
-        if span.session is not None:
-            _remember(self._with_tools, span.session, None)
+            return LineError(line, f"{call.identity}: {error.message}")
+        incomplete = None if is_complete else call
+        self._window.append(_Held(key, parent, session, seen.timestamp, line, seen, call_id, incomplete))
+        self._events[key] = call.event_id
+        if key[0] not in self._with_tools:
+            self._with_tools[key[0]] = None
+        if session is not None and session not in self._with_tools:
+            self._with_tools[session] = None
+        return None
 
     def weigh(self, size: int) -> Iterator[Heard]:
         """Note how much was read; gives the calls that have to go for it."""
@@ -180,47 +191,47 @@ class SpanLog:
         ready, self._window = self._window[:count], self._window[count:]
         for span in ready:
             if isinstance(span, _Held):
-                yield from self._call(span)
+                yield self._call(span)
             else:
                 yield from self._take_turn(span)
 
-    def _call(self, span: _Held) -> Iterator[Heard]:
+    def _call(self, span: _Held) -> Heard:
         session, seen = self._session(span), span.seen
         context = self._contexts.of(session)
+        outer = seen.parent_event_id or (None if span.parent is None else self._around(span.parent))
         try:
             if span.incomplete is not None and span.call_id in context.requests:
                 params = context.requests[span.call_id]
                 seen = span.incomplete._replace(params=params).observed_for(self._tenant_id)
-            changes: dict[str, Any] = {}
+            facts: list[Any] = list(seen)
             if seen.session_id != session:
-                changes["session_id"] = check_name(session, field="session_id")
-            parent = seen.parent_event_id or self._around(span.parent)
-            if parent is not None:
-                changes["parent_event_id"] = parent
+                facts[_SESSION] = check_name(session, field="session_id")
+            if outer is not None:
+                facts[_PARENT] = outer
             else:
                 if seen.turn is None and context.turn:
-                    changes["turn"] = context.turn
+                    facts[_TURN] = context.turn
                 if seen.outside_input is None and context.said:
-                    changes["outside_input"] = clean_text("\n".join(context.said))
+                    facts[_SAID] = clean_text("\n".join(context.said))
                     context.said.clear()
         except TwinRavenError as error:
-            yield LineError(span.line, f"{seen.source_key}: {error.message}")
-            return
-        yield seen._replace(**changes) if changes else seen
+            return LineError(span.line, f"{seen.source_key}: {error.message}")
+        return Observation._make(facts)
 
-    def _around(self, key: SpanKey | None) -> UUID | None:
+    def _around(self, key: SpanKey) -> UUID | None:
         """The call around a span: its parent, or what is around that, as far as it is known."""
         for _ in range(_DEEPEST):
-            if key is None:
-                return None
             found = self._events.get(key)
             if found is not None:
                 return found
-            key = self._parents.get(key)
+            outer = self._parents.get(key)
+            if outer is None:
+                return None
+            key = (key[0], outer)
         return None
 
     def _take_turn(self, span: ModelSpan) -> Iterator[Heard]:
-        if span.parent is not None and span.parent in self._events and self._events[span.parent] is None:
+        if span.parent is not None and self._events.get(span.parent) is None and span.parent in self._events:
             return  # A model span inside another is the same turn, seen by a second instrumentation.
         session = self._session(span)
         context = self._contexts.of(session)
@@ -253,7 +264,7 @@ class SpanLog:
 
 def derived_id(format: str, key: SpanKey) -> UUID:
     """The id of a span's event: it follows from the span, so that a span that is read twice is one event."""
-    return UUID(bytes=hashlib.sha256("\0".join((f"twinraven.{format}", *key)).encode()).digest()[:16], version=4)
+    return uuid_of(hashlib.sha256("\0".join((f"twinraven.{format}", *key)).encode()).digest()[:16])
 
 
 def spoken_of(messages: list[Any]) -> list[Spoken]:
@@ -268,11 +279,7 @@ def spoken_of(messages: list[Any]) -> list[Spoken]:
     return found
 
 
-def _began(span: _Held | ModelSpan) -> int:
-    return span.seen.timestamp if isinstance(span, _Held) else span.began
-
-
-def _remember(known: OrderedDict[Any, Any], key: Any, value: Any, most: int = _REMEMBERED) -> None:
+def _remember(known: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
     known[key] = value
     if len(known) > most:
         known.popitem(last=False)

@@ -115,20 +115,21 @@ class ForeignCall(NamedTuple):
         content = xxhash.xxh64_hexdigest(b"\0".join((tool_id.encode(), params, output or b"")))
         # A trace that does not know how the task went says no more than whether the call failed.
         stated = self.outcome or ("failure" if self.raised else "partial")
+        # By place as far as that can be read: a name costs more than the value it names, and this runs for every call.
         return Observation(
-            tenant_id=tenant_id,
-            event_id=self.event_id or new_uuid(),
-            session_id=check_name(self.session_id, field="session_id"),
-            tool_id=tool_id,
-            params=params,
-            output=output,
-            timestamp=self.timestamp,
-            latency_ms=check_latency(self.latency_ms) if self.latency_ms else 0,
-            outcome=stated if stated in _OUTCOMES else _refuse_outcome(stated),
-            tags=check_tags(self.tags) if self.tags else (),
-            parent_event_id=self.parent_event_id,
+            tenant_id,
+            self.event_id or new_uuid(),
+            check_name(self.session_id, field="session_id"),
+            tool_id,
+            params,
+            output,
+            self.timestamp,
+            check_latency(self.latency_ms) if self.latency_ms else 0,
+            stated if stated in _OUTCOMES else _refuse_outcome(stated),
+            check_tags(self.tags) if self.tags else (),
+            self.parent_event_id,
+            self.raised,
             corrects=self.corrects,
-            raised=self.raised,
             error_code=_cleaned(self.error_code or "TOOL_FAILED") if self.raised else None,
             turn=self.turn,
             task_id=None if self.task_id is None else check_name(self.task_id, field="task_id"),

@@ -19,6 +19,7 @@ from twinraven.audit import AuditEntry
 from twinraven.foundation.clock import from_micros, now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, StorageBusy
 from twinraven.foundation.ids import new_id
+from twinraven.muninn.hourly_sql import folded_part, unfold
 from twinraven.muninn.retention.model import RetentionNote, RetentionReport, hash_events
 from twinraven.muninn.retention.ports import Chronicle, NoteSigner, SparedEvents
 from twinraven.muninn.retention.sql import (
@@ -243,8 +244,10 @@ class Retention:
         if self._audit is not None:
             self._audit.reseal_reads(tx, tenant_id, {event.arrival for event in leaving}, reason=reason)
         session_ids = dict.fromkeys(event.session_id for event in leaving)
+        rolled_up = folded_part(tx, tenant_id, session_ids)
         with lifted(tx, LOG, VERDICTS):
             _, verdicts = delete_sessions(tx, tenant_id, session_ids)
+        unfold(tx, tenant_id, rolled_up)
         outputs = delete_outputs(tx, tenant_id, _unnamed(tx, tenant_id, found, chosen))
         note = RetentionNote(
             tenant_id=tenant_id,
