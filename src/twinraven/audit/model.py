@@ -124,6 +124,9 @@ class AuditFilter:
     event_type: str | None = None
     actor_id: str | None = None
     correlation_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    """Entries from `since` on and before `until`."""
     after_sequence: int | None = None
     before_sequence: int | None = None
     limit: int = 100

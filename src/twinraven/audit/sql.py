@@ -10,7 +10,7 @@ from twinraven.audit.chain import GENESIS, ChainRow
 from twinraven.audit.model import AuditFilter, AuditRecord, Head
 from twinraven.audit.store import ChainEnd
 from twinraven.foundation.canonical import parse_json
-from twinraven.foundation.clock import from_micros
+from twinraven.foundation.clock import from_micros, to_micros
 from twinraven.foundation.errors import InvalidInput
 from twinraven.storage import Row, Transaction, chunks
 
@@ -26,6 +26,19 @@ _FILTERS = {
     "after_sequence": "sequence > :after_sequence",
     "before_sequence": "sequence < :before_sequence",
 }
+_TIMES = {"since": "timestamp >= :since", "until": "timestamp < :until"}
+
+
+def _within(times: Mapping[str, int]) -> list[str]:
+    """The conditions of a stretch of time: entries are walked by number, from the first to the last of that time.
+
+    Clocks may differ, so that numbers alone would leave entries out; times alone would sort all of them.
+    """
+    if not times:
+        return []
+    asked = [_TIMES[name] for name in times]
+    there = f"FROM audit_log WHERE tenant_id = :tenant AND {' AND '.join(asked)}"
+    return [*asked, f"sequence >= (SELECT min(sequence) {there})", f"sequence <= (SELECT max(sequence) {there})"]
 
 
 class SqlAuditStore:
@@ -89,13 +102,15 @@ class SqlAuditStore:
         if where.limit < 1:
             raise InvalidInput(f"limit must be at least 1, it is {where.limit}", field="limit")
         chosen = {name: getattr(where, name) for name in _FILTERS if getattr(where, name) is not None}
-        conditions = " AND ".join(["tenant_id = :tenant", *(_FILTERS[name] for name in chosen)])
+        times = {name: to_micros(moment) for name in _TIMES if (moment := getattr(where, name)) is not None}
+        conditions = " AND ".join(["tenant_id = :tenant", *(_FILTERS[name] for name in chosen), *_within(times)])
         order = "DESC" if where.newest_first else "ASC"
         rows = tx.fetch_all(
             f"SELECT {_NAMES} FROM audit_log WHERE {conditions} ORDER BY sequence {order} LIMIT :limit",
             tenant=tenant_id,
             limit=where.limit,
             **chosen,
+            **times,
         )
         return [_to_record(row) for row in rows]
 

@@ -235,7 +235,7 @@ class Approvals:
 
 
 def _missing(approval_id: str) -> NotFound:
-    return NotFound(f"no approval {approval_id!r}", approval_id=approval_id)
+    return NotFound(f"no approval {approval_id!r}", approval_id=approval_id, fix="twinraven approvals list")
 
 
 def _over(approval: Approval) -> IllegalTransition:

@@ -91,7 +91,8 @@ class Claims:
         redact_names: Redact = keep_everything,
         micros: Callable[[], int] = now_micros,
     ) -> None:
-        self._database = database
+        self.database = database
+        """Where keys are kept, and whatever else their transactions write."""
         self._hash_body = hash_body
         self._redact = redact
         self._redact_names = redact_names
@@ -108,14 +109,16 @@ class Claims:
         *,
         tool_id: str,
         body: bytes,
-        timeout_ms: int,
+        timeout_ms: int | None,
         along: Along | None = None,
         epoch: int | None = None,
         takes_key: bool = False,
     ) -> Claim | EarlierAnswer:
         """Take the key, or learn what came of it; raises if it is running or means something else.
 
-        `along` runs in the transaction that takes the key, so that both happen or neither.
+        `along` runs in the transaction that takes the key, so that both happen or neither. Without a time
+        limit the key belongs to what `along` stored, which others will do: it is not given up because time passed, nor
+        because nobody knows whether the commit arrived.
         """
         owner = new_id()
         hashed = self._hash_body(tenant_id, request_body(tool_id, body))
@@ -132,7 +135,8 @@ class Claims:
                 if along is not None:
                     along(tx)
                 return None
-            self._expire(tx, tenant_id, key, before=now - (timeout_ms + GRACE_MS) * 1000, epoch=epoch)
+            before = 0 if timeout_ms is None else now - (timeout_ms + GRACE_MS) * 1000
+            self._expire(tx, tenant_id, key, before=before, epoch=epoch)
             return tx.fetch_one(
                 "SELECT body_hash, state, response, tool_id FROM idempotency_claims "
                 "WHERE tenant_id = :tenant AND idempotency_key = :key",
@@ -141,9 +145,9 @@ class Claims:
             )
 
         try:
-            row = await self._database.write(tenant_id, work)
+            row = await self.database.write(tenant_id, work)
         except StorageError as error:
-            if error.details.get("commit") == "unknown":
+            if error.details.get("commit") == "unknown" and timeout_ms is not None:
                 await self._withdraw(Claim(tenant_id, key, owner))
             raise
         if row is None:
@@ -180,7 +184,7 @@ class Claims:
             if along is not None:
                 along(tx)
 
-        await self._database.write(claim.tenant_id, work)
+        await self.database.write(claim.tenant_id, work)
 
     async def release(self, claim: Claim, *, along: Along | None = None) -> None:
         """Free the key after a failure that may be tried again."""
@@ -196,7 +200,7 @@ class Claims:
             if along is not None:
                 along(tx)
 
-        await self._database.write(claim.tenant_id, work)
+        await self.database.write(claim.tenant_id, work)
 
     def resolve(self, tx: Transaction, tenant_id: str, key: str, word: EffectWord, *, output: Any = None) -> None:
         """Keep a person's word on an unknown effect: it happened and gave `output`, or it did not and the key is free.

@@ -68,6 +68,8 @@ class Envelope:
     idempotency_key: str | None = None
     error: dict[str, Any] | None = None
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
+    stated: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
+    """The fields as their sender wrote them, where the message was read."""
 
     def __post_init__(self) -> None:
         _check_word(self.role, "role", get_args(Role))
@@ -120,7 +122,7 @@ class Envelope:
             known["created_at"] = parse_iso(known["created_at"], field="created_at")
         if "risk_tags" in known:
             known["risk_tags"] = tuple(check_name(tag, field="risk_tags") for tag in known["risk_tags"])
-        return cls(**known, extra={name: value for name, value in body.items() if name not in _KINDS})
+        return cls(**known, extra={name: value for name, value in body.items() if name not in _KINDS}, stated=body)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -141,6 +143,12 @@ class Envelope:
             "payload": self.payload,
             **({} if self.error is None else {"error": self.error}),
         }
+
+    def as_sent(self) -> dict[str, Any]:
+        """Every field as its sender wrote it; what was left out, or is null, is as it was filled in."""
+        filled = self.as_json()
+        kept = {name: value for name, value in self.stated.items() if value is not None or filled.get(name) is None}
+        return {**filled, **kept}
 
     @classmethod
     def of_request(cls, request: SkillInvocationRequest) -> Envelope:

@@ -35,7 +35,7 @@ class CallEvidence:
     def intended(self, call: Invocation, decision: PolicyDecision) -> Append:
         """To be run in the transaction that claims the key."""
         data = {"policy": {"verdict": decision.verdict, "rule": decision.rule, "reason": decision.reason}}
-        entry = _entry(call, "call.intended", data=data, body={"params": call.shown_params})
+        entry = _entry(call, "call.intended", data=data, body=_asked(call))
         return lambda tx: append_entry(self._audit, tx, entry)
 
     def settled(self, call: Invocation, state: Settled, *, output: Any, error: TwinRavenError | None) -> Append:
@@ -70,7 +70,13 @@ class CallEvidence:
     async def read(self, call: Invocation, decision: PolicyDecision) -> None:
         """A read whose data could do harm, or that somebody approved, leaves its entry before it happens."""
         data = {"policy": {"verdict": decision.verdict, "rule": decision.rule}}
-        await self._audit.write(_entry(call, "call.read", data=data, body={"params": call.shown_params}))
+        await self._audit.write(_entry(call, "call.read", data=data, body=_asked(call)))
+
+
+def _asked(call: Invocation) -> dict[str, Any]:
+    """What a call was given, and what else its message said."""
+    extra = call.request.extra
+    return {"params": call.shown_params, **({"extra": extra} if extra else {})}
 
 
 def _failure(call: Invocation, error: TwinRavenError) -> AuditEntry:

@@ -77,6 +77,8 @@ class Invocation:
     """What somebody's approval allows."""
     has_spare_key: bool = False
     """Whether the key is one that nobody will name again."""
+    is_let_in: bool = False
+    """Whether policy has let it pass, and its service was about to be reached."""
     is_sent: bool = False
     is_recorded: bool = False
     raw: Any = None
@@ -159,6 +161,8 @@ class Invocation:
         """The event this call leaves."""
         request, context = self.request, self.context
         said, tags = self._outside_input, context.tags + tags
+        if request.campaign_id is not None or request.goal_id is not None:
+            tags += tuple(tag for tag in request.lineage_tags if tag not in tags)
         if self.veil is not None:
             said = None if said is None else self.veil.text(self.params, said)
             tags = tuple(self.veil.text(self.params, tag) for tag in tags)

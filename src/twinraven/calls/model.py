@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from uuid import UUID
 
 from twinraven.catalog import Effect, Sensitivity, ToolEntry
@@ -19,6 +19,9 @@ from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.muninn import MAX_TENANT, check_name, check_tags, check_turn
 from twinraven.storage import DEFAULT_TENANT, Transaction
+
+if TYPE_CHECKING:
+    from twinraven.muninn import CarriedEvent
 
 SideEffect = Literal["read", "write", "read_write"]
 CallStatus = Literal["success", "failed", "partial"]
@@ -66,6 +69,12 @@ class SkillInvocationRequest:
             check_name(self.correlation_id, field="correlation_id")
         if self.task_id is not None:
             check_name(self.task_id, field="task_id")
+
+    @property
+    def lineage_tags(self) -> tuple[str, ...]:
+        """Tags by which the event of the call names its campaign and its goal."""
+        named = (("campaign", self.campaign_id), ("goal", self.goal_id))
+        return tuple(f"{kind}:{value}" for kind, value in named if value is not None)
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> SkillInvocationRequest:
@@ -227,6 +236,10 @@ class StepJournal(Protocol):
 
         `output` or `error`, and `remarks`: what the call says of itself.
         """
+        ...
+
+    def carry(self, event: CarriedEvent) -> bool:
+        """Whether the event of a call without a key is stored together with what came of it, at once."""
         ...
 
 

@@ -98,6 +98,18 @@ class DecisionSource(Protocol):
         ...
 
 
+class FirstCheck(Protocol):
+    """Checks the health of what was never checked, before the first call is sent to it."""
+
+    def needs_check(self, tenant_id: str, entry: ToolEntry) -> bool:
+        """Whether a tool's service may be one that nobody has checked; asked on every call, so it costs nothing."""
+        ...
+
+    async def check_first(self, tenant_id: str, entry: ToolEntry, *, caller: str | None) -> None:
+        """Check it now and keep what was found, which its connector then goes by."""
+        ...
+
+
 class OpenGate:
     """A gate that lets everything pass, for homes without rules."""
 

@@ -33,9 +33,11 @@ from twinraven.calls.ports import (
     Concealment,
     Connector,
     DecisionSource,
+    FirstCheck,
     OpenGate,
     PolicyGate,
 )
+from twinraven.calls.settling import Settle, all_of, settle_with
 from twinraven.catalog import Catalog, Sensitivity, ToolAnswer, ToolEntry
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.correlation import current_correlation
@@ -54,7 +56,7 @@ from twinraven.foundation.ids import new_id, new_uuid
 from twinraven.foundation.json_schema import compile_schema
 from twinraven.foundation.time_limit import TimeLimits
 from twinraven.muninn import CACHED, Collector, Observation, check_name, encode_output
-from twinraven.storage import DEFAULT_TENANT, Transaction
+from twinraven.storage import DEFAULT_TENANT
 
 DEFAULT_TIMEOUT_MS = 30_000
 LONGEST_MS = 3_600_000
@@ -79,6 +81,7 @@ class Calls:
         approver: Approver | None = None,
         evidence: CallEvidence | None = None,
         decisions: DecisionSource | None = None,
+        first_check: FirstCheck | None = None,
         concealment: Concealment | None = None,
         default_timeout_ms: int = DEFAULT_TIMEOUT_MS,
         longest_ms: int = LONGEST_MS,
@@ -93,6 +96,7 @@ class Calls:
             self.add_connector(connector)
         self._gatekeeper = Gatekeeper(gate or OpenGate(), approver=approver, evidence=evidence, decisions=decisions)
         self._evidence = evidence
+        self._first_check = first_check
         self._concealment = concealment
         self._default_timeout_ms = default_timeout_ms
         self._longest_s = longest_ms / 1000
@@ -172,6 +176,8 @@ class Calls:
                 output = await call.context.recall(call.entry, call.encoded or b"")
                 if output is not None:
                     return await self._replay(call, EarlierAnswer("success", {"output": output}))
+            if is_plain:
+                await self._check_first(call)
             answer = await self._reach(call, contract)
         except TwinRavenError as error:
             return await self._failed(call, error)
@@ -194,6 +200,7 @@ class Calls:
                 field="idempotency_key",
             )
         decision = await self._gatekeeper.admit(call, self._tools_inside(call))
+        await self._check_first(call)
         key = call.request.idempotency_key
         if key is None:
             if self._evidence is not None and (call.is_sensitive or call.grant is not None):
@@ -201,12 +208,30 @@ class Calls:
             return None
         along = None if self._evidence is None else self._evidence.intended(call, decision)
         if call.context.step is not None:
-            along = _both(call.context.step.begin, along)
+            along = all_of(call.context.step.begin, along)
         taken = await self._claim(call, check_name(key, field="idempotency_key"), along)
         if isinstance(taken, EarlierAnswer):
             return taken
         call.claim = taken
         return None
+
+    async def _check_first(self, call: Invocation) -> None:
+        """Check a service that was never checked, before a key is taken: until then nothing can be unknown.
+
+        The check has as long as the tool itself may take; the tool's own time begins when it is called.
+        """
+        check, entry = self._first_check, call.entry
+        if check is None or not check.needs_check(call.request.tenant_id, entry):
+            return
+        call.is_let_in = True
+        try:
+            with self._limits.of(self._timeout(entry) / 1000):
+                await check.check_first(call.request.tenant_id, entry, caller=call.context.caller)
+        except TimeoutError as error:
+            raise ToolUnavailable(
+                f"nothing was sent: checking the service of {entry.tool_id!r} took more than {self._timeout(entry)} ms",
+                tool_id=entry.tool_id,
+            ) from error
 
     def _tools_inside(self, call: Invocation) -> Iterable[ToolEntry]:
         composite = self._composites.get(call.entry.connector)
@@ -290,8 +315,8 @@ class Calls:
         finished = self._micros()
         shown = call.shown_answer(answer)
         seen = call.observation(finished, output=shown.encoded, error_code=None)
-        settled = None if call.claim is None else self._settle(call, call.claim, shown, exact=answer.output)
-        await self._conclude(call, seen, settled)
+        settle = None if call.claim is None else partial(self._settle, call, call.claim, shown, exact=answer.output)
+        await self._conclude(call, seen, settle)
         return call.response(finished, answer=answer)
 
     async def _failed(self, call: Invocation, error: TwinRavenError) -> SkillInvocationResponse:
@@ -307,12 +332,12 @@ class Calls:
         # approval goes on under its key, and so does a call that asks for input first.
         is_unsent = error.retryable or isinstance(error, (ToolUnavailable, InputRequired, ApprovalPending))
         state: FailedState = "released" if is_unsent else "unknown" if error.code == EffectUnknown.code else "failed"
-        settled = None
+        settle, besides = None, None
         if call.claim is not None:
-            settled = self._settle_failure(call, call.claim, state, shown)
-        elif call.is_sent and self._evidence is not None:
-            settled = self._evidence.failed(call, shown)
-        await self._conclude(call, seen, settled)
+            settle = partial(self._settle_failure, call, call.claim, state, shown)
+        elif (call.is_sent or call.is_let_in) and self._evidence is not None:
+            besides = self._evidence.failed(call, shown)
+        await self._conclude(call, seen, settle, besides=besides)
         return call.response(finished, answer=Answer(), error=await self._told(call, error))
 
     async def _told(self, call: Invocation, error: TwinRavenError) -> dict[str, Any]:
@@ -323,26 +348,27 @@ class Calls:
         clean = await asyncio.to_thread(self._concealment.redact, call.request.tenant_id, text)
         return error.as_json() if clean is text else restated(error, clean).as_json()
 
-    async def _settle(self, call: Invocation, claim: Claim, answer: Answer, *, exact: Any) -> None:
-        along = None
+    async def _settle(self, call: Invocation, claim: Claim, answer: Answer, event: Along | None, *, exact: Any) -> None:
+        evidence = None
         if self._evidence is not None:
-            along = self._evidence.settled(call, "success", output=answer.output, error=None)
-        along = _journaled(call, along, {"output": exact}, answer)
+            evidence = self._evidence.settled(call, "success", output=answer.output, error=None)
+        along = all_of(_journaled(call, {"output": exact}, answer), evidence, event)
         kept = {"output": answer.output, **({"partial": True} if answer.remarks.is_partial else {})}
         await self._claims.settle(claim, "success", kept, along=along)
 
-    async def _settle_failure(self, call: Invocation, claim: Claim, state: FailedState, error: TwinRavenError) -> None:
-        evidence = self._evidence
+    async def _settle_failure(
+        self, call: Invocation, claim: Claim, state: FailedState, error: TwinRavenError, event: Along | None
+    ) -> None:
         told = {"error": error.as_json()}
+        # Of an unknown effect a person says what came of it, and a call that waits for approval is made again.
+        is_outcome = state == "failed" or (state == "released" and not isinstance(error, ApprovalPending))
+        journaled = _journaled(call, told) if is_outcome else None
         if state == "released":
-            along = None if evidence is None else evidence.released(call, error)
-            is_outcome = not isinstance(error, ApprovalPending)
-            await self._claims.release(claim, along=_journaled(call, along, told) if is_outcome else along)
+            evidence = None if self._evidence is None else self._evidence.released(call, error)
+            await self._claims.release(claim, along=all_of(journaled, evidence, event))
             return
-        along = None if evidence is None else evidence.settled(call, state, output=None, error=error)
-        if state == "failed":  # of an unknown effect a person says what came of it
-            along = _journaled(call, along, told)
-        await self._claims.settle(claim, state, {"error": error.as_json()}, along=along)
+        evidence = None if self._evidence is None else self._evidence.settled(call, state, output=None, error=error)
+        await self._claims.settle(claim, state, told, along=all_of(journaled, evidence, event))
 
     async def _replay(self, call: Invocation, earlier: EarlierAnswer) -> SkillInvocationResponse:
         """Answer from the record; the log shows that a call was made and nothing was sent."""
@@ -359,17 +385,33 @@ class Calls:
         answer = Answer(output, remarks=ToolAnswer(None, is_partial=bool(earlier.response.get("partial"))))
         return call.response(finished, answer=answer, error=error, replayed=True)
 
-    async def _conclude(self, call: Invocation, seen: Observation, settled: Coroutine[Any, Any, None] | None) -> None:
+    async def _conclude(
+        self,
+        call: Invocation,
+        seen: Observation,
+        settle: Settle | None,
+        *,
+        besides: Coroutine[Any, Any, None] | None = None,
+    ) -> None:
         """Record the call and settle its key; the one must not be left out because the other failed."""
         call.is_recorded = True
         _logger.debug("%s: %s in %d ms", seen.tool_id, seen.error_code or "done", seen.latency_ms)
+        step = call.context.step
+        event = None if settle is None and step is None else self._collector.carry(seen, self._claims.database)
+        if event is not None and settle is not None:
+            return await asyncio.shield(settle_with(event, settle))
+        if event is not None and besides is None and step is not None and step.carry(event):
+            return None
         try:
             receipt = self._collector.submit(seen)
         finally:
-            if settled is not None:
-                await asyncio.shield(settled)
+            if settle is not None:
+                await asyncio.shield(asyncio.ensure_future(settle(None)))
+            if besides is not None:
+                await asyncio.shield(besides)
         if call.context.durable:
             await receipt
+        return None
 
     def _contract(self, entry: ToolEntry) -> Contract:
         contract = self._contracts.get(entry.tool_id)
@@ -393,25 +435,14 @@ class Calls:
         return entry.timeout_ms or self._default_timeout_ms
 
 
-def _both(first: Along, second: Along | None) -> Along:
-    def along(tx: Transaction) -> None:
-        first(tx)
-        if second is not None:
-            second(tx)
-
-    return along
-
-
-def _journaled(
-    call: Invocation, along: Along | None, outcome: dict[str, Any], answer: Answer | None = None
-) -> Along | None:
-    """What a settlement's transaction writes besides, with the outcome of the durable step that the call is."""
+def _journaled(call: Invocation, outcome: dict[str, Any], answer: Answer | None = None) -> Along | None:
+    """What a settlement's transaction writes of the durable step that the call is, where it is one."""
     step = call.context.step
     if step is None:
-        return along
+        return None
     said = call.response(call.started, answer=answer or Answer(), error=outcome.get("error"))
     told = {**outcome, "remarks": said.remarks}
-    return _both(lambda tx: step.settle(tx, told), along)
+    return lambda tx: step.settle(tx, told)
 
 
 def _is_cancelled() -> bool:

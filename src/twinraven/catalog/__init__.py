@@ -27,6 +27,7 @@ from twinraven.foundation.lazy import lazy_names
 if TYPE_CHECKING:
     from twinraven.catalog.applying import Applied, CatalogFiles
     from twinraven.catalog.bindings import Bindings, Endpoint, ToolBinding
+    from twinraven.catalog.check_sql import CHECKS_KEPT, CheckBucket, CheckSummary
     from twinraven.catalog.defined_catalog import DefinedCatalog
     from twinraven.catalog.defined_tools import DefinedTools
     from twinraven.catalog.documents import plain_name
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BATCH_READS",
+    "CHECKS_KEPT",
     "RUN_CODE",
     "Applied",
     "Bindings",
@@ -75,6 +77,8 @@ __all__ = [
     "CatalogFile",
     "CatalogFiles",
     "CatalogStore",
+    "CheckBucket",
+    "CheckSummary",
     "DefinedCatalog",
     "DefinedTools",
     "Effect",

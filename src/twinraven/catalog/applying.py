@@ -271,6 +271,7 @@ def _tool_body(tool: Tool, service: str, secret: str | None) -> Body:
             "service": service,
             "connection_params": tool.connection_params,
             "secret": secret,
+            "secret_scope": tool.secret_scope,
             **tool.structure.as_json(),
             "enabled": tool.enabled,
             "shared": tool.shared,

@@ -2,20 +2,22 @@
 
 This is the gate of the data-defined catalogue. It looks at what is stored now, at every call: a tool that was disabled,
 un-shared or found dead a moment ago is not called. What was found dead some time ago is looked at again first, so that
-a service comes back by itself.
+a service comes back by itself; what was never looked at is looked at before its first call is sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from twinraven.catalog.acts import Acts, raise_not_found
-from twinraven.catalog.service_model import HealthStatus, Service
+from twinraven.catalog.model import ToolEntry
+from twinraven.catalog.service_model import CONNECTORS, NOT_CHECKED, HealthStatus, Service
+from twinraven.catalog.store import Health
 from twinraven.catalog.tool_checks import OWNERS_ONLY, fit_params, why_barred
 from twinraven.catalog.tool_model import Tool
 from twinraven.foundation.clock import iso
@@ -25,10 +27,17 @@ from twinraven.storage import Transaction
 if TYPE_CHECKING:
     from twinraven.vault import SecretRef
 
+T = TypeVar("T")
+
 RECHECK_AFTER: Final = timedelta(seconds=30)
 
-Recheck = Callable[[str, str], Awaitable[object]]
-"""Looks at a service again, by tenant and id."""
+_ON_SERVICES: Final = frozenset(CONNECTORS.values())
+
+Recheck = Callable[[str, str], Awaitable[Mapping[str, Health]]]
+"""Looks at a service, by tenant and id; what was found, by tool id."""
+
+Edition = Callable[[str, str], tuple[int, int] | None]
+"""Which states of a tool and of its service are in force, by tenant and key; asks no store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +68,13 @@ class ToolBinding:
 class Bindings:
     """Looks tools up for connectors."""
 
-    def __init__(self, acts: Acts, *, recheck: Recheck | None = None) -> None:
+    def __init__(self, acts: Acts, *, recheck: Recheck | None = None, edition: Edition | None = None) -> None:
         self._acts = acts
         self._store = acts.store
         self._recheck = recheck
-        self._rechecking: dict[tuple[str, str], Future[object]] = {}
+        self._edition = edition
+        self._checked: dict[tuple[str, str], tuple[int, int]] = {}
+        self._rechecking: dict[tuple[str, str], Future[Mapping[str, Health]]] = {}
         self._looked_at: dict[tuple[str, str], datetime] = {}
 
     async def binding(
@@ -87,6 +98,27 @@ class Bindings:
             raise PolicyViolation(f"tool {key!r} {OWNERS_ONLY}", tool_id=key)
         return bind(tool, service)
 
+    def needs_check(self, tenant_id: str, entry: ToolEntry) -> bool:
+        """Whether a tool's service may be one that nobody has checked as it is now."""
+        if self._edition is None or entry.connector not in _ON_SERVICES:
+            return False
+        edition = self._edition(tenant_id, entry.tool_id)
+        return edition is not None and self._checked.get((tenant_id, entry.tool_id)) != edition
+
+    async def check_first(self, tenant_id: str, entry: ToolEntry, *, caller: str | None) -> None:
+        """Check the service of a tool that was never checked; what was found is for `binding` to judge."""
+        key = entry.tool_id
+        edition = None if self._edition is None else self._edition(tenant_id, key)
+        tool, service = await self._find(tenant_id, key, caller)
+        may_run = why_barred(tool, service) is None and (caller is None or tool.is_runnable_by(caller))
+        if self._recheck is not None and may_run and NOT_CHECKED in (tool.error_message, service.error_message):
+            found = await self._await_look(self._recheck, tenant_id, service.service_id)
+            refusal = found[tool.tool_id].refusal if tool.tool_id in found else None
+            if refusal is not None:
+                raise refusal
+        if edition is not None:
+            self._checked[tenant_id, key] = edition
+
     async def _find(self, tenant_id: str, key: str, caller: str | None) -> tuple[Tool, Service]:
         def work(tx: Transaction) -> tuple[Tool, Service] | None:
             tool = self._store.tool(tx, tenant_id, key)
@@ -100,24 +132,28 @@ class Bindings:
         return found if found is not None else raise_not_found("tool", key)
 
     async def _look_again(self, recheck: Recheck, tenant_id: str, service_id: str) -> None:
-        """Callers that find the same service dead wait for one look at it, also those who read before it ended."""
+        """Have a service looked at that was found dead, unless somebody has just looked."""
+        place = (tenant_id, service_id)
+        now, last = self._acts.now(), self._looked_at.get(place)
+        if place in self._rechecking or last is None or now - last >= RECHECK_AFTER:
+            await self._await_look(recheck, tenant_id, service_id)
+
+    async def _await_look(self, recheck: Recheck, tenant_id: str, service_id: str) -> Mapping[str, Health]:
+        """Callers that want the same service looked at wait for one look, also those who asked before it ended."""
         place = (tenant_id, service_id)
         looking = self._rechecking.get(place)
         if looking is None:
-            now, last = self._acts.now(), self._looked_at.get(place)
-            if last is not None and now - last < RECHECK_AFTER:
-                return
-            self._looked_at[place] = now
+            self._looked_at[place] = self._acts.now()
             # Callers on other event loops wait for it too.
             looking = asyncio.run_coroutine_threadsafe(
                 _done(recheck(tenant_id, service_id)), asyncio.get_running_loop()
             )
             self._rechecking[place] = looking
             looking.add_done_callback(lambda _: self._rechecking.pop(place, None))
-        await asyncio.shield(asyncio.wrap_future(looking))
+        return await asyncio.shield(asyncio.wrap_future(looking))
 
 
-async def _done(work: Awaitable[object]) -> object:
+async def _done(work: Awaitable[T]) -> T:
     return await work
 
 

@@ -9,7 +9,7 @@ from twinraven.catalog.applying import CatalogFiles
 from twinraven.catalog.bindings import Bindings
 from twinraven.catalog.clear_secrets import HoldsSecret
 from twinraven.catalog.defined_tools import DefinedTools
-from twinraven.catalog.health import HealthChecks, HealthProbe
+from twinraven.catalog.health import PROBE_TIMEOUT_S, HealthChecks, HealthProbe
 from twinraven.catalog.ports import ConnectionCheck, FindTool, Redact, SecretLookup, Witness
 from twinraven.catalog.service_model import ServiceType
 from twinraven.catalog.services import Services
@@ -33,6 +33,7 @@ class DefinedCatalog:
         redact: Redact | None = None,
         holds_secret: HoldsSecret | None = None,
         check_connection: ConnectionCheck | None = None,
+        health_timeout_s: float = PROBE_TIMEOUT_S,
         micros: Callable[[], int] = now_micros,
     ) -> None:
         """`find_other` finds tools of other sources; `probes` may be filled later, as connectors are set up.
@@ -52,5 +53,5 @@ class DefinedCatalog:
         self.tools = Tools(acts, self.services, secrets=secrets, find_other=find_other)
         self.templates = Templates(acts, self.services, self.tools)
         self.files = CatalogFiles(acts, self.services, self.tools, self.templates)
-        self.health = HealthChecks(acts, self.services, probes, redact=redact)
-        self.bindings = Bindings(acts, recheck=self.health.check)
+        self.health = HealthChecks(acts, self.services, probes, redact=redact, timeout_s=health_timeout_s)
+        self.bindings = Bindings(acts, recheck=self.health.check_for_call, edition=self.source.edition)

@@ -75,6 +75,11 @@ class DefinedTools:
             return f"it {OWNERS_ONLY}" if is_shown else "it belongs to somebody else, who does not share it"
         return why_barred(known.tool, known.service)
 
+    def edition(self, tenant_id: str, tool_id: str) -> tuple[int, int] | None:
+        """Which states of a tool and of its service are known here; another pair after every change of either."""
+        known = self._snapshot(tenant_id).tools.get(tool_id)
+        return None if known is None else (known.tool.state_version, known.service.state_version)
+
     async def refresh(self, tenant_id: str) -> None:
         """Know what is committed now; for doors that open, and for whoever has just changed something."""
         known = self._snapshots.get(tenant_id)

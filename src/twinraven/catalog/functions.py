@@ -186,7 +186,7 @@ class FunctionTools:
             raise InvalidSetting(f"tools.modules: cannot import {module!r}: {error}", field="tools.modules") from error
         except TwinRavenError:
             raise
-        except Exception as error:  # the module is somebody else's code, and runs whole when it is imported
+        except (Exception, SystemExit) as error:  # the module is somebody else's code, and runs whole when imported
             said = f"{type(error).__name__} when it was imported: {error}{_place_of(error)}"
             raise InvalidSetting(f"tools.modules: {module!r} raised {said}", field="tools.modules") from error
         found = [value for value in vars(loaded).values() if callable(value) and hasattr(value, _MARK)]
@@ -251,7 +251,11 @@ class _Signature:
                 wants_key=wants_key,
             )
         except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, NameError) as error:
-            raise InvalidDefinition(f"tool {declared.tool_id!r}: {error}", tool_id=declared.tool_id) from error
+            said = str(error).partition("\n")[0].partition(". Set ")[0]
+            raise InvalidDefinition(
+                f"tool {declared.tool_id!r}: {said}; annotate parameters and result with types that JSON can say",
+                tool_id=declared.tool_id,
+            ) from error
 
 
 def _input_schema(

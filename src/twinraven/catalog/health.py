@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from twinraven.catalog.acts import Act, Acts, owned, raise_not_found
 from twinraven.catalog.bindings import Endpoint, bind
+from twinraven.catalog.check_sql import CheckSummary, add_check, sum_up_checks
 from twinraven.catalog.ports import Redact
 from twinraven.catalog.service_model import HealthStatus, Service, ServiceType
 from twinraven.catalog.services import Services
@@ -29,6 +31,9 @@ from twinraven.storage import Transaction
 from twinraven.tenancy import Principal
 
 PROBE_TIMEOUT_S: Final = 10.0
+LONGEST_LOOK_S: Final = 60.0
+"""How long a look may take that a call waits for, unless the setting gives more: a call has a limit of its own."""
+
 PROBES_AT_ONCE: Final = 8
 NOTHING_TO_PROBE: Final = "no tool on it states an address to check"
 
@@ -51,6 +56,8 @@ class _Round:
     found: Mapping[str, Health]
     """By tool id."""
     verdict: Health
+    took_ms: int
+    """How long it took until all places had answered."""
 
 
 class HealthChecks:
@@ -80,7 +87,13 @@ class HealthChecks:
 
     async def check(self, tenant_id: str, service_id: str) -> Service:
         """Look at a service now, for nobody in particular; a disabled one is not looked at."""
+        return (await self._check(tenant_id, service_id, self._timeout_s))[0]
 
+    async def check_for_call(self, tenant_id: str, service_id: str) -> Mapping[str, Health]:
+        """Look at a service because a call waits, which has a time of its own; what was found, by tool id."""
+        return (await self._check(tenant_id, service_id, max(LONGEST_LOOK_S, self._timeout_s)))[1]
+
+    async def _check(self, tenant_id: str, service_id: str, timeout_s: float) -> tuple[Service, Mapping[str, Health]]:
         def look(tx: Transaction) -> tuple[Service, list[Tool]]:
             service = self._store.service(tx, tenant_id, service_id)
             if service is None:
@@ -89,12 +102,13 @@ class HealthChecks:
 
         service, tools = await self._acts.look(tenant_id, look)
         if not service.enabled:
-            return service
+            return service, {}
         probe = self._probes.get(service.type)
         if probe is None:
             raise ToolUnavailable(f"nothing here can check a {service.type}", service_id=service_id)
-        done = await self._probe_all(probe, service, [tool for tool in tools if why_stopped(tool, service) is None])
-        return await self._acts.perform_unasked(tenant_id, lambda act: self._note(act, done))
+        going = [tool for tool in tools if why_stopped(tool, service) is None]
+        done = await self._probe_all(probe, service, going, timeout_s)
+        return await self._acts.perform_unasked(tenant_id, lambda act: self._note(act, done)), done.found
 
     async def check_due(self, tenant_id: str, *, older_than: timedelta) -> list[Service]:
         """Look at every enabled service that was not looked at for so long; for whoever does this regularly."""
@@ -114,26 +128,28 @@ class HealthChecks:
                 found.append(await self.check(tenant_id, service_id))
         return found
 
-    async def _probe_all(self, probe: HealthProbe, service: Service, tools: Sequence[Tool]) -> _Round:
+    async def _probe_all(self, probe: HealthProbe, service: Service, tools: Sequence[Tool], timeout_s: float) -> _Round:
         places = _places(service, tools)
         limit = asyncio.Semaphore(PROBES_AT_ONCE)
 
         async def look(endpoint: Endpoint) -> Health:
             async with limit:
-                return await self._probe(probe, endpoint)
+                return await self._probe(probe, endpoint, timeout_s)
 
+        begun = time.perf_counter()
         answers = await asyncio.gather(*(look(endpoint) for endpoint, _ in places))
+        took_ms = round(1000 * (time.perf_counter() - begun))
         found = {tool_id: health for (_, ids), health in zip(places, answers, strict=True) for tool_id in ids}
-        return _Round(service, tuple(tools), found, _verdict(answers))
+        return _Round(service, tuple(tools), found, _verdict(answers), took_ms)
 
-    async def _probe(self, probe: HealthProbe, endpoint: Endpoint) -> Health:
+    async def _probe(self, probe: HealthProbe, endpoint: Endpoint, timeout_s: float) -> Health:
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(timeout_s):
                 return await probe.probe(endpoint)
         except TimeoutError:
-            return Health(HealthStatus.DOWN, f"did not answer within {self._timeout_s:g} s")
+            return Health(HealthStatus.DOWN, f"did not answer within {timeout_s:g} s (connectors.health_timeout_s)")
         except TwinRavenError as error:
-            return Health(HealthStatus.DOWN, error.message)
+            return Health.of_error(error)
         except OSError as error:
             return Health(HealthStatus.DOWN, f"{type(error).__name__}: {error}")
         except Exception as error:  # foreign code: whatever a probe raises says that it failed
@@ -150,7 +166,22 @@ class HealthChecks:
         if self._store.set_service_health(act.tx, service, verdict) and service.status is not verdict.status:
             _tell(act, "service", service.service_id, verdict)
         stored = self._store.service(act.tx, act.tenant_id, service.service_id)
-        return service if stored is None else stored
+        if stored is None:
+            return service
+        # A service that states no address was not looked at, and took no time for that.
+        if done.verdict.message != NOTHING_TO_PROBE:
+            add_check(act.tx, act.tenant_id, service.service_id, verdict, done.took_ms)
+        return stored
+
+    async def history(
+        self, who: Principal, since: datetime, until: datetime, *, width: timedelta
+    ) -> list[tuple[Service, CheckSummary]]:
+        """What checks of the services that somebody sees found in a stretch of time."""
+        visible = await self._services.services(who)
+        found = await self._acts.look(
+            who.tenant_id, lambda tx: sum_up_checks(tx, who.tenant_id, since, until, width=width)
+        )
+        return [(service, found.get(service.service_id, CheckSummary())) for service in visible]
 
     def _presentable(self, health: Health, act: Act) -> Health:
         """A finding as it can be stored: without secrets, and of bounded length."""

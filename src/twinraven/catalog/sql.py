@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from twinraven.catalog.check_sql import forget_checks
 from twinraven.catalog.model import Effect, Sensitivity
 from twinraven.catalog.operations import read_operation
 from twinraven.catalog.service_model import HealthStatus, Service, ServiceStructure, ServiceType, WireProtocol
@@ -29,7 +30,7 @@ _SERVICE_MAY_CHANGE = (
 )
 _TOOL_MAY_CHANGE = (
     *("name", "description", "connection_params", "operation", "input_schema", "output_schema", "effect"),
-    *("sensitivity", "timeout_ms", "secret_id", "enabled", "shared", "status", "error_message"),
+    *("sensitivity", "timeout_ms", "secret_id", "secret_scope", "enabled", "shared", "status", "error_message"),
     *("updated_at", "state_version"),
 )
 _TEMPLATE_MAY_CHANGE = ("name", "description", "shared", "archived", "updated_at", "state_version")
@@ -79,6 +80,7 @@ class SqlCatalogStore:
         return _set_health(tx, "catalog_services", ("service_id", service.service_id), service, health)
 
     def remove_service(self, tx: Transaction, tenant_id: str, service_id: str) -> None:
+        forget_checks(tx, tenant_id, service_id)
         tx.execute(f"DELETE FROM catalog_services {_HERE} AND service_id = :id", tenant=tenant_id, id=service_id)
 
     def add_tool(self, tx: Transaction, tool: Tool) -> None:
@@ -230,6 +232,7 @@ def _tool_row(tool: Tool) -> Row:
         "sensitivity": structure.sensitivity.value,
         "timeout_ms": structure.timeout_ms,
         "secret_id": tool.secret_id,
+        "secret_scope": tool.secret_scope,
         "tool_template_id": tool.tool_template_id,
         **_shared_row(tool),
     }
@@ -255,6 +258,7 @@ def _to_tool(row: Row) -> Tool:
         connection_params=parse_json(row["connection_params"]),
         structure=structure,
         secret_id=row["secret_id"],
+        secret_scope=row["secret_scope"],
         tool_template_id=row["tool_template_id"],
         **_to_shared(row),
     )

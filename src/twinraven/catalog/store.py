@@ -12,6 +12,7 @@ from typing import Protocol
 from twinraven.catalog.service_model import HealthStatus, Service
 from twinraven.catalog.template_model import Template, TemplateKind
 from twinraven.catalog.tool_model import Tool
+from twinraven.foundation.errors import PolicyViolation, TwinRavenError
 from twinraven.storage import Transaction
 
 
@@ -22,6 +23,13 @@ class Health:
     status: HealthStatus
     message: str | None = None
     at: datetime | None = None
+    refusal: PolicyViolation | None = None
+    """What forbade to look at all; it is told to who waits for the look, and not stored."""
+
+    @classmethod
+    def of_error(cls, error: TwinRavenError) -> Health:
+        """What an error says of the service that was looked at."""
+        return cls(HealthStatus.DOWN, error.message, refusal=error if isinstance(error, PolicyViolation) else None)
 
 
 class CatalogStore(Protocol):

@@ -83,10 +83,14 @@ class ToolPlacement:
     connection_params: dict[str, Any] = field(default_factory=dict[str, Any])
     secret: str | None = None
     """The id or the name of a secret of the owner's."""
+    secret_scope: str | None = None
+    """What the secret is used for, in the words of whoever binds it."""
     enabled: bool = True
     shared: bool = False
 
-    FIELDS = ("key", "service", "name", "description", "connection_params", "secret", "enabled", "shared")
+    FIELDS = (
+        *("key", "service", "name", "description", "connection_params", "secret", "secret_scope", "enabled", "shared"),
+    )
 
     @classmethod
     def from_json(cls, body: object) -> ToolPlacement:
@@ -101,6 +105,7 @@ class ToolPlacement:
             description=document.optional_text("description", limit=LONGEST_DESCRIPTION),
             connection_params=document.optional_mapping("connection_params") or {},
             secret=document.optional_text("secret"),
+            secret_scope=document.optional_text("secret_scope"),
             enabled=document.flag("enabled", default=True),
             shared=document.flag("shared", default=False),
         )
@@ -135,10 +140,11 @@ class ToolChange:
     sensitivity: Sensitivity | None = None
     timeout_ms: int | Keep | None = KEEP
     secret: str | Keep | None = KEEP
+    secret_scope: str | Keep | None = KEEP
     enabled: bool | None = None
     shared: bool | None = None
 
-    NULLABLE = ("output_schema", "effect", "timeout_ms", "secret")
+    NULLABLE = ("output_schema", "effect", "timeout_ms", "secret", "secret_scope")
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> ToolChange:
@@ -157,6 +163,7 @@ class ToolChange:
             sensitivity=document.optional_choice("sensitivity", Sensitivity),
             timeout_ms=document.change_of("timeout_ms", lambda name: document.whole(name, most=LONGEST_TIMEOUT_MS)),
             secret=document.change_of("secret", document.optional_text),
+            secret_scope=document.change_of("secret_scope", document.optional_text),
             enabled=document.optional_flag("enabled"),
             shared=document.optional_flag("shared"),
         )
@@ -184,6 +191,8 @@ class Tool:
     last_health_check: datetime | None = None
     error_message: str | None = None
     tool_template_id: str | None = None
+    secret_scope: str | None = None
+    """What the secret is used for; it goes with the binding."""
     state_version: int = 1
 
     def is_visible_to(self, user_id: str) -> bool:
@@ -237,6 +246,7 @@ class Tool:
             "connection_params": self.connection_params,
             **self.structure.as_json(),
             "secret": self.secret_id,
+            "secret_scope": self.secret_scope,
             "enabled": self.enabled,
             "shared": self.shared,
             "status": self.status.value,

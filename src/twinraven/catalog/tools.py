@@ -30,8 +30,17 @@ if TYPE_CHECKING:
     from twinraven.vault import Secret
 
 _KIND = "tool"
-_TEXTS = ("key", "name", "description", "connection_params", "operation", "input_schema", "output_schema")
-_PLAIN_FIELDS = ("name", "description", "secret_id", "enabled", "shared")
+_TEXTS = (
+    "key",
+    "name",
+    "description",
+    "connection_params",
+    "operation",
+    "input_schema",
+    "output_schema",
+    "secret_scope",
+)
+_PLAIN_FIELDS = ("name", "description", "secret_id", "secret_scope", "enabled", "shared")
 
 
 class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
@@ -95,6 +104,7 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
             connection_params=placement.connection_params,
             structure=spec.structure,
             secret_id=None if secret is None else secret.secret_id,
+            secret_scope=placement.secret_scope,
             enabled=placement.enabled,
             shared=placement.shared,
             status=HealthStatus.DEGRADED,
@@ -115,6 +125,7 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
             key=key,
             service=service.service_id,
             secret=made.secret_id,
+            secret_scope=made.secret_scope,
             operation=made.structure.operation.type.value,
             effect=effect.value,
             effect_origin=origin,
@@ -162,6 +173,7 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
             fields=fields,
             state_version=after.state_version,
             secret=after.secret_id,
+            secret_scope=after.secret_scope,
             shared=after.shared,
             enabled=after.enabled,
         )
@@ -188,9 +200,11 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
             sensitivity=change.sensitivity or old.sensitivity,
             timeout_ms=kept(change.timeout_ms, old.timeout_ms),
         )
-        secret_id = before.secret_id
+        secret_id, scope = before.secret_id, kept(change.secret_scope, before.secret_scope)
         if not isinstance(change.secret, Keep):
             secret_id = None if change.secret is None else self._secret(act, change.secret).secret_id
+            # A scope was said of the binding before; another binding has its own, or none.
+            scope = scope if secret_id == before.secret_id else kept(change.secret_scope, None)
         params = change.connection_params
         return replace(
             before,
@@ -199,6 +213,7 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
             connection_params=before.connection_params if params is None else params,
             structure=structure,
             secret_id=secret_id,
+            secret_scope=scope,
             enabled=before.enabled if change.enabled is None else change.enabled,
             shared=before.shared if change.shared is None else change.shared,
         )
@@ -250,6 +265,11 @@ def _checked(act: Act, tool: Tool, service: Service) -> Tool:
     if service.structure.requires_secret and tool.secret_id is None:
         raise InvalidDefinition(
             f"secret is missing: the service {service.name!r} requires one; bind a secret of yours", field="secret"
+        )
+    if tool.secret_scope is not None and tool.secret_id is None:
+        raise InvalidDefinition(
+            "secret_scope says what a secret is used for, and none is bound; bind one or leave it out",
+            field="secret_scope",
         )
     params = fit_params(service, tool.connection_params)
     check_params(act, service.structure, params, has_secret=tool.secret_id is not None)

@@ -24,7 +24,7 @@ from typing import Any, Final, cast
 
 from twinraven.catalog.documents import Document, plain_name
 from twinraven.foundation.errors import InvalidDefinition
-from twinraven.foundation.yaml_nodes import first_unfolding
+from twinraven.foundation.yaml_nodes import first_unfolding, yaml_problem
 
 MAX_FILE_CHARS: Final = 2_000_000
 MAX_FILE_VALUES: Final = 200_000
@@ -94,7 +94,7 @@ def load_document(text: str) -> Any:
         # Loader is a SafeLoader: it makes nothing but plain values.
         loaded = yaml.load(text, Loader)  # noqa: S506
     except (yaml.YAMLError, ValueError) as error:
-        raise InvalidDefinition(f"the file is not YAML: {' '.join(str(error).split())}") from None
+        raise InvalidDefinition(f"the file is not YAML: {yaml_problem(error)}") from None
     except RecursionError:
         raise InvalidDefinition(f"the file is nested deeper than {MAX_FILE_DEPTH} levels") from None
     _check_values(loaded)

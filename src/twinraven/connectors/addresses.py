@@ -114,12 +114,13 @@ def _checked_v6(host: str) -> str:
     return str(address)
 
 
+_ADVICE = "the operator can allow it in connectors.allow_private"
+
+
 class AddressGuard:
     """Finds the addresses of a host, and hands out only those that the rules permit."""
 
-    def __init__(
-        self, rules: AddressRules, *, resolve: Resolve | None = None, advice: str = "the operator can allow it"
-    ) -> None:
+    def __init__(self, rules: AddressRules, *, resolve: Resolve | None = None, advice: str = _ADVICE) -> None:
         """`advice` is what a refusal says besides."""
         self.rules = rules
         self._resolve = resolve or SystemResolver()

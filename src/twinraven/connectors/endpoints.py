@@ -76,7 +76,7 @@ async def probe_http(
     except (NotSent, NoAnswer) as error:
         return Health(HealthStatus.DOWN, str(error))
     except TwinRavenError as error:
-        return Health(HealthStatus.DOWN, error.message)
+        return Health.of_error(error)
     if response.status in (401, 403) and credential is not None:
         return Health(HealthStatus.DOWN, f"the service refuses the credentials ({response.status})")
     if response.status >= (500 if probe.is_bare else 300):

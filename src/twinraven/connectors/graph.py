@@ -103,7 +103,7 @@ class GraphConnector:
             async with self._drivers.lease(target) as driver:
                 await work.run(driver, time.monotonic() + PROBE_TIMEOUT_S)
         except TwinRavenError as error:
-            return Health(HealthStatus.DOWN, error.message)
+            return Health.of_error(error)
         return Health(HealthStatus.HEALTHY)
 
     @staticmethod

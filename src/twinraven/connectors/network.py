@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from httpcore2 import (
     SOCKET_OPTION,
-    AnyIOBackend,
     AsyncConnectionPool,
     AsyncNetworkBackend,
     AsyncNetworkStream,
@@ -30,6 +29,7 @@ from httpcore2 import (
 from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.http_model import HttpLimits, HttpRequest
 from twinraven.connectors.loops import PerLoop
+from twinraven.connectors.streams import AsyncioNetwork
 from twinraven.connectors.tls import make_tls_context
 from twinraven.connectors.urls import Origin
 
@@ -39,7 +39,7 @@ class GuardedNetwork(AsyncNetworkBackend):
 
     def __init__(self, guard: AddressGuard, *, inner: AsyncNetworkBackend | None = None) -> None:
         self._guard = guard
-        self._inner = inner or AnyIOBackend()
+        self._inner = inner or AsyncioNetwork()
 
     async def connect_tcp(
         self,

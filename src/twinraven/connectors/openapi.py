@@ -20,7 +20,7 @@ from twinraven.connectors.urls import parse_url
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidDefinition, InvalidInput, PolicyViolation
 from twinraven.foundation.json_schema import compile_schema
-from twinraven.foundation.yaml_nodes import first_unfolding
+from twinraven.foundation.yaml_nodes import first_unfolding, yaml_problem
 
 MAX_DOCUMENT_BYTES = 20_000_000
 MAX_DOCUMENT_VALUES = 1_000_000
@@ -342,7 +342,8 @@ def _parsed_yaml(document: str | bytes) -> Any:
         # Loader is a SafeLoader: it makes nothing but plain values.
         return yaml.load(document, Loader)  # noqa: S506
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"the description is neither JSON nor YAML: {error}", field="document") from None
+        why = f"the description is neither JSON nor YAML: {yaml_problem(error)}"
+        raise InvalidInput(why, field="document") from None
 
 
 def _unfolding() -> InvalidInput:

@@ -137,10 +137,8 @@ class HttpTransport:
             URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=url.target),
             headers=_headers(request),
             content=b"" if request.body is None and request.method in _MEAN_A_BODY else request.body,
-            extensions={
-                "timeout": {"connect": connect, "read": seconds, "write": seconds, "pool": seconds},
-                "trace": progress,
-            },
+            # Reading, writing and waiting for a connection have the whole exchange's time, which is kept around them.
+            extensions={"timeout": {"connect": connect}, "trace": progress},
         ) as response:
             return await self._read(response, request.listener)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -71,6 +72,7 @@ class Url:
         return parse_url(urljoin(str(self), location), field="Location")
 
 
+@lru_cache(1024)
 def parse_url(text: str, *, field: str = "endpoint") -> Url:
     """An absolute http or https URL, or InvalidDefinition; a host in disguise is a PolicyViolation."""
     if len(text) > MAX_URL_CHARS or _UNSAFE.search(text):

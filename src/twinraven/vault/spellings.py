@@ -1,9 +1,9 @@
-"""How a secret may be spelt once it has travelled: in JSON, in base64, in a URL.
+"""How a secret may be spelt once it has travelled: in JSON, in base64, in a URL, as Python writes it.
 
 Whoever looks for a value as it was entered misses it one encoding later. Each spelling here is one that real encoders
 write: JSON nested up to three deep with every common style of escaping, base64 wherever the value begins within a
-longer text (three alignments, both alphabets), and URL encoding with upper- and lower-case digits. Values are few and
-change rarely, so there is no need to be sparing.
+longer text (three alignments, both alphabets), URL encoding with upper- and lower-case digits, and what `repr` makes of
+it in messages and logs, inside JSON as well. Values are few and change rarely, so there is no need to be sparing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ SHORTEST_REDACTED = 8
 _JSON_DEPTH = 3
 _UNQUOTED = ("", "/", "!'()*~", "!$&'()*+,;=:@/?")
 """What encoders leave as it is: nothing, paths, browsers' components, whatever a query may hold."""
+_BOTH_QUOTES = "'\""
+"""Behind these, `repr` puts a text into single quotes and escapes the single quotes in it."""
 _ESCAPED_CODE = re.compile(r"(?<=\\u)[0-9a-f]{4}")
 _PERCENT_CODE = re.compile(r"%[0-9A-F]{2}")
 
@@ -30,15 +32,15 @@ def spellings(value: str) -> frozenset[bytes]:
     for form in {value, value.strip()}:
         if len(form) >= SHORTEST_REDACTED:
             found.add(form.encode())
-            found.update(text.encode() for text in (*_in_json(form), *_in_url(form)))
+            found.update(text.encode() for text in (*_in_json(form), *_in_url(form), *_in_python(form)))
             found.update(_in_base64(form.encode()))
     return frozenset(found)
 
 
-def _in_json(text: str) -> Iterator[str]:
+def _in_json(text: str, depth: int = _JSON_DEPTH) -> Iterator[str]:
     """Each level may have been written by another encoder than the one around it."""
     level = {text}
-    for _ in range(_JSON_DEPTH):
+    for _ in range(depth):
         level = {escape(inner) for inner in level for escape in (_plain, _ascii, _ascii_upper, _ascii_slashed)}
         yield from level
 
@@ -57,6 +59,14 @@ def _ascii_upper(text: str) -> str:
 
 def _ascii_slashed(text: str) -> str:
     return _ascii(text).replace("/", "\\/")
+
+
+def _in_python(text: str) -> Iterator[str]:
+    """As `repr` writes it, alone or within JSON; whether `'` is escaped depends on the text around the value."""
+    escaped = repr(text + _BOTH_QUOTES)[1 : -len(repr(_BOTH_QUOTES)) + 1]
+    for form in {escaped, escaped.replace("\\'", "'")} - {text}:
+        yield form
+        yield from _in_json(form, _JSON_DEPTH - 1)
 
 
 def _in_url(text: str) -> Iterator[str]:

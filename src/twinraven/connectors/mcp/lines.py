@@ -66,7 +66,13 @@ class _Waiting:
 class LineDispatcher(asyncio.Protocol, Dispatcher[TransportContext]):
     """Both directions of one pipe; as a protocol it is fed bytes, as a dispatcher it is given to the SDK."""
 
-    def __init__(self, *, max_bytes: int, on_fault: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        max_bytes: int,
+        on_fault: Callable[[str], None] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.is_closed = False
         self._max_bytes = max_bytes
         self._on_fault = on_fault
@@ -76,7 +82,8 @@ class LineDispatcher(asyncio.Protocol, Dispatcher[TransportContext]):
         self._buffer = bytearray()
         self._searched = 0
         self._noise = 0
-        self._unasked, self._unasked_since = 0.0, time.monotonic()
+        self._monotonic = monotonic
+        self._unasked, self._unasked_since = 0.0, monotonic()
         self._next_id = 0
         self._waiting: dict[RequestId, _Waiting] = {}
         self._serving: dict[RequestId, tuple[asyncio.Task[None], Arrived]] = {}
@@ -333,7 +340,7 @@ class LineDispatcher(asyncio.Protocol, Dispatcher[TransportContext]):
         """A peer whose messages we asked for is never too fast; one that talks by itself has a budget."""
         if self._on_fault is None:
             return
-        now = time.monotonic()
+        now = self._monotonic()
         self._unasked = max(0.0, self._unasked - (now - self._unasked_since) * _UNASKED_PER_S) + 1
         self._unasked_since = now
         if self._unasked > _UNASKED_BURST:

@@ -159,6 +159,9 @@ def _command(members: Mapping[str, Any], where: str) -> tuple[str, tuple[str, ..
 
 def _url(members: Mapping[str, Any], where: str) -> str:
     address = members.get("httpUrl") or members.get("url") or members.get("serverUrl")
+    if address is None:
+        stated = f"; it has {', '.join(map(str, members))}" if members else ""
+        raise InvalidSetting(f"{where} must have a command (a program) or a url{stated}", field="command")
     if not isinstance(address, str) or not address.startswith(("http://", "https://", "${")):
         raise InvalidSetting(f"{where}.url must begin with http:// or https://", field="url")
     return address

@@ -47,5 +47,5 @@ class McpServiceConnector:
             async with self._servers.lease(binding.tenant_id, server, anew=True) as upstream:
                 await upstream.probe()
         except TwinRavenError as error:
-            return Health(HealthStatus.DOWN, error.message)
+            return Health.of_error(error)
         return Health(HealthStatus.HEALTHY)

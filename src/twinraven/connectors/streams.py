@@ -1,0 +1,207 @@
+"""Carries the bytes of HTTP connections over asyncio's own transports.
+
+httpcore's network backend for asyncio goes through anyio, whose scopes and checks cost more than the protocol itself
+does for a small request. What httpcore needs of a connection is little: read, write, begin TLS, close, and whether the
+other side has said anything while nobody asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any, Final, NoReturn, cast
+
+from httpcore2 import (
+    SOCKET_OPTION,
+    AsyncNetworkBackend,
+    AsyncNetworkStream,
+    ConnectError,
+    ConnectTimeout,
+    ReadError,
+    ReadTimeout,
+    WriteError,
+    WriteTimeout,
+)
+
+_MOST_BUFFERED: Final = 256 * 1024
+"""How many bytes are taken in before anybody reads them."""
+
+
+class _Wire(asyncio.Protocol):
+    """Holds what has arrived until it is read, and wakes whoever waits for more or for room to write."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.error: Exception | None = None
+        self.is_over = False
+        """Whether nothing more will arrive."""
+        self._arrived = bytearray()
+        self._is_reading = True
+        self._is_full = False
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not asked with isinstance: the transports of uvloop, on which servers run, are of no class of asyncio's.
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._arrived += data
+        if len(self._arrived) > _MOST_BUFFERED and self._is_reading and self.transport is not None:
+            self.transport.pause_reading()
+            self._is_reading = False
+        self._wake()
+
+    def eof_received(self) -> bool:
+        self.is_over = True
+        self._wake()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_over, self._is_full = True, False
+        self.error = exc or self.error
+        self._wake()
+
+    def pause_writing(self) -> None:
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        self._wake()
+
+    @property
+    def has_arrived(self) -> bool:
+        """Whether there is something to read, or the end."""
+        return bool(self._arrived) or self.is_over
+
+    async def take(self, most: int) -> bytes:
+        """What has arrived, at least a byte; nothing at the end."""
+        while not self.has_arrived:
+            await self._wait()
+        if self.error is not None and not self._arrived:
+            raise self.error
+        taken = bytes(self._arrived[:most])
+        del self._arrived[:most]
+        if not self._is_reading and len(self._arrived) < _MOST_BUFFERED // 2 and self.transport is not None:
+            self._is_reading = True
+            self.transport.resume_reading()
+        return taken
+
+    async def give(self, data: bytes) -> None:
+        """Send bytes, and wait while too many are on their way."""
+        if self.transport is None or self.transport.is_closing():
+            raise self.error or ConnectionResetError("the connection is closed")
+        self.transport.write(data)
+        while self._is_full:
+            await self._wait()
+        if self.error is not None:
+            raise self.error
+
+    async def _wait(self) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+class AsyncioStream(AsyncNetworkStream):
+    """One connection."""
+
+    def __init__(self, wire: _Wire) -> None:
+        self._wire = wire
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the library's
+        try:
+            async with _limit(timeout):
+                return await self._wire.take(max_bytes)
+        except TimeoutError as error:
+            raise ReadTimeout(error) from error
+        except OSError as error:
+            raise ReadError(error) from error
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the library's
+        if not buffer:
+            return
+        try:
+            async with _limit(timeout):
+                await self._wire.give(buffer)
+        except TimeoutError as error:
+            raise WriteTimeout(error) from error
+        except OSError as error:
+            raise WriteError(error) from error
+
+    async def aclose(self) -> None:
+        if self._wire.transport is not None:
+            self._wire.transport.abort()
+            await asyncio.sleep(0)  # the transport lets go of its socket in the loop's next turn
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's
+    ) -> AsyncNetworkStream:
+        wire, loop = self._wire, asyncio.get_running_loop()
+        assert wire.transport is not None
+        try:
+            async with _limit(timeout):
+                wire.transport = await loop.start_tls(
+                    wire.transport, wire, ssl_context, server_hostname=server_hostname
+                )
+        except (OSError, TimeoutError) as error:  # errors of TLS are of the first kind
+            await self.aclose()
+            _raise_unconnected(error)
+        except BaseException:
+            await self.aclose()
+            raise
+        if wire.transport is None:
+            raise ConnectError("the connection was closed while TLS began")
+        return self
+
+    def get_extra_info(self, info: str) -> Any:
+        if info == "is_readable":
+            return self._wire.has_arrived
+        names = {"client_addr": "sockname", "server_addr": "peername"}
+        transport = self._wire.transport
+        return None if transport is None else transport.get_extra_info(names.get(info, info))
+
+
+class AsyncioNetwork(AsyncNetworkBackend):
+    """Opens connections."""
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's
+        local_address: str | None = None,
+        socket_options: Iterable[SOCKET_OPTION] | None = None,
+    ) -> AsyncNetworkStream:
+        local = None if local_address is None else (local_address, 0)
+        try:
+            async with _limit(timeout):
+                transport, wire = await asyncio.get_running_loop().create_connection(
+                    _Wire, host, port, local_addr=local
+                )
+        except (OSError, TimeoutError) as error:
+            _raise_unconnected(error)
+        for option in socket_options or ():
+            transport.get_extra_info("socket").setsockopt(*option)
+        return AsyncioStream(wire)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def _limit(seconds: float | None) -> AbstractAsyncContextManager[object]:
+    return nullcontext() if seconds is None else asyncio.timeout(seconds)
+
+
+def _raise_unconnected(error: Exception) -> NoReturn:
+    raise (ConnectTimeout if isinstance(error, TimeoutError) else ConnectError)(error) from error
