@@ -3,90 +3,40 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from typing import Any, Final, Literal, NamedTuple, cast
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from twinraven.engine.attempts import CORRELATION, RunLineage
 from twinraven.engine.dispatch import Lease
+from twinraven.engine.ending import OnEnds, RunEnds
 from twinraven.engine.errors import RunSetAside, RunSuperseded
-from twinraven.engine.invoker import CallingParts, DurableInvoker, RunIdentity, StepLimits
-from twinraven.engine.journal import Journal, Outcome, encode_outcome, read_outcome
+from twinraven.engine.invoker import CallingParts, DurableInvoker, RunIdentity
+from twinraven.engine.journal import Journal
+from twinraven.engine.loading import MAX_RUN_STEPS, LoadedRun, RunLoader
 from twinraven.engine.model import RunEnd, Wait
 from twinraven.engine.programs import CallFraming
 from twinraven.engine.runs_sql import RunStore
-from twinraven.flow import FlowDefinition, FlowExecutor, FlowResult, StepDefinition, StepRun, Waiting
+from twinraven.flow import StepRun, Waiting
 from twinraven.foundation.actors import SYSTEM, Actor, parse_actor
-from twinraven.foundation.canonical import JsonObject, parse_json
 from twinraven.foundation.clock import to_micros
 from twinraven.foundation.correlation import current_correlation
 from twinraven.foundation.errors import StaleState, TwinRavenError
-from twinraven.storage import Row, Transaction
+from twinraven.storage import Transaction
+
+if TYPE_CHECKING:
+    from twinraven.flow import FlowExecutor, FlowResult
 
 _logger = logging.getLogger("twinraven.engine")
 
-MAX_RUN_STEPS: Final = 2_000
-_KEPT: Final = 256
 _SOON: Final = 1_000_000
 _NEVER: Final = 200 * 366 * 86_400_000_000
 
-
-class TimelessDefinition(NamedTuple):
-    """A definition whose steps have no time limits of their own, and these limits beside it.
-
-    The executor would cut a call off at its time; whoever makes the call must end it, to say what became of a write.
-    """
-
-    definition: FlowDefinition
-    limits: StepLimits
-
-    @classmethod
-    def of(cls, definition: FlowDefinition) -> TimelessDefinition:
-        strategy = definition.error_strategy
-        limits: StepLimits = {(step.step_index, None): step.timeout_ms for step in definition.steps}
-        for index, sequence in strategy.fallback_steps.items():
-            limits |= {(index, position): step.timeout_ms for position, step in enumerate(sequence)}
-        fallbacks = {index: _timeless(sequence) for index, sequence in strategy.fallback_steps.items()}
-        steps = _timeless(definition.steps)
-        return cls(replace(definition, steps=steps, error_strategy=replace(strategy, fallback_steps=fallbacks)), limits)
-
-
-def _timeless(steps: tuple[StepDefinition, ...]) -> tuple[StepDefinition, ...]:
-    return tuple(replace(step, timeout_ms=None) for step in steps)
-
-
-class LoadedRun(NamedTuple):
-    """A run as it was stored."""
-
-    row: Row
-    definition: TimelessDefinition
-    parameters: JsonObject
-    outcomes: dict[str, Outcome]
-    waits: dict[str, Wait]
-    lineage: RunLineage | None
-    correlation_id: str | None
-    """The id of the request that the run comes from; None for one that was started before runs kept it."""
-
-
 _Act = Callable[[LoadedRun, Journal, DurableInvoker], Awaitable[bool]]
-
-
-def definition_place(run_id: str) -> str:
-    return f"run:{run_id}:definition"
-
-
-def parameters_place(run_id: str) -> str:
-    return f"run:{run_id}:parameters"
 
 
 def read_actor(text: str) -> Actor:
     """An actor from its stored text."""
     return SYSTEM if text == str(SYSTEM) else parse_actor(text, field="actor")
-
-
-def answer_place(run_id: str) -> str:
-    return f"run:{run_id}:answer"
 
 
 class Advancer:
@@ -98,35 +48,53 @@ class Advancer:
         *,
         most_strikes: int,
         on_set_aside: Callable[[Transaction, str, str], None],
-        on_end: Callable[[Transaction, RunEnd], None],
+        on_ends: OnEnds,
     ) -> None:
         self._parts = parts
         self._store = RunStore()
         self._most_strikes = most_strikes
         self._on_set_aside = on_set_aside
-        self._on_end = on_end
-        self._executor = FlowExecutor(micros=parts.kit.micros, max_steps=MAX_RUN_STEPS)
-        self._definitions: OrderedDict[bytes, TimelessDefinition] = OrderedDict()
+        self._loader = RunLoader(self._store, parts.waits, parts.kit.seals)
+        self._ends = RunEnds(parts.database, self._store, parts.kit, on_ends)
         self._invokers: set[DurableInvoker] = set()
+
+    @cached_property
+    def _executor(self) -> FlowExecutor:
+        from twinraven.flow import FlowExecutor  # loaded with the first run: a worker that waits needs no scheduler
+
+        return FlowExecutor(micros=self._parts.kit.micros, max_steps=MAX_RUN_STEPS)
 
     def drain(self) -> None:
         """Let runs rest at their next call; calls under way end."""
         for invoker in self._invokers:
             invoker.is_draining = True
 
-    async def advance(self, lease: Lease) -> bool:
+    async def load(self, leases: Sequence[Lease]) -> dict[Lease, LoadedRun]:
+        """Read runs that were taken, those of a tenant at once; what is left out is read when it is advanced."""
+        if len(leases) < 2:
+            return {}
+        loaded: dict[Lease, LoadedRun] = {}
+        for tenant_id in {lease.tenant_id for lease in leases}:
+            own = [lease for lease in leases if lease.tenant_id == tenant_id]
+            loaded |= await self._parts.database.read(
+                tenant_id, lambda tx, own=own, tenant_id=tenant_id: self._loader.load_many(tx, tenant_id, own)
+            )
+        return loaded
+
+    async def advance(self, lease: Lease, run: LoadedRun | None = None) -> bool:
         """Bring a run as far as it goes; False where it failed."""
-        return await self._take_up(lease, self._advance_run)
+        return await self._take_up(lease, run, self._advance_run)
 
-    async def make_step(self, lease: Lease) -> bool:
+    async def make_step(self, lease: Lease, run: LoadedRun | None = None) -> bool:
         """Make the step that the lease is for, in a slot of its type; False where it failed."""
-        return await self._take_up(lease, self._make_step)
+        return await self._take_up(lease, run, self._make_step)
 
-    async def _take_up(self, lease: Lease, act: _Act) -> bool:
+    async def _take_up(self, lease: Lease, run: LoadedRun | None, act: _Act) -> bool:
         if lease.strikes >= self._most_strikes:
             await self._set_aside(lease)
             return False
-        run = await self._parts.database.read(lease.tenant_id, lambda tx: self._load(tx, lease))
+        if run is None:
+            run = await self._parts.database.read(lease.tenant_id, lambda tx: self._loader.load(tx, lease))
         if run is None:
             await self._give_up(lease)
             return True
@@ -219,35 +187,28 @@ class Advancer:
         error: dict[str, Any] | None,
     ) -> None:
         governor, lease = self._parts.governor, journal.lease
-        end = RunEnd(lease.tenant_id, lease.run_id, state, output, error)
+        end = RunEnd(
+            lease.tenant_id,
+            lease.run_id,
+            state,
+            output,
+            error,
+            target=run.row["target"],
+            created_at=run.row["created_at"],
+            correlation_id=run.correlation_id,
+        )
         if run.lineage is None or governor is None:
-            await self._end(journal, end, lambda _tx: None)
+            await self._ends.end(journal, end)
             return
         end = end._replace(calls=journal.calls())
         for last in (False, False, False, True):
             conclusion = await governor.conclude(lease.tenant_id, lease.run_id, end)
             try:
-                await self._end(journal, end, conclusion)
+                await self._ends.end_alone(journal, end, conclusion)
                 return
             except StaleState:  # what the conclusion was drawn from has moved: it is drawn again
                 if last:
                     raise
-
-    async def _end(self, journal: Journal, end: RunEnd, conclusion: Callable[[Transaction], None]) -> None:
-        lease, parts = journal.lease, self._parts
-
-        def work(tx: Transaction) -> None:
-            told = None if end.error is None else journal.clean(end.error)
-            answer = parts.kit.seals.seal(lease.tenant_id, answer_place(lease.run_id), encode_outcome(end.output, told))
-            journal.hold(tx)
-            code = None if told is None else told["code"]
-            now = journal.now()
-            self._store.end(tx, lease.tenant_id, lease.run_id, end.state, now=now, answer=answer, error_code=code)
-            parts.kit.dispatcher.drop(tx, lease.tenant_id, lease.run_id)
-            conclusion(tx)
-            self._on_end(tx, end._replace(error=told))
-
-        await self._write(lease, work)
 
     async def _set_aside(self, lease: Lease) -> None:
         """Keep a run that killed its workers from the next one, until a person resumes it."""
@@ -275,32 +236,6 @@ class Advancer:
     async def _write(self, lease: Lease, work: Callable[[Transaction], None]) -> None:
         """Commit the end of an advance; a run whose store is away is taken up again when the lease has run out."""
         await self._parts.database.write(lease.tenant_id, work)
-
-    def _load(self, tx: Transaction, lease: Lease) -> LoadedRun | None:
-        tenant_id, run_id, seals = lease.tenant_id, lease.run_id, self._parts.kit.seals
-        row = self._store.material(tx, tenant_id, run_id)
-        if row is None or row["state"] != "active":
-            return None
-        waits = self._parts.waits.of_run(tx, tenant_id, run_id)
-        if lease.place and lease.place not in waits:
-            return None
-        steps = self._store.steps(tx, tenant_id, run_id)
-        outcomes = {step["place"]: read_outcome(seals, tenant_id, run_id, step) for step in steps}
-        raw = seals.open(tenant_id, parameters_place(run_id), row["parameters"])
-        definition = self._definition(seals.open(tenant_id, definition_place(run_id), row["definition"]))
-        lineage: dict[str, str] = {} if row["lineage"] is None else parse_json(row["lineage"], field="lineage")
-        correlation_id = lineage.pop(CORRELATION, None)
-        given = parse_json(raw, field="parameters")
-        return LoadedRun(row, definition, given, outcomes, waits, lineage or None, correlation_id)
-
-    def _definition(self, raw: bytes) -> TimelessDefinition:
-        found = self._definitions.get(raw)
-        if found is None:
-            stated = FlowDefinition.from_json(parse_json(raw, field="definition"))
-            found = self._definitions[raw] = TimelessDefinition.of(stated)
-            if len(self._definitions) > _KEPT:
-                self._definitions.popitem(last=False)
-        return found
 
 
 def _time_waited(waits: dict[str, Wait], now: int) -> int:

@@ -33,6 +33,9 @@ async def ended_run(runs: Runs, tenant_id: str, run_id: str) -> RunDetail:
     """The run when it has ended; RunUnfinished when it waits for a person."""
     pause_s = _FIRST_LOOK_S
     while True:
+        while (await runs.look_at(tenant_id, run_id)).state in ("queued", "running"):
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_LOOK_S)
         found = await runs.get(tenant_id, run_id, exact=True)
         if found.run.finished_at is not None:
             return found

@@ -6,7 +6,7 @@ twice, and of two who answer at once one is told that the other was first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from twinraven.audit import AuditEntry, AuditLog
 from twinraven.calls import Claims, EffectWord
 from twinraven.catalog import Catalog
-from twinraven.engine.advance import MAX_RUN_STEPS, definition_place, parameters_place
 from twinraven.engine.attempts import RunGovernor
 from twinraven.engine.dispatch_sql import EmbeddedDispatcher
 from twinraven.engine.errors import RunCancelled, RunSetAside
@@ -26,6 +25,7 @@ from twinraven.engine.journal import (
     read_outcome,
     step_place,
 )
+from twinraven.engine.loading import MAX_RUN_STEPS, definition_place, parameters_place
 from twinraven.engine.model import RUNS_QUEUE, RunEnd, Wait, check_run_transition
 from twinraven.engine.programs import PROGRAM
 from twinraven.engine.runs_sql import RunStore
@@ -35,6 +35,7 @@ from twinraven.engine.waits import WaitStore
 from twinraven.flow import FlowDefinition, compile_flow
 from twinraven.foundation.actors import Actor
 from twinraven.foundation.canonical import JsonObject, canonical_json, parse_json
+from twinraven.foundation.correlation import current_correlation
 from twinraven.foundation.errors import (
     IllegalTransition,
     InvalidInput,
@@ -51,6 +52,7 @@ from twinraven.tenancy import Principal
 T = TypeVar("T")
 
 RunEndHook = Callable[[Transaction, RunEnd], None]
+RunEndsHook = Callable[[Transaction, Sequence[RunEnd]], None]
 """Called in the transaction that ends a run."""
 
 DEFAULT_PRIORITY: Final = 100
@@ -104,13 +106,18 @@ class RunDecisions:
         self._keep_days = keep_days
         self._flow_of: Callable[[str, str], FlowDefinition | None] = lambda _tenant_id, _tool_id: None
         self._ended: list[RunEndHook] = []
+        self._all_ended: list[RunEndsHook] = []
         self._governor: Callable[[], RunGovernor] | None = None
         self._store = RunStore()
         self._views = RunViews()
 
     def register_end(self, ended: RunEndHook) -> None:
-        """Let somebody write with the end of runs: called in the transaction that ends one."""
+        """Let somebody write with the end of a run: called in the transaction that ends it, as part of its request."""
         self._ended.append(ended)
+
+    def register_ends(self, ended: RunEndsHook) -> None:
+        """Let somebody write with the ends of runs of a tenant that end together, whatever request they belong to."""
+        self._all_ended.append(ended)
 
     def register_flows(self, flow_of: Callable[[str, str], FlowDefinition | None]) -> None:
         """Let somebody give, for a tenant, the flow of a tool that is one: its steps are then steps of the run."""
@@ -184,7 +191,7 @@ class RunDecisions:
                 self._governor().cancelled(tx, by.tenant_id, run_id)
             self._witness(tx, run, "run.cancelled", by)
             error = RunCancelled(f"run {run_id!r} was cancelled", run_id=run_id)
-            self.on_end(tx, RunEnd(by.tenant_id, run_id, "cancelled", error=error.as_record()))
+            self.on_ends(tx, [RunEnd(by.tenant_id, run_id, "cancelled", error=error.as_record())])
             return self._present(tx, by.tenant_id, run_id)
 
         return await self._decide(by.tenant_id, work)
@@ -267,7 +274,7 @@ class RunDecisions:
             )
             self._store.add(tx, self._row(tx, by.tenant_id, new, terms) | {"forked_from": run_id})
             fork = self._present(tx, by.tenant_id, new)
-            for step in self._store.steps(tx, by.tenant_id, run_id):
+            for step in self._store.steps(tx, by.tenant_id, [run_id]):
                 place = step["place"]
                 if program.keeps(place) if program is not None else place.partition("#")[0].partition(":")[0] in kept:
                     outcome = read_outcome(self._kit.seals, by.tenant_id, run_id, step)
@@ -278,15 +285,22 @@ class RunDecisions:
 
         return await self._decide(by.tenant_id, work)
 
-    def on_end(self, tx: Transaction, end: RunEnd) -> None:
-        """Tell those who want to know that a run ended, or was set aside."""
-        for ended in self._ended:
-            ended(tx, end)
+    def on_ends(self, tx: Transaction, ends: Sequence[RunEnd]) -> None:
+        """Tell those who want to know that runs of a tenant ended, or were set aside."""
+        for end in ends:
+            outer = current_correlation.set(end.correlation_id or current_correlation.get())
+            try:
+                for ended in self._ended:
+                    ended(tx, end)
+            finally:
+                current_correlation.reset(outer)
+        for all_ended in self._all_ended:
+            all_ended(tx, ends)
 
     def on_set_aside(self, tx: Transaction, tenant_id: str, run_id: str) -> None:
         """Record that a run was set aside."""
         error = RunSetAside(f"run {run_id!r} was set aside: too many workers died with it", run_id=run_id)
-        self.on_end(tx, RunEnd(tenant_id, run_id, "set_aside", error=error.as_record()))
+        self.on_ends(tx, [RunEnd(tenant_id, run_id, "set_aside", error=error.as_record())])
         self._audit.append(
             tx, AuditEntry(tenant_id=tenant_id, event_type="run.set_aside", subject_type="run", subject_id=run_id)
         )

@@ -7,7 +7,7 @@ an effect. A wake-up between taking a run and letting it rest is counted, so it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from twinraven.storage import Transaction
@@ -75,6 +75,10 @@ class Dispatcher(Protocol):
 
     def give_back(self, tx: Transaction, lease: Lease) -> None:
         """Let go of work that its worker could not end, which counts against it."""
+        ...
+
+    def let_go(self, tx: Transaction, leases: Sequence[Lease]) -> set[Lease]:
+        """Forget runs of one tenant that have ended, with all their jobs; says which of the leases stood."""
         ...
 
     def drop(self, tx: Transaction, tenant_id: str, run_id: str, *, place: str | None = None) -> None:

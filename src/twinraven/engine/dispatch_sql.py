@@ -13,6 +13,7 @@ from typing import Any
 
 from twinraven.engine.dispatch import Lease
 from twinraven.engine.errors import RunSuperseded
+from twinraven.engine.runs_sql import marked, marked_rows
 from twinraven.foundation.clock import now_micros
 from twinraven.storage import Connection, Database, Transaction, Work
 
@@ -126,6 +127,27 @@ class EmbeddedDispatcher:
             epoch=lease.epoch,
         )
 
+    def let_go(self, tx: Transaction, leases: Sequence[Lease]) -> set[Lease]:
+        tenant_id = leases[0].tenant_id
+        runs, named = marked([lease.run_id for lease in leases])
+        held, whose = marked_rows([(lease.run_id, lease.worker, lease.epoch) for lease in leases])
+        # A deletion, not a look: two transactions that both change a row cannot both commit.
+        rows = tx.fetch_all(
+            f"DELETE FROM run_dispatch WHERE tenant_id = :tenant AND run_id IN ({runs}) AND place = '' "
+            f"AND (run_id, worker, epoch) IN (VALUES {held}) RETURNING run_id, worker, epoch",
+            tenant=tenant_id,
+            **named,
+            **whose,
+        )
+        gone = {(row["run_id"], row["worker"], row["epoch"]) for row in rows}
+        standing = {lease for lease in leases if (lease.run_id, lease.worker, lease.epoch) in gone}
+        if standing:
+            runs, named = marked([lease.run_id for lease in standing])
+            tx.execute(
+                f"DELETE FROM run_dispatch WHERE tenant_id = :tenant AND run_id IN ({runs})", tenant=tenant_id, **named
+            )
+        return standing
+
     def drop(self, tx: Transaction, tenant_id: str, run_id: str, *, place: str | None = None) -> None:
         which = "" if place is None else " AND place = :place"
         named = {} if place is None else {"place": place}
@@ -142,6 +164,8 @@ class EmbeddedDispatcher:
             taken = [lease for queue in self._queues(tx, now, free) for lease in _take(tx, worker, queue, free, now)]
             return [lease._replace(ahead=ahead) for lease in taken]
 
+        if max(free.values(), default=0) <= 0:
+            return []
         if self._database.dialect == "sqlite":
             # Most looks find nothing: they read, and leave the one writer's place to others. Where there was work a
             # moment ago there is likely more.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import TwinRavenError
@@ -46,22 +46,30 @@ class Heartbeat:
         self._stopped = Event()
         self._thread = Thread(target=self._beat_until_stopped, name=f"heartbeat-{worker}", daemon=True)
         self._connection: Connection | None = None
+        self._turning = Lock()
 
     def start(self) -> None:
-        """Beat once, so that nobody takes this process for dead, and go on beside."""
-        self._beat(self._lease_s)
-        self._thread.start()
+        """Beat once, so that nobody takes this process for dead, and go on beside; not after it was stopped."""
+        with self._turning:
+            if not self._stopped.is_set():
+                self._beat(self._lease_s)
+                self._thread.start()
 
     def stop(self) -> None:
         """Say that the process is gone; what it had can be taken at once."""
         self._stopped.set()
-        self._thread.join()
+        with self._turning:
+            if self._thread.ident is not None:
+                self._thread.join()
+                self._say_goodbye()
+            if self._connection is not None:
+                self._connection.close()
+
+    def _say_goodbye(self) -> None:
         try:
             self._beat(0)
         except TwinRavenError as error:
             _logger.warning("the worker ends, but could not say so: %s", error.message)
-        if self._connection is not None:
-            self._connection.close()
 
     def _beat_until_stopped(self) -> None:
         while not self._stopped.wait(self._lease_s / 3):

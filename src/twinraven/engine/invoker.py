@@ -18,6 +18,7 @@ from twinraven.catalog import Catalog, ToolEntry
 from twinraven.engine.attempts import RunGovernor, RunLineage
 from twinraven.engine.errors import STOPS, RunSuperseded, WaitExpired
 from twinraven.engine.journal import Journal, JournaledStep, JournalKit, Outcome
+from twinraven.engine.keeping import OutcomeKeeper
 from twinraven.engine.model import Wait, worker_type
 from twinraven.engine.pools import SlotCount
 from twinraven.engine.programs import PROGRAM, CallFraming, Program, ProgramRun
@@ -47,7 +48,6 @@ STOP: Final = "stop:"
 
 _SECOND: Final = 1_000_000
 _LONG_PAUSE_S: Final = 5.0
-_AGAIN_S: Final = 1.0
 COSTLY = frozenset({"llm", "model"})
 """Connectors whose reads cost money, so that their answers are stored at once."""
 
@@ -112,6 +112,7 @@ class DurableInvoker:
         self._limits = limits
         self._entries: dict[str, ToolEntry | None] = {}
         self._framings: dict[str, CallFraming] = {}
+        self._keeper = OutcomeKeeper(journal, parts.database)
         self.is_draining = False
         """Whether the process ends: nothing new is called, and the run goes on elsewhere."""
         self.has_asked = False
@@ -136,6 +137,8 @@ class DurableInvoker:
         """Pause before an attempt, counted from the failure before it; a long pause holds no task."""
         if self._journal.known(step.place) is not None:
             return
+        if self._keeper.holds_back:
+            await self._keeper.flush()
         before = self._journal.known(step._replace(attempt=step.attempt - 1).place)
         now = self._journal.now()
         due = (now if before is None else before.settled_at) + round(seconds * _SECOND)
@@ -146,8 +149,24 @@ class DurableInvoker:
     async def make(self, tool_id: str, params: JsonObject, step: StepRun) -> Outcome:
         """Make a call through the call path, or raise Waiting."""
         entry = self._entry(tool_id)
-        is_remarked = self._identity.lineage is not None
-        current = JournaledStep(self._journal, self._parts.kit, step.place, tool_id, is_remarked=is_remarked)
+        is_costly = entry is not None and entry.connector in COSTLY
+        current = JournaledStep(
+            self._journal,
+            self._parts.kit,
+            step.place,
+            tool_id,
+            is_remarked=self._identity.lineage is not None,
+            is_costly=is_costly,
+        )
+        try:
+            return await self._make(tool_id, params, step, current, entry)
+        finally:
+            if current.event is not None:  # nothing stored it
+                current.event.queue()
+
+    async def _make(
+        self, tool_id: str, params: JsonObject, step: StepRun, current: JournaledStep, entry: ToolEntry | None
+    ) -> Outcome:
         is_write = entry is None or entry.writes
         try:
             response = await self._parts.calls.invoke(
@@ -155,9 +174,9 @@ class DurableInvoker:
             )
         except StorageError:
             # Whether the settlement was stored shows when the run is taken up again.
-            raise Waiting(self._soon()) from None
+            raise Waiting(self._keeper.soon()) from None
         except TwinRavenError as error:  # there is no such tool, or it is held back
-            return await self._keep(step.place, Outcome(tool_id, self._journal.now(), error=error.as_record()))
+            return self._keeper.keep(step.place, Outcome(tool_id, self._journal.now(), error=error.as_record()))
         current.finish()
         if current.outcome is not None:
             return current.outcome
@@ -166,7 +185,10 @@ class DurableInvoker:
         if response.replayed:
             return await self._replayed(tool_id, response, step)
         outcome = Outcome(tool_id, self._journal.now(), response.output, response.error, self._told(response))
-        return await self._keep(step.place, outcome, at_once=entry is not None and entry.connector in COSTLY)
+        if not current.is_costly:
+            return self._keeper.keep(step.place, outcome)
+        event, current.event = current.event, None
+        return await self._keeper.keep_at_once(step.place, outcome, event)
 
     def frame(self, step: StepRun, framing: CallFraming) -> None:
         """Say where in the log a call stands that a program of another worker asked for."""
@@ -185,7 +207,7 @@ class DurableInvoker:
         if self.writes(tool_id):
             late = EffectUnknown(f"{what}; whether it took effect is unknown", tool_id=tool_id)
             await self._defer(step, params, late.as_record())
-        return await self._keep(
+        return self._keeper.keep(
             step.place, Outcome(tool_id, self._journal.now(), error=ToolTimeout(what, tool_id=tool_id).as_record())
         )
 
@@ -201,13 +223,13 @@ class DurableInvoker:
         if tool_id.startswith(PROGRAM):
             return await self._run_program(tool_id, params, step)
         if tool_id.startswith(STOP):
-            return await self._keep(step.place, Outcome(tool_id, self._journal.now(), error=_stop(tool_id, params)))
+            return self._keeper.keep(step.place, Outcome(tool_id, self._journal.now(), error=_stop(tool_id, params)))
         wait, now = self._waits.get(step.place), self._journal.now()
         if wait is not None and wait.kind in ("approval", "effect") and wait.answered_at is None:
             if not wait.is_over(now):
                 raise Waiting(None if wait.until is None else to_micros(wait.until))
             late = WaitExpired(f"nobody approved {tool_id!r} in time", place=step.place, approval_id=wait.subject)
-            return await self._keep(step.place, Outcome(tool_id, now, error=late.as_record()))
+            return self._keeper.keep(step.place, Outcome(tool_id, now, error=late.as_record()))
         entry = self._entry(tool_id)
         queue = worker_type("python" if entry is None else entry.connector)
         if not self._parts.slots.serves(queue):
@@ -257,7 +279,7 @@ class DurableInvoker:
             self._journal.is_lost = True
             raise Waiting
         if code == CallInProgress.code or code.startswith("STORAGE_"):
-            raise Waiting(self._soon())
+            raise Waiting(self._keeper.soon())
         if code == ApprovalPending.code:
             await self._await_approval(step, params, error, details)
         if code == EffectUnknown.code:
@@ -280,16 +302,16 @@ class DurableInvoker:
         try:
             asked = asked_wait(tool_id, params, now)
         except TwinRavenError as error:
-            return await self._keep(step.place, Outcome(tool_id, now, error=error.as_record()))
+            return self._keeper.keep(step.place, Outcome(tool_id, now, error=error.as_record()))
         if wait is None:
             await self._ask(step.place, asked)
         assert wait is not None
         if not wait.is_over(now):
             raise Waiting(None if wait.until is None else to_micros(wait.until))
         if wait.kind == "moment":
-            return await self._keep(step.place, Outcome(tool_id, now, {"waited": True}))
+            return self._keeper.keep(step.place, Outcome(tool_id, now, {"waited": True}))
         expired = WaitExpired(f"nobody answered {tool_id!r} in time", place=step.place, tool_id=tool_id)
-        return await self._keep(step.place, Outcome(tool_id, now, error=expired.as_record()), at_once=True)
+        return await self._keeper.keep_at_once(step.place, Outcome(tool_id, now, error=expired.as_record()))
 
     async def _ask(self, place: str, asked: AskedWait) -> NoReturn:
         """Store a wait, with everything known so far, and wait."""
@@ -316,7 +338,7 @@ class DurableInvoker:
                 )
             has_asked = True
 
-        await self._written(work)
+        await self._keeper.write(work)
         journal.stored(stored)
         self.has_asked = has_asked
         raise Waiting(asked.until if has_asked else journal.now())
@@ -328,14 +350,22 @@ class DurableInvoker:
                 raise NotFound(f"the house has no work {tool_id!r}", tool_id=tool_id)
             outcome = Outcome(tool_id, self._journal.now(), await work(self._journal.lease.tenant_id, params))
         except StorageError:
-            raise Waiting(self._soon()) from None
+            raise Waiting(self._keeper.soon()) from None
         except TwinRavenError as error:
             outcome = Outcome(tool_id, self._journal.now(), error=error.as_record())
-        return await self._keep(step.place, outcome)
+        return self._keeper.keep(step.place, outcome)
 
-    async def call_at(self, step: StepRun, tool_id: str, params: JsonObject, framing: CallFraming) -> Outcome:
-        """Make a call of a program at its place."""
+    async def call_at(
+        self, step: StepRun, tool_id: str, params: JsonObject, framing: CallFraming, *, held: bool = False
+    ) -> Outcome:
+        """Make a call of a program at its place; what is `held` is stored with what the program does next."""
         self._framings[step.place] = framing
+        if self._keeper.holds_back and self.writes(tool_id):
+            self._keeper.part_with_events()  # the claim of the write stores the answers
+        elif self._keeper.holds_back:
+            await self._keeper.flush()
+        if held:
+            self._keeper.hold_back(step.place)
         return await self._obtain(tool_id, params, step, None)
 
     def tool_of(self, tool_id: str) -> ToolEntry | None:
@@ -355,7 +385,10 @@ class DurableInvoker:
             outcome = Outcome(tool_id, self._journal.now(), output)
         except TwinRavenError as error:
             outcome = Outcome(tool_id, self._journal.now(), error=error.as_record())
-        return await self._keep(step.place, outcome)
+        finally:
+            if self._keeper.holds_back:  # what cost money is stored, whatever became of the program
+                await self._keeper.flush()
+        return self._keeper.keep(step.place, outcome)
 
     async def _replayed(self, tool_id: str, response: SkillInvocationResponse, step: StepRun) -> Outcome:
         """The outcome behind an answer from the key: what a journal has is exact, what a key keeps is redacted."""
@@ -364,36 +397,11 @@ class DurableInvoker:
         if found is not None:
             journal.adopt(step.place, found)
             return found
-        return await self._keep(step.place, Outcome(tool_id, journal.now(), response.output, response.error))
-
-    async def _keep(self, place: str, outcome: Outcome, *, at_once: bool = False) -> Outcome:
-        self._journal.note(place, outcome)
-        if at_once:
-            await self.flush()
-        return outcome
+        return self._keeper.keep(step.place, Outcome(tool_id, journal.now(), response.output, response.error))
 
     async def flush(self) -> None:
         """Store everything that is known."""
-        stored: frozenset[str] = frozenset()
-
-        def work(tx: Transaction) -> None:
-            nonlocal stored
-            stored = self._journal.hold(tx)
-
-        await self._written(work)
-        self._journal.stored(stored)
-
-    async def _written(self, work: Callable[[Transaction], None]) -> None:
-        try:
-            await self._parts.database.write(self._journal.lease.tenant_id, work)
-        except RunSuperseded:
-            self._journal.is_lost = True
-            raise Waiting from None
-        except StorageError:
-            raise Waiting(self._soon()) from None
-
-    def _soon(self) -> int:
-        return self._journal.now() + round(_AGAIN_S * _SECOND)
+        await self._keeper.flush()
 
     def _entry(self, tool_id: str) -> ToolEntry | None:
         if tool_id not in self._entries:

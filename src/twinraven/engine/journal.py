@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import orjson
 
 from twinraven.engine.dispatch import Dispatcher, Lease
-from twinraven.foundation.canonical import canonical_json, parse_json, to_json_value
+from twinraven.foundation.canonical import canonical_json, parse_json, plain_json, to_json_value
 from twinraven.foundation.errors import error_from_json
 from twinraven.foundation.redaction import Redact
 from twinraven.storage import Row, Transaction
+
+if TYPE_CHECKING:
+    from twinraven.muninn import CarriedEvent
 
 _OUTPUT, _ERROR, _REMARKED = b"o", b"e", b"r"
 STEP_COLUMNS = ("tenant_id", "run_id", "place", "tool_id", "epoch", "outcome", "error_code", "settled_at")
@@ -65,6 +68,9 @@ class JournalKit(NamedTuple):
 
 def exact_json(value: Any) -> bytes:
     """A value as JSON that reads back as it was; the canonical form would turn some floats into integers."""
+    told = plain_json(value)
+    if told is not None:
+        return told
     plain = to_json_value(value)
     try:
         return orjson.dumps(plain)
@@ -147,6 +153,10 @@ class Journal:
             tx.insert_missing("run_steps", STEP_COLUMNS, [self._row(each, waiting[each]) for each in waiting])
         return frozenset(waiting)
 
+    def unstored(self) -> list[tuple[Any, ...]]:
+        """The rows of what is not stored yet, for whoever stores several runs at once."""
+        return [self._row(place, outcome) for place, outcome in self._unstored.items()]
+
     def stored(self, places: frozenset[str]) -> None:
         """Forget that these are not stored: the transaction that held them has committed."""
         for place in places:
@@ -210,10 +220,18 @@ class JournaledStep:
     """The step that a call is: its journal, in the transactions that claim and settle the call's key."""
 
     def __init__(
-        self, journal: Journal, kit: JournalKit, place: str, tool_id: str, *, is_remarked: bool = False
+        self,
+        journal: Journal,
+        kit: JournalKit,
+        place: str,
+        tool_id: str,
+        *,
+        is_remarked: bool = False,
+        is_costly: bool = False,
     ) -> None:
         self._journal = journal
         self._is_remarked = is_remarked
+        self.is_costly = is_costly
         self._kit = kit
         self._place = place
         self._tool_id = tool_id
@@ -221,6 +239,8 @@ class JournaledStep:
         self._settled: frozenset[str] = frozenset()
         self.outcome: Outcome | None = None
         """What the settlement stored, once its transaction ran."""
+        self.event: CarriedEvent | None = None
+        """The event of a call that is stored at once, for the transaction that stores it."""
 
     def begin(self, tx: Transaction) -> None:
         """Refuse an intent of whoever lost the run, and store what it builds on."""
@@ -244,6 +264,12 @@ class JournaledStep:
         self._settled = journal.store(tx, besides=self._begun)
         if lease.place:
             journal.end_job(tx)
+
+    def carry(self, event: CarriedEvent) -> bool:
+        """Take the event of a read that costs money, whose outcome is stored at once anyway."""
+        if self.is_costly:
+            self.event = event
+        return self.is_costly
 
     def finish(self) -> None:
         """The call came back, so its transactions have committed."""

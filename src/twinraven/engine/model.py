@@ -6,6 +6,7 @@ How runs, jobs and workers are shown stands in `views`, which a worker process d
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -80,9 +81,15 @@ class RunEnd(NamedTuple):
     error: dict[str, Any] | None = None
     calls: tuple[dict[str, Any], ...] = ()
     """What is known of the calls it made, each with its tool, its event and what it cost; of attempts alone."""
+    target: str | None = None
+    """What it ran, where whoever ended it knows."""
+    created_at: int | None = None
+    correlation_id: str | None = None
+    """The id of the request that the run comes from; None where whoever ends it is that request."""
 
 
-class Wait(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Wait:
     """What a run waits for at a place."""
 
     place: str

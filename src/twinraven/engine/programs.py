@@ -31,7 +31,9 @@ class CallFraming(NamedTuple):
 class StepCaller(Protocol):
     """Makes the calls of a run."""
 
-    async def call_at(self, step: StepRun, tool_id: str, params: JsonObject, framing: CallFraming) -> Outcome: ...
+    async def call_at(
+        self, step: StepRun, tool_id: str, params: JsonObject, framing: CallFraming, *, held: bool = False
+    ) -> Outcome: ...
 
     async def pause(self, step: StepRun, seconds: float) -> None: ...
 
@@ -58,14 +60,25 @@ class ProgramRun:
         return self._journal.known(place)
 
     async def call(
-        self, place: str, tool_id: str, params: JsonObject, *, attempt: int = 1, framing: CallFraming | None = None
+        self,
+        place: str,
+        tool_id: str,
+        params: JsonObject,
+        *,
+        attempt: int = 1,
+        framing: CallFraming | None = None,
+        held: bool = False,
     ) -> Outcome:
-        """What a call gave, now or earlier; raises Waiting where the run must rest first."""
+        """What a call gave, now or earlier; raises Waiting where the run must rest first.
+
+        What cost money is stored before this returns. A program that only computes until it keeps something, or calls
+        something else, says `held`: then both are stored by one transaction.
+        """
         step = StepRun(0, id=place, attempt=attempt)
         known = self._journal.known(step.place)
         if known is not None:
             return known
-        return await self._caller.call_at(step, tool_id, params, framing or CallFraming())
+        return await self._caller.call_at(step, tool_id, params, framing or CallFraming(), held=held)
 
     async def pause(self, place: str, attempt: int, seconds: float) -> None:
         """Pause before an attempt, counted from the failure before it."""

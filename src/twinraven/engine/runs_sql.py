@@ -2,12 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from twinraven.engine.model import RunState
 from twinraven.storage import Row, Transaction
 
 _ONE = "tenant_id = :tenant AND run_id = :run"
+
+
+def marked(values: Sequence[Any]) -> tuple[str, dict[str, Any]]:
+    """Parameters for a list of values, as many as a power of two, so that a handful of statements serves all lists."""
+    size = 1 << max(0, len(values) - 1).bit_length()
+    named = {f"v{number}": values[min(number, len(values) - 1)] for number in range(size)}
+    return ", ".join(f":{name}" for name in named), named
+
+
+def marked_rows(rows: Sequence[Sequence[Any]]) -> tuple[str, dict[str, Any]]:
+    """The same for rows, as what stands behind VALUES; the last one may be there several times."""
+    size = 1 << max(0, len(rows) - 1).bit_length()
+    width = range(len(rows[0]))
+    marks = ", ".join(f"({', '.join(f':r{number}_{column}' for column in width)})" for number in range(size))
+    return marks, {
+        f"r{number}_{column}": rows[min(number, len(rows) - 1)][column] for number in range(size) for column in width
+    }
+
+
+class EndedRun(NamedTuple):
+    """How a run ended, as its row has it."""
+
+    run_id: str
+    state: RunState
+    finished_at: int
+    answer: bytes
+    error_code: str | None
+    epoch: int
 
 
 class RunStore:
@@ -20,19 +49,27 @@ class RunStore:
 
     def material(self, tx: Transaction, tenant_id: str, run_id: str) -> Row | None:
         """The sealed values of a run, and what its calls need."""
-        return tx.fetch_one(
-            "SELECT definition, parameters, answer, body_hash, state, deadline_at, time_limit, caller, actor, "
-            f"priority, queue, created_at, target, lineage FROM runs WHERE {_ONE}",
+        found = self.materials(tx, tenant_id, [run_id])
+        return found[0] if found else None
+
+    def materials(self, tx: Transaction, tenant_id: str, run_ids: Sequence[str]) -> list[Row]:
+        """The same of several runs at once, of those that are there."""
+        marks, named = marked(run_ids)
+        return tx.fetch_all(
+            "SELECT run_id, definition, parameters, answer, body_hash, state, deadline_at, time_limit, caller, actor, "
+            f"priority, queue, created_at, target, lineage FROM runs WHERE tenant_id = :tenant AND run_id IN ({marks})",
             tenant=tenant_id,
-            run=run_id,
+            **named,
         )
 
-    def steps(self, tx: Transaction, tenant_id: str, run_id: str) -> list[Row]:
+    def steps(self, tx: Transaction, tenant_id: str, run_ids: Sequence[str]) -> list[Row]:
+        """What came of the steps of runs, in the order in which they ended."""
+        marks, named = marked(run_ids)
         return tx.fetch_all(
-            f"SELECT place, tool_id, epoch, outcome, error_code, settled_at FROM run_steps WHERE {_ONE} "
-            "ORDER BY settled_at, place",
+            "SELECT run_id, place, tool_id, epoch, outcome, error_code, settled_at FROM run_steps "
+            f"WHERE tenant_id = :tenant AND run_id IN ({marks}) ORDER BY settled_at, place",
             tenant=tenant_id,
-            run=run_id,
+            **named,
         )
 
     def end(
@@ -58,6 +95,17 @@ class RunStore:
             code=error_code,
             tenant=tenant_id,
             run=run_id,
+        )
+
+    def end_all(self, tx: Transaction, tenant_id: str, ended: Sequence[EndedRun]) -> None:
+        """End active runs of a tenant, by one statement."""
+        marks, named = marked_rows(ended)
+        tx.execute(
+            "UPDATE runs SET state = e.column2, finished_at = e.column3, answer = e.column4, error_code = e.column5, "
+            f"epoch = e.column6 FROM (VALUES {marks}) AS e "
+            "WHERE tenant_id = :tenant AND run_id = e.column1 AND state IN ('active', 'set_aside')",
+            tenant=tenant_id,
+            **named,
         )
 
     def reopen(self, tx: Transaction, tenant_id: str, run_id: str, *, now: int) -> None:

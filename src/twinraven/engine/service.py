@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from twinraven.engine.advance import MAX_RUN_STEPS, answer_place, definition_place, parameters_place
 from twinraven.engine.attempts import CORRELATION, RunLineage
 from twinraven.engine.decisions import DEFAULT_PRIORITY, RunDecisions, RunTerms, missing_run
 from twinraven.engine.drawing import draw_run
@@ -18,9 +17,10 @@ from twinraven.engine.journal import (
     exact_json,
     read_outcome,
 )
+from twinraven.engine.loading import MAX_RUN_STEPS, answer_place, definition_place, parameters_place
 from twinraven.engine.model import RUN_STATES, RUNS_QUEUE, RunState, Wait
 from twinraven.engine.programs import PROGRAM
-from twinraven.engine.views import Run, RunDetail, StepRecord, Worker
+from twinraven.engine.views import Run, RunDetail, StepRecord, Worker, ended_jobs
 from twinraven.engine.views_sql import new_run
 from twinraven.engine.waits import wait_kind
 from twinraven.flow import FlowDefinition, StepDefinition, compile_flow, literal
@@ -158,12 +158,16 @@ class Runs(RunDecisions):
             if row is None:
                 raise missing_run(run_id)
             waits = self._waits.of_run(tx, tenant_id, run_id).values()
-            steps = [self._record(tenant_id, run_id, step) for step in self._store.steps(tx, tenant_id, run_id)]
-            jobs = self._views.jobs(tx, tenant_id, run_id, now=self._dispatcher.now(tx))
+            steps = [self._record(tenant_id, run_id, step) for step in self._store.steps(tx, tenant_id, [run_id])]
+            jobs = [*self._views.jobs(tx, tenant_id, run_id, now=self._dispatcher.now(tx)), *ended_jobs(run)]
             return replace(self._detail(run, row, steps, list(waits)), jobs=tuple(jobs))
 
         found = await self._database.read(tenant_id, work)
         return found if exact else await asyncio.to_thread(self._without_secrets, found)
+
+    async def look_at(self, tenant_id: str, run_id: str) -> Run:
+        """A run without anything that it keeps, for whoever looks at its state again and again; or NotFound."""
+        return await self._database.read(tenant_id, lambda tx: self._present(tx, tenant_id, run_id, None))
 
     async def draw(self, tenant_id: str, run_id: str, *, caller: str | None = None) -> str:
         """A run as SVG: its steps, and what came of each so far."""
@@ -215,7 +219,7 @@ class Runs(RunDecisions):
 
         found = await self._database.read(tenant_id, work)
         return tuple(
-            [(run, wait._replace(question=await self._clean(tenant_id, wait.question))) for run, wait in found]
+            [(run, replace(wait, question=await self._clean(tenant_id, wait.question))) for run, wait in found]
         )
 
     async def _clean(self, tenant_id: str, question: dict[str, Any]) -> dict[str, Any]:
@@ -334,7 +338,7 @@ class Runs(RunDecisions):
             output=clean(found.output),
             error=clean(found.error),
             steps=tuple(replace(step, output=clean(step.output), error=clean(step.error)) for step in found.steps),
-            waits=tuple(wait._replace(question=clean(wait.question)) for wait in found.waits),
+            waits=tuple(replace(wait, question=clean(wait.question)) for wait in found.waits),
         )
 
     def _record(self, tenant_id: str, run_id: str, row: Row) -> StepRecord:

@@ -108,14 +108,15 @@ class TemporalWorker(EngineWorker):
             None if self._is_ending else await self._parts.dispatcher.take_one(self.worker_id, tenant_id, run_id, place)
         )
         if lease is not None:
-            task = asyncio.current_task()
-            assert task is not None
+            # Temporal cancels an activity whose heartbeat was late, as on a loop that a tool blocked. Our own heart
+            # beats on a thread and says whether this worker has the run, so the run goes on in a task of its own.
+            advancing = asyncio.create_task(self._advance(lease))
+            self._busy[advancing] = lease
+            advancing.add_done_callback(lambda task: self._busy.pop(task, None))
             beating = asyncio.create_task(_beat(beat_s))
-            self._busy[task] = lease
             try:
-                await self._advance(lease)
+                await asyncio.shield(advancing)
             finally:
-                del self._busy[task]
                 beating.cancel()
         return await self._rest(tenant_id, run_id, place)
 

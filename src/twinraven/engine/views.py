@@ -6,9 +6,10 @@ it waits, follows from the rows of dispatch. Nothing here is a copy that could b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from twinraven.engine.model import JobState, RunState, Wait, WorkerState
 from twinraven.foundation.clock import iso
@@ -82,7 +83,7 @@ class RunDetail:
     steps: tuple[StepRecord, ...]
     waits: tuple[Wait, ...]
     jobs: tuple[Job, ...] = ()
-    """What of it is on queues at this moment."""
+    """What of it is on queues at this moment; of a run that has ended, the job that it was."""
     output: Any = None
     error: dict[str, Any] | None = None
 
@@ -113,6 +114,15 @@ class Job:
     def as_json(self) -> dict[str, Any]:
         names = ("job_id", "tenant_id", "run_id", "place", "queue", "state", "worker")
         return {name: getattr(self, name) for name in names}
+
+
+_ENDS: Final[Mapping[str, JobState]] = {"succeeded": "completed", "failed": "failed"}
+
+
+def ended_jobs(run: Run) -> list[Job]:
+    """Name the job that a run which has ended was; nothing is on a queue any more that could say so."""
+    end = _ENDS.get(run.state)
+    return [] if end is None else [Job(run.run_id, run.tenant_id, run.run_id, "", run.queue, end, None)]
 
 
 @dataclass(frozen=True, slots=True)

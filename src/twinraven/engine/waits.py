@@ -6,18 +6,21 @@ tool: `person:NAME` puts a question, `event:NAME` waits until somebody signals i
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from twinraven.calls import Approval
 from twinraven.engine.dispatch import Dispatcher
 from twinraven.engine.journal import Seals
 from twinraven.engine.model import Wait, WaitKind
+from twinraven.engine.runs_sql import marked
 from twinraven.foundation.canonical import JsonObject, canonical_json, parse_json
 from twinraven.foundation.clock import from_micros, parse_iso, to_micros
 from twinraven.foundation.errors import InvalidInput
 from twinraven.storage import Row, Transaction
 
 _KINDS: Final[dict[str, WaitKind]] = {"person": "person", "event": "event", "moment": "moment"}
+_SHOWN: Final = "run_id, place, kind, subject, question, asked_at, until, answered_at, answered_by"
 _SECOND: Final = 1_000_000
 _LONGEST_S: Final = 10 * 366 * 86_400
 
@@ -118,12 +121,20 @@ class WaitStore:
 
     def of_run(self, tx: Transaction, tenant_id: str, run_id: str) -> dict[str, Wait]:
         """All waits of a run, by place."""
-        rows = tx.fetch_all(
-            "SELECT place, kind, subject, question, asked_at, until, answered_at, answered_by FROM run_waits "
-            "WHERE tenant_id = :tenant AND run_id = :run ORDER BY asked_at, place",
+        return self.read(tenant_id, run_id, self.rows_of(tx, tenant_id, [run_id]))
+
+    def rows_of(self, tx: Transaction, tenant_id: str, run_ids: Sequence[str]) -> list[Row]:
+        """The rows of all waits of these runs, for `read`."""
+        marks, named = marked(run_ids)
+        return tx.fetch_all(
+            f"SELECT {_SHOWN} FROM run_waits "  # noqa: S608 - names and marks of our own
+            f"WHERE tenant_id = :tenant AND run_id IN ({marks}) ORDER BY asked_at, place",
             tenant=tenant_id,
-            run=run_id,
+            **named,
         )
+
+    def read(self, tenant_id: str, run_id: str, rows: Iterable[Row]) -> dict[str, Wait]:
+        """The waits of a run from their rows, by place."""
         return {row["place"]: self._read(tenant_id, run_id, row) for row in rows}
 
     def open_for(self, tx: Transaction, tenant_id: str, kind: WaitKind, subject: str) -> list[tuple[str, str]]:
@@ -140,7 +151,7 @@ class WaitStore:
     def open_for_people(self, tx: Transaction, tenant_id: str, *, limit: int) -> list[tuple[str, Wait]]:
         """What waits for somebody's answer: questions and unknown effects, by run, the oldest first."""
         rows = tx.fetch_all(
-            "SELECT run_id, place, kind, subject, question, asked_at, until, answered_at, answered_by FROM run_waits "
+            f"SELECT {_SHOWN} FROM run_waits "  # noqa: S608 - names of our own
             "WHERE tenant_id = :tenant AND kind IN ('person', 'effect') AND answered_at IS NULL "
             "ORDER BY asked_at, run_id, place LIMIT :limit",
             tenant=tenant_id,

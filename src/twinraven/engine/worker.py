@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from twinraven.engine.advance import Advancer
 from twinraven.engine.dispatch import Lease
 from twinraven.engine.dispatch_sql import EmbeddedDispatcher
 from twinraven.engine.heartbeat import Heartbeat
+from twinraven.engine.loading import LoadedRun
 from twinraven.engine.model import RUNS_QUEUE
 from twinraven.engine.pools import Pool, PoolSlots
 from twinraven.engine.schedules import Schedules
@@ -59,10 +60,10 @@ class EngineWorker:
         def nudge() -> None:
             loop.call_soon_threadsafe(nudged.set)
 
-        await asyncio.to_thread(self._heart.start)
         self._parts.dispatcher.subscribe(nudge)
         stopping = asyncio.ensure_future(stop.wait())
         try:
+            await self._start_heart(stopping)
             while not stop.is_set():
                 nudged.clear()
                 if not await self._look():
@@ -77,6 +78,19 @@ class EngineWorker:
             await self._drain(drain_s)
             await asyncio.to_thread(self._heart.stop)
 
+    async def _start_heart(self, stopping: asyncio.Future[Literal[True]]) -> None:
+        """Beat for the first time; a store that is away for the moment is waited for, as it is later."""
+        while not stopping.done():
+            try:
+                await asyncio.to_thread(self._heart.start)
+            except StorageError as error:
+                if not error.retryable:
+                    raise
+                self._warn(error)
+                await asyncio.wait({stopping}, timeout=self._poll_s)
+            else:
+                return
+
     async def _look(self) -> bool:
         """Take what is due; whether there was anything, so that there may be more."""
         try:
@@ -86,9 +100,17 @@ class EngineWorker:
         except StorageError as error:
             self._warn(error)
             return False
+        loaded = await self._load(taken)
         for lease in taken:
-            self._busy[asyncio.create_task(self._advance(lease))] = lease
+            self._busy[asyncio.create_task(self._advance(lease, loaded.get(lease)))] = lease
         return bool(taken)
+
+    async def _load(self, taken: Sequence[Lease]) -> Mapping[Lease, LoadedRun]:
+        """Read at once what was taken; where that fails, each run is read by itself and says why it cannot be."""
+        try:
+            return await self._parts.advancer.load(taken)
+        except StorageError:
+            return {}
 
     def _warn(self, error: Exception) -> None:
         _logger.warning("no work could be taken: %s", error)
@@ -106,13 +128,13 @@ class EngineWorker:
             for name, pool in self._parts.pools.items()
         }
 
-    async def _advance(self, lease: Lease) -> None:
+    async def _advance(self, lease: Lease, run: LoadedRun | None = None) -> None:
         try:
             if lease.place:
-                await self._parts.advancer.make_step(lease)
+                await self._parts.advancer.make_step(lease, run)
                 return
             async with self._parts.slots.hold(RUNS_QUEUE) as count:
-                count.errors += not await self._parts.advancer.advance(lease)
+                count.errors += not await self._parts.advancer.advance(lease, run)
         except StorageError as error:
             _logger.warning("run %s rests, because the store failed: %s", lease.run_id, error.message)
             self._unended.append(lease)

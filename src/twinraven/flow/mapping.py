@@ -13,6 +13,8 @@
     {"$join": [v, "/", w]}                                  texts joined
     {"$map": {"over": v, "to": {"id": "$.item.id"}}}        each element of a list, changed
     {"$where": {"of": v, "at": "$.tag", "equals": w}}       the elements that match; with "first": true, the first
+    {"$where": {"of": v, "at": "$.id", "among": w}}         the elements that match one of a list; all, if it is null
+    {"$where": {"of": v, "at": "$.id", "among": w, "most": n}}    the same, and the first n if the list is null
     {"$render": {"template": "{{a}}", "with": {"a": v}}}    text by a Handlebars template
     {"$after": {"states": [v, w], "of": x}}                 x, or null where a step of these states failed or none ran
     {"$tokens": [v, w]}                                     the tokens that these outputs say they took, together
@@ -29,12 +31,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from twinraven.flow.fields import Fields, invalid, refuse_excess
 from twinraven.flow.operators import (
     VALUE_READERS,
     as_text,
+    items_among,
     join_texts,
     map_items,
     matching_items,
@@ -44,8 +47,10 @@ from twinraven.flow.operators import (
 )
 from twinraven.foundation.canonical import JsonObject, canonical_json
 from twinraven.foundation.errors import InvalidExpression
-from twinraven.foundation.predicates import Predicate, Scope, parse_predicate
 from twinraven.foundation.references import Reference, parse_reference
+
+if TYPE_CHECKING:
+    from twinraven.foundation.predicates import Predicate, Scope
 
 MAX_LITERAL_BYTES: Final = 64 * 1024
 
@@ -53,7 +58,7 @@ _ESCAPED_TEXT = re.compile(r"\$\$+[.\[]")
 _NEEDS_ESCAPE = re.compile(r"\$+[.\[]")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 
-Source = Callable[[Scope], Any]
+Source: TypeAlias = "Callable[[Scope], Any]"
 
 
 class MappedValue(NamedTuple):
@@ -122,6 +127,9 @@ def compile_reference(text: str, where: str) -> Reference:
 
 def compile_predicate(text: str, where: str) -> Predicate:
     """A condition, with the place it stands at in its errors."""
+    # Most flows have no conditions, and importing their parser costs every worker a tenth of its start.
+    from twinraven.foundation.predicates import parse_predicate
+
     try:
         return parse_predicate(text)
     except InvalidExpression as error:
@@ -244,7 +252,13 @@ class _ValueCompiler:
     def where(self, value: Any, where: str) -> Source:
         fields = Fields(value, where)
         source = self._looked_into(fields.take("of"), f"{where}.of")
-        path, wanted = _path(fields.text("at", "$"), f"{where}.at"), self.compile(fields.take("equals"))
+        path = _path(fields.text("at", "$"), f"{where}.at")
+        if fields.has("among"):
+            among = self._looked_into(fields.take("among"), f"{where}.among")
+            most = self.compile(fields.take("most", None))
+            fields.finish()
+            return lambda scope: items_among(source(scope), path, among(scope), most(scope))
+        wanted = self.compile(fields.take("equals"))
         takes_first = fields.take("first", False)
         fields.finish()
         if not isinstance(takes_first, bool):

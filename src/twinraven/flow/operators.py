@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from twinraven.foundation.canonical import JsonObject, canonical_json
-from twinraven.foundation.predicates import json_equal
 from twinraven.foundation.references import Reference
 
 if TYPE_CHECKING:
@@ -76,17 +75,48 @@ def matching_items(whole: Any, path: Reference | None, wanted: Any) -> list[Any]
         return None
     if wanted is None:
         return []
-    compared: list[tuple[Any, Any]]
-    if isinstance(whole, list):
-        compared = [(value_at(item, path), item) for item in cast("list[Any]", whole)]
-    else:
-        members = cast("JsonObject", whole)
-        compared = [(name if path is None else value_at(member, path), member) for name, member in members.items()]
+    from twinraven.foundation.predicates import json_equal
+
+    compared = _compared(cast("list[Any] | JsonObject", whole), path)
     equal = [item for value, item in compared if json_equal(value, wanted)]
     if equal or not isinstance(wanted, str):
         return equal
     folded = wanted.casefold()
     return [item for value, item in compared if isinstance(value, str) and value.casefold() == folded]
+
+
+def items_among(whole: Any, path: Reference | None, wanted: Any, most: Any = None) -> list[Any] | None:
+    """Find the elements of a list, or the members of an object, whose value at a path is one of the wanted.
+
+    They are compared as by `matching_items`, and stay in their order. Null wants the first ones, so many as `most`
+    says, or all of them; what is no list wants none.
+    """
+    if not isinstance(whole, (list, dict)):
+        return None
+    compared = _compared(cast("list[Any] | JsonObject", whole), path)
+    if wanted is None:
+        is_count = isinstance(most, int) and not isinstance(most, bool) and most >= 0
+        return [item for _, item in compared[: most if is_count else None]]
+    texts = [_comparable(one) for one in cast("list[Any]", wanted)] if isinstance(wanted, list) else []
+    present = {_comparable(value) for value, _ in compared}
+    exact = set(texts) - {"null"}
+    folded = {text.casefold() for text in exact if text not in present and text.startswith('"')}
+    return [
+        item
+        for value, item in compared
+        if (text := _comparable(value)) in exact or (text.startswith('"') and text.casefold() in folded)
+    ]
+
+
+def _comparable(value: Any) -> str:
+    return canonical_json(value).decode()
+
+
+def _compared(whole: list[Any] | JsonObject, path: Reference | None) -> list[tuple[Any, Any]]:
+    """Each element with what it is compared by: its value at the path, without one itself, of a member its key."""
+    if isinstance(whole, list):
+        return [(value_at(item, path), item) for item in whole]
+    return [(name if path is None else value_at(member, path), member) for name, member in whole.items()]
 
 
 def reported_tokens(output: Any) -> int:

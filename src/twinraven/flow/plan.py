@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from twinraven.flow.definition import MAX_BACKOFF_MS, FlowDefinition, RetryPolicy, StepDefinition
 from twinraven.flow.fields import as_index, invalid
@@ -32,8 +32,10 @@ from twinraven.flow.mapping import (
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.errors import InvalidInput
 from twinraven.foundation.json_schema import Schema, compile_schema
-from twinraven.foundation.predicates import Predicate
 from twinraven.foundation.references import Reference
+
+if TYPE_CHECKING:
+    from twinraven.foundation.predicates import Predicate
 
 MAX_STEPS: Final = 64
 MAX_FALLBACKS: Final = 16

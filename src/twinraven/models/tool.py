@@ -27,6 +27,9 @@ CONNECTOR: Final = "model"
 Redact = Callable[[str, bytes], bytes]
 """A tenant's JSON text without its secrets; may read the vault, so it is called off the loop."""
 
+RedactNow = Callable[[str, bytes], bytes | None]
+"""The same without reading anything; None where it cannot be done so."""
+
 listening: ContextVar[Callable[[str], None] | None] = ContextVar("listening", default=None)
 """Who hears the text of the answer while the model still speaks, if the asker wants it so."""
 
@@ -70,9 +73,10 @@ class ModelTool:
 
     name = CONNECTOR
 
-    def __init__(self, client: ModelClient | None, redact: Redact, *, timeout_ms: int) -> None:
+    def __init__(self, client: ModelClient | None, redact: Redact, redact_now: RedactNow, *, timeout_ms: int) -> None:
         self._client = client
         self._redact = redact
+        self._redact_now = redact_now
         self._entry = ToolEntry(
             tool_id=ASK_MODEL,
             description="Ask the configured language model; text or JSON comes back, with what it took.",
@@ -103,7 +107,9 @@ class ModelTool:
         if self._client is None:
             raise ModelNotConfigured(tool_id=entry.tool_id)
         asked = canonical_json(params)
-        clean = await asyncio.to_thread(self._redact, call.tenant_id, asked)
+        clean = self._redact_now(call.tenant_id, asked)
+        if clean is None:
+            clean = await asyncio.to_thread(self._redact, call.tenant_id, asked)
         question = ModelQuestion.from_json(params if clean is asked else parse_json(clean, field="question"))
         said = await self._client.ask(call.tenant_id, entry.tool_id, question.prompt, hear=listening.get())
         price = self._client.price

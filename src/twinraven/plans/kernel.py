@@ -25,7 +25,7 @@ from twinraven.plans.errors import PlanExpired, PlanFailed, PlanUnrecoverable
 from twinraven.plans.mending import mend_arguments, mend_plan, near_name
 from twinraven.plans.model import AGENT, FINAL, Plan, PlanStep
 from twinraven.plans.offers import offer_tools
-from twinraven.plans.questions import ask_arguments, ask_plan, ask_reasoning, ask_tool
+from twinraven.plans.questions import ACTIONS, FEW, ask_arguments, ask_plan, ask_reasoning, ask_tool
 from twinraven.plans.state import Cycle, LogEntry, OrchestrationState
 from twinraven.plans.supervisor import Supervisor
 
@@ -48,6 +48,8 @@ class PlanWish(NamedTuple):
     """The tools it may use; None: all that its caller may call."""
     grants: tuple[tuple[int, int], ...] = ()
     """Of a fork: after which cycle it was given how many more cycles."""
+    required_actions: tuple[JsonObject, ...] = ()
+    """What a judge asks of this attempt: the model is told, and so is every tool with such a parameter."""
 
     @property
     def cycles(self) -> int:
@@ -59,10 +61,12 @@ class PlanWish(NamedTuple):
         tools = cast("list[str] | None", body.get("tools"))
         grants = tuple((int(after), int(more)) for after, more in cast("list[list[int]]", body.get("grants") or []))
         named = None if tools is None else tuple(tools)
-        return cls(body["ttl"], body.get("request"), body.get("plan"), named, grants)
+        asked = tuple(cast("list[JsonObject]", body.get(ACTIONS) or []))
+        return cls(body["ttl"], body.get("request"), body.get("plan"), named, grants, asked)
 
     def as_json(self) -> JsonObject:
-        return {
+        asked = {ACTIONS: list(self.required_actions)} if self.required_actions else {}
+        return asked | {
             "ttl": self.ttl,
             "request": self.request,
             "plan": self.plan,
@@ -117,7 +121,7 @@ class Kernel:
 
     def _restore(self) -> None:
         while (known := self._run.known(f"cycle:{self._state.cycles + 1}")) is not None:
-            self._state.take(Cycle.from_json(known.output))
+            self._state.take(Cycle.from_json(known.output, self._state.plan))
 
     def _end_if_over(self) -> None:
         """End a plan that failed in its last cycle, or has no cycle left."""
@@ -162,16 +166,17 @@ class Kernel:
             await self._carry_out(work, step)
         cycle = work.finished()
         self._state.take(cycle)
-        await self._run.keep(f"cycle:{cycle.entry.step_number}", cycle.as_json())
+        await self._run.keep(f"cycle:{cycle.entry.step_number}", cycle.as_json(plan))
 
     async def _make_plan(self, work: CycleWork) -> None:
         request = str(self._wish.request)
         tools = offer_tools(request, self._tools())
         names = [tool.tool_id for tool in tools]
-        question = ask_plan(request, tools)
+        asked = self._wish.required_actions
+        question = ask_plan(request, tools, asked)
         try:
             answer = await work.ask("llm", question)
-            value = await work.supervisor.read(answer, question)
+            value = await work.supervisor.read(answer, question, ask_plan(request, tools, asked, most=FEW))
             work.plan = await work.supervisor.check(
                 "plan_repair",
                 value,
@@ -281,16 +286,17 @@ class Kernel:
         return f"there is no tool {step.tool!r} that this plan may call"
 
     async def _call(self, work: CycleWork, step: PlanStep, tool: ToolEntry) -> Any:
-        schema = compile_schema(tool.input_schema)
+        schema, asked = compile_schema(tool.input_schema), self._wish.required_actions
+        told = {ACTIONS: list(asked)} if asked and ACTIONS in tool.input_schema.get("properties", {}) else {}
 
         def check(stated: Any) -> JsonObject:
             if not isinstance(stated, dict):
                 raise InvalidInput("arguments must be an object", field="arguments")
-            filled = schema.fill(stated)
+            filled = schema.fill({**cast("JsonObject", stated), **told})
             schema.check(filled, field="arguments")
             return filled
 
-        question = ask_arguments(work.goal, step, tool, self._state.results)
+        question = ask_arguments(work.goal, step, tool, self._state.results, asked)
         value: Any = step.arguments
         if value is None:
             answer = await work.ask("llm", question)
@@ -306,7 +312,7 @@ class Kernel:
         return await work.call(tool.tool_id, arguments, step.step_id)
 
     async def _reason(self, work: CycleWork, step: PlanStep) -> Any:
-        answer = await work.ask("llm", ask_reasoning(work.goal, step, self._state.results))
+        answer = await work.ask("llm", ask_reasoning(work.goal, step, self._state.results, self._wish.required_actions))
         if not answer.text.strip():
             raise PlanFailed("the model said nothing", step_id=step.step_id)
         return answer.text.strip()
@@ -373,7 +379,7 @@ class CycleWork:
             if attempt > 1:
                 await self._run.pause(place, attempt, MODEL_BACKOFF_S * 2 ** (attempt - 2))
             outcome = await self._run.call(
-                place, ASK_MODEL, question.as_json(), attempt=attempt, framing=_MODEL_SESSION
+                place, ASK_MODEL, question.as_json(), attempt=attempt, framing=_MODEL_SESSION, held=True
             )
             self._time = max(self._time, outcome.settled_at)
             if outcome.error is None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final, Literal, cast, get_args
@@ -166,7 +167,7 @@ class Plan:
         )
 
     def as_json(self) -> JsonObject:
-        return cast("JsonObject", to_json_value({"goal": self.goal, "steps": [step.as_json() for step in self.steps]}))
+        return {"goal": self.goal, "steps": [step.as_json() for step in self.steps]}
 
     def step(self, step_id: str) -> PlanStep:
         """The step of this id."""
@@ -174,7 +175,23 @@ class Plan:
 
     def with_step(self, changed: PlanStep) -> Plan:
         """The plan with one step changed."""
-        return replace(self, steps=tuple(changed if step.step_id == changed.step_id else step for step in self.steps))
+        place, before = next((place, step) for place, step in enumerate(self.steps) if step.step_id == changed.step_id)
+        steps = (*self.steps[:place], changed, *self.steps[place + 1 :])
+        if changed.depends_on != before.depends_on:
+            return replace(self, steps=steps)
+        # Ids and order are as they were, and looking through all steps again costs more than most cycles do.
+        plan = copy(self)
+        object.__setattr__(plan, "steps", steps)
+        return plan
+
+    def changes(self, after: Plan) -> list[PlanStep] | None:
+        """The steps that a later state of this plan has changed; None where it is another plan."""
+        if self.goal != after.goal or len(self.steps) != len(after.steps):
+            return None
+        changed = [(before, now) for before, now in zip(self.steps, after.steps, strict=True) if now is not before]
+        if any(before.step_id != now.step_id for before, now in changed):
+            return None
+        return [now for before, now in changed if now != before]
 
     @property
     def next_step(self) -> PlanStep | None:
@@ -272,4 +289,5 @@ def _arguments(found: JsonObject) -> JsonObject | None:
     value = found.get("arguments")
     if value is not None and not isinstance(value, dict):
         raise InvalidInput("arguments must be an object", field="arguments")
-    return cast("JsonObject | None", value)
+    # Files in YAML have values, such as dates, that JSON has not.
+    return None if value is None else cast("JsonObject", to_json_value(value))

@@ -15,7 +15,7 @@ from twinraven.calls import ToolCall
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import parse_iso
 from twinraven.foundation.errors import AppendOnly, InvalidInput
-from twinraven.plans.model import FINAL, Plan
+from twinraven.plans.model import FINAL, Plan, PlanStep
 
 ActionType = Literal["json_repair", "tool_call_repair", "plan_repair"]
 RepairedBy = Literal["rule", "model"]
@@ -95,12 +95,13 @@ class LogEntry:
         }
 
     @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> LogEntry:
+    def from_json(cls, body: Mapping[str, Any], plan_state: JsonObject | None = None) -> LogEntry:
+        """Read an entry; one that is kept beside its plan takes the plan's state from there."""
         calls = cast("list[dict[str, Any]]", body["tool_calls"])
         actions = cast("list[dict[str, Any]]", body["supervisor_actions"])
         return cls(
             step_number=body["step_number"],
-            plan_state=body["plan_state"],
+            plan_state=body["plan_state"] if plan_state is None else plan_state,
             llm_output=body["llm_output"],
             supervisor_actions=tuple(SupervisorAction.from_json(action) for action in actions),
             tool_calls=tuple(ToolCall(**call) for call in calls),
@@ -119,16 +120,37 @@ class Cycle:
     results: JsonObject = field(default_factory=dict[str, Any])
     """What steps that came to their end in this cycle gave, by their ids."""
 
-    def as_json(self) -> JsonObject:
-        plan = None if self.plan is None else self.plan.as_json()
-        return {"entry": self.entry.as_json(), "plan": plan, "results": self.results}
+    def as_json(self, before: Plan | None) -> JsonObject:
+        """The cycle as it is kept: of a plan that was there before, only what has changed.
+
+        A plan of a hundred steps would otherwise be kept two hundred times.
+        """
+        entry = self.entry.as_json()
+        del entry["plan_state"]
+        kept: JsonObject = {"entry": entry, "results": self.results}
+        changed = None if before is None or self.plan is None else before.changes(self.plan)
+        if changed is None:
+            kept["plan"] = None if self.plan is None else self.plan.as_json()
+        else:
+            kept["changed"] = [step.as_json() for step in changed]
+        return kept
 
     @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> Cycle:
-        plan = body["plan"]
-        return cls(
-            LogEntry.from_json(body["entry"]), None if plan is None else Plan.from_json(plan), dict(body["results"])
-        )
+    def from_json(cls, body: Mapping[str, Any], before: Plan | None) -> Cycle:
+        """Read a cycle that follows a state of the plan."""
+        stated: Any = body["entry"]
+        known = None if "plan_state" in stated else {} if before is None else before.as_json()
+        return cls(LogEntry.from_json(stated, known), _plan_after(body, before), dict(body["results"]))
+
+
+def _plan_after(body: Mapping[str, Any], before: Plan | None) -> Plan | None:
+    if "changed" not in body:
+        return None if body["plan"] is None else Plan.from_json(body["plan"])
+    if before is None:
+        raise AppendOnly("a cycle changes the steps of a plan that was never made")
+    for number, step in enumerate(cast("list[Any]", body["changed"])):
+        before = before.with_step(PlanStep.from_json(step, f"changed[{number}]"))
+    return before
 
 
 @dataclass(slots=True)
@@ -197,8 +219,9 @@ class OrchestrationState:
 
 def _refuse_backwards(before: Plan, after: Plan) -> None:
     order = {"pending": 0, "running": 1, "complete": 2, "failed": 2}
-    later = {step.step_id: step.status for step in after.steps}
-    for step in before.steps:
+    unchanged = set(map(id, before.steps))
+    later = {step.step_id: step.status for step in after.steps if id(step) not in unchanged}
+    for step in before.steps if later else ():
         now = later.get(step.step_id)
         if now is not None and (order[now] < order[step.status] or (step.status in FINAL and now != step.status)):
             raise AppendOnly(f"step {step.step_id!r} was {step.status} and cannot be {now}")
@@ -207,5 +230,5 @@ def _refuse_backwards(before: Plan, after: Plan) -> None:
 def take_all(state: OrchestrationState, outputs: Sequence[Mapping[str, Any]]) -> OrchestrationState:
     """The state after cycles, in their order."""
     for output in outputs:
-        state.take(Cycle.from_json(output))
+        state.take(Cycle.from_json(output, state.plan))
     return state

@@ -18,6 +18,7 @@ from twinraven.plans.state import MAX_ATTEMPTS, ActionType, SupervisorAction
 T = TypeVar("T")
 
 MAX_KEPT_CHARS: Final = 20_000
+_SHOWN_OF_CUT: Final = 200
 
 Ask = Callable[[str, ModelQuestion], Awaitable[ModelAnswer]]
 """Asks the model at a place of the cycle; raises where it says nothing."""
@@ -31,29 +32,30 @@ class Supervisor:
         self._now = now
         self.actions: list[SupervisorAction] = []
 
-    async def read(self, answer: ModelAnswer, question: ModelQuestion) -> Any:
-        """The JSON of an answer, repaired where need be."""
+    async def read(self, answer: ModelAnswer, question: ModelQuestion, shorter: ModelQuestion | None = None) -> Any:
+        """The JSON of an answer, repaired where need be; `shorter` asks for less where an answer was cut off."""
         if answer.value is not None:
             return answer.value
         try:
             return parse_json(answer.text.strip(), field="answer")
         except InvalidInput as error:
-            problem = f"the answer is not JSON: {error.message}"
+            problem, said = _fault(answer, f"the answer is not JSON: {error.message}")
         original = {"text": answer.text[:MAX_KEPT_CHARS]}
         # What the provider cut off may lack more than its last brackets.
         by_rule = None if answer.stop == "length" else _mended(answer.text)
         if by_rule is not None:
             self._note("json_repair", original, 1, repaired=by_rule, by="rule")
             return by_rule
-        said = answer.text
         for attempt in range(1, MAX_ATTEMPTS + 1):
-            again = question.continued(said[:MAX_KEPT_CHARS], f"{problem}. Answer again, with JSON alone.")
+            if answer.stop == "length" and shorter is not None:
+                question = shorter
+            again = question.continued(said, f"{problem}. Answer again, with JSON alone.")
             answer = await self._ask(f"json_repair:{attempt}", again)
             value = answer.value if answer.value is not None else _mended(answer.text)
             if value is not None:
                 self._note("json_repair", original, attempt, repaired=value)
                 return value
-            problem, said = "the answer is not JSON", answer.text
+            problem, said = _fault(answer, "the answer is not JSON")
             self._note("json_repair", original, attempt, error=InvalidOutput(problem))
         raise self._unrecoverable("json_repair", problem)
 
@@ -131,6 +133,18 @@ def as_object(value: Any) -> JsonObject:
     if isinstance(value, dict):
         return {"text": canonical_json(value).decode()[:MAX_KEPT_CHARS], "is_cut": True}
     return {"value": value}
+
+
+def _fault(answer: ModelAnswer, otherwise: str) -> tuple[str, str]:
+    """What is wrong with an answer that is no JSON, and how much of it the model is shown again.
+
+    One that was cut off is too long for its limit of tokens: saying so is worth more than the bracket that is missing,
+    and the whole of it would leave even less room for the next.
+    """
+    if answer.stop != "length":
+        return otherwise, answer.text[:MAX_KEPT_CHARS]
+    problem = f"the answer was cut off at {answer.output_tokens} tokens (model.max_tokens limits them); say less"
+    return problem, answer.text[:_SHOWN_OF_CUT]
 
 
 def _mended(text: str) -> Any:

@@ -36,7 +36,7 @@ _OPERATORS: Final[dict[str, tuple[str, ...] | None]] = {
     "$read": ("of",),
     "$at": ("of",),
     "$map": ("over",),
-    "$where": ("of", "equals"),
+    "$where": ("of", "equals", "among"),
 }
 """The operators that inputs may use, and which of their members are values; None: what they are given is one."""
 

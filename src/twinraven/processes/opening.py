@@ -106,7 +106,7 @@ class _Reader:
         if not isinstance(given, dict):
             return self.value(given, at)
         members = cast("JsonObject", given)
-        values = ("of", "over", "equals")
+        values = ("of", "over", "equals", "among")
         return {each: self.value(item, at) if each in values else item for each, item in members.items()}
 
     def _text(self, text: str, where: str) -> Any:

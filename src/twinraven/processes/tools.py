@@ -64,15 +64,17 @@ class _Offered:
 class _Snapshot:
     version: int
     offered: dict[str, _Offered] = field(default_factory=dict[str, _Offered])
+    compiling: threading.Lock = field(default_factory=threading.Lock)
 
     def process(self, process_id: str) -> Process | None:
         found = self.offered.get(process_id)
         return None if found is None else found.saved.process
 
     def compile(self) -> None:
-        """Make every flow that is not made yet."""
-        for each in self.offered.values():
-            each.compile(self.process)
+        """Make every flow that is not made yet; whoever asks meanwhile waits for it."""
+        with self.compiling:
+            for each in self.offered.values():
+                each.compile(self.process)
 
     def unchanged(self, current: Mapping[str, ProcessVersion]) -> dict[str, _Offered]:
         """What stays true of each process that is in the same version, and so is every process below it."""
@@ -93,12 +95,15 @@ class ProcessTools:
         self._find_tool = find_tool
         self._store = ProcessStore()
         self._snapshots: dict[str, _Snapshot] = {}
+        self._loaded: dict[str, _Snapshot] = {}
+        """The newest that was read, of which flows may still be being made: who saves and who watches share them."""
         self._swap = threading.Lock()
         forget_after_fork(self)
 
     def after_fork(self) -> None:
-        """A child knows what its parent knew."""
+        """A child knows what its parent knew, but for what a thread of the parent was still making."""
         self._swap = threading.Lock()
+        self._loaded = {}
 
     def find(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
         """The entry of a process, also of a disabled one: a call of it is told why it cannot be made."""
@@ -133,6 +138,7 @@ class ProcessTools:
         known = self._snapshots.get(tenant_id)
         found = await self._database.read(tenant_id, lambda tx: self._load(tx, tenant_id, known))
         if found is not known:
+            found = self._share(tenant_id, found)
             await asyncio.to_thread(found.compile)
         self._take(tenant_id, found)
 
@@ -144,6 +150,7 @@ class ProcessTools:
                 found = self._load(tx, tenant_id, self._snapshots.get(tenant_id))
         finally:
             connection.close()
+        found = self._share(tenant_id, found)
         found.compile()
         self._take(tenant_id, found)
 
@@ -169,6 +176,14 @@ class ProcessTools:
             self.reload(tenant_id)
             found = self._snapshots[tenant_id]
         return found
+
+    def _share(self, tenant_id: str, found: _Snapshot) -> _Snapshot:
+        """The snapshot that another has read of the same version already, so that its flows are made once."""
+        with self._swap:
+            other = self._loaded.get(tenant_id)
+            if other is None or other.version < found.version:
+                self._loaded[tenant_id] = other = found
+            return other
 
     def _take(self, tenant_id: str, found: _Snapshot) -> None:
         with self._swap:
