@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.batching import BATCH_TOOL_ID
 from twinraven.huginn.learning import Learner, LearningConfig, LearningReport, Progress
 from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
@@ -127,6 +128,23 @@ class RepeatedBacktest:
         }
 
 
+def _both_sides(
+    sessions: Sequence[SessionTrace], split: SplitBy, salt: str
+) -> tuple[list[SessionTrace], list[SessionTrace]]:
+    """Sessions to learn from and to test on; refuses so few that one side would be empty."""
+    if not sessions:
+        return [], []
+    learned, tested = split_sessions(sessions, split, share=LEARN_SHARE, salt=salt)
+    if not learned or not tested:
+        found = "1 session" if len(sessions) == 1 else f"{len(sessions)} sessions"
+        raise InvalidInput(
+            f"a backtest learns from some sessions and tests on others: split by {split}, {found} cannot be parted",
+            field="split",
+            fix="add sessions" if len(sessions) == 1 else "add sessions, or choose --split time",
+        )
+    return learned, tested
+
+
 async def backtest(
     sessions: Sequence[SessionTrace],
     config: LearningConfig,
@@ -138,7 +156,7 @@ async def backtest(
     salt: str = "backtest",
 ) -> Backtest:
     """Learn on one side of the split and count on the other."""
-    learned, tested = split_sessions(sessions, split, share=LEARN_SHARE, salt=salt) if sessions else ([], [])
+    learned, tested = _both_sides(sessions, split, salt)
     learner = Learner(config, facts, now=now)
     report = await learner.learn(learned, progress=progress)
     tools = [chosen.tool for chosen in report.chosen]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from twinraven.foundation.canonical import canonical_json
 from twinraven.huginn.rehearsal import LearnedTool
 from twinraven.huginn.splitting import FOLDS, assign_folds
+from twinraven.huginn.synthesis.capping import without_cap
 from twinraven.huginn.synthesis.wiring import IN_ALL, WITHOUT_A_FOLD, Least
 from twinraven.huginn.traces import SessionTrace
 from twinraven.registry import SynthesizedTool
@@ -70,4 +71,4 @@ class Folds:
 def essence(definition: SynthesizedTool) -> bytes:
     """What makes two drafts the same tool: what they call and how it is wired."""
     body = definition.as_json()
-    return canonical_json([body["steps"], body["internal_wiring"]])
+    return canonical_json([body["steps"], without_cap(body["internal_wiring"])])

@@ -21,7 +21,7 @@ from twinraven.huginn.evidence import SampleLimits, repeated_pairs
 from twinraven.huginn.instances import Instance, find_repeats, instances_of
 from twinraven.huginn.mining import MiningConfig
 from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
-from twinraven.huginn.selection import Chosen, Prices, select
+from twinraven.huginn.selection import Chosen, Limits, Prices, select
 from twinraven.huginn.synthesis.compose import Origin, compose_batch, compose_chain
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.synthesis.wiring import Least, infer_wiring
@@ -48,6 +48,8 @@ class LearningConfig:
     criteria: Criteria = field(default_factory=Criteria)
     prices: Prices = field(default_factory=Prices)
     max_tools: int = 10
+    max_extra_calls: float = 0.22
+    """Extra calls that all tools of a round together may make, as a share of the recorded calls."""
     list_writes: bool = False
     """Whether a tool may be proposed that writes once for each element of a list that a read gave."""
     sample: SampleLimits = field(default_factory=SampleLimits)
@@ -89,6 +91,8 @@ class LearningReport:
     drafts: list[Draft] = field(default_factory=list[Draft])
     refused: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
     chosen: list[Chosen] = field(default_factory=list[Chosen])
+    beyond_budget: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
+    """Chains that became proven tools which the budget of extra calls kept out."""
     unclassified: Counter[str] = field(default_factory=Counter[str])
     """Tools whose effect nobody declared, and how many chains were left because of each."""
 
@@ -104,6 +108,8 @@ class LearningReport:
         passed = [draft for draft in self.drafts if draft.verdict.passed]
         if not passed:
             return f"none of {len(self.drafts)} drafts passed; the first: {self.drafts[0].verdict.failure_reasons[0]}"
+        if self.beyond_budget:
+            return f"of {len(passed)} proven tools, {len(self.beyond_budget)} make too many extra calls, none else pays"
         return f"none of {len(passed)} proven tools saves more than it costs"
 
     def left(self, most: int) -> list[Left]:
@@ -111,7 +117,7 @@ class LearningReport:
         failed = {
             draft.chain.tools: draft.verdict.failure_reasons[0] for draft in self.drafts if not draft.verdict.passed
         }
-        reasons = {**self.refused, **failed}
+        reasons = {**self.refused, **failed, **self.beyond_budget}
         found = [Left(chain, reasons[chain.tools]) for chain in self.chains if chain.tools in reasons]
         return sorted(found, key=lambda left: (-left.chain.value, left.chain.tools))[:most]
 
@@ -174,8 +180,17 @@ class Learner:
         passed = [draft.tool for draft in report.drafts if draft.verdict.passed]
         say(f"weighing {len(passed)} proven tools")
         turns = sum(session.turns for session in sessions) if window is None else window.turns
-        prices, most = self._config.prices, self._config.max_tools
-        report.chosen = await select(passed, sessions, rehearsal, prices, most=most, turns=turns)
+        limits = Limits(self._config.max_tools, self._config.max_extra_calls)
+        selection = await select(passed, sessions, rehearsal, self._config.prices, limits=limits, turns=turns)
+        report.chosen = selection.chosen
+        capped = {draft: tool for tool, draft in selection.capped_from.items()}
+        report.drafts = [replace(draft, tool=capped.get(draft.tool, draft.tool)) for draft in report.drafts]
+        kept_out = set(selection.beyond_budget)
+        report.beyond_budget = {
+            draft.chain.tools: f"proven, but with it extra calls would pass {limits.extra_share:.0%} of all calls"
+            for draft in report.drafts
+            if draft.tool in kept_out
+        }
         return report
 
     def mine(self, sessions: Sequence[SessionTrace]) -> list[CandidateChain]:

@@ -15,6 +15,7 @@ from twinraven.flow import FlowExecutor, FlowResult, StepDefinition
 from twinraven.foundation.errors import InvalidInput, ToolError
 from twinraven.foundation.references import is_reference, parse_reference
 from twinraven.huginn.knowledge import SessionKnowledge
+from twinraven.huginn.synthesis.capping import CAP
 from twinraven.huginn.synthesis.look_ups import looked_up_name
 from twinraven.huginn.synthesis.mapping_text import read_look_up
 from twinraven.huginn.synthesis.trace_index import TraceIndex
@@ -71,6 +72,22 @@ class LearnedTool:
             return "batch"
         return "map" if self.definition.steps[-1].for_each is not None else "chain"
 
+    @property
+    def narrowing(self) -> tuple[str, str] | None:
+        """The parameter that narrows a map, and the argument of its last step that it names values of."""
+        only = self._of_last_step("only")
+        return None if only is None else (only["parameter"], only["argument"])
+
+    @property
+    def cap(self) -> str | None:
+        """The parameter by whose default a map reads only the first elements."""
+        cap = self._of_last_step(CAP)
+        return None if cap is None else cap["parameter"]
+
+    def _of_last_step(self, name: str) -> dict[str, Any] | None:
+        steps: list[dict[str, Any]] = self.definition.evidence.get("steps", [])
+        return steps[-1].get(name) if steps else None
+
 
 class Answers:
     """What each call was answered, anywhere in the record."""
@@ -96,6 +113,8 @@ class Rehearsal:
         self.writes = writes
         self._executor = FlowExecutor()
         self._attempts: dict[tuple[LearnedTool, SessionTrace, int], Attempt | None] = {}
+        self._whole: dict[tuple[LearnedTool, SessionTrace, int], Attempt | None] = {}
+        self._narrowed: dict[tuple[LearnedTool, SessionTrace, int, tuple[str, ...]], Attempt | None] = {}
 
     def knowledge(self, session: SessionTrace) -> SessionKnowledge:
         """What could be known when, in a session."""
@@ -108,6 +127,43 @@ class Rehearsal:
             self._attempts[place] = await self._run(tool, session, position)
         return self._attempts[place]
 
+    async def whole(self, tool: LearnedTool, session: SessionTrace, position: int) -> Attempt | None:
+        """The run that a caller could have made here with every element of a map's list, whatever its cap."""
+        attempt = await self.attempt(tool, session, position)
+        if attempt is None or tool.cap is None:
+            return attempt
+        place = (tool, session, position)
+        if place not in self._whole:
+            every = {**attempt.parameters, tool.cap: tool.definition.steps[-1].max_items}
+            self._whole[place] = self._replay(tool, session, position, every)
+        return self._whole[place]
+
+    async def narrowed(
+        self, tool: LearnedTool, session: SessionTrace, position: int, wanted: Callable[[MadeCall], bool]
+    ) -> Attempt | None:
+        """The run of a map that a caller narrows to the elements it knew here and goes on to want.
+
+        Of what it knew and wants nothing of, it asks for all. None where it knew none of them, or wants all there are
+        and gets them anyway.
+        """
+        whole = await self.whole(tool, session, position)
+        only = tool.narrowing
+        if whole is None or only is None:
+            return None
+        parameter, argument = only
+        first = session.calls[position].key
+        made = [call for call in whole.calls if call.tool_id == tool.definition.steps[-1].tool_id and call.key != first]
+        knowledge = self._index.knowledge(session)
+        known = [call for call in made if knowledge.knows(call.params.get(argument), position)]
+        chosen = [call for call in known if wanted(call)] or known
+        if not chosen or (len(chosen) == len(made) and tool.cap is None):
+            return None
+        bound = {**whole.parameters, parameter: [call.params[argument] for call in chosen]}
+        place = (tool, session, position, tuple(call.key for call in chosen))
+        if place not in self._narrowed:
+            self._narrowed[place] = self._replay(tool, session, position, bound)
+        return self._narrowed[place]
+
     async def _run(self, tool: LearnedTool, session: SessionTrace, position: int) -> Attempt | None:
         if tool.shape == "batch":
             bound = bind_batch(tool, session, position, self._index)
@@ -117,6 +173,9 @@ class Rehearsal:
             return None
         if tool.shape != "batch" and not self._begins_with(tool, bound, session.calls[position]):
             return None
+        return self._replay(tool, session, position, bound)
+
+    def _replay(self, tool: LearnedTool, session: SessionTrace, position: int, bound: dict[str, Any]) -> Attempt | None:
         invoker = _Replay(session, position, self._answers)
         try:
             result = self._executor.replay(tool.definition, bound, invoker, writes=self.writes)

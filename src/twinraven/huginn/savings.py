@@ -64,6 +64,14 @@ class Savings:
         self.plain_turns += use.plain_turns
         self.extra_calls += use.extra_calls
 
+    def join(self, other: Savings) -> None:
+        """Add what other uses came to."""
+        self.uses += other.uses
+        self.misses += other.misses
+        self.turns_saved += other.turns_saved
+        self.plain_turns += other.plain_turns
+        self.extra_calls += other.extra_calls
+
 
 class _Record:
     """A session's calls as savings are counted on them: stretches without a write, and what was asked before."""
@@ -138,6 +146,12 @@ async def _use_at(record: _Record, position: int, tools: Sequence[LearnedTool], 
         if attempt is None:
             continue
         use = _as_use(tool, attempt, record, position)
+        narrowed = await rehearsal.narrowed(
+            tool, record.session, position, lambda made: record.twin(made.key, position) is not None
+        )
+        if narrowed is not None:
+            other = _as_use(tool, narrowed, record, position)
+            use = max(use, other, key=lambda one: (_needed(one, record.session), -one.extra_calls))
         needed = _needed(use, record.session)
         rank = (needed, -use.extra_calls if needed else 0)
         if best is None or rank > best_rank:

@@ -9,9 +9,9 @@ like calls that a model asked for one by one, and a tool made of them is proven 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
 from twinraven.catalog import RUN_CODE
@@ -77,6 +77,11 @@ class ScriptTraces:
     def sessions(self) -> list[SessionTrace]:
         return [run.trace for script in self.scripts for run in script.runs if run.calls]
 
+    @property
+    def event_ids(self) -> set[UUID]:
+        """The runs, by the events that recorded them."""
+        return {run.event_id for script in self.scripts for run in script.runs}
+
 
 async def load_script_traces(
     store: EventStore,
@@ -106,16 +111,38 @@ async def load_script_traces(
     return ScriptTraces(group_scripts(runs, least_sessions=least_sessions))
 
 
+class ToolUse(NamedTuple):
+    """One call of a tool, wherever it was made."""
+
+    event_id: UUID
+    session_id: str
+    parent_event_id: UUID | None
+
+
+async def uses_of_tool(
+    store: EventStore, tenant_id: str, tool_id: str, *, where: EventFilter | None = None
+) -> list[ToolUse]:
+    """Every call of a tool, by itself or inside a script or a batch, in the order of time."""
+    chosen = replace(where or EventFilter(), tool_id=tool_id)
+    return [
+        ToolUse(event.event_id, event.session_id, event.parent_event_id)
+        async for page in _pages(store, tenant_id, chosen)
+        for event in page
+    ]
+
+
 async def _all_events(store: EventStore, tenant_id: str, where: EventFilter) -> list[MuninnEvent]:
-    """Every event of a filter, by time, fetched a page at a time."""
-    found: list[MuninnEvent] = []
+    """Every event of a filter, by time."""
+    return [event async for page in _pages(store, tenant_id, where) for event in page]
+
+
+async def _pages(store: EventStore, tenant_id: str, where: EventFilter) -> AsyncIterator[list[MuninnEvent]]:
     page = await store.events(tenant_id, replace(where, limit=PAGE))
     while page:
-        found += page
+        yield page
         last = page[-1]
         beyond = (to_micros(last.timestamp), last.arrival)
         page = await store.events(tenant_id, replace(where, limit=PAGE, beyond=beyond)) if len(page) == PAGE else []
-    return found
 
 
 def group_scripts(runs: Iterable[ScriptRun], *, least_sessions: int = LEAST_SESSIONS) -> list[RecurringScript]:

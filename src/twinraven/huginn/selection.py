@@ -3,18 +3,25 @@
 Frequency picks nonsense. A tool is worth the turns it saves, less the calls nobody needed, less the tokens its schema
 adds to every later model call. Tools compete: two that begin with the same call cannot both be used there, and the
 built-in batch of reads is offered anyway, so they are chosen one after another by what each still adds.
+
+A price on extra calls bounds no sum: where turns are dear, many calls nobody needs pay for one turn, and whoever runs
+the servers behind the tools pays for them. So all tools chosen together must also stay within a budget of extra calls.
+It is a knapsack with interactions; it is packed greedily under several prices of an extra call, each dearer than the
+last, and the pack that is worth most at the stated prices is taken. Maps that the budget keeps out are tried again with
+a cap, so that they read only the first elements unless the caller asks for others: a bit less is saved, not nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
 from twinraven.huginn.rehearsal import LearnedTool, Rehearsal
 from twinraven.huginn.savings import Savings, uses_in
+from twinraven.huginn.synthesis.capping import capped
 from twinraven.huginn.traces import SessionTrace
 
 
@@ -79,6 +86,13 @@ class Measured:
 
     tools: dict[LearnedTool, Savings]
     batch: Savings = field(default_factory=Savings)
+    calls: int = 0
+    """Recorded calls of the sessions they were offered in."""
+
+    @property
+    def extra_share(self) -> float:
+        """Extra calls of the tools, as a share of the recorded calls."""
+        return sum(savings.extra_calls for savings in self.tools.values()) / max(1, self.calls)
 
     def value(self, turns: int, prices: Prices) -> float:
         """What they are worth together."""
@@ -97,6 +111,15 @@ async def measure(
     return measured
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What all chosen tools together may come to."""
+
+    tools: int
+    extra_share: float
+    """Extra calls they may make, as a share of the calls in the sessions they are weighed on."""
+
+
 @dataclass(slots=True)
 class Chosen:
     """A tool worth having, with its worth alone and what it added when it was chosen."""
@@ -106,44 +129,138 @@ class Chosen:
     added: float
 
 
+@dataclass(slots=True)
+class Selection:
+    """The tools chosen, as an agent should prefer them, and those that the budget of extra calls kept out."""
+
+    chosen: list[Chosen] = field(default_factory=list[Chosen])
+    beyond_budget: list[LearnedTool] = field(default_factory=list[LearnedTool])
+    capped_from: dict[LearnedTool, LearnedTool] = field(default_factory=dict[LearnedTool, LearnedTool])
+    """For each chosen map with a cap, the draft without it."""
+
+
+CAPS = (6, 5, 4, 3, 2)
+"""How many elements a map may read by default that reads too many."""
+DEARER = (1.0, 2.0, 4.0, 8.0)
+"""By how much an extra call is made dearer, one time after another, where the budget binds."""
+
+
 async def select(
     drafts: Sequence[LearnedTool],
     sessions: Sequence[SessionTrace],
     rehearsal: Rehearsal,
     prices: Prices,
     *,
-    most: int,
+    limits: Limits,
     turns: int,
-) -> list[Chosen]:
-    """Greedily, the tool that adds most to the others and to the built-in batch, until none adds anything."""
-    alone = {
-        draft: worth((await measure([draft], sessions, rehearsal)).tools[draft], draft, turns, prices)
-        for draft in drafts
-    }
-    waiting = sorted((draft for draft in drafts if alone[draft].value > 0), key=lambda d: (-alone[d].value, d.tool_id))
-    chosen: list[Chosen] = []
-    total = (await measure([], sessions, rehearsal, with_batch=True)).value(turns, prices)
-    bound = {draft: alone[draft].value for draft in waiting}
-    while waiting and len(chosen) < most:
-        best, gain = None, 0.0
-        for draft in waiting:
-            if bound[draft] <= gain:
+) -> Selection:
+    """The tools that are worth most together with the built-in batch, within the limits."""
+    scale = _Scale(sessions, rehearsal, prices, turns)
+    for draft in drafts:
+        await scale.weigh_alone(draft)
+    packs: list[_Pack] = []
+    for factor in DEARER:
+        dearer = replace(prices, extra_call=prices.extra_call * factor)
+        packs.append(await _packed(scale, drafts, dearer, limits))
+        if not packs[-1].beyond_budget:
+            break
+    capped_from: dict[LearnedTool, LearnedTool] = {}
+    for most in CAPS if packs[0].beyond_budget else ():
+        caps = {tool: cap for tool in packs[0].beyond_budget if (cap := _with_cap(tool, most)) is not None}
+        capped_from |= {cap: tool for tool, cap in caps.items()}
+        for cap in caps.values():
+            await scale.weigh_alone(cap)
+        packs.append(await _packed(scale, [caps.get(draft, draft) for draft in drafts], prices, limits))
+    best = max(packs, key=lambda pack: pack.value)
+    order = scale.ranked(best.tools)
+    chosen = sorted(best.chosen, key=lambda item: order.index(item.tool))
+    kept_out = [capped_from.get(tool, tool) for tool in best.beyond_budget if tool not in order]
+    return Selection(chosen, kept_out, {tool: capped_from[tool] for tool in order if tool in capped_from})
+
+
+def _with_cap(tool: LearnedTool, most: int) -> LearnedTool | None:
+    definition = capped(tool.definition, most) if tool.shape == "map" else None
+    return None if definition is None else LearnedTool(definition, tool.chain)
+
+
+@dataclass(slots=True)
+class _Pack:
+    """Tools chosen one after another under one price of extra calls; `value` is at the stated prices."""
+
+    value: float
+    chosen: list[Chosen] = field(default_factory=list[Chosen])
+    beyond_budget: list[LearnedTool] = field(default_factory=list[LearnedTool])
+
+    @property
+    def tools(self) -> list[LearnedTool]:
+        return [item.tool for item in self.chosen]
+
+
+async def _packed(scale: _Scale, tools: Sequence[LearnedTool], prices: Prices, limits: Limits) -> _Pack:
+    """Greedily, the tool that adds most at these prices, until none adds anything or fits into the budget."""
+    nothing = await scale.together([])
+    pack = _Pack(nothing.value(scale.turns, scale.prices))
+    total = nothing.value(scale.turns, prices)
+    bound = {tool: worth(scale.savings[tool], tool, scale.turns, prices).value for tool in tools}
+    waiting = [tool for tool in bound if bound[tool] > 0]
+    while waiting and len(pack.chosen) < limits.tools:
+        waiting.sort(key=lambda tool: (-bound[tool], tool.tool_id))
+        best, gain, reached = None, 0.0, nothing
+        for tool in tuple(waiting):
+            if bound[tool] <= gain:
                 break
-            offered = ranked([*(item.tool for item in chosen), draft], alone)
-            combined = await measure(offered, sessions, rehearsal, with_batch=True)
-            bound[draft] = combined.value(turns, prices) - total
-            if bound[draft] > gain:
-                best, gain = draft, bound[draft]
+            combined = await scale.together([*pack.tools, tool])
+            bound[tool] = combined.value(scale.turns, prices) - total
+            if bound[tool] > 0 and combined.extra_share > limits.extra_share:
+                waiting.remove(tool)
+                pack.beyond_budget.append(tool)
+            elif bound[tool] > gain:
+                best, gain, reached = tool, bound[tool], combined
         if best is None:
             break
-        chosen.append(Chosen(best, alone[best], gain))
+        before, pack.value = pack.value, reached.value(scale.turns, scale.prices)
+        pack.chosen.append(Chosen(best, scale.alone[best], pack.value - before))
         total += gain
         waiting.remove(best)
-        waiting.sort(key=lambda draft: (-bound[draft], draft.tool_id))
-    order = ranked([item.tool for item in chosen], alone)
-    return sorted(chosen, key=lambda item: order.index(item.tool))
+    return pack
 
 
-def ranked(tools: Sequence[LearnedTool], alone: dict[LearnedTool, Worth]) -> list[LearnedTool]:
-    """Tools as an agent should prefer them at one place: by what a use is worth."""
-    return sorted(tools, key=lambda tool: (-alone[tool].value / max(1, alone[tool].uses), tool.tool_id))
+class _Scale:
+    """Weighs tools, alone and together; what a session comes to with some tools is counted once."""
+
+    def __init__(self, sessions: Sequence[SessionTrace], rehearsal: Rehearsal, prices: Prices, turns: int) -> None:
+        self.prices = prices
+        self.turns = turns
+        self.savings: dict[LearnedTool, Savings] = {}
+        self.alone: dict[LearnedTool, Worth] = {}
+        self._rehearsal = rehearsal
+        self._sessions = [(session, frozenset(call.tool_id for call in session.calls)) for session in sessions]
+        self._counted: dict[tuple[SessionTrace, tuple[LearnedTool, ...]], Measured] = {}
+
+    async def weigh_alone(self, tool: LearnedTool) -> None:
+        """Count what a tool saves without any other, and without the built-in batch."""
+        sessions = [session for session, called in self._sessions if tool.first.tool_id in called]
+        self.savings[tool] = (await measure([tool], sessions, self._rehearsal)).tools[tool]
+        self.alone[tool] = worth(self.savings[tool], tool, self.turns, self.prices)
+
+    async def together(self, tools: Sequence[LearnedTool]) -> Measured:
+        """Count what tools save together, beside the built-in batch."""
+        offered = self.ranked(tools)
+        whole = Measured({tool: Savings() for tool in offered})
+        for session, called in self._sessions:
+            # A tool whose first call a session does not make changes nothing there.
+            fitting = tuple(tool for tool in offered if tool.first.tool_id in called)
+            counted = self._counted.get((session, fitting))
+            if counted is None:
+                counted = await measure(fitting, [session], self._rehearsal, with_batch=True)
+                self._counted[session, fitting] = counted
+            whole.batch.join(counted.batch)
+            whole.calls += len(session.calls)
+            for tool in fitting:
+                whole.tools[tool].join(counted.tools[tool])
+        return whole
+
+    def ranked(self, tools: Sequence[LearnedTool]) -> list[LearnedTool]:
+        """Tools as an agent should prefer them at one place: by what a use is worth."""
+        alone = self.alone
+        return sorted(tools, key=lambda tool: (-alone[tool].value / max(1, alone[tool].uses), tool.tool_id))

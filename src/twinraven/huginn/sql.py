@@ -45,7 +45,7 @@ class SqlChainStore:
     async def chain(self, tenant_id: str, chain_id: str) -> CandidateChain:
         found = await self._database.read(tenant_id, lambda tx: _by_prefix(tx, tenant_id, chain_id))
         if not found:
-            raise NotFound(f"no chain {chain_id!r}", chain_id=chain_id)
+            raise NotFound(f"no chain {chain_id!r}", chain_id=chain_id, fix="twinraven chains list")
         if len(found) > 1:
             raise InvalidInput(f"more than one chain begins with {chain_id!r}; give more of the id", field="chain_id")
         return CandidateChain.from_json(orjson.loads(found[0]["detail"]))

@@ -182,7 +182,7 @@ async def load_traces(
     With `sessions`, only those. A session of more than `most_calls` calls ends there, and the log says how many do.
     Without values, calls have no outputs and a hash for their arguments, which is enough to tell equal calls.
     """
-    verdicts = await store.verdicts(tenant_id)
+    verdicts = await store.verdicts(tenant_id, sessions=sessions)
 
     def read(batches: Iterator[list[tuple[Any, ...]]]) -> TraceLog:
         reader = _Reader(idle_gap_s, most_calls)

@@ -9,7 +9,7 @@ A tool is rows in the database, which decide, and files beside them, which peopl
 from __future__ import annotations
 
 from twinraven.registry.admission import BRING_TOOLS, missing_text
-from twinraven.registry.adoption import Adoption
+from twinraven.registry.adoption import Adoption, UsedDay
 from twinraven.registry.callers import callers_of
 from twinraven.registry.exports import EXPORT_FORMS, ExportForm, ToolExport, export_tool
 from twinraven.registry.folders import Refused
@@ -71,6 +71,7 @@ __all__ = [
     "ToolRecord",
     "ToolStatus",
     "ToolVersion",
+    "UsedDay",
     "Verification",
     "Witness",
     "callers_of",

@@ -21,6 +21,15 @@ LEAST_SHARE: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
+class UsedDay:
+    """The uses of a tool in the sessions that ended on one day, in UTC, and the turns they took."""
+
+    begins_at: datetime
+    uses: int
+    turns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Adoption:
     """How a learned tool in service was received: sessions it was offered to, fitted in and was taken by."""
 
@@ -39,6 +48,10 @@ class Adoption:
     """Occurrences without the tool; of before the promotion where there are none since."""
     turns_per_use: float | None
     turns_by_hand: float | None
+    pending: int = 0
+    """Calls that were recorded and are not counted yet."""
+    days: tuple[UsedDay, ...] = ()
+    """The days on which it was used."""
 
     @property
     def share(self) -> float | None:
@@ -50,6 +63,10 @@ class Adoption:
         if self.turns_per_use is None:
             return 0.0
         return None if self.turns_by_hand is None else round((self.turns_by_hand - self.turns_per_use) * self.uses, 2)
+
+    def turns_saved_on(self, day: UsedDay) -> float | None:
+        """Turns that a day's uses saved; unknown where nobody did the chain by hand."""
+        return None if self.turns_by_hand is None else round(self.turns_by_hand * day.uses - day.turns, 2)
 
     @property
     def is_measured(self) -> bool:
@@ -74,6 +91,7 @@ class Adoption:
             "turns_per_use": _rounded(self.turns_per_use),
             "turns_by_hand": _rounded(self.turns_by_hand),
             "turns_saved": self.turns_saved,
+            "pending": self.pending,
         }
 
 

@@ -20,10 +20,19 @@ from twinraven.foundation.ids import new_id
 
 MAX_FILE: Final = 16_000_000
 _TEMPORARY: Final = ".tmp"
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# A pipe in a file's place would keep whoever opens it waiting.
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def _unix(*names: str) -> int:
+    """Flags of `os.open` that only Unix has; nothing elsewhere, so that this module can be imported there."""
+    return sum(getattr(os, name, 0) for name in names)
+
+
+_NO_LINK: Final = _unix("O_NOFOLLOW", "O_CLOEXEC")
+NO_SURPRISES: Final = _NO_LINK | _unix("O_NONBLOCK")
+"""Flags for what may lie in a file's place: a link is not followed, a pipe does not keep whoever opens it waiting."""
+_FOLDER: Final = os.O_RDONLY | _NO_LINK | _unix("O_DIRECTORY")
+_READ: Final = os.O_RDONLY | NO_SURPRISES
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
 
 
 class Refused(InvalidDefinition):

@@ -9,7 +9,6 @@ search.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import random
 import time
@@ -20,14 +19,14 @@ from typing import Any, Final, cast
 import orjson
 
 from twinraven.foundation.errors import StorageBusy
-from twinraven.registry.folders import Folder, Refused
+from twinraven.registry.folders import NO_SURPRISES, Folder, Refused
 from twinraven.registry.model import check_slug
 from twinraven.registry.places import Places
 
 PATIENCE_S: Final = 30.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.1
 _MOST_NAMES: Final = 1_000_000
-_OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_OPEN: Final = os.O_RDWR | NO_SURPRISES
 
 
 class ToolLock:
@@ -105,6 +104,8 @@ class ToolLocks:
 
     def try_acquire(self, tenant_id: str, tool_id: str) -> ToolLock | None:
         """The lock, or nothing where somebody holds it."""
+        import fcntl  # Unix alone has it; the module can be imported elsewhere.
+
         check_slug(tool_id)
         with self._places.locks(tenant_id, create=True) as folder:
             assert folder is not None

@@ -8,7 +8,8 @@ does. A quarantined tool is in people's hands already and is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
@@ -44,6 +45,8 @@ _PERIODS: Final = {
 }
 
 Verb = Literal["retire", "flag", "unflag"]
+
+_logger = logging.getLogger("twinraven.registry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,7 @@ class Maintenance:
                 measured.append(found)
                 actions.extend(self._judge(found, now))
         if not dry_run:
+            self._warn_of_drift(measured)
             actions = [action for action in actions if await self._carry_out(tenant_id, action, by)]
             await self._database.write(tenant_id, lambda tx: usage.note_maintenance(tx, tenant_id, now=self._micros()))
         return MaintenanceReport(tenant_id, now, dry_run, tuple(measured), tuple(actions))
@@ -168,14 +172,17 @@ class Maintenance:
             return None
         return await self.run(tenant_id, by=by)
 
-    async def adoption(self, tenant_id: str, *, tool_id: str | None = None) -> Mapping[str, Adoption]:
-        """Measure the adoption of every tool in service, or of one: offered, fitted, taken, turns saved."""
+    async def adoption(self, tenant_id: str, *, wait: bool = True) -> Mapping[str, Adoption]:
+        """Measure the adoption of every tool in service: offered, fitted, taken, turns saved.
+
+        Without `wait`, what would take long to count is counted afterwards, and the figures say how much it is.
+        """
         if self._adoption_probe is None:
             return {}
         names = [record.tool_id for record in await self._registry.tools(tenant_id) if record.is_in_service]
-        tools = [await self._registry.tool(tenant_id, name) for name in names if tool_id in (None, name)]
+        tools = [await self._registry.tool(tenant_id, name) for name in names]
         since = from_micros(self._micros()) - ADOPTION_WINDOW
-        return await self._adoption_probe.measure(tenant_id, tools, since=since)
+        return await self._adoption_probe.measure(tenant_id, tools, since=since, wait=wait)
 
     async def stale(self, tenant_id: str, *, unused_since: datetime) -> list[ToolRecord]:
         """Tools in service that nobody called since a time; one never called ages from when it went into service."""
@@ -243,6 +250,19 @@ class Maintenance:
         if drift is not None:
             return Action(record.tool_id, "retire", RetirementReason.DRIFT.value, _WORDS[DRIFT], drift)
         return None
+
+    def _warn_of_drift(self, measured: Iterable[Measures]) -> None:
+        """Log each tool whose chain drifted, at every run for as long as it does."""
+        for found in measured:
+            figures = self._drifted(found)
+            if figures is not None:
+                _logger.warning(
+                    "%r drifts: the support of its chain fell from %.4f to %.4f, over %d sessions",
+                    found.record.tool_id,
+                    figures["original_support"],
+                    figures["support"],
+                    figures["sessions"],
+                )
 
     def _drifted(self, found: Measures) -> JsonObject | None:
         ratio, current, original = found.drift_ratio, found.current, found.original

@@ -57,7 +57,10 @@ class AdoptionProbe(Protocol):
     """Reads from the log how tools in service were received."""
 
     async def measure(
-        self, tenant_id: str, tools: Sequence[RegisteredTool], *, since: datetime
+        self, tenant_id: str, tools: Sequence[RegisteredTool], *, since: datetime, wait: bool = True
     ) -> Mapping[str, Adoption]:
-        """The adoption of each tool from its promotion on, or from `since` if that is later, by tool id."""
+        """The adoption of each tool from its promotion on, or from `since` if that is later, by tool id.
+
+        With `wait` everything recorded is counted first; without it, what would take long is counted afterwards.
+        """
         ...

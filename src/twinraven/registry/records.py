@@ -41,7 +41,7 @@ class Records:
 
         found, fresh = await self._database.read(tenant_id, work)
         if found is None:
-            raise NotFound(f"no learned tool {tool_id!r}", tool_id=tool_id)
+            raise NotFound(f"no learned tool {tool_id!r}", tool_id=tool_id, fix="twinraven registry list")
         await self._fold_if_long(tenant_id, fresh)
         return replace(found, record=usage.with_uses([found.record], fresh)[0])
 

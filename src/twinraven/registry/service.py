@@ -352,7 +352,7 @@ def _stored(tx: Transaction, before: RegisteredTool | None, after: RegisteredToo
 def _present(tx: Transaction, tenant_id: str, tool_id: str, expected_revision: int | None = None) -> RegisteredTool:
     found = sql.tool(tx, tenant_id, tool_id)
     if found is None:
-        raise NotFound(f"no learned tool {tool_id!r}", tool_id=tool_id)
+        raise NotFound(f"no learned tool {tool_id!r}", tool_id=tool_id, fix="twinraven registry list")
     _refuse_stale(found, expected_revision)
     return found
 

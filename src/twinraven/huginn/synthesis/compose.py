@@ -21,7 +21,9 @@ from twinraven.huginn.instances import Instance
 from twinraven.huginn.synthesis.errors_seen import error_strategy
 from twinraven.huginn.synthesis.mapping_text import (
     OMITTED,
+    among_mapping,
     evidence_json,
+    is_plain,
     list_mapping,
     list_name,
     look_up_json,
@@ -29,9 +31,10 @@ from twinraven.huginn.synthesis.mapping_text import (
     reference_text,
     source_mapping,
 )
-from twinraven.huginn.synthesis.sources import Constant, Default, EachOf, LookUp
+from twinraven.huginn.synthesis.sources import Constant, Default, EachOf, LookUp, Path
 from twinraven.huginn.synthesis.step_wiring import ChainWiring, StepWiring, needed_steps
 from twinraven.huginn.tool_facts import ToolFacts
+from twinraven.huginn.traces import RecordedCall
 from twinraven.registry import SynthesizedTool
 
 MAX_SLUG = 64
@@ -89,9 +92,10 @@ def compose_chain(wiring: ChainWiring, origin: Origin, facts: ToolFacts) -> Synt
         mapping: dict[str, Any] = {}
         for name in step.asked:
             values = [call.params[name] for call in samples if name in call.params]
-            always = len(values) == len(samples)
             schema = _parameter_schema(facts.entry(step.tool_id), name, values)
-            chosen = draft.parameter(name, step.tool_id, schema, required=always)
+            # What may be left out of the first call may be left out here: records show it with the tool's own default.
+            is_left_out = len(values) < len(samples) or (number == 0 and "default" in schema)
+            chosen = draft.parameter(name, step.tool_id, schema, required=not is_left_out)
             mapping[name] = reference_text(("parameters", chosen))
         looked_up: dict[str, Any] = {}
         for name, evidence in step.sources.items():
@@ -109,8 +113,10 @@ def compose_chain(wiring: ChainWiring, origin: Origin, facts: ToolFacts) -> Synt
             value = source_mapping(source, name, draft.wire)
             if value is not OMITTED:
                 mapping[name] = value
-        draft.steps.append(_step(number, step.tool_id, mapping, _list_reference(draft, step.each)))
-        draft.evidence.append(_step_evidence(step) | ({"look_ups": looked_up} if looked_up else {}))
+        only = _only_parameter(draft, step, mapping, samples, facts)
+        draft.steps.append(_step(number, step.tool_id, mapping, _list_reference(draft, step.each, only)))
+        told = _step_evidence(step) | ({"look_ups": looked_up} if looked_up else {})
+        draft.evidence.append(told if only is None else told | {"only": only.as_json()})
     _mark_parallel(draft.steps, wiring.steps, facts)
     slug = chain_slug(tools, mapped=wiring.steps[-1].each is not None)
     return _finish(draft, slug, _describe_chain(wiring, facts), origin)
@@ -179,8 +185,41 @@ def _name_parameter(draft: _Draft, name: str, tool_id: str, source: LookUp) -> s
     return draft.parameter(wanted, tool_id, schema, required=True)
 
 
-def _list_reference(draft: _Draft, each: EachOf | None) -> str | None:
-    return None if each is None else draft.wire(each.step, list_name(each.list_path), list_mapping(each))
+@dataclass(frozen=True, slots=True)
+class _Only:
+    """A parameter that narrows a map to elements with some values of one argument."""
+
+    parameter: str
+    argument: str
+    item_path: Path
+
+    def as_json(self) -> dict[str, str]:
+        return {"parameter": self.parameter, "argument": self.argument}
+
+
+def _only_parameter(
+    draft: _Draft, step: StepWiring, mapping: dict[str, Any], samples: Sequence[RecordedCall], facts: ToolFacts
+) -> _Only | None:
+    """Lets a caller that knows what it wants say so: which elements of a map's list, by the argument they give."""
+    for name, evidence in step.sources.items():
+        source = evidence.source
+        if name in mapping and isinstance(source, EachOf) and source.transform is None and is_plain(source.item_path):
+            values = [call.params[name] for call in samples if name in call.params]
+            schema = _list_schema([name], {name: _parameter_schema(facts.entry(step.tool_id), name, values)})
+            words = f"Only these of the {list_name(source.list_path)}; all of them if left out."
+            wanted = f"only_{_plural(name)}"
+            parameter = draft.parameter(wanted, step.tool_id, {**schema, "description": words}, required=False)
+            return _Only(parameter, name, source.item_path)
+    return None
+
+
+def _list_reference(draft: _Draft, each: EachOf | None, only: _Only | None) -> str | None:
+    if each is None:
+        return None
+    whole = list_mapping(each)
+    if only is not None:
+        whole = among_mapping(whole, only.item_path, only.parameter)
+    return draft.wire(each.step, list_name(each.list_path), whole)
 
 
 def _step(number: int, tool_id: str, mapping: dict[str, Any], each: str | None) -> dict[str, Any]:

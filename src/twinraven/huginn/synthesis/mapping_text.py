@@ -121,6 +121,17 @@ def list_mapping(source: EachOf | AllOf) -> Any:
     return whole if source.where is None else _where(whole, source.where)
 
 
+def is_plain(path: Path) -> bool:
+    """Whether a path reads no text, so that it can be written as one reference."""
+    return not any(isinstance(segment, Read) for segment in path)
+
+
+def among_mapping(whole: Any, path: Path, parameter: str) -> Any:
+    """Those elements of a list whose value at a plain path the caller names; all, if it names none."""
+    named: dict[str, Any] = {"of": whole, "among": reference_text(("parameters", parameter))}
+    return {"$where": {**named, "at": reference_text(path)} if path else named}
+
+
 def list_name(path: Path) -> str:
     """What to call a list: the last name on its path, or how it was read."""
     for segment in reversed(path):

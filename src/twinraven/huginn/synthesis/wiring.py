@@ -273,19 +273,25 @@ class _Inference:
     def _caller_knew(self, name: str, samples: Sequence[tuple[Instance, RecordedCall]]) -> bool:
         """Whether, by nearly every vote, the value was known before the chain began.
 
-        Where nobody hears the user, a value that no answer named was brought along if such values recur.
+        Where nobody hears the user, a value that no answer named was brought along if such values recur. A value that a
+        session gives again and again is judged where it was given first: to have said it oneself is no way to know it.
         """
         values = [_value(call, name) for _, call in samples]
         users: dict[str, set[int]] = {}
+        begun: dict[tuple[int, str], int] = {}
         for (instance, _), value in zip(samples, values, strict=True):
             users.setdefault(value, set()).add(id(instance.session))
+            given = (id(instance.session), value)
+            begun[given] = min(begun.get(given, instance.start), instance.start)
         is_choice = sum(len(users[value]) > 1 for value in values) >= LEAST_REUSE * len(values)
         weights = self.votes.weigh([instance.session for instance, _ in samples])
         knew = sum(
             weight
-            for (instance, call), weight in zip(samples, weights, strict=True)
+            for (instance, call), value, weight in zip(samples, values, weights, strict=True)
             if name not in call.params
-            or self.index.knowledge(instance.session).knows(call.params[name], instance.start, brought=is_choice)
+            or self.index.knowledge(instance.session).knows(
+                call.params[name], begun[id(instance.session), value], brought=is_choice
+            )
         )
         return knew >= LEAST_SHARE * sum(weights)
 

@@ -2,7 +2,8 @@
 
 Wherever the tool fits and the agent went on as the chain does, the tool is run on the record, and what the agent did is
 compared with what the tool did: the same calls with the same arguments and answers, or not. Each session has one vote.
-What the agent never did says nothing about the wiring and costs extra calls instead. Where calls failed in the record,
+What the agent never did says nothing about the wiring and costs extra calls instead; of a map with a cap, the wiring
+of all its elements is judged. Where calls failed in the record,
 the composite must fail or say what is missing, too.
 """
 
@@ -102,7 +103,7 @@ async def validate(
         for position, call in enumerate(session.calls):
             if call.tool_id != tool.first.tool_id:
                 continue
-            attempt = await rehearsal.attempt(tool, session, position)
+            attempt = await rehearsal.whole(tool, session, position)
             if attempt is not None:
                 _weigh(tally, attempt, _Place(tool, session, position, rehearsal))
     return _verdict(tool, tally, criteria, now, votes or Votes(sessions))

@@ -152,6 +152,11 @@ class Phrases:
 
     def _where(self, body: Any) -> str:
         path = _steps_of(body.get("at", "$"))
+        if "among" in body:
+            what = f"whose {self.mark(_written(path))} is" if path else "that are"
+            unnamed = f"the first, so many as {self.of(body['most'])} says" if "most" in body else "all"
+            among = f"one of {self.of(body['among'])} ({unnamed}, if that is not given)"
+            return f"the elements {what} {among} in {self.of(body['of'])}"
         which = "the first element" if body.get("first") else "the elements"
         what = f"whose {self.mark(_written(path))} is" if path else "equal to"
         return f"{which} {what} {self.of(body['equals'])} in {self.of(body['of'])}"
