@@ -8,9 +8,9 @@ The key is the same for ever. Nothing is sent without an approval in force, howe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from twinraven.calls import Claims, EffectWord
 from twinraven.effects.errors import ProviderRefused, ProviderSilent, ProviderUnreachable
@@ -29,18 +29,27 @@ from twinraven.effects.money import PaymentBooks
 from twinraven.effects.ports import EffectProvider
 from twinraven.effects.sql import EffectStore
 from twinraven.effects.witness import EffectWitness
-from twinraven.engine import Runs
+from twinraven.engine import RunEnd, Runs
 from twinraven.flow import Waiting
 from twinraven.foundation.actors import SYSTEM
 from twinraven.foundation.canonical import JsonObject, canonical_json
-from twinraven.foundation.errors import IllegalTransition, InvalidInput, PolicyViolation, StorageError, TwinRavenError
+from twinraven.foundation.errors import (
+    IllegalTransition,
+    InvalidInput,
+    PolicyViolation,
+    StorageError,
+    TwinRavenError,
+)
 from twinraven.governance import Judge
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy import Principal
 
+T = TypeVar("T")
+
 EFFECT_WORK: Final = "effect"
 """What the engine calls the delivery of an effect."""
 
+_ENDS: Final = {"cancelled": "was cancelled", "set_aside": "was set aside"}
 MOST_ATTEMPTS: Final = 8
 MOST_UNKNOWN: Final = 1_000
 _SECOND: Final = 1_000_000
@@ -116,6 +125,23 @@ class Delivery:
             raise Waiting(self._parts.micros() + self._pause_of(effect))
         return {"effect_id": effect_id, "status": effect.status}
 
+    def on_end(self, tx: Transaction, end: RunEnd) -> None:
+        """Settle an effect whose delivery was cancelled, failed or was set aside, so none is under way for ever."""
+        effect = self._of_run(tx, end)
+        if effect is None or not effect.is_open or end.state == "succeeded":
+            return
+        told = f"its delivery {end.run_id!r} {_ENDS.get(end.state, 'failed')}"
+        if effect.status == "sending" and effect.may_be_sent:
+            self._park_in(tx, effect, ProviderSilent(f"{told} after something may have been sent", run_id=end.run_id))
+        elif end.state != "set_aside":  # what was set aside and never sent goes on when its run does
+            self._failed(tx, effect, ProviderUnreachable(f"{told} before anything was sent", run_id=end.run_id))
+
+    def _of_run(self, tx: Transaction, end: RunEnd) -> StoredEffect | None:
+        """The effect that a run delivers; None where somebody gave a run of their own such a name."""
+        effect_id = end.run_id.removeprefix(f"{EFFECT_WORK}:")
+        looks = (self._store.look(tx, kind, end.tenant_id, effect_id) for kind in TABLES)
+        return next(filter(None, looks), None)
+
     async def unknown(self, tenant_id: str) -> list[StoredEffect]:
         """Effects that nobody knows about, for a person to look at."""
 
@@ -138,7 +164,7 @@ class Delivery:
         if provider is None or not provider.can_be_asked:
             return effect
         try:
-            answer = await provider.find(EffectOrder.of(effect))
+            answer = await _heard(provider, provider.find(EffectOrder.of(effect)))
         except ProviderRefused as error:
             refusal = error
             return await self._settle(effect, lambda tx, now: self._failed(tx, now, refusal))
@@ -218,7 +244,7 @@ class Delivery:
             if answer is None:
                 if may_be_sent:
                     await self._parts.database.read(effect.tenant_id, lambda tx: self._refuse_withdrawn(tx, effect))
-                answer = await provider.send(order)
+                answer = await _heard(provider, provider.send(order))
         except ProviderRefused as error:
             refusal = error
             return await self._settle(effect, lambda tx, now: self._failed(tx, now, refusal))
@@ -261,26 +287,27 @@ class Delivery:
 
     async def _park(self, effect: StoredEffect, error: TwinRavenError) -> StoredEffect:
         """Leave an effect unknown, for a person to look."""
+        return await self._settle(effect, lambda tx, now: self._park_in(tx, now, error))
 
-        def park(tx: Transaction, now: StoredEffect) -> StoredEffect:
-            told = error.as_json()
-            after = self._store.move(
-                tx, now, "unknown", now=self._parts.micros(), error_json=canonical_json(told).decode()
-            )
-            self._parts.claims.conclude(tx, after.tenant_id, after.key, "unknown", {"error": told})
-            self._parts.witness.note(tx, after, error=told)
-            return after
-
-        return await self._settle(effect, park)
+    def _park_in(self, tx: Transaction, effect: StoredEffect, error: TwinRavenError) -> StoredEffect:
+        if effect.status == "unknown":
+            return effect
+        told = error.as_json()
+        after = self._store.move(
+            tx, effect, "unknown", now=self._parts.micros(), error_json=canonical_json(told).decode()
+        )
+        self._parts.claims.conclude(tx, after.tenant_id, after.key, "unknown", {"error": told})
+        self._parts.witness.note(tx, after, error=told)
+        return after
 
     async def _settle(
         self, effect: StoredEffect, settle: Callable[[Transaction, StoredEffect], StoredEffect]
     ) -> StoredEffect:
-        """Store what came of an effect; what somebody else settled meanwhile stays."""
+        """Store what came of an effect; what somebody else settled meanwhile stays, a word of it unknown excepted."""
 
         def work(tx: Transaction) -> StoredEffect:
             now = self._store.find(tx, effect.kind, effect.tenant_id, effect.effect_id)
-            return settle(tx, now) if now.status == effect.status else now
+            return settle(tx, now) if now.status in (effect.status, "unknown") else now
 
         try:
             return await self._parts.database.write(effect.tenant_id, work)
@@ -322,10 +349,22 @@ class _NoAnswerPossible(Exception):
     """A provider that does not recognise keys was asked, or cannot be, and does not know."""
 
 
+async def _heard(provider: EffectProvider, asking: Awaitable[T]) -> T:
+    """What a provider says; an error that is none of the port's may come after the effect, so it counts as silence."""
+    try:
+        return await asking
+    except (ProviderRefused, ProviderUnreachable, ProviderSilent):
+        raise
+    except Exception as error:
+        raise ProviderSilent(
+            f"{provider.name!r} broke off: {type(error).__name__}: {error}"[:500], provider=provider.name
+        ) from error
+
+
 async def _reconcile(provider: EffectProvider, order: EffectOrder) -> ProviderAnswer | None:
     """What became of something that may have been sent; None where the same key may be sent again."""
     if provider.can_be_asked:
-        found = await provider.find(order)
+        found = await _heard(provider, provider.find(order))
         if found is not None:
             return found
     if not provider.recognises_keys:

@@ -44,6 +44,7 @@ def publish_intent(wish: PublishWish, provider: str, disclosure: str | None) -> 
     said = wish.disclosure if wish.disclosure is not None else disclosure
     text = wish.text if not said else f"{wish.text}\n\n{said}"
     request = {
+        **_spoken_by(wish.persona_id),
         "channel": wish.channel,
         "text": text,
         "disclosure": said or None,
@@ -67,6 +68,7 @@ def publish_intent(wish: PublishWish, provider: str, disclosure: str | None) -> 
             lambda: check_name(wish.channel, field="channel", limit=200),
             lambda: _check_text(wish.text, "text", LONGEST_TEXT),
             lambda: _check_text(said or "-", "disclosure", LONGEST_WORDS),
+            lambda: _check_persona(wish.persona_id),
         ),
     )
 
@@ -78,6 +80,7 @@ def message_intent(wish: MessageWish, provider: str) -> Intent:
         task_id=wish.task_id,
         key=wish.idempotency_key,
         request={
+            **_spoken_by(wish.persona_id),
             "channel": wish.channel,
             "recipient": wish.recipient,
             "text": wish.text,
@@ -94,6 +97,7 @@ def message_intent(wish: MessageWish, provider: str) -> Intent:
             lambda: check_name(wish.channel, field="channel", limit=200),
             lambda: check_name(wish.recipient, field="recipient", limit=500),
             lambda: _check_text(wish.text, "text", LONGEST_TEXT),
+            lambda: _check_persona(wish.persona_id),
         ),
     )
 
@@ -133,6 +137,16 @@ def payment_intent(wish: PaymentWish) -> Intent:
             lambda: _check_text(wish.description or "-", "description", LONGEST_WORDS),
         ),
     )
+
+
+def _spoken_by(persona_id: str | None) -> dict[str, str]:
+    """The persona as a part of what is sent; what names none is sent, and compared, as it always was."""
+    return {} if persona_id is None else {"persona_id": persona_id}
+
+
+def _check_persona(persona_id: str | None) -> None:
+    if persona_id is not None:
+        check_name(persona_id, field="persona_id", limit=200)
 
 
 def _check_text(text: str, name: str, limit: int) -> None:

@@ -61,6 +61,8 @@ class PublishWish:
     media_asset_id: str | None = None
     disclosure: str | None = None
     """The words that tell readers how it was made; they are put under the text."""
+    persona_id: str | None = None
+    """In whose voice it speaks, where that is not the campaign's."""
     scheduled_at: datetime | None = None
     provider: str | None = None
 
@@ -74,6 +76,8 @@ class MessageWish:
     recipient: str
     text: str
     idempotency_key: str
+    persona_id: str | None = None
+    """In whose voice it speaks, where that is not the campaign's."""
     scheduled_at: datetime | None = None
     provider: str | None = None
 
@@ -178,6 +182,7 @@ def leaving_of(kind: EffectKind, request: Mapping[str, Any]) -> Leaving:
     return Leaving(
         texts=tuple(str(request[name]) for name in names if request.get(name)),
         channel=request.get("channel"),
+        persona_id=request.get("persona_id"),
         is_disclosed=kind != "publish" or bool(request["disclosure"]),
     )
 

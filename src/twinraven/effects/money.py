@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from twinraven.effects.model import StoredEffect
 from twinraven.foundation.errors import Conflict
-from twinraven.governance import Budget
-from twinraven.ledger import Ledger, LedgerTransfer, TransferWish
+from twinraven.governance import Budget, format_minor
+from twinraven.ledger import Ledger, LedgerOverdrawn, LedgerTransfer, TransferWish
 from twinraven.storage import Transaction
 
 
@@ -73,6 +73,18 @@ class PaymentBooks:
     def hold(self, tx: Transaction, payment: StoredEffect, budget: Budget | None) -> None:
         """Set a payment's amount aside, from its wallet and its budget; raises LedgerOverdrawn and moves nothing."""
         row = payment.row
+        try:
+            self._hold(tx, payment, budget)
+        except LedgerOverdrawn as error:
+            place = "budget" if error.details["account_id"].startswith("budget:") else "wallet"
+            free, wanted = (format_minor(error.details[name], row["currency"]) for name in ("balance", "wanted"))
+            raise LedgerOverdrawn(
+                f"the {place} has {free} {row['currency']} left, and the payment is of {wanted}; nothing moved",
+                **error.details,
+            ) from error
+
+    def _hold(self, tx: Transaction, payment: StoredEffect, budget: Budget | None) -> None:
+        row = payment.row
         wishes = [self._wish(payment, "hold", wallet_account(row["wallet_id"]), held_account(row["wallet_id"]))]
         if budget is not None:
             self._fill(tx, budget)
@@ -89,13 +101,7 @@ class PaymentBooks:
     def release(self, tx: Transaction, payment: StoredEffect) -> None:
         """Give back what was held or paid: every transfer of the payment is reversed, the last one first."""
         for transfer in reversed(self._ledger.about(tx, payment.tenant_id, "transaction", payment.effect_id)):
-            if transfer.reverses is None:
-                self._ledger.reverse(tx, payment.tenant_id, transfer.transfer_id)
-
-    def left(self, tx: Transaction, budget: Budget) -> int:
-        """What of a budget is neither paid nor held."""
-        self._fill(tx, budget)
-        return self._ledger.balance(tx, budget.tenant_id, budget_account(budget.budget_id))
+            self._ledger.reverse(tx, payment.tenant_id, transfer.transfer_id)
 
     def _fill(self, tx: Transaction, budget: Budget) -> None:
         """Bring a budget's account to its total; a total below what was spent already is refused."""

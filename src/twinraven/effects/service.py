@@ -8,8 +8,9 @@ refused, whatever kind of effect or call it was used for. What is refused is aud
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from twinraven.audit import AuditEntry
 from twinraven.calls import Claims
@@ -26,24 +27,23 @@ from twinraven.effects.model import (
 )
 from twinraven.effects.money import PaymentBooks
 from twinraven.effects.places import EffectPlaces
-from twinraven.effects.sql import EffectRecord, EffectStore, to_record
+from twinraven.effects.sql import EffectRecord, EffectStore, missing, to_record
 from twinraven.effects.witness import EffectWitness
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.correlation import correlation_or_new
 from twinraven.foundation.errors import (
     CallInProgress,
+    IdempotencyConflict,
     IllegalTransition,
     InvalidInput,
     PolicyViolation,
+    StorageError,
     TwinRavenError,
 )
 from twinraven.foundation.ids import new_id
 from twinraven.governance import Judge, JudgeDecision, Money, PlanStore
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy import Principal
-
-_FOR_EVER_MS: Final = 100 * 366 * 86_400_000
-"""An effect may be scheduled far ahead: its key is never given up because time passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +101,12 @@ class Effects:
         )
 
     async def cancel(self, kind: EffectKind, effect_id: str, *, by: Principal) -> EffectRecord:
-        """Cancel what has not been sent; money that was held is given back."""
+        """Cancel what has not been sent; money that was held is given back. What is cancelled stays so."""
 
         def work(tx: Transaction) -> StoredEffect:
             before = self._own(tx, kind, effect_id, by)
+            if before.status == "cancelled":
+                return before
             after = self._store.move(tx, before, "cancelled", now=self._parts.micros())
             self._conclude(tx, after, actor=by, told={"error": {"code": "CANCELLED", "message": "it was cancelled"}})
             return after
@@ -164,22 +166,24 @@ class Effects:
             made.append(self._store_intent(tx, intent, body, by=by))
 
         try:
-            await parts.claims.claim(
-                tenant_id,
-                intent.key,
-                tool_id=f"effect:{intent.kind}",
-                body=body,
-                timeout_ms=_FOR_EVER_MS,
-                along=along,
-            )
-        except CallInProgress:
-            pass  # the same wish, under way: its effect is there
+            with suppress(CallInProgress):  # the same wish, under way: its effect is there
+                await parts.claims.claim(
+                    tenant_id,
+                    intent.key,
+                    tool_id=f"effect:{intent.kind}",
+                    body=body,
+                    timeout_ms=None,
+                    along=along,
+                )
+            known = await parts.database.read(tenant_id, lambda tx: self._known(tx, intent, tenant_id))
+        except StorageError:
+            raise  # nobody refused it, and it may be stored: the same wish again shows
         except TwinRavenError as error:
             await self._note_refusal(intent, error, by=by)
             raise
         if made:
             parts.delivery.announce()
-        return to_record(await parts.database.read(tenant_id, lambda tx: self._known(tx, intent, tenant_id)))
+        return to_record(known)
 
     def _store_intent(self, tx: Transaction, intent: Intent, body: bytes, *, by: Principal) -> StoredEffect:
         parts, now = self._parts, self._parts.micros()
@@ -245,6 +249,10 @@ class Effects:
                 subject_id=transaction_id,
                 status=paid.status,
             )
+        if paid.row["wallet_status"] == "closed":
+            raise IllegalTransition(
+                f"wallet {paid.row['wallet_id']!r} is closed; nothing is paid back into it", subject_id=transaction_id
+            )
         parts.books.release(tx, paid)
         copied = (
             "tenant_id", "wallet_id", "campaign_id", "goal_id", "task_id", "decision_id", "budget_id", "amount",
@@ -283,13 +291,17 @@ class Effects:
     def _own(self, tx: Transaction, kind: EffectKind, effect_id: str, by: Principal) -> StoredEffect:
         found = self._store.find(tx, kind, by.tenant_id, effect_id)
         if not by.may_decide and found.requested_by != by.user_id:
-            self._store.find(tx, kind, by.tenant_id, "")  # not theirs is not there
+            raise missing(kind, effect_id)  # not theirs is not there
         return found
 
     def _known(self, tx: Transaction, intent: Intent, tenant_id: str) -> StoredEffect:
         found = self._store.of_key(tx, intent.kind, tenant_id, intent.key)
-        if found is None:
-            raise InvalidInput("this key was used for a call; use a new key for a new effect", field="idempotency_key")
+        assert found is not None  # stored with the claim, which a call under this key could not have made
+        if found.task_id != intent.task_id:
+            raise IdempotencyConflict(
+                f"idempotency key {intent.key!r} was used for the same wish of another task; use a new key",
+                idempotency_key=intent.key,
+            )
         return found
 
     async def _note_refusal(self, intent: Intent, error: TwinRavenError, *, by: Principal) -> None:

@@ -27,6 +27,11 @@ _MONEY: Final = (
 )
 
 
+def missing(kind: EffectKind, effect_id: str) -> NotFound:
+    """What is answered where an effect is not there, or belongs to somebody else."""
+    return NotFound(f"there is no {_KINDS[kind]} {effect_id!r}", subject=TABLES[kind].subject, subject_id=effect_id)
+
+
 class EffectStore:
     """The three tables of effects; every statement names its tenant."""
 
@@ -36,11 +41,15 @@ class EffectStore:
 
     def find(self, tx: Transaction, kind: EffectKind, tenant_id: str, effect_id: str) -> StoredEffect:
         """One effect, or NotFound."""
-        words = TABLES[kind]
-        row = tx.fetch_one(f"{_select(kind)} AND t.{words.key} = :id", tenant=tenant_id, id=effect_id)
-        if row is None:
-            raise NotFound(f"there is no {_KINDS[kind]} {effect_id!r}", subject=words.subject, subject_id=effect_id)
-        return _to_effect(kind, row)
+        found = self.look(tx, kind, tenant_id, effect_id)
+        if found is None:
+            raise missing(kind, effect_id)
+        return found
+
+    def look(self, tx: Transaction, kind: EffectKind, tenant_id: str, effect_id: str) -> StoredEffect | None:
+        """One effect, or None."""
+        row = tx.fetch_one(f"{_select(kind)} AND t.{TABLES[kind].key} = :id", tenant=tenant_id, id=effect_id)
+        return None if row is None else _to_effect(kind, row)
 
     def of_key(self, tx: Transaction, kind: EffectKind, tenant_id: str, key: str) -> StoredEffect | None:
         row = tx.fetch_one(f"{_select(kind)} AND t.idempotency_key = :key", tenant=tenant_id, key=key)
@@ -85,11 +94,12 @@ class EffectStore:
         return [_to_effect(kind, row) for row in tx.fetch_all(query, tenant=tenant_id, limit=limit, **stated)]
 
     def spent_for(self, tx: Transaction, tenant_id: str, task_id: str, currency: str) -> int:
-        """What was paid or may yet be paid for a task."""
+        """What was paid or may yet be paid for a task, without what was taken back."""
         row = tx.fetch_one(
-            "SELECT COALESCE(SUM(amount), 0) AS total FROM transactions WHERE tenant_id = :tenant "
-            "AND task_id = :task AND currency = :currency AND direction = 'debit' "
-            "AND status NOT IN ('failed', 'cancelled')",
+            "SELECT COALESCE(SUM(t.amount), 0) AS total FROM transactions t WHERE t.tenant_id = :tenant "
+            "AND t.task_id = :task AND t.currency = :currency AND t.direction = 'debit' "
+            "AND t.status NOT IN ('failed', 'cancelled') AND NOT EXISTS (SELECT 1 FROM transactions r "
+            "WHERE r.tenant_id = t.tenant_id AND r.reverses = t.transaction_id)",
             tenant=tenant_id,
             task=task_id,
             currency=currency,

@@ -20,7 +20,8 @@ _DIGITS: Final[dict[str, int]] = {
     **dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), 3),
     **dict.fromkeys(("CLF", "UYW"), 4),
 }
-_LARGEST: Final = 2**63 - 1
+_LARGEST: Final = 2**62 - 1
+"""What two of can be added in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,6 @@ class Money:
 
     minor: int
     currency: str
-
-    def __str__(self) -> str:
-        return f"{format_minor(self.minor, self.currency)} {self.currency}"
 
     def as_json(self) -> dict[str, Any]:
         return {"amount": format_minor(self.minor, self.currency), "currency": self.currency}

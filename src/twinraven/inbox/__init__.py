@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING
 from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from twinraven.inbox.model import ITEM_KINDS, InboxAnswer, InboxChoice, InboxItem, ItemCost, ItemKind, ItemState
+    from twinraven.inbox.model import (
+        ITEM_KINDS,
+        SHORTEST_HASH,
+        InboxAnswer,
+        InboxChoice,
+        InboxItem,
+        ItemCost,
+        ItemHold,
+        ItemKind,
+        ItemState,
+    )
     from twinraven.inbox.service import Inbox
     from twinraven.inbox.source import InboxSource
     from twinraven.inbox.sources.calls import CallApprovals
@@ -25,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ITEM_KINDS",
+    "SHORTEST_HASH",
     "CallApprovals",
     "ChangedUpstreamTools",
     "EntityDuplicates",
@@ -35,6 +46,7 @@ __all__ = [
     "InboxItem",
     "InboxSource",
     "ItemCost",
+    "ItemHold",
     "ItemKind",
     "ItemState",
     "LearnedToolReviews",

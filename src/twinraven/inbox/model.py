@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, get_args
 
 from twinraven.foundation.canonical import canonical_json, content_hash
 from twinraven.foundation.clock import iso
+from twinraven.governance import format_minor
 from twinraven.tenancy import Principal
 
 ItemKind = Literal[
@@ -34,7 +35,31 @@ class ItemCost:
     tokens: int | None = None
 
     def as_json(self) -> dict[str, Any]:
-        return {"amount_minor": self.amount_minor, "currency": self.currency, "tokens": self.tokens}
+        has_amount = self.amount_minor is not None and self.currency is not None
+        return {
+            "amount_minor": self.amount_minor,
+            "amount": format_minor(self.amount_minor or 0, self.currency or "") if has_amount else None,
+            "currency": self.currency,
+            "tokens": self.tokens,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ItemHold:
+    """Money that is set aside until an item is decided: nobody can spend it, and nobody has it."""
+
+    amount_minor: int
+    currency: str
+    wallet_id: str
+    budget_id: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "amount": format_minor(self.amount_minor, self.currency),
+            "currency": self.currency,
+            "wallet_id": self.wallet_id,
+            "budget_id": self.budget_id,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +96,8 @@ class InboxItem:
     evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
     cost: ItemCost | None = None
     """None where nobody knows a price."""
+    holds: ItemHold | None = None
+    """What of a wallet and a budget cannot be spent as long as it waits."""
     requested_by: str | None = None
     expires_at: datetime | None = None
     """None for what stays until it is decided, because nothing happens before that."""
@@ -111,6 +138,7 @@ class InboxItem:
             "tenant_id": self.tenant_id,
             **self._subject(),
             "bound_to": self.bound_to,
+            "holds": None if self.holds is None else self.holds.as_json(),
             "asked_at": iso(self.asked_at),
             "requested_by": self.requested_by,
             "state": self.state,

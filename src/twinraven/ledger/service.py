@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from twinraven.foundation.clock import now_micros
-from twinraven.foundation.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound
+from twinraven.foundation.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.ledger.errors import LedgerOverdrawn
 from twinraven.ledger.model import AccountKind, LedgerAccount, LedgerReport, LedgerTransfer, TransferWish
 from twinraven.ledger.sql import LedgerStore
 from twinraven.storage import Database, Transaction
 
-LARGEST: Final = 2**62
-"""Beyond this two amounts might not add up in 64 bits."""
+LARGEST: Final = 2**62 - 1
+"""The most that a transfer moves and an account holds, or owes: a balance and a change always add up in 64 bits."""
 
 
 class Ledger:
@@ -31,9 +31,9 @@ class Ledger:
 
     def open(self, tx: Transaction, tenant_id: str, account_id: str, kind: AccountKind, currency: str) -> LedgerAccount:
         """Open an account, or find the one that is there; a name stands for one kind and one currency."""
-        self._store.open(tx, tenant_id, account_id, kind, currency, now=self._micros())
         found = self._store.account(tx, tenant_id, account_id)
-        assert found is not None
+        if found is None:
+            found = self._store.open(tx, tenant_id, account_id, kind, currency, now=self._micros())
         if (found.kind, found.currency) != (kind, currency):
             raise Conflict(
                 f"account {account_id!r} is a {found.kind} in {found.currency}, not a {kind} in {currency}",
@@ -53,8 +53,8 @@ class Ledger:
                 changes[wish.to_account] = changes.get(wish.to_account, 0) + wish.amount
             posted.append(self._same(tx, tenant_id, wish))
         for account_id in sorted(changes):
-            if not self._store.move(tx, tenant_id, account_id, changes[account_id]):
-                raise self._overdrawn(tx, tenant_id, account_id, changes[account_id])
+            if not self._move(tx, tenant_id, account_id, changes[account_id]):
+                raise self._unmoved(tx, tenant_id, account_id, changes[account_id])
         return posted
 
     def reverse(self, tx: Transaction, tenant_id: str, transfer_id: str) -> LedgerTransfer:
@@ -135,8 +135,18 @@ class Ledger:
             )
         return found
 
-    def _overdrawn(self, tx: Transaction, tenant_id: str, account_id: str, change: int) -> LedgerOverdrawn:
+    def _move(self, tx: Transaction, tenant_id: str, account_id: str, change: int) -> bool:
+        return abs(change) <= LARGEST and self._store.move(tx, tenant_id, account_id, change, largest=LARGEST)
+
+    def _unmoved(self, tx: Transaction, tenant_id: str, account_id: str, change: int) -> TwinRavenError:
+        """Why a balance did not change: it would fall below zero, or grow beyond what can be counted."""
         balance = self.balance(tx, tenant_id, account_id)
+        if abs(balance + change) > LARGEST:
+            return InvalidInput(
+                f"account {account_id!r} holds {balance}, and {change:+} is more than can be counted; nothing moved",
+                field="amount",
+                account_id=account_id,
+            )
         return LedgerOverdrawn(
             f"account {account_id!r} holds {balance}, and {-change} was to be taken; nothing moved",
             account_id=account_id,

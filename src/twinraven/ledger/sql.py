@@ -12,6 +12,7 @@ _TRANSFER: Final = (
     "tenant_id, transfer_id, transfer_key, from_account, to_account, amount, currency, subject_type, subject_id, "
     "reverses, posted_at"
 )
+_ACCOUNT: Final = "SELECT * FROM ledger_accounts WHERE tenant_id = :tenant AND account_id = :account"
 
 
 class LedgerStore:
@@ -19,8 +20,8 @@ class LedgerStore:
 
     def open(
         self, tx: Transaction, tenant_id: str, account_id: str, kind: AccountKind, currency: str, *, now: int
-    ) -> None:
-        """Open an account unless it is there."""
+    ) -> LedgerAccount:
+        """Open an account that was not there a moment ago; gives it as it is, whoever opened it."""
         tx.execute(
             "INSERT INTO ledger_accounts (tenant_id, account_id, kind, currency, balance, may_overdraw, created_at) "
             "VALUES (:tenant, :account, :kind, :currency, 0, :overdraw, :now) ON CONFLICT DO NOTHING",
@@ -31,13 +32,11 @@ class LedgerStore:
             overdraw=int(kind == "outside"),
             now=now,
         )
+        (row,) = tx.fetch_all(_ACCOUNT, tenant=tenant_id, account=account_id)
+        return _to_account(row)
 
     def account(self, tx: Transaction, tenant_id: str, account_id: str) -> LedgerAccount | None:
-        row = tx.fetch_one(
-            "SELECT * FROM ledger_accounts WHERE tenant_id = :tenant AND account_id = :account",
-            tenant=tenant_id,
-            account=account_id,
-        )
+        row = tx.fetch_one(_ACCOUNT, tenant=tenant_id, account=account_id)
         return None if row is None else _to_account(row)
 
     def accounts(self, tx: Transaction, tenant_id: str) -> list[LedgerAccount]:
@@ -46,12 +45,14 @@ class LedgerStore:
         )
         return [_to_account(row) for row in rows]
 
-    def move(self, tx: Transaction, tenant_id: str, account_id: str, change: int) -> bool:
-        """Change a balance; False where that would overdraw the account."""
+    def move(self, tx: Transaction, tenant_id: str, account_id: str, change: int, *, largest: int) -> bool:
+        """Change a balance; False where that would overdraw the account, or make it larger than it may be."""
         done = tx.execute(
             "UPDATE ledger_accounts SET balance = balance + :change WHERE tenant_id = :tenant "
-            "AND account_id = :account AND (may_overdraw = 1 OR balance + :change >= 0)",
+            "AND account_id = :account AND (may_overdraw = 1 OR balance + :change >= 0) "
+            "AND balance + :change BETWEEN -CAST(:largest AS BIGINT) AND :largest",
             change=change,
+            largest=largest,
             tenant=tenant_id,
             account=account_id,
         )

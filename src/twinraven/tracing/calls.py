@@ -160,10 +160,10 @@ def event_node(event: LinkedEvent) -> TraceNode:
         "parent_event_id": event.parent_event_id,
         "correlation_id": event.correlation_id,
         "error_code": event.error_code,
+        "outcome": event.outcome,
     }
-    return TraceNode(
-        TraceKey("event", event.event_id), f"call of {event.tool_id}", event.at, event.outcome, None, facts
-    )
+    status = "failed" if event.raised else "succeeded"
+    return TraceNode(TraceKey("event", event.event_id), f"call of {event.tool_id}", event.at, status, None, facts)
 
 
 def _entry_node(entry: AuditRecord) -> TraceNode:

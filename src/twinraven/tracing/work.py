@@ -59,9 +59,12 @@ class WorkTraces:
                 yield key, "was said in"
 
     def explains(self, tx: Transaction, tenant_id: str, node: TraceNode) -> Links:
-        """The durable run of an attempt, and the envelope of a result: how it was made and said."""
-        del tx, tenant_id
-        if node.key.kind == "worker_run" and node.facts["run_id"] is not None:
+        """The durable run of an attempt, and the envelope of a task or a result: how it was made and said."""
+        if node.key.kind == "task":
+            row = self._results.envelope_of_key(tx, tenant_id, "planner.task", node.facts["idempotency_key"])
+            if row is not None:
+                yield TraceKey("envelope", row["envelope_id"]), "was said in"
+        elif node.key.kind == "worker_run" and node.facts["run_id"] is not None:
             yield TraceKey("run", node.facts["run_id"]), "was run as"
         elif node.key.kind == "worker_result":
             yield TraceKey("envelope", node.facts["envelope_id"]), "was said in"
@@ -83,6 +86,7 @@ class WorkTraces:
             yield TraceKey("task", task_id), "was planned as"
 
     def _after_task(self, tx: Transaction, tenant_id: str, node: TraceNode) -> Links:
+        yield from self.explains(tx, tenant_id, node)
         for run in self._results.runs(tx, tenant_id, node.key.id):
             yield TraceKey("worker_run", run.worker_run_id), "was attempted as"
         for event in events_of_task(tx, tenant_id, node.key.id, limit=MOST_LINKS):
@@ -126,7 +130,8 @@ class WorkTraces:
 
     def _load_task(self, tx: Transaction, tenant_id: str, key: TraceKey) -> TraceNode:
         found = self._plans.task(tx, tenant_id, key.id)
-        facts = {"campaign_id": found.campaign_id, "goal_id": found.goal_id, "state_version": found.state_version}
+        names = ("campaign_id", "goal_id", "state_version", "idempotency_key")
+        facts = {name: getattr(found, name) for name in names}
         title = f"task: {found.spec_json.get('description', found.task_type)}"
         return TraceNode(key, title, iso(found.created_at), found.status, found.created_by, facts)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from twinraven.calls import Envelope
@@ -29,7 +30,7 @@ from twinraven.governance.work.moves import OWN_WORKER
 from twinraven.governance.work.plan_sql import stale
 from twinraven.governance.work.recording import ResultRecorder, Sight, attempt_cost, minor_of
 from twinraven.governance.work.reports import report
-from twinraven.governance.work.specs import read_spec
+from twinraven.governance.work.specs import spec_of
 from twinraven.governance.work.subject import Subject
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy import Principal
@@ -75,7 +76,7 @@ class Attempts:
                 raise Conflict(f"run {run_id!r} is an attempt that is over; the task goes on without it", run_id=run_id)
             if run.status == "queued":
                 task = self._moves.plans.task(tx, tenant_id, run.task_id)
-                self._recorder.refuse_limits(task, read_spec(task.spec_json))
+                self._recorder.refuse_limits(task, spec_of(task))
                 self._recorder.start(tx, task, run, SYSTEM)
 
         await self._database.write(tenant_id, work)
@@ -120,7 +121,7 @@ class Attempts:
             task = self._moves.plans.task(tx, by.tenant_id, task_id)
             if state_version is not None and state_version != task.state_version:
                 raise stale("task", task_id, state_version, task.state_version)
-            spec = read_spec(task.spec_json)
+            spec = spec_of(task)
             if spec.work is not None:
                 raise Conflict(f"task {task_id!r} is run by the house's own worker", task_id=task_id)
             self._recorder.refuse_limits(task, spec)
@@ -129,6 +130,13 @@ class Attempts:
         async with self._moves.witness.refusals("task.claim", ("task", task_id), by):
             return await self._database.write(by.tenant_id, work)
 
+    async def required_actions(self, tenant_id: str, task_id: str) -> tuple[JsonObject, ...]:
+        """What a judge asks of the attempts at a task that was sent back."""
+        moves = self._moves
+        return await self._database.read(
+            tenant_id, lambda tx: moves.required_actions(tx, moves.plans.task(tx, tenant_id, task_id))
+        )
+
     async def submit(self, body: Any, *, by: Principal) -> dict[str, Any]:
         """Take a worker.result envelope, judge it, and answer what was recorded; sent again, it answers the same."""
         envelope = await asyncio.to_thread(
@@ -136,13 +144,10 @@ class Attempts:
         )
         await self._refresh(by.tenant_id)
         async with self._moves.witness.refusals("result", ("task", str(envelope.task_id)), by):
-            for last in (*[False] * (_ROUNDS - 1), True):
-                try:
+            for _ in range(_ROUNDS - 1):
+                with suppress(StaleState):
                     return await self._submit(envelope, by)
-                except StaleState:
-                    if last:
-                        raise
-        raise AssertionError("the last round returns or raises")
+            return await self._submit(envelope, by)
 
     async def _submit(self, envelope: Envelope, by: Principal) -> dict[str, Any]:
         def look(tx: Transaction) -> dict[str, Any] | Sight:
@@ -170,7 +175,7 @@ class Attempts:
             return None
         task = self._moves.plans.task(tx, tenant_id, run.task_id)
         campaign = self._moves.plans.campaign(tx, tenant_id, task.campaign_id)
-        return Sight(task, read_spec(task.spec_json), campaign, run)
+        return Sight(task, spec_of(task), campaign, run)
 
     def _sight(self, tx: Transaction, envelope: Envelope, by: Principal) -> Sight:
         """What an envelope from outside is about; whatever it names must be so."""
@@ -192,7 +197,7 @@ class Attempts:
             self._refuse_stranger(task, run, by)
         self._check_outputs(tx, task, envelope)
         campaign = self._moves.plans.campaign(tx, by.tenant_id, task.campaign_id)
-        return Sight(task, read_spec(task.spec_json), campaign, run)
+        return Sight(task, spec_of(task), campaign, run)
 
     def _refuse_stranger(self, task: Task, run: WorkerRun, by: Principal) -> None:
         if run.status != "in_progress":

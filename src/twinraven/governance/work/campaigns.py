@@ -180,7 +180,12 @@ class Campaigns:
         budget_id = new_id()
 
         def work(tx: Transaction) -> Budget:
-            self._moves.plans.campaign(tx, by.tenant_id, campaign_id)
+            campaign = self._moves.plans.campaign(tx, by.tenant_id, campaign_id)
+            _refuse_stranger("campaign", campaign_id, campaign.created_by, by)
+            if campaign.status in ("complete", "cancelled"):
+                raise IllegalTransition(
+                    f"campaign {campaign_id!r} is {campaign.status}; it takes no budgets", campaign_id=campaign_id
+                )
             row = self._row(
                 by,
                 budget_id=budget_id,

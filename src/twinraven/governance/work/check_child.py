@@ -1,12 +1,15 @@
 """Runs policy checks that are Python functions, as a child process of whoever judges.
 
-Reads two lines for each check, the function and what it judges, and writes one line with its answer. What a function
-prints goes to stderr, so that it cannot be taken for an answer.
+Imports the functions that it is started with and writes an empty line. Then it reads two lines for each check, the
+function and what it judges, and writes one line with its answer. What a function prints goes to stderr, so that it
+cannot be taken for an answer.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -24,14 +27,19 @@ def answer(name: str, subject: Any) -> dict[str, Any]:
     return {"answer": said}
 
 
-def main() -> None:
+def main(names: Sequence[str]) -> None:
     """Answer until there is nobody to ask."""
     out, sys.stdout = sys.stdout.buffer, sys.stderr
     lines = sys.stdin.buffer
+    for name in names:
+        with suppress(Exception, SystemExit):  # what cannot be imported is told when it is asked for
+            import_module(name.partition(":")[0])
+    out.write(b"\n")
+    out.flush()
     while (asked := lines.readline()) and (subject := lines.readline()):
         out.write(orjson.dumps(answer(orjson.loads(asked)["function"], orjson.loads(subject))) + b"\n")
         out.flush()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

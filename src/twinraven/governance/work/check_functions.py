@@ -3,7 +3,7 @@
 A function gets what `Subject.as_json` gives and answers True, None (pass), False, a text (why it fails), or
 `{"result": "pass" | "fail" | "warning", "details": …, "then": "reject" | "escalate"}`. What raises, answers anything
 else or does not answer in time denies: nobody is approved by a check that is broken. A loop in this process could not
-be ended; in another one it can.
+be ended; in another one it can. The time for an answer begins when the process has started and imported the functions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock, Timer
 from typing import Any, Final, NamedTuple, cast
@@ -22,6 +23,8 @@ from twinraven.governance.model import CheckResult
 
 _CHILD: Final = "twinraven.governance.work.check_child"
 _LONGEST_DETAILS: Final = 2_000
+_LONGEST_START_S: Final = 60.0
+"""How long the process may take to start and to import the functions."""
 
 
 class FunctionVerdict(NamedTuple):
@@ -45,12 +48,8 @@ class CheckFunctions:
         """Call one function; blocks until it has answered or was ended."""
         with self._busy:
             child = self._running()
-            ender = Timer(self._timeout_s, child.kill)
-            ender.start()
-            try:
+            with _ended_after(child, self._timeout_s):
                 answer = _exchange(child, orjson.dumps({"function": name}) + b"\n" + subject + b"\n")
-            finally:
-                ender.cancel()
             if answer is None:
                 self._end()
                 return denied(f"the check did not answer within {self._timeout_s:g} s, or ended its process")
@@ -65,21 +64,32 @@ class CheckFunctions:
         if self._child is None or self._child.poll() is not None:
             path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
             self._child = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-m", _CHILD],
+                [sys.executable, "-m", _CHILD, *self.names],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": path},
             )
+            assert self._child.stdout is not None
+            with _ended_after(self._child, _LONGEST_START_S):
+                self._child.stdout.readline()
         return self._child
 
     def _end(self) -> None:
         child, self._child = self._child, None
         if child is not None:
-            child.kill()
-            child.wait()
-            for pipe in (child.stdin, child.stdout):
-                if pipe is not None:
-                    pipe.close()
+            with suppress(BrokenPipeError), child:  # what it did not read is still to be written when pipes are closed
+                child.kill()
+
+
+@contextmanager
+def _ended_after(child: subprocess.Popen[bytes], seconds: float) -> Generator[None]:
+    """End a process that takes longer than this for what it is asked in the block."""
+    ender = Timer(seconds, child.kill)
+    ender.start()
+    try:
+        yield
+    finally:
+        ender.cancel()
 
 
 def _exchange(child: subprocess.Popen[bytes], asked: bytes) -> bytes | None:

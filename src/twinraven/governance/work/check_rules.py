@@ -70,7 +70,7 @@ class CheckRule:
         return (
             all(_fits(glob, subject.words[name]) for name, glob in self.globs.items())
             and (self.confidence_below is None or subject.confidence < self.confidence_below)
-            and (self.cost_above is None or _is_more(subject.cost, self.cost_above))
+            and (self.cost_above is None or subject.has_foreign_cost or _is_more(subject.cost, self.cost_above))
             and (self.budget_left_below is None or _is_less(subject.budget_left, self.budget_left_below))
             and (not self.is_undisclosed or not subject.is_disclosed)
             and (not self.is_outside_window or not subject.is_in_window)

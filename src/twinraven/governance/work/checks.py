@@ -149,7 +149,7 @@ def _budget(subject: Subject) -> Finding:
     limits, why = subject.spec.constraints, None
     if limits.max_budget is not None:
         if subject.has_foreign_cost:
-            why = f"a cost was stated in another currency than {limits.currency}"
+            why = f"a cost was stated that is no amount in {limits.currency}"
         elif subject.spent > limits.max_budget:
             why = "the attempts have cost more than max_budget"
     return _found("budget", "Budget", why, "escalate")

@@ -51,7 +51,8 @@ def _list(items: JsonSchema, most: int) -> JsonSchema:
 
 
 def _or_null(schema: JsonSchema) -> JsonSchema:
-    return {"anyOf": [schema, {"type": "null"}]}
+    """A schema that also takes null; by its type and not as an alternative, so that an error names the inner field."""
+    return {**schema, "type": [schema["type"], "null"]}
 
 
 _CONSTRAINTS: Final = _of(
@@ -202,7 +203,7 @@ def _envelope(role: str, kind: str, statuses: list[str], payload: JsonSchema, *r
         {
             "id": _NAME,
             "tenant_id": _NAME,
-            **{name: {"type": ["string", "null"], "maxLength": 512} for name in ids},
+            **{name: _NAME if name in required else _or_null(_NAME) for name in ids},
             "created_at": {"type": "string", "format": "date-time"},
             "role": {"const": role},
             "type": {"const": kind},

@@ -18,6 +18,7 @@ from twinraven.foundation.canonical import canonical_json, content_hash, parse_j
 from twinraven.foundation.correlation import correlation_or_new
 from twinraven.foundation.errors import IdempotencyConflict, InvalidInput, NotFound
 from twinraven.foundation.json_schema import Schema, compile_schema
+from twinraven.governance.model import Lineage
 from twinraven.governance.work.contracts import ENVELOPE_SCHEMAS
 from twinraven.governance.work.result_sql import ResultStore
 from twinraven.storage import Row, Transaction
@@ -91,10 +92,11 @@ class EnvelopeLog:
         envelope: Envelope,
         answer: dict[str, Any],
         *,
+        lineage: Lineage,
         sent_by: str,
         now: int,
     ) -> None:
-        """Store an envelope with its answer."""
+        """Store an envelope with its answer and with what it is about, which its sender need not have named."""
         self._results.add_envelope(
             tx,
             {
@@ -103,12 +105,12 @@ class EnvelopeLog:
                 "type": envelope.type,
                 "role": envelope.role,
                 "status": envelope.status,
-                "campaign_id": envelope.campaign_id,
-                "goal_id": envelope.goal_id,
-                "task_id": envelope.task_id,
+                "campaign_id": lineage.campaign_id,
+                "goal_id": lineage.goal_id,
+                "task_id": lineage.task_id,
                 "idempotency_key": envelope.idempotency_key,
                 "correlation_id": envelope.correlation_id or correlation_or_new(),
-                "body": orjson.dumps(to_json_value(envelope.as_json())).decode(),
+                "body": orjson.dumps(to_json_value(envelope.as_sent())).decode(),
                 "body_hash": body_hash(envelope),
                 "answer": orjson.dumps(answer).decode(),
                 "sent_by": sent_by,
@@ -120,11 +122,14 @@ class EnvelopeLog:
 def body_hash(envelope: Envelope) -> str:
     """What an envelope says, as a hash; an id, a time or a correlation written anew is no other body."""
     body = {name: value for name, value in envelope.as_json().items() if name not in _FRESH}
+    score = envelope.confidence_score
+    if isinstance(score, float) and score.is_integer():
+        body["confidence_score"] = int(score)  # the same canonical text, which the fast encoder writes
     return content_hash(canonical_json(body))
 
 
 def shown_envelope(row: Row) -> dict[str, Any]:
-    """A kept envelope as it was sent."""
+    """A kept envelope as it was sent; what its sender left out is filled in."""
     return parse_json(row["body"], field="body")
 
 

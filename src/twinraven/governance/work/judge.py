@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -23,7 +24,7 @@ from twinraven.governance.work.costs import cost_of
 from twinraven.governance.work.envelopes import EnvelopeLog, HoldsSecret, read_envelope, shown_envelope
 from twinraven.governance.work.moves import TaskMoves
 from twinraven.governance.work.result_sql import read_check
-from twinraven.governance.work.specs import read_spec
+from twinraven.governance.work.specs import spec_of
 from twinraven.governance.work.subject import Leaving, Subject
 from twinraven.governance.work.verdicts import Judgement, Verdicts
 from twinraven.storage import Database, Transaction
@@ -58,8 +59,9 @@ class Judge:
     async def decide(self, body: Any, *, by: Principal) -> dict[str, Any]:
         """Take a judge.decision envelope; sent again, it answers the same.
 
-        An approval is held against the checks of the house as well as those it brings. A decision on old state is
-        refused with the current version, and the house's own checks judge the result anew where they are asked to.
+        The checks of the house are kept with those it brings: an approval is held against both, and who is left to
+        decide sees both. A decision on old state is refused with the current version, and the house's own checks judge
+        the result anew where they are asked to.
         """
         envelope = await asyncio.to_thread(
             read_envelope, body, "judge.decision", tenant_id=by.tenant_id, holds_secret=self._holds_secret
@@ -78,8 +80,7 @@ class Judge:
             if envelope.task_id != task.task_id:
                 raise NotFound(f"result {subject[1]!r} is not of task {envelope.task_id!r}", field="task_id")
             _refuse_override(payload.get("override"), task, by)
-            evaluation = await self._evaluate(task, result) if payload["decision"] == "approve" else None
-            said = _judgement(envelope, evaluation, by)
+            said = _judgement(envelope, await self._evaluate(task, result), by)
 
             def work(tx: Transaction) -> dict[str, Any]:
                 earlier = self._envelopes.earlier(tx, envelope)
@@ -92,28 +93,10 @@ class Judge:
     async def evaluate(self, result_id: str, *, by: Principal) -> JudgeDecision:
         """Judge a result by the checks of the house, on the state as it is now, and anew if that moves meanwhile."""
         async with self._moves.witness.refusals("decision", ("worker_result", result_id), by) as known:
-            for last in (*[False] * (_ROUNDS - 1), True):
-                task, result = await self.judged(by.tenant_id, result_id)
-                known.update(task.lineage.as_json())
-                evaluation = await self._evaluate(task, result)
-                said = Judgement(
-                    decision=evaluation.verdict,
-                    reason=evaluation.reason,
-                    state_version=task.state_version,
-                    checks=evaluation.checks,
-                    actions=evaluation.actions,
-                    confidence=result.confidence_score,
-                    risk_tags=result.risk_tags,
-                    may_review=_may_review(by),
-                )
-                try:
-                    return await self._written(
-                        by.tenant_id, lambda tx, said=said: self._record(tx, by.tenant_id, result_id, said, SYSTEM)
-                    )
-                except StaleState:
-                    if last:
-                        raise
-        raise AssertionError("the last round returns or raises")
+            for _ in range(_ROUNDS - 1):
+                with suppress(StaleState):
+                    return await self._judge(result_id, by, known)
+            return await self._judge(result_id, by, known)
 
     async def resolve(
         self,
@@ -219,7 +202,8 @@ class Judge:
         """The decision in force that allows an effect for a task, in the transaction that begins the effect.
 
         PolicyViolation says why there is none: nothing was approved, the campaign is not active, the task's window is
-        closed, its channels do not name this one, its budget does not reach, or a check forbids what would be said.
+        closed, its channels or personas do not name this one, its budget does not reach, or a check forbids what would
+        be said.
         `amount` is what the task's effects cost with this one, in one sum.
         """
         task = self._moves.plans.task(tx, tenant_id, task_id)
@@ -231,16 +215,16 @@ class Judge:
         elif result_id is not None and result_id != result.result_id:
             why = f"result {result_id!r} was superseded by {result.result_id!r}"
         else:
-            why = self._why_not(tx, task, None if leaving is None else leaving.channel, amount)
+            why = self._why_not(tx, task, leaving or Leaving(), amount)
             if why is None and leaving is not None:
                 why = self._forbidden(tx, task, result, decision, leaving)
         if why is not None or decision is None:
             raise PolicyViolation(f"no effect for task {task_id!r}: {why}", **task.lineage.as_json())
         return decision
 
-    def _why_not(self, tx: Transaction, task: Task, channel: str | None, amount: Money | None) -> str | None:
+    def _why_not(self, tx: Transaction, task: Task, leaving: Leaving, amount: Money | None) -> str | None:
         """What the task's constraints have against an effect now."""
-        limits, now = read_spec(task.spec_json).constraints, from_micros(self._moves.micros())
+        limits, now = spec_of(task).constraints, from_micros(self._moves.micros())
         campaign = self._moves.plans.campaign(tx, task.tenant_id, task.campaign_id)
         if campaign.status != "active":
             return f"its campaign is {campaign.status}"
@@ -248,8 +232,13 @@ class Judge:
             limits.ends_at is not None and now >= limits.ends_at
         ):
             return "it is outside its time_window"
-        if channel is not None and limits.channels and channel not in limits.channels:
-            return f"its channels do not name {channel!r}"
+        if leaving.channel is not None:
+            if limits.channels and leaving.channel not in limits.channels:
+                return f"its channels do not name {leaving.channel!r}"
+            persona = leaving.persona_id or campaign.persona_id
+            if limits.persona_ids and persona not in limits.persona_ids:
+                names = ", ".join(limits.persona_ids)
+                return f"it must speak as {names}, and its persona_id is {persona or 'not stated'}"
         if amount is not None and limits.max_budget is not None:
             if amount.currency != limits.currency:
                 return f"its budget is in {limits.currency}, not {amount.currency}"
@@ -272,7 +261,7 @@ class Judge:
         return await self._checks.evaluate(self._subject(task, result, campaign))
 
     def _subject(self, task: Task, result: WorkerResult, campaign: Campaign) -> Subject:
-        spec = read_spec(task.spec_json)
+        spec = spec_of(task)
         cost = cost_of(result.invocations, spec.constraints.currency)
         return Subject(
             task=task,
@@ -287,6 +276,23 @@ class Judge:
             has_foreign_cost=cost.has_foreign,
             now=from_micros(self._moves.micros()),
         )
+
+    async def _judge(self, result_id: str, by: Principal, known: dict[str, Any]) -> JudgeDecision:
+        """Judge a result by the checks of the house, once; StaleState where its task moved meanwhile."""
+        task, result = await self.judged(by.tenant_id, result_id)
+        known.update(task.lineage.as_json())
+        evaluation = await self._evaluate(task, result)
+        said = Judgement(
+            decision=evaluation.verdict,
+            reason=evaluation.reason,
+            state_version=task.state_version,
+            checks=evaluation.checks,
+            actions=evaluation.actions,
+            confidence=result.confidence_score,
+            risk_tags=result.risk_tags,
+            may_review=_may_review(by),
+        )
+        return await self._written(by.tenant_id, lambda tx: self._record(tx, by.tenant_id, result_id, said, SYSTEM))
 
     def _record(self, tx: Transaction, tenant_id: str, result_id: str, said: Judgement, actor: Actor) -> JudgeDecision:
         result = self._moves.results.result(tx, tenant_id, result_id)
@@ -318,7 +324,7 @@ class Judge:
         return written
 
 
-def _judgement(envelope: Envelope, evaluation: Evaluation | None, by: Principal) -> Judgement:
+def _judgement(envelope: Envelope, evaluation: Evaluation, by: Principal) -> Judgement:
     payload = envelope.payload
     override = payload.get("override")
     review: JsonObject = payload.get("human_review") or {}
@@ -338,10 +344,8 @@ def _judgement(envelope: Envelope, evaluation: Evaluation | None, by: Principal)
     )
 
 
-def _all_checks(brought: tuple[PolicyCheck, ...], evaluation: Evaluation | None) -> tuple[PolicyCheck, ...]:
+def _all_checks(brought: tuple[PolicyCheck, ...], evaluation: Evaluation) -> tuple[PolicyCheck, ...]:
     """What a judge outside brings, and what the house found itself; of two of one name the house's counts."""
-    if evaluation is None:
-        return brought
     own = {check.check_id for check in evaluation.checks}
     return (*evaluation.checks, *(check for check in brought if check.check_id not in own))
 

@@ -20,7 +20,7 @@ from twinraven.governance.model import RUN_PRIORITY, Task, TaskSpec
 from twinraven.governance.states import GoalStatus, TaskStatus, check_transition
 from twinraven.governance.work.plan_sql import PlanStore
 from twinraven.governance.work.result_sql import ResultStore
-from twinraven.governance.work.specs import read_spec
+from twinraven.governance.work.specs import spec_of
 from twinraven.governance.work.witness import Witness
 from twinraven.storage import Transaction
 from twinraven.tenancy import actor_of
@@ -33,8 +33,8 @@ ACTIONS: Final = "required_actions"
 """The argument in which a tool that takes it is told what a judge asked for."""
 
 
-ProgramOf = Callable[[TaskSpec], ProgramWish]
-"""The program of a task that is run as a plan; refuses what cannot be one."""
+ProgramOf = Callable[[TaskSpec, Sequence[JsonObject]], ProgramWish]
+"""The program of a task that is run as a plan, and is told what a judge asks for; refuses what cannot be one."""
 
 
 class TaskMoves:
@@ -84,15 +84,16 @@ class TaskMoves:
         )
         return replace(moved, due_at=None if due is None else from_micros(due))
 
-    def enqueue(self, tx: Transaction, task: Task, *, actions: Sequence[JsonObject] = ()) -> None:
+    def enqueue(self, tx: Transaction, task: Task) -> None:
         """Put the next attempt at a pending task on the engine's queue, if it is ready and names what to run."""
-        spec = read_spec(task.spec_json)
+        spec = spec_of(task)
         if spec.work is None or task.status != "pending" or not self.is_ready(tx, task):
             return
         number, run_id = task.attempts + 1, new_id()
         if self.results.attempt(tx, task.tenant_id, task.task_id, number) is not None:
             return
         try:
+            actions = self.required_actions(tx, task)
             start = self._starting(task, spec, run_id, actions, actor_of(tx, task.tenant_id, task.owner_id))
         except TwinRavenError as error:  # what it names is gone by now, or takes other arguments
             self._cannot_run(tx, task, error)
@@ -119,13 +120,18 @@ class TaskMoves:
         assert spec.work is not None
         wish, runs = self._wish(task, spec, run_id, actions), self.runs()
         if spec.work.kind == "plan":
-            program, plain = self._program(spec), wish._replace(tool_id=None)
+            program, plain = self._program(spec, actions), wish._replace(tool_id=None)
             return runs.starting_program(program, plain, tenant_id=task.tenant_id, caller=task.owner_id, actor=actor)
         return runs.starting(wish, tenant_id=task.tenant_id, caller=task.owner_id, actor=actor)
 
+    def required_actions(self, tx: Transaction, task: Task) -> tuple[JsonObject, ...]:
+        """What the judge who sent a task back asks of its next attempts, however many of them fail before one ends."""
+        decisions = self.results.decisions(tx, task.tenant_id, task.task_id) if task.attempts else []
+        return decisions[-1].required_actions if decisions and decisions[-1].decision == "reject" else ()
+
     def check_program(self, spec: TaskSpec) -> None:
         """Refuse a task whose plan cannot be one."""
-        self._program(spec)
+        self._program(spec, ())
 
     def is_ready(self, tx: Transaction, task: Task) -> bool:
         """Whether nothing but time stands before an attempt: the campaign is active, all dependencies are complete."""

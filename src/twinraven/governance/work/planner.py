@@ -77,6 +77,9 @@ class Planner:
         envelope = await asyncio.to_thread(
             read_envelope, body, "planner.task", tenant_id=by.tenant_id, holds_secret=self._holds_secret
         )
+        earlier = await self._database.read(by.tenant_id, lambda tx: self._envelopes.earlier(tx, envelope))
+        if earlier is not None:
+            return earlier  # what was planned stays so, whatever became of the tools that it names
         await self._refresh(by.tenant_id)
         spec = self._checked(envelope.payload, by)
 
@@ -282,7 +285,7 @@ class Planner:
             updated_at=from_micros(now),
         )
         self._moves.plans.add_task(tx, task)
-        self._envelopes.keep(tx, envelope, task.as_json(), sent_by=str(by.actor), now=now)
+        self._envelopes.keep(tx, envelope, task.as_json(), lineage=task.lineage, sent_by=str(by.actor), now=now)
         self._add_spec(tx, task_id, spec, version=1, envelope_id=envelope.id, by=by)
         self._tasks.note(tx, "task.planned", task, by, envelope_id=envelope.id, priority=task.priority)
         self._moves.enqueue(tx, task)

@@ -65,7 +65,10 @@ class ResultRecorder:
                 status=task.status,
             )
         if not self.moves.is_ready(tx, task):
-            raise Conflict(f"task {task.task_id!r} is not ready: its campaign or a dependency is", task_id=task.task_id)
+            raise Conflict(
+                f"task {task.task_id!r} is not ready: its campaign is not active, or a task before it is not complete",
+                task_id=task.task_id,
+            )
         run = WorkerRun(
             tenant_id=task.tenant_id,
             worker_run_id=new_id(),
@@ -127,7 +130,9 @@ class ResultRecorder:
             run = moves.results.attempt(tx, task.tenant_id, task.task_id, run.attempt_number)
             assert run is not None
         result = self._result(task, run, envelope, minor_of(attempt_cost(sight.spec, envelope)))
-        self.envelopes.keep(tx, envelope, result.as_json(), sent_by=str(actor), now=moves.micros())
+        self.envelopes.keep(
+            tx, envelope, result.as_json(), lineage=task.lineage, sent_by=str(actor), now=moves.micros()
+        )
         now = to_micros(result.created_at)
         moves.results.move_run(tx, run, result.status, finished_at=now, envelope_id=envelope.id)
         moves.results.add_result(tx, _row(result))

@@ -16,6 +16,7 @@ from twinraven.governance.model import (
     AcceptanceCriterion,
     Constraints,
     RetryRule,
+    Task,
     TaskSpec,
     TaskWork,
 )
@@ -28,13 +29,22 @@ _HARMLESS: Final = "trend_research"
 
 @cache
 def _schema() -> Schema:
-    """The schema of a payload, compiled once: every step of a task reads its spec."""
+    """The schema of a payload, compiled once."""
     return compile_schema(TASK_PAYLOAD)
 
 
 def read_spec(payload: JsonObject, *, where: str = "payload") -> TaskSpec:
-    """The spec that a payload states."""
+    """The spec that a payload from outside states."""
     _schema().check(payload, field=where)
+    return _spec(payload, where)
+
+
+def spec_of(task: Task) -> TaskSpec:
+    """The spec of a task, which was checked before it was stored and has not changed since."""
+    return _spec(task.spec_json, "payload")
+
+
+def _spec(payload: JsonObject, where: str) -> TaskSpec:
     stated: JsonObject = payload.get("constraints") or {}
     retry: JsonObject = payload.get("retry_policy") or {}
     criteria = _criteria(payload.get("acceptance_criteria") or [], where)

@@ -18,6 +18,9 @@ class Leaving:
 
     texts: tuple[str, ...] = ()
     channel: str | None = None
+    """Where it is said; None for what is not said to anybody."""
+    persona_id: str | None = None
+    """In whose voice; None where it is the campaign's."""
     is_disclosed: bool = True
     """Whether it says how it was made, or need not."""
 
@@ -38,7 +41,7 @@ class Subject:
     spent: int
     """What all attempts cost, this one too, in the smallest unit of the budget's currency."""
     has_foreign_cost: bool
-    """Whether a cost was stated in another currency than the budget's."""
+    """Whether a cost was stated in another currency than the budget's, or as what is no amount."""
     now: datetime
 
     @property
@@ -97,7 +100,12 @@ class Subject:
     def showing(self, leaving: Leaving) -> Subject:
         """The same task and result, with what leaves the house in place of what the result holds."""
         kinds = [str(each.get("kind")) for each in self.artifacts if each.get("kind") != "metadata_only"] or ["other"]
-        shown = {"channel": leaving.channel, "disclosure": leaving.is_disclosed, "texts": list(leaving.texts)}
+        shown = {
+            "channel": leaving.channel,
+            "persona_id": leaving.persona_id,
+            "disclosure": leaving.is_disclosed,
+            "texts": list(leaving.texts),
+        }
         return replace(self, outputs={"artifacts": [{"kind": kind, **shown} for kind in kinds]})
 
     def as_json(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from twinraven.foundation.errors import Conflict, IllegalTransition, InvalidInpu
 from twinraven.governance.model import JudgeDecision, SpecVersion, Task, WorkerResult, WorkerRun
 from twinraven.governance.work.moves import TaskMoves
 from twinraven.governance.work.plan_sql import Place, stale
-from twinraven.governance.work.specs import read_spec
+from twinraven.governance.work.specs import spec_of
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy import Principal
 
@@ -179,5 +179,5 @@ class Tasks:
 
 
 def _has_begun(task: Task, now: int) -> bool:
-    starts_at = read_spec(task.spec_json).constraints.starts_at
+    starts_at = spec_of(task).constraints.starts_at
     return starts_at is None or to_micros(starts_at) <= now

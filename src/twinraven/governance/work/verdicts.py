@@ -22,7 +22,7 @@ from twinraven.governance.work.envelopes import EnvelopeLog
 from twinraven.governance.work.moves import TaskMoves
 from twinraven.governance.work.plan_sql import stale
 from twinraven.governance.work.result_sql import stored
-from twinraven.governance.work.specs import read_spec
+from twinraven.governance.work.specs import spec_of
 from twinraven.storage import Transaction
 
 _JUDGED: Final = ("review", "escalated", "complete", "rejected")
@@ -73,7 +73,7 @@ class Verdicts:
         decision = self._decision(task, result, said, 1 if before is None else before.round + 1, actor=actor, now=now)
         envelope = said.envelope or _envelope(decision)
         decision = replace(decision, envelope_id=envelope.id, idempotency_key=str(envelope.idempotency_key))
-        self._envelopes.keep(tx, envelope, decision.as_json(), sent_by=str(actor), now=now)
+        self._envelopes.keep(tx, envelope, decision.as_json(), lineage=task.lineage, sent_by=str(actor), now=now)
         self._moves.results.add_decision(tx, _row(decision, len(said.open_checks)))
         moved = self._follow(tx, task, decision)
         self._moves.witness.note(
@@ -146,7 +146,7 @@ class Verdicts:
 
     def _follow(self, tx: Transaction, task: Task, decision: JudgeDecision) -> Task:
         """Move the task to where a decision leads, and let others go on."""
-        moves, spec = self._moves, read_spec(task.spec_json)
+        moves, spec = self._moves, spec_of(task)
         status: TaskStatus = "complete"
         if decision.decision == "escalate":
             status = "escalated"
@@ -156,7 +156,7 @@ class Verdicts:
         if status == "complete":
             moves.completed(tx, moved)
         elif status == "pending":
-            moves.enqueue(tx, moved, actions=decision.required_actions)
+            moves.enqueue(tx, moved)
         moves.refresh_goal(tx, moved)
         return moved
 

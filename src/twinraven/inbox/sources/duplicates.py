@@ -42,7 +42,7 @@ def _item(tenant_id: str, proposal: MergeProposal) -> InboxItem:
         ref=proposal.proposal_id,
         what=f"merge {proposal.second_name!r} into {proposal.first_name!r}",
         target=proposal.first_id,
-        why=f"they are {proposal.similarity:.0%} alike, which is not certain enough to merge unasked",
+        why="two that may be one are merged only when somebody says so",
         choices=_CHOICES,
         asked_at=proposal.created_at,
         evidence={

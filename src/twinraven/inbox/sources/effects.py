@@ -10,7 +10,7 @@ from twinraven.effects import EFFECT_KINDS, Delivery, EffectKind, StoredEffect
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.clock import from_micros
 from twinraven.foundation.errors import NotFound
-from twinraven.inbox.model import InboxAnswer, InboxChoice, InboxItem, ItemCost
+from twinraven.inbox.model import InboxAnswer, InboxChoice, InboxItem, ItemCost, ItemHold
 from twinraven.tenancy import Principal
 
 _CHOICES: Final = (
@@ -66,6 +66,7 @@ def _item(effect: StoredEffect) -> InboxItem:
             "error": None if error is None else parse_json(error, field="error"),
         },
         cost=ItemCost(row["amount"], row["currency"]) if effect.kind == "transaction" else None,
+        holds=_hold(effect),
         requested_by=effect.requested_by,
         state="open" if effect.status == "unknown" else "decided",
         decision=None if effect.status == "unknown" else _word(effect.status),
@@ -73,6 +74,14 @@ def _item(effect: StoredEffect) -> InboxItem:
         decided_at=None if effect.status == "unknown" else from_micros(row["updated_at"]),
         correlation_id=effect.correlation_id,
     )
+
+
+def _hold(effect: StoredEffect) -> ItemHold | None:
+    """What a payment keeps from its wallet and budget as long as nobody knows whether it was made."""
+    if effect.kind != "transaction" or effect.status != "unknown":
+        return None
+    row = effect.row
+    return ItemHold(row["amount"], row["currency"], row["wallet_id"], row["budget_id"])
 
 
 def _decider(effect: StoredEffect) -> str:

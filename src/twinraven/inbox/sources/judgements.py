@@ -86,6 +86,7 @@ def _evidence(decision: JudgeDecision, result: WorkerResult) -> dict[str, Any]:
     return {
         **decision.lineage.as_json(),
         "result_id": result.result_id,
+        "attempt_number": result.attempt_number,
         "confidence_score": result.confidence_score,
         "risk_tags": list(result.risk_tags),
         "outputs": result.outputs,
