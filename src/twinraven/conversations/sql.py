@@ -32,18 +32,20 @@ _ALTERNATIVE: Final = (
     "LEFT JOIN alternative_episodes e ON e.tenant_id = a.tenant_id AND e.alternative_id = a.alternative_id "
     "WHERE a.tenant_id = :tenant"
 )
+_ON_PATH: Final = "turn_id, parent_turn, speaker, turn_type, sequence, created_at"
+# Outer joins keep the order of the tables: inner ones let SQLite begin with all turns of the tenant. Every turn has an
+# active alternative, so that nothing comes of it but speed.
 _PATH: Final = (
-    "WITH RECURSIVE path (turn_id, parent_turn) AS ("
-    "SELECT turn_id, parent_turn FROM conversation_turns WHERE tenant_id = :tenant AND turn_id = :turn UNION ALL "
-    "SELECT t.turn_id, t.parent_turn FROM path p JOIN conversation_turns t "
+    f"WITH RECURSIVE path ({_ON_PATH}) AS ("
+    f"SELECT {_ON_PATH} FROM conversation_turns WHERE tenant_id = :tenant AND turn_id = :turn UNION ALL "
+    f"SELECT {', '.join(f't.{name}' for name in _ON_PATH.split(', '))} FROM path p JOIN conversation_turns t "
     "ON t.tenant_id = :tenant AND t.turn_id = p.parent_turn) "
-    "SELECT t.turn_id, t.speaker, t.turn_type, t.sequence, t.created_at AS begun_at, a.alternative_id, a.responds_to, "
-    "a.process_id, a.process_version, a.run_id, o.content, o.error, o.tokens, o.settled_at, e.episode_id "
-    "FROM path p JOIN conversation_turns t ON t.tenant_id = :tenant AND t.turn_id = p.turn_id "
-    "JOIN alternatives a ON a.tenant_id = :tenant AND a.turn_id = p.turn_id AND a.is_active = 1 "
+    "SELECT p.turn_id, p.speaker, p.turn_type, p.sequence, p.created_at AS begun_at, a.alternative_id, a.responds_to, "
+    "a.process_id, a.process_version, a.run_id, o.content, o.error, o.tokens, o.settled_at, e.episode_id FROM path p "
+    "LEFT JOIN alternatives a ON a.tenant_id = :tenant AND a.turn_id = p.turn_id AND a.is_active = 1 "
     "LEFT JOIN alternative_outcomes o ON o.tenant_id = :tenant AND o.alternative_id = a.alternative_id "
     "LEFT JOIN alternative_episodes e ON e.tenant_id = :tenant AND e.alternative_id = a.alternative_id "
-    "ORDER BY t.sequence"
+    "ORDER BY p.sequence"
 )
 _DEEPEST: Final = (
     "WITH RECURSIVE down (turn_id, alternative_id, depth) AS ("
@@ -340,15 +342,16 @@ class ConversationStore:
 
     def _quotes(self, tx: Transaction, tenant_id: str, where: str, key: str) -> dict[str, tuple[str, ...]]:
         rows = tx.fetch_all(
-            "SELECT q.alternative_id, q.quoted_alternative FROM alternatives a JOIN alternative_quotes q "
+            "SELECT a.alternative_id, q.quoted_alternative FROM alternatives a LEFT JOIN alternative_quotes q "
             "ON q.tenant_id = a.tenant_id AND q.alternative_id = a.alternative_id "
-            f"WHERE a.tenant_id = :tenant AND {where} ORDER BY q.alternative_id, q.position",
+            f"WHERE a.tenant_id = :tenant AND {where} ORDER BY a.alternative_id, q.position",
             tenant=tenant_id,
             key=key,
         )
         found: dict[str, tuple[str, ...]] = {}
         for row in rows:
-            found[row["alternative_id"]] = (*found.get(row["alternative_id"], ()), row["quoted_alternative"])
+            if row["quoted_alternative"] is not None:
+                found[row["alternative_id"]] = (*found.get(row["alternative_id"], ()), row["quoted_alternative"])
         return found
 
 

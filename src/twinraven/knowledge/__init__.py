@@ -33,6 +33,10 @@ if TYPE_CHECKING:
         TemporalFact,
         active_entities,
     )
+    from twinraven.knowledge.entities.extractor import Extraction, Extractor, FoundEntity, FoundFact
+    from twinraven.knowledge.entities.model_extraction import ModelExtractor
+    from twinraven.knowledge.entities.spacy_extraction import SpacyExtractor, has_pipeline
+    from twinraven.knowledge.extracting import EXTRACT_RUN, EXTRACT_WORK, BackgroundExtraction
     from twinraven.knowledge.graph import (
         GRAPH_WORK,
         GraphContent,
@@ -84,11 +88,14 @@ __all__ = [
     "DEFAULT_GROUP",
     "DEFAULT_SOURCE",
     "ENRICH_WORK",
+    "EXTRACT_RUN",
+    "EXTRACT_WORK",
     "GRAPH_WORK",
     "REFLECT_PROCESS",
     "REFLECT_TOOL",
     "ActiveEntity",
     "AskedLine",
+    "BackgroundExtraction",
     "CarouselRules",
     "Compression",
     "CompressionWish",
@@ -102,6 +109,10 @@ __all__ = [
     "Episode",
     "EpisodeFilter",
     "EpisodeImport",
+    "Extraction",
+    "Extractor",
+    "FoundEntity",
+    "FoundFact",
     "GraphContent",
     "GraphEntity",
     "GraphFact",
@@ -120,11 +131,13 @@ __all__ = [
     "LanguageModel",
     "MemoryTools",
     "MergeProposal",
+    "ModelExtractor",
     "ModelReply",
     "Neighbour",
     "NewEpisode",
     "PreparedProcess",
     "Reflection",
+    "SpacyExtractor",
     "Summaries",
     "Summary",
     "TemporalFact",
@@ -132,6 +145,7 @@ __all__ = [
     "ThinkingEntries",
     "active_entities",
     "estimate_tokens",
+    "has_pipeline",
     "installed_embedder",
     "list_notes",
     "list_summaries",

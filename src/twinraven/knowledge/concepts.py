@@ -4,10 +4,14 @@ Questions about a dialogue are asked in other words than those that were said. V
 two tables do it with none, and a hit can say which word stood for which. One holds a few hundred everyday concepts,
 written by hand: people, work, health, home, leisure, travel, food, animals, feelings, time. The other
 (related_words.txt, written by tools/relate_words.py) holds the nearest neighbours of common words.
+
+A third table (common_words.txt, written by tools/common_words.py) says how common a word is in English: a dialogue is
+too short to tell that "first" says less than "regatta".
 """
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from importlib import resources
 from typing import Final
@@ -140,6 +144,31 @@ def _related() -> dict[str, frozenset[str]]:
         for name in names.split():
             found.setdefault(stem(name), set()).update(stem(word) for word in members.split())
     return {each: frozenset(others - {each}) for each, others in found.items()}
+
+
+_COMMON_WEIGHT: Final = 0.4
+"""The weight of the most common word; what is in no table has 1."""
+_COMMON_SCALE: Final = 1200
+
+
+@cache
+def _places() -> dict[str, int]:
+    """The place of each common stem, from the most frequent on."""
+    table = resources.files("twinraven.knowledge").joinpath("common_words.txt").read_text()
+    return {term: place for place, term in enumerate(table.split())}
+
+
+def is_common(term: str) -> bool:
+    """Whether a stem is among the most frequent of English."""
+    return term in _places()
+
+
+def rarity(term: str) -> float:
+    """How much a stem says, from 0.4 for the most common to 1; frequencies fall with the place (Zipf)."""
+    places = _places()
+    place = places.get(term, len(places))
+    share = math.log1p(place / _COMMON_SCALE) / math.log1p(len(places) / _COMMON_SCALE)
+    return _COMMON_WEIGHT + (1 - _COMMON_WEIGHT) * share
 
 
 @cache

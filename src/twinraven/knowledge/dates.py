@@ -6,7 +6,7 @@ A date is a span of days (ordinals, both ends included), because people say "in 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
 from typing import Final, NamedTuple
 
@@ -20,6 +20,7 @@ MONTHS: Final = {
     )
     for name in names.split()
 }  # fmt: skip
+_PLAIN_MONTHS: Final = frozenset(name for name in MONTHS if len(name) > 4) - {"march"} | {"june", "july"}
 _WEEKDAYS: Final = {
     name: number
     for number, names in enumerate(
@@ -83,6 +84,12 @@ class DaySpan(NamedTuple):
         return self.first <= other.last and other.first <= self.last
 
 
+def day_terms(spans: Iterable[DaySpan], *, longest: int) -> list[str]:
+    """The days of these spans as terms that turns are found by; a span of more days than the longest has none."""
+    days = {day for span in spans if span.last - span.first < longest for day in range(span.first, span.last + 1)}
+    return [f"@{day}" for day in sorted(days)]
+
+
 def named_dates(text: str, said_on: date | None) -> list[DaySpan]:
     """The dates that a text names; relative ones only where the day on which it was said is known."""
     found = list(_absolute(text, said_on))
@@ -101,8 +108,8 @@ def _absolute(text: str, said_on: date | None) -> Iterator[DaySpan]:
             yield from _spanned(year, MONTHS[match[month].lower()], int(match[day]))
         rest = pattern.sub(" ", rest)
     for match in _MONTH_YEAR.finditer(rest):
-        # "may" and "march" are verbs as well: alone they count only with a capital.
-        if match[1] or match[3] or match[2][0].isupper():
+        # "may" and "march" are verbs as well, and short forms other words: alone they count only with a capital.
+        if match[1] or match[3] or match[2][0].isupper() or match[2] in _PLAIN_MONTHS:
             number = MONTHS[match[2].lower()]
             yield from _spanned(_year_of(match[3], number, said_on), number, None)
     for match in _YEAR.finditer(_MONTH_YEAR.sub(" ", rest)):

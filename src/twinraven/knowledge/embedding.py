@@ -38,6 +38,11 @@ class Embedder(Protocol):
         """Which model; vectors of different ones are never compared."""
         ...
 
+    @property
+    def width(self) -> int:
+        """How many numbers a vector has."""
+        ...
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         """A row for each text."""
         ...
@@ -59,6 +64,7 @@ class MiniLm:
     """all-MiniLM-L6-v2 with 8-bit weights, on one thread of the processor."""
 
     name = "all-MiniLM-L6-v2-int8"
+    width = _WIDTH
 
     def __init__(self) -> None:
         self._session: Any = None

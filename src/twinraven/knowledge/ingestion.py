@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from twinraven.foundation.clock import to_micros
 from twinraven.foundation.ids import new_id
-from twinraven.knowledge.dates import DaySpan
+from twinraven.knowledge.dates import DaySpan, day_terms
 from twinraven.knowledge.model import Ingestion, NewEpisode
+from twinraven.knowledge.ordering import begins_session, in_spoken_order, session_key
 from twinraven.knowledge.parts import split_content
 from twinraven.knowledge.postings import pack
 from twinraven.knowledge.reading import TurnReading, read_turn, split_speaker
@@ -32,12 +32,12 @@ from twinraven.knowledge.sql import (
 )
 from twinraven.storage import Transaction
 
-_NUMBERED_NAME: Final = re.compile(r"(.*\d.*?)[:/_.#-]\D{0,8}\d+\Z")
-_SESSION_GAP_MICROS: Final = 3600 * 1_000_000
 _MOST_SPEAKERS: Final = 64
 _WRITTEN: Final = frozenset({"summary", "introspection"})
 """Sources of episodes that nobody said: they belong to no session."""
 _NO_SESSION: Final = -1
+_LONGEST_INDEXED: Final = 7
+"""Days of a date that a turn is found by: "last week" is one, "last year" names no day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,7 @@ def _append(made: _Batch, state: GroupState, each: ReadEpisode, tenant_id: str, 
     session = state.session if is_said else _NO_SESSION
     if each.speaker is not None and each.speaker not in state.speakers and len(state.speakers) < _MOST_SPEAKERS:
         state.speakers.append(each.speaker)
+    said_on = () if new.valid_at is None else (DaySpan(*2 * (new.valid_at.date().toordinal(),)),)
     episode_id = new_id()
     for number, (text, reading) in enumerate(each.parts):
         seq = state.parts
@@ -132,7 +133,8 @@ def _append(made: _Batch, state: GroupState, each: ReadEpisode, tenant_id: str, 
                 int(reading.marks), _dates_text(reading.dates), "\n".join(reading.names),
             )
         )  # fmt: skip
-        for term, count in reading.counts.items():
+        days = day_terms((*said_on, *reading.dates), longest=_LONGEST_INDEXED)
+        for term, count in (*reading.counts.items(), *((day, 1) for day in days)):
             made.postings.setdefault((term, block_of(seq)), bytearray()).extend(pack(seq, count, reading.length))
         vector = each.vectors[number] if each.vectors else None
         made.stored.append(StoredPart(seq, text, each.speaker, valid_at, vector))
@@ -141,16 +143,10 @@ def _append(made: _Batch, state: GroupState, each: ReadEpisode, tenant_id: str, 
 
 
 def _follow_session(state: GroupState, name: str, valid_at: int | None) -> None:
-    """Count sessions: by numbered names ("D2:14" is of D2), else by an hour's gap."""
-    match = _NUMBERED_NAME.fullmatch(name)
-    key = match[1] if match else ""
-    if key or state.session_key:
-        begins = key != state.session_key
-    else:
-        begins = valid_at is not None and state.last_at is not None and valid_at - state.last_at > _SESSION_GAP_MICROS
-    if begins and state.parts:
+    key = session_key(name)
+    if state.parts and begins_session(key, state.session_key, valid_at, state.last_at):
         state.session += 1
-    state.session_key = key
+    state.session_key = key or state.session_key
     if valid_at is not None:
         state.last_at = valid_at
 
@@ -160,8 +156,9 @@ def _dates_text(dates: Sequence[DaySpan]) -> str:
 
 
 def by_group(episodes: Sequence[NewEpisode]) -> Iterator[tuple[str, list[NewEpisode]]]:
-    """The episodes of each group, in their order."""
+    """The episodes of each group, as they were said."""
     found: dict[str, list[NewEpisode]] = {}
     for each in episodes:
         found.setdefault(each.group_id, []).append(each)
-    yield from found.items()
+    for group_id, listed in found.items():
+        yield group_id, in_spoken_order(listed)

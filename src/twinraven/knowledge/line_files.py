@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
@@ -13,6 +14,8 @@ from twinraven.knowledge.model import Ingestion, NewEpisode
 
 _LONGEST_LINE: Final = 32 << 20
 _MOST_REFUSALS: Final = 1000
+_PORTION_LINES: Final = 10_000
+_PORTION_SIZE: Final = 8 << 20
 
 
 class Refusal(NamedTuple):
@@ -57,21 +60,31 @@ class EpisodeImport:
 
 def read_episodes(lines: Iterable[bytes], report: EpisodeImport) -> Iterator[NewEpisode]:
     """The episodes of a file; lines that hold none go into the report."""
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    for number, line in _written(lines):
         try:
             yield NewEpisode.of_json(_parsed(line))
         except InvalidInput as error:
             report.refuse(number, error.message)
 
 
+def portions(episodes: Iterable[NewEpisode]) -> Iterator[list[NewEpisode]]:
+    """Lists that fit into memory and hold whole dialogues: a list is put in the order in which its turns were said."""
+    found: list[NewEpisode] = []
+    size = 0
+    for each in episodes:
+        found.append(each)
+        size += len(each.content)
+        if len(found) == _PORTION_LINES or size >= _PORTION_SIZE:
+            yield found
+            found, size = [], 0
+    if found:
+        yield found
+
+
 def read_questions(lines: Iterable[bytes]) -> list[AskedLine]:
     """The questions of a file; the first wrong line is an error that names it."""
     found: list[AskedLine] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    for number, line in _written(lines):
         try:
             found.append(_question(_parsed(line)))
         except InvalidInput as error:
@@ -79,13 +92,21 @@ def read_questions(lines: Iterable[bytes]) -> list[AskedLine]:
     return found
 
 
+def _written(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, with their numbers; a byte order mark, which editors put first, is no part of them."""
+    for number, line in enumerate(lines, start=1):
+        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        if text.strip():
+            yield number, text
+
+
 def _question(value: Any) -> AskedLine:
     if not isinstance(value, dict):
         raise InvalidInput("a question is a JSON object with id, group_id and query", field="queries")
     given = cast("dict[str, Any]", value)
     group_id, query = given.get("group_id"), given.get("query")
-    if not isinstance(query, str):
-        raise InvalidInput("query is missing or no text; give a string", field="query")
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidInput("query is missing, empty or no text; give a string", field="query")
     if group_id is not None and not isinstance(group_id, str):
         raise InvalidInput("group_id is no text; give a string or leave it out", field="group_id")
     return AskedLine(given.get("id"), group_id, query)

@@ -1,7 +1,8 @@
 """Reads when something was said: ISO 8601, seconds since the epoch, and the forms in which chats are exported.
 
 Exported dialogues write "1:56 pm on 8 May, 2023", "2023/05/30 (Tue) 23:40" or "May 8, 2023 at 13:56" as often as ISO
-8601. A form counts only if it can be read in one way: 05/08/2023 is refused, because it is a day in May or in August.
+8601. A form counts only if it can be read in one way: 05/20/2023 and 20.05.2023 are, 05/08/2023 is refused, because it
+is a day in May or in August.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ _MILLIS_FROM: Final = 100_000_000_000
 _CLOCK: Final = re.compile(r"\b(\d{1,2}):(\d{2})(?::(\d{2}))?(?:\s*([ap])\.?m\b\.?)?", re.IGNORECASE)
 _HOUR: Final = re.compile(r"\b(\d{1,2})\s*([ap])\.?m\b\.?", re.IGNORECASE)
 _MAILED: Final = re.compile(r"\A[A-Z][a-z]{2}, \d{1,2} [A-Z][a-z]{2} \d{4} .* [+-]\d{4}\Z")
+_STAMP: Final = re.compile(r"\d{9,13}(?:\.\d+)?")
+_DAY_FIRST: Final = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
+_EITHER: Final = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})")
+_HYPHEN: Final = re.compile(r"(?<=\d)-(?=[a-z])|(?<=[a-z])-(?=\d)")
+_LAST_MONTH: Final = 12
 _NUMBERS: Final = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})")
 _WORDS: Final = re.compile(
     r"(?:(\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?)?([a-z]{3,9})\.?(?:\s+(\d{1,2})(?:st|nd|rd|th)?)?,?\s+(\d{4})"
@@ -54,6 +60,9 @@ def _of_number(value: float) -> datetime:
 def _of_text(value: Any) -> datetime | None:
     if not isinstance(value, str) or len(value) > 100:
         return None
+    value = value.strip().removeprefix("[").removesuffix("]")
+    if _STAMP.fullmatch(value):
+        return _of_number(float(value))
     try:
         moment = parsedate_to_datetime(value) if _MAILED.search(value) else datetime.fromisoformat(value.strip())
     except ValueError:
@@ -71,12 +80,31 @@ def _of_export(text: str) -> datetime | None:
         hour = _hour(clock[1], clock[2])
         rest = text[: clock.start()] + " " + text[clock.end() :]
     day = _BETWEEN.sub(" ", rest).strip().lower()
+    found = _of_numbers(day) or _of_words(_HYPHEN.sub(" ", day))
+    return None if found is None else datetime(*found, hour, minute, second, tzinfo=UTC)
+
+
+def _of_numbers(day: str) -> tuple[int, int, int] | None:
+    """Year, month and day of a date in numbers."""
     if (match := _NUMBERS.fullmatch(day)) is not None:
-        return datetime(int(match[1]), int(match[2]), int(match[3]), hour, minute, second, tzinfo=UTC)
+        return int(match[1]), int(match[2]), int(match[3])
+    if (match := _DAY_FIRST.fullmatch(day)) is not None:
+        return int(match[3]), int(match[2]), int(match[1])
+    if (match := _EITHER.fullmatch(day)) is not None:
+        first, second = int(match[1]), int(match[2])
+        if first > _LAST_MONTH or first == second:
+            return int(match[3]), second, first
+        if second > _LAST_MONTH:
+            return int(match[3]), first, second
+    return None
+
+
+def _of_words(day: str) -> tuple[int, int, int] | None:
+    """Year, month and day of a date whose month is a word."""
     match = _WORDS.fullmatch(day)
     if match is None or match[2] not in MONTHS or bool(match[1]) == bool(match[3]):
         return None
-    return datetime(int(match[4]), MONTHS[match[2]], int(match[1] or match[3]), hour, minute, second, tzinfo=UTC)
+    return int(match[4]), MONTHS[match[2]], int(match[1] or match[3])
 
 
 def _hour(written: str, half: str | None) -> int:

@@ -51,29 +51,24 @@ class TermScores:
 
     exact: Floats
     best: Floats
-    peak: float
-    """The most that it gives to any turn."""
 
 
 def score_term(term: QueryTerm, found: Mapping[str, Postings], *, turns: int, mean_length: float) -> TermScores:
     """BM25 of a term, and of those that may stand for it as if they were one."""
     exact = np.zeros(turns, dtype=np.float32)
     own = found.get(term.term)
-    peak = 0.0
     if own is not None:
-        values = term.weight * _idf(len(own), turns) * _saturated(own, mean_length)
-        exact[own["seq"]] = values
-        peak = float(values.max())
+        exact[own["seq"]] = term.weight * _idf(len(own), turns) * _saturated(own, mean_length)
     others = [found[each] for each in term.related if each in found]
     if not others:
-        return TermScores(exact, exact, peak)
+        return TermScores(exact, exact)
     holders = np.concatenate(others)
     # The whole group is weighed as the most frequent of its words: a rare one is no better a stand-in.
     idf = min(_idf(len(np.unique(holders["seq"])), turns), _idf(len(own), turns) if own is not None else math.inf)
     values = RELATED_WEIGHT * term.weight * idf * _saturated(holders, mean_length)
     best = exact.copy()
     np.maximum.at(best, holders["seq"], values)
-    return TermScores(exact, best, max(peak, float(values.max())))
+    return TermScores(exact, best)
 
 
 def _idf(holders: int, turns: int) -> float:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from twinraven.knowledge.concepts import related
-from twinraven.knowledge.dates import DaySpan, named_dates
+from twinraven.knowledge.concepts import rarity, related
+from twinraven.knowledge.dates import MONTHS, DaySpan, named_dates
+from twinraven.knowledge.people import named_speakers
 from twinraven.knowledge.stemming import stem
 from twinraven.knowledge.words import is_stop_word, tokens
 
@@ -21,7 +22,7 @@ _NUMBER: Final = re.compile(r"\b(how (?:many|much|old|big|far|tall|often)|what (
 _PLACE: Final = re.compile(
     r"\b(where|what (?:place|city|country|state|town)|which (?:place|city|country|state|town))\b", re.IGNORECASE
 )
-_SHORTEST_NAME: Final = 3
+_DATE_WORD: Final = re.compile(rf"{'|'.join(MONTHS)}|\d{{1,2}}(?:st|nd|rd|th)?|(?:19|20)\d\d", re.IGNORECASE)
 _PARTICIPANT_TURNS: Final = 5
 _PARTICIPANT_SHARE: Final = 0.01
 _PARTICIPANT_WEIGHT: Final = 0.3
@@ -55,14 +56,9 @@ class Question:
 
 def read_question(text: str, speakers: Iterable[str]) -> Question:
     """Read a question about a dialogue of these speakers; their names are taken out of its words."""
-    spoken = {part: speaker.lower() for speaker in speakers for part in tokens(speaker.lower())}
     words = tokens(text)
-    # People shorten names: "Mel" is Melanie, where no other speaker begins so.
-    for word in words:
-        begun = [part for part in spoken if part.startswith(word.lower())]
-        if word[0].isupper() and len(word) >= _SHORTEST_NAME and len(begun) == 1:
-            spoken.setdefault(word.lower(), spoken[begun[0]])
-    named = frozenset(spoken[word.lower()] for word in words if word.lower() in spoken)
+    spoken = named_speakers(words, speakers)
+    named = frozenset(whom for each in spoken.values() for whom in each)
     kind = _kind(text)
     weights: dict[str, float] = {}
     spelled: dict[str, str] = {}
@@ -71,10 +67,10 @@ def read_question(text: str, speakers: Iterable[str]) -> Question:
         lower = word.lower()
         if lower in spoken or is_stop_word(lower):
             continue
-        weight = 1.2 if place and word[0].isupper() else 1.0
+        term = stem(lower)
+        weight = 1.2 if place and word[0].isupper() else rarity(term)
         if kind != "other" and lower in _ASKING_WORDS:
             weight = 0.4
-        term = stem(lower)
         weights[term] = max(weight, weights.get(term, 0.0))
         spelled.setdefault(term, word)
         if place and word[0].isupper():
@@ -97,6 +93,14 @@ def play_participants_down(question: Question, holders: Mapping[str, int], turns
         for each in question.terms
     )
     return replace(question, terms=terms)
+
+
+def without_dates(question: Question) -> Question:
+    """Leave the words of dates out, in a dialogue that says when: the days that they mean are compared instead."""
+    if not question.dates:
+        return question
+    others = tuple(each for each in question.terms if not _DATE_WORD.fullmatch(each.word))
+    return replace(question, terms=others or question.terms)
 
 
 def _every_word(words: Iterable[str]) -> tuple[QueryTerm, ...]:

@@ -24,7 +24,7 @@ from twinraven.knowledge.weights import WEIGHTS
 
 SIGNALS: Final = tuple(WEIGHTS)
 SEEDS: Final = 40
-"""How many turns the words alone choose; their neighbours are looked at as well."""
+"""How many turns the words alone choose, and the dates; their neighbours are looked at as well."""
 _SESSION_BEST: Final = 5
 _LEADERS: Final = 3
 _REACH: Final = 2
@@ -65,23 +65,21 @@ def word_scores(scores: Sequence[TermScores], turns: int) -> Floats:
     return total
 
 
-def own_word_scores(scores: Sequence[TermScores], turns: int) -> Floats:
-    """What the question's own words give, without those that stand for them."""
-    total = np.zeros(turns, dtype=np.float32)
-    for each in scores:
-        total += each.exact
-    return total
-
-
-def choose_candidates(total: Floats, allowed: NDArray[np.bool_] | None) -> list[int]:
-    """The turns with the best words, and those beside them."""
+def choose_candidates(
+    total: Floats, allowed: NDArray[np.bool_] | None, dated: NDArray[np.int64] | None = None
+) -> list[int]:
+    """The turns with the best words, those of the dates that are asked for, and the turns beside them."""
     eligible = total if allowed is None else np.where(allowed, total, 0)
-    matched = np.flatnonzero(eligible > 0)
-    if len(matched) > SEEDS:
-        matched = matched[np.argpartition(eligible[matched], -SEEDS)[-SEEDS:]]
-    beside = np.unique(np.concatenate([matched + step for step in range(-_REACH, _REACH + 1)]))
+    chosen = _best(np.flatnonzero(eligible > 0), total)
+    if dated is not None:
+        chosen = np.concatenate([chosen, _best(dated if allowed is None else dated[allowed[dated]], total)])
+    beside = np.unique(np.concatenate([chosen + step for step in range(-_REACH, _REACH + 1)]))
     inside = beside[(beside >= 0) & (beside < len(total))]
     return (inside if allowed is None else inside[allowed[inside]]).tolist()
+
+
+def _best(places: NDArray[np.int64], total: Floats) -> NDArray[np.int64]:
+    return places if len(places) <= SEEDS else places[np.argpartition(total[places], -SEEDS)[-SEEDS:]]
 
 
 def rank(
@@ -130,15 +128,12 @@ def signals_of(
     total = word_scores(scores, size)
     best = float(total[at].max()) or 1.0
     words = (total[at] / best).astype(np.float64)
-    exact = (own_word_scores(scores, size)[at] / best).astype(np.float64)
     facts = [turns[seq] for seq in listed]
     before, after = _beside(total, at, -1) / best, _beside(total, at, 1) / best
     wider = sum((_beside(total, at, step) / best for step in (-4, -3, 3, 4)), np.zeros(len(at)))
     marks = np.array([turn.marks for turn in facts])
     found: dict[str, Doubles] = {
         "words": words,
-        "exact": exact,
-        "coverage": _coverage(scores, at),
         "speaker": np.array([float(each.speaker in question.speakers) for each in facts]),
         "other_speaker": np.array(
             [float(bool(question.speakers) and each.speaker not in question.speakers) for each in facts]
@@ -147,7 +142,6 @@ def signals_of(
         "before": before,
         "after": after,
         "before_2": _beside(total, at, -2) / best,
-        "after_2": _beside(total, at, 2) / best,
         "around": wider,
         "answers": np.array([_answers(turn, turns) for turn in facts]) * before,
         "time": _marked(marks, Marks.TIMED) * (question.kind == "time"),
@@ -160,7 +154,6 @@ def signals_of(
     }
     found["session"] = _session_fit(facts, words)
     found["by_rules"] = _by_rules(found)
-    found["rank"] = _rank_share(found["by_rules"])
     found["names"] = _shared_names(facts, found["by_rules"])
     return np.stack([found[name] for name in SIGNALS], axis=1)
 
@@ -173,14 +166,6 @@ def _beside(total: Floats, at: NDArray[np.int64], step: int) -> Doubles:
     places = at + step
     inside = (places >= 0) & (places < len(total))
     return np.where(inside, total[np.clip(places, 0, len(total) - 1)], 0.0).astype(np.float64)
-
-
-def _coverage(scores: Sequence[TermScores], at: NDArray[np.int64]) -> Doubles:
-    """The share of the question's words that a turn has, rare ones counting more."""
-    weights = [each.peak for each in scores]
-    whole = sum(weights) or 1.0
-    shares = [weight * (each.exact[at] > 0) for weight, each in zip(weights, scores, strict=True)]
-    return np.sum(shares, axis=0) / whole if shares else np.zeros(len(at))
 
 
 def _answers(turn: Turn, turns: Mapping[int, Turn]) -> float:
@@ -217,12 +202,6 @@ def _by_rules(found: Mapping[str, Doubles]) -> Doubles:
     score = score * (1 + 0.3 * found["time"]) * (1 + 0.3 * found["number"]) * (1 + 0.5 * found["date"])
     score = score + 0.3 * found["meaning"]
     return score / (score.max() or 1.0)
-
-
-def _rank_share(score: Doubles) -> Doubles:
-    places = np.empty(len(score))
-    places[np.argsort(-score, kind="stable")] = np.arange(len(score))
-    return 1 / (1 + places)
 
 
 def _shared_names(facts: Sequence[Turn], score: Doubles) -> Doubles:

@@ -15,7 +15,22 @@ from twinraven.knowledge.stemming import stem
 from twinraven.knowledge.words import is_stop_word, terms, tokens
 
 _SENTENCE: Final = re.compile(r"[^.!?…\n]+[.!?…]*")
-_SPOKEN: Final = re.compile(r"\A\s*([^\W\d_][\w.'-]{0,30}(?: [^\W\d_][\w.'-]{0,30}){0,2})\s*:\s+(?=\S)")
+_SPOKEN: Final = re.compile(
+    r"\A\s*(?:[\[(][^\[\]()\n]*\d[^\[\]()\n]*[\])]\s*)?"
+    r"\*{0,2}([^\W\d_][\w.'-]{0,30}(?: [^\W\d_][\w.'-]{0,30}){0,2}(?: \d{1,2})?)\*{0,2}\s*:\*{0,2}\s+(?=\S)"
+)
+"""A name and a colon, perhaps behind a time in brackets, perhaps bold."""
+_ROLES: Final = frozenset("user assistant agent speaker person participant".split())  # noqa: SIM905
+_HEADINGS: Final = frozenset(
+    "http https note notes re ps todo update question answer warning tip fyi spoiler edit summary result "  # noqa: SIM905
+    "reminder photo image picture caption subject date time conclusion example plan fact news breaking verdict "
+    "status quote day part chapter step week confession disclaimer topic agenda".split()
+)
+"""Words before a colon that name nobody."""
+_CAPTION: Final = re.compile(
+    r"\[[^\]\n]*\]|\((?:photo|image|picture|shares?|sends?|attached)\b[^)\n]*\)|^\s*(?:photo|image|picture|caption)[^\n:]{0,20}:.*$",
+    re.IGNORECASE | re.MULTILINE,
+)
 _NAME: Final = re.compile(r"\b[^\W\d_a-z][\w'’]*(?:[ -][^\W\d_a-z][\w'’]*|-\d[\w.]*\w|-\d)*")
 _TIME: Final = re.compile(
     r"\b(yesterday|today|tonight|tomorrow|ago|last|next|since|recently|weekend|week|month|year|years|months|weeks|days"
@@ -67,10 +82,12 @@ class TurnReading:
 
 def split_speaker(content: str) -> tuple[str | None, str]:
     """A speaker written before the words ("Ann: hello"), and the words."""
-    match = _SPOKEN.match(content[:120])
-    if match is None or match[1].lower() in ("http", "https", "note", "re", "ps", "todo"):
+    match = _SPOKEN.match(content[:160])
+    if match is None:
         return None, content
-    if not all(word[0].isupper() or word.lower() in ("user", "assistant", "agent") for word in match[1].split()):
+    first, *others = match[1].split()
+    is_role = first.lower() in _ROLES
+    if first.lower() in _HEADINGS or not (is_role or all(word[0].isupper() for word in (first, *others))):
         return None, content
     return match[1], content[match.end() :]
 
@@ -122,7 +139,8 @@ def _looks_like_name(word: str) -> bool:
 
 def _marks(text: str) -> Marks:
     marks = Marks(0)
-    sentences = [match[0].strip() for match in _SENTENCE.finditer(text) if match[0].strip()]
+    said = _CAPTION.sub(" ", text)
+    sentences = [match[0].strip() for match in _SENTENCE.finditer(said) if match[0].strip()]
     asking = sum(len(tokens(each)) for each in sentences if each.rstrip("\"') ").endswith("?"))
     total = sum(len(tokens(each)) for each in sentences) or 1
     if asking / total >= _ASKING_SHARE:

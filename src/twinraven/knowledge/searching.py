@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twinraven.knowledge.dates import day_terms
 from twinraven.knowledge.embedding import Vectors
 from twinraven.knowledge.model import Episode, EpisodeFilter, Hit
 from twinraven.knowledge.postings import ENOUGH, Postings, TermScores, score_term
-from twinraven.knowledge.questions import Question, play_participants_down, read_question
+from twinraven.knowledge.questions import Question, play_participants_down, read_question, without_dates
 from twinraven.knowledge.ranking import Ranked, Turn, choose_candidates, rank, word_scores
 from twinraven.knowledge.sql import (
     GroupState,
@@ -28,6 +29,11 @@ from twinraven.knowledge.vectors import VectorIndex, nearest, scaled, shared_wit
 from twinraven.storage import Row, Transaction
 
 EVERYTHING = EpisodeFilter()
+_NAMING: Final = frozenset({"speaker", "other_speaker"})
+"""Signals that every hit has where the question names a speaker of its group."""
+_OTHER_GROUP: Final = -0.5
+_LONGEST_ASKED: Final = 31
+"""Days of a date that turns are looked up by: a question about a whole year is left to its words."""
 
 
 class AskedMeaning(NamedTuple):
@@ -62,6 +68,8 @@ def look_up(
 ) -> Found:
     """Score every part that has a word of the question, and read what the ranking needs of the best."""
     question = read_question(text, state.speakers)
+    if state.last_at is not None:
+        question = without_dates(question)
     postings = read_postings(tx, tenant_id, state.group_id, [each.term for each in question.terms])
     if not state.speakers:
         holders = {term: len(held) for term, held in postings.items()}
@@ -74,13 +82,21 @@ def look_up(
     similarities: Mapping[int, float] = {}
     if meaning is not None:
         similarities = meaning.held.cosines(tx, tenant_id, state.group_id, meaning.vector, parts=state.parts)
-    chosen = choose_candidates(word_scores(scores, state.parts), allowed)
+    dated = _dated(tx, tenant_id, state.group_id, question)
+    chosen = choose_candidates(word_scores(scores, state.parts), allowed, dated)
     meant = shared_with_neighbours(similarities)
     candidates = sorted({*chosen, *nearest(meant, allowed)})
     beside = {seq - 1 for seq in candidates if seq}
     turns = read_turns(tx, tenant_id, state.group_id, sorted({*candidates, *beside}))
     cosines = scaled(meant, candidates)
     return Found(question, scores, candidates, turns, postings, cosines, similarities)
+
+
+def _dated(tx: Transaction, tenant_id: str, group_id: str, question: Question) -> NDArray[np.int64] | None:
+    """The parts that were said on a day of the question's dates, or name one."""
+    days = day_terms(question.dates, longest=_LONGEST_ASKED)
+    held = read_postings(tx, tenant_id, group_id, days) if days else {}
+    return np.unique(np.concatenate([each["seq"] for each in held.values()])).astype(np.int64) if held else None
 
 
 def search_group(
@@ -111,6 +127,18 @@ def search_group(
             beside = _neighbours(tx, tenant_id, state, each.seq, neighbours)
             hits[row["name"]] = _to_hit(row, each, found, beside)
     return list(hits.values())
+
+
+def best_of_groups(found: Sequence[Hit], *, limit: int) -> list[Hit]:
+    """The best hits of several groups: where a question names who speaks in one, the other groups step back."""
+    named = {hit.group_id for hit in found if not _NAMING.isdisjoint(hit.why["signals"])}
+    weighed = [hit if not named or hit.group_id in named else _stepped_back(hit) for hit in found]
+    return sorted(weighed, key=lambda hit: -hit.score)[:limit]
+
+
+def _stepped_back(hit: Hit) -> Hit:
+    signals = {**hit.why["signals"], "other_group": _OTHER_GROUP}
+    return replace(hit, score=hit.score + _OTHER_GROUP, why={**hit.why, "signals": signals})
 
 
 def search_names(tx: Transaction, tenant_id: str, group_id: str, text: str, *, limit: int) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,13 +16,12 @@ from twinraven.knowledge.entities import store_mentions
 from twinraven.knowledge.graph.fusing import fuse
 from twinraven.knowledge.graph.model import GraphContent, GraphFind, KnowledgeGraph
 from twinraven.knowledge.ingestion import ReadEpisode, by_group, read_episode, store_episodes
-from twinraven.knowledge.line_files import EpisodeImport, read_episodes
+from twinraven.knowledge.line_files import EpisodeImport, portions, read_episodes
 from twinraven.knowledge.model import Episode, EpisodeFilter, Hit, Ingestion, NewEpisode, check_text
 from twinraven.knowledge.privacy import HiddenGroups
-from twinraven.knowledge.searching import EVERYTHING, AskedMeaning, search_group
+from twinraven.knowledge.searching import EVERYTHING, AskedMeaning, best_of_groups, search_group
 from twinraven.knowledge.sql import find_episode, find_named, groups_of, list_episodes
 from twinraven.knowledge.vectors import VectorIndex, pack_vector
-from twinraven.knowledge.vectors_sql import insert_vectors
 from twinraven.storage import Database, Transaction, chunks
 
 Redact = Callable[[str, bytes], bytes]
@@ -31,11 +30,11 @@ Redact = Callable[[str, bytes], bytes]
 OnMentions = Callable[[Transaction, str, Sequence[str]], None]
 """Told, in their transaction, which entities new episodes mention."""
 
-OnStored = Callable[[Transaction, str, str], None]
-"""Told, in their transaction, that a group has new episodes."""
+OnStored = Callable[[Transaction, str, str, int], None]
+"""Told, in their transaction, that a group has new episodes, and the number of the first new part."""
 
 BATCH = 500
-_LINES = 4 * BATCH
+_SHORT = 4_000
 _TEXTS: Final = ("content", "group_id", "name", "source", "speaker", "source_description")
 _LONGEST_QUERY = 10_000
 _MOST_HITS = 1_000
@@ -53,7 +52,7 @@ class Knowledge:
         on_mentions: OnMentions = lambda _tx, _tenant_id, _touched: None,
         embedder: Embedder | None = None,
         graph: KnowledgeGraph | None = None,
-        on_stored: OnStored = lambda _tx, _tenant_id, _group_id: None,
+        on_stored: OnStored = lambda _tx, _tenant_id, _group_id, _first: None,
     ) -> None:
         self._database = database
         self._vectors = None if embedder is None else VectorIndex(embedder)
@@ -76,11 +75,11 @@ class Knowledge:
 
     async def remember_all(self, tenant_id: str, episodes: Sequence[NewEpisode]) -> Ingestion:
         """Store what is not there yet, a group and a batch at a time."""
+        if len(episodes) == 1 and len(episodes[0].content) <= _SHORT and self._vectors is None:
+            return await self._remember_short(tenant_id, episodes[0])
         total = Ingestion()
-        episodes = await asyncio.to_thread(self._cleaned, tenant_id, episodes)
-        for group_id, listed in by_group(episodes):
-            for some in chunks(listed, BATCH):
-                total += await self._store(tenant_id, group_id, some)
+        async for done in self._stored(tenant_id, episodes):
+            total += done
         return total
 
     async def import_lines(
@@ -88,10 +87,18 @@ class Knowledge:
     ) -> EpisodeImport:
         """Store the episodes of a JSON Lines file; lines that hold none are reported and left out."""
         report = EpisodeImport()
-        for some in chunks(read_episodes(lines, report), _LINES):
-            report.done += await self.remember_all(tenant_id, some)
-            progress(report.done.added + report.done.present)
+        for some in portions(read_episodes(lines, report)):
+            async for done in self._stored(tenant_id, some):
+                report.done += done
+                progress(report.done.added + report.done.present)
         return report
+
+    async def _stored(self, tenant_id: str, episodes: Sequence[NewEpisode]) -> AsyncIterator[Ingestion]:
+        """What becomes of each batch of each group, in the order in which its turns were said."""
+        clean = await asyncio.to_thread(self._cleaned, tenant_id, episodes)
+        for group_id, listed in by_group(clean):
+            for some in chunks(listed, BATCH):
+                yield await self._store(tenant_id, group_id, some)
 
     async def _store(self, tenant_id: str, group_id: str, some: Sequence[NewEpisode]) -> Ingestion:
         batch = await asyncio.to_thread(self._read, some)
@@ -100,6 +107,16 @@ class Knowledge:
         return await self._database.write(
             tenant_id, lambda tx: self._store_batch(tx, tenant_id, group_id, batch, at=at)
         )
+
+    async def _remember_short(self, tenant_id: str, new: NewEpisode) -> Ingestion:
+        """Store one turn, read where it is stored: the way to a thread and back costs more than reading it does."""
+        at = self._micros()
+
+        def work(tx: Transaction) -> Ingestion:
+            [clean] = self._cleaned(tenant_id, [new])
+            return self._store_batch(tx, tenant_id, clean.group_id, [read_episode(clean)], at=at)
+
+        return await self._database.write(tenant_id, work)
 
     def store_in(self, tx: Transaction, tenant_id: str, new: NewEpisode, *, at: int) -> str:
         """Store one episode with the caller's own rows, and say its id; its name must be new."""
@@ -116,11 +133,11 @@ class Knowledge:
         done, parts = store_episodes(tx, tenant_id, group_id, batch, at=at)
         vectors = [(part.seq, part.vector) for part in parts if part.vector is not None]
         if vectors and self._vectors is not None:
-            insert_vectors(tx, tenant_id, group_id, self._vectors.embedder.name, vectors)
+            self._vectors.store(tx, tenant_id, group_id, vectors)
         if parts:
             touched = store_mentions(tx, tenant_id, group_id, parts, at=at)
             self._on_mentions(tx, tenant_id, touched)
-            self._on_stored(tx, tenant_id, group_id)
+            self._on_stored(tx, tenant_id, group_id, parts[0].seq)
         return done
 
     def _cleaned(self, tenant_id: str, some: Sequence[NewEpisode]) -> Sequence[NewEpisode]:
@@ -174,7 +191,7 @@ class Knowledge:
                     tx, tenant_id, each, text, limit=limit, wanted=wanted, neighbours=neighbours, meaning=meaning
                 )
                 found += fuse(tx, tenant_id, hits, finds[each], wanted, limit=limit) if finds else hits
-            return sorted(found, key=lambda hit: -hit.score)[:limit]
+            return best_of_groups(found, limit=limit)
 
         return await self._database.read(tenant_id, work)
 
@@ -236,7 +253,7 @@ class Knowledge:
                     for each in within
                     for hit in search_group(tx, tenant_id, each, text, limit=limit, wanted=wanted, meaning=meaning)
                 ]
-                answers.append([hit.name for hit in sorted(hits, key=lambda hit: -hit.score)[:limit]])
+                answers.append([hit.name for hit in best_of_groups(hits, limit=limit)])
             return answers
 
         return await self._database.read(tenant_id, work)

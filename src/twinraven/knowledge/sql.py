@@ -252,6 +252,18 @@ def read_parts(tx: Transaction, tenant_id: str, group_id: str, wanted: Sequence[
     return {row["seq"]: row for row in rows}
 
 
+def parts_from(tx: Transaction, tenant_id: str, group_id: str, first: int, *, limit: int) -> list[Row]:
+    """What was said in a group from one part on, in order."""
+    return tx.fetch_all(
+        "SELECT seq, content, speaker, valid_at, source FROM episodes WHERE tenant_id = :tenant AND group_id = :group "
+        "AND seq >= :first ORDER BY seq LIMIT :limit",
+        tenant=tenant_id,
+        group=group_id,
+        first=first,
+        limit=limit,
+    )
+
+
 def list_episodes(
     tx: Transaction,
     tenant_id: str,

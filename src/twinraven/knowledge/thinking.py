@@ -32,6 +32,11 @@ class PreparedProcess:
     version: int
     flow: FlowDefinition
 
+    def inputs(self, offered: Mapping[str, Any]) -> dict[str, Any]:
+        """What the process asks for of what it is offered; a process need not take all of it."""
+        asked = cast("Mapping[str, Any]", self.flow.parameters.get("properties", {}))
+        return {name: value for name, value in offered.items() if name in asked}
+
 
 def member_of(output: Any, name: str) -> Any:
     """A member of what a process ended with, or of one of its variables where it has no output template."""

@@ -2,7 +2,7 @@
 
 They are found by name and not listed. With a configured model `memory_compress` lets it write the summary, and
 `memory_reflect` lets it work as the reflective agent: it may search what was said and look entities up before it
-writes. Without a model the most telling sentences are chosen.
+writes, as far as the user whose notes it writes may. Without a model the most telling sentences are chosen.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 from twinraven.calls import CallFrame
 from twinraven.catalog import Effect, ToolEntry
 from twinraven.foundation.errors import NotFound
+from twinraven.knowledge.access import GroupAccess
 from twinraven.knowledge.entities import Entities
 from twinraven.knowledge.extractive import SaidText, summarise
 from twinraven.knowledge.service import Knowledge
@@ -132,9 +133,11 @@ class ThinkingConnector:
         knowledge: Callable[[], Knowledge],
         entities: Callable[[], Entities],
         model: Callable[[], LanguageModel],
+        access: Callable[[], GroupAccess],
     ) -> None:
         self._knowledge = knowledge
         self._entities = entities
+        self._access = access
         self._model = model
 
     async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: CallFrame) -> Any:
@@ -142,7 +145,7 @@ class ThinkingConnector:
         if entry.tool_id == COMPRESS_TOOL:
             return await self._compress(call.tenant_id, params)
         if entry.tool_id == REFLECT_TOOL:
-            return await self._reflect(call.tenant_id, params)
+            return await self._reflect(call, params)
         raise NotFound(f"no tool {entry.tool_id!r}", field="tool_id")
 
     async def _compress(self, tenant_id: str, params: dict[str, Any]) -> Any:
@@ -155,7 +158,7 @@ class ThinkingConnector:
         said = [SaidText(each["content"], each.get("speaker")) for each in params["sources"]]
         return {"summary": summarise(said, most_characters=most), "by": "rules"}
 
-    async def _reflect(self, tenant_id: str, params: dict[str, Any]) -> Any:
+    async def _reflect(self, call: CallFrame, params: dict[str, Any]) -> Any:
         model = self._model()
         if model.name is None:
             return {"notes": [_note_by_rules(params)], "by": "rules"}
@@ -163,7 +166,7 @@ class ThinkingConnector:
         told = _told(params)
         for left in range(_STEPS, 0, -1):
             reply = await model.ask(
-                tenant_id, f"{told}\n\nSteps left: {left}.", system=_REFLECT_SYSTEM, schema=_REFLECT_SCHEMA
+                call.tenant_id, f"{told}\n\nSteps left: {left}.", system=_REFLECT_SYSTEM, schema=_REFLECT_SCHEMA
             )
             wish = cast("dict[str, Any]", reply.value)
             for note in wish.get("notes", ()):
@@ -171,18 +174,19 @@ class ThinkingConnector:
                     notes[note["position"]] = note["content"]
             if wish["done"]:
                 break
-            told += await self._look_up(tenant_id, wish, notes)
+            told += await self._look_up(call, wish, notes)
         written = [{"position": position, "content": content} for position, content in sorted(notes.items())]
         return {"notes": written or [_note_by_rules(params)], "by": model.name}
 
-    async def _look_up(self, tenant_id: str, wish: dict[str, Any], notes: dict[int, str]) -> str:
+    async def _look_up(self, call: CallFrame, wish: dict[str, Any], notes: dict[int, str]) -> str:
         """What the agent asked for, as further lines of what it is told."""
+        tenant_id, hidden = call.tenant_id, self._access().hidden_from(call.caller)
         lines: list[str] = []
         for query in wish.get("searches", ()):
-            hits = await self._knowledge().search(tenant_id, query, limit=_MOST_HITS)
+            hits = await self._knowledge().search(tenant_id, query, limit=_MOST_HITS, hidden=hidden)
             lines += [f"Search {query!r}:", *(f"- {hit.speaker or hit.name}: {hit.content[:400]}" for hit in hits)]
         for name in wish.get("entities", ()):
-            found = await self._entities().entities(tenant_id, text=name, limit=3)
+            found = await self._entities().entities(tenant_id, text=name, limit=3, hidden=hidden)
             for each in found:
                 around = await self._entities().neighbourhood(tenant_id, each.entity_id)
                 lines.append(f"Entity {each.name} ({each.category or 'unknown'}): {each.summary} {around.in_words()}")

@@ -1,7 +1,8 @@
 """Keeps the vectors of episodes and compares a question with them, where an embedder is installed.
 
 Vectors are stored as half-precision numbers, one row a part. A group's vectors are kept in memory as one matrix that
-grows with the group; groups larger than `MOST_IN_MEMORY` are compared only where the words have chosen candidates.
+grows with the group. Of groups larger than `MOST_IN_MEMORY` the index of pgvector says which are nearest, where
+Postgres has it; elsewhere words alone choose.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinraven.knowledge.embedding import Embedder, Vectors
-from twinraven.knowledge.vectors_sql import read_vectors
+from twinraven.knowledge.vectors_sql import (
+    INDEXED_WIDTH,
+    fill_column,
+    has_vector_column,
+    insert_indexed,
+    insert_vectors,
+    nearest_vectors,
+    read_vectors,
+)
 from twinraven.storage import Transaction
 
 MOST_IN_MEMORY: Final = 50_000
@@ -25,6 +34,7 @@ EXTRA: Final = 20
 _NEIGHBOUR_SHARE: Final = 0.15
 _SCALED_OVER: Final = 50
 _MOST_GROUPS: Final = 8
+_FROM_INDEX: Final = 200
 
 
 def pack_vector(vector: Vectors) -> bytes:
@@ -34,20 +44,42 @@ def pack_vector(vector: Vectors) -> bytes:
 class VectorIndex:
     """The vectors of the groups that were searched last."""
 
-    def __init__(self, embedder: Embedder) -> None:
+    def __init__(self, embedder: Embedder, *, most_in_memory: int = MOST_IN_MEMORY) -> None:
         self.embedder = embedder
+        self._most_in_memory = most_in_memory
+        self._has_column = False
+        self._filled: set[tuple[str, str]] = set()
+        """Groups of which nothing waits to be indexed any more."""
         self._groups: OrderedDict[tuple[str, str], tuple[NDArray[np.int64], Vectors]] = OrderedDict()
         self._changing = Lock()
 
     def cosines(
         self, tx: Transaction, tenant_id: str, group_id: str, question: Vectors, *, parts: int
     ) -> dict[int, float]:
-        """How similar each part of a group is to a question; empty where the group is too large or has no vectors."""
-        if parts > MOST_IN_MEMORY:
-            return {}
+        """How similar each part of a group is to a question; of a large one the nearest, or none without an index."""
+        if parts > self._most_in_memory:
+            if not self._is_indexed(tx):
+                return {}
+            asked = pack_vector(question)
+            return nearest_vectors(tx, tenant_id, group_id, self.embedder.name, asked, limit=_FROM_INDEX)
         seqs, matrix = self._matrix(tx, tenant_id, group_id)
         found = matrix @ question if len(seqs) else np.zeros(0)
         return dict(zip(seqs.tolist(), found.tolist(), strict=True))
+
+    def store(self, tx: Transaction, tenant_id: str, group_id: str, rows: Sequence[tuple[int, bytes]]) -> None:
+        """Store the vectors of parts."""
+        model = self.embedder.name
+        if not self._is_indexed(tx):
+            insert_vectors(tx, tenant_id, group_id, model, rows)
+            return
+        insert_indexed(tx, tenant_id, group_id, model, rows)
+        if (tenant_id, group_id) not in self._filled and not fill_column(tx, tenant_id, group_id, model):
+            self._filled.add((tenant_id, group_id))
+
+    def _is_indexed(self, tx: Transaction) -> bool:
+        # What was there once stays; a server that gets the extension later is noticed.
+        self._has_column = self._has_column or has_vector_column(tx)
+        return self._has_column and self.embedder.width == INDEXED_WIDTH
 
     def _matrix(self, tx: Transaction, tenant_id: str, group_id: str) -> tuple[NDArray[np.int64], Vectors]:
         key = (tenant_id, group_id)

@@ -230,9 +230,12 @@ class Metrics:
 
     def append_in(self, tx: Transaction, tenant_id: str, figures: Sequence[Figure]) -> None:
         """Append figures of the system with the caller's own rows."""
+        ids = {each.metric: "" for each in figures}
+        for metric in ids:
+            ids[metric] = _defined(tx, tenant_id, metric, self._micros())
         rows = [
             (
-                _defined(tx, tenant_id, each.metric, self._micros()),
+                ids[each.metric],
                 each.entity_id,
                 to_number(each.value, each.metric.data_type),
                 each.at,

@@ -48,6 +48,11 @@ def find_duplicates(entities: Sequence[KnownEntity], threshold: float = DEFAULT_
     return sorted(found, key=lambda pair: (-pair.similarity, pair.first.entity_id, pair.second.entity_id))
 
 
+def is_certain(first: KnownEntity, second: KnownEntity) -> bool:
+    """Whether two entities as they are now are certainly one: a merge before may have made one of them another."""
+    return _compared(first, second).is_certain
+
+
 def _candidates(entities: Sequence[KnownEntity]) -> Iterator[tuple[int, int]]:
     """Pairs that share the beginning of a word or an acronym, each once."""
     blocks: dict[str, list[int]] = defaultdict(list)

@@ -7,10 +7,12 @@ A name is a run of capitalised words that does not merely begin a sentence; what
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from twinraven.knowledge.entities.extractor import Extraction, FoundEntity, FoundFact, is_person
+from twinraven.knowledge.entities.model import InferredBy
+from twinraven.knowledge.ingestion import StoredPart
 from twinraven.knowledge.reading import names_in
 
 _DATED: Final = """
@@ -28,8 +30,6 @@ _KIN: Final = (
     "|uncle|nephew|niece|mentor|boss|colleague|neighbor|neighbour|roommate|teacher|coach|grandmother|grandfather"
 )
 _PET: Final = "dog|cat|puppy|kitten|hamster|horse|parrot|rabbit|turtle|pet"
-MACHINES: Final = frozenset({"agent", "assistant", "system", "tool"})
-"""Speakers who are nobody: what they say in the first person is no fact about anybody."""
 _NAME: Final = r"([A-Z][\w'’-]*(?: [A-Z][\w'’-]*){0,3})"
 _PERSON_BEFORE: Final = re.compile(rf"\b(?:{_KIN}|Mr|Mrs|Ms|Dr|Prof|aunt|uncle|named|with|met)\.?,? $", re.IGNORECASE)
 _PLACE_BEFORE: Final = re.compile(
@@ -62,30 +62,25 @@ _SELF_FACTS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FoundEntity:
-    """A name in a turn."""
+class RulesExtractor:
+    """The rules as an extractor; they are quick enough for the transaction that stores a turn."""
 
-    name: str
-    category: str | None
-    confidence: float
+    name: InferredBy = "rules"
+    most_turns = 500
+
+    async def extract(self, tenant_id: str, turns: Sequence[StoredPart]) -> Sequence[Extraction]:
+        del tenant_id
+        return [read_by_rules(turn) for turn in turns]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFact:
-    """What a speaker says of themselves; `names_entity` where the value is a name."""
-
-    relation: str
-    value: str
-    is_single: bool
-    names_entity: bool
-    confidence: float
+def read_by_rules(turn: StoredPart) -> Extraction:
+    return Extraction(tuple(find_entities(turn.text, turn.speaker)), tuple(find_facts(turn.text)))
 
 
 def find_entities(text: str, speaker: str | None) -> list[FoundEntity]:
     """The names in a turn, each once, and its speaker."""
     found: dict[str, FoundEntity] = {}
-    if speaker is not None and speaker.lower() not in MACHINES:
+    if is_person(speaker):
         found[speaker] = FoundEntity(speaker, "Person", 0.95)
     begin = 0
     for name in names_in(text):

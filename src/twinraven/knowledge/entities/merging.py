@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from itertools import product
 from typing import Any
 
 from twinraven.foundation.clock import from_micros
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
 from twinraven.foundation.ids import new_id
+from twinraven.knowledge.entities.duplicates import PossibleDuplicate, is_certain
+from twinraven.knowledge.entities.merges_sql import one_merge
 from twinraven.knowledge.entities.model import EntityMerge, KnownEntity, ProposalStatus
 from twinraven.knowledge.entities.sql import (
     entity_row,
@@ -17,8 +20,10 @@ from twinraven.knowledge.entities.sql import (
     restore_places,
     surviving,
 )
+from twinraven.knowledge.privacy import HiddenGroups
 from twinraven.storage import Row, Transaction
 
+PairsOfIds = Container[tuple[str, str]]
 _MENTION = ("tenant_id", "entity_id", "group_id", "seq", "original_name", "source", "confidence")
 
 
@@ -33,18 +38,13 @@ def merge_entities(
         record[column] = _move_facts(tx, tenant_id, column, kept.entity_id, gone.entity_id)
     record["kept_places"] = [row["group_id"] for row in places_of_entity(tx, tenant_id, kept.entity_id)]
     record["places"] = move_places(tx, tenant_id, gone.entity_id, kept.entity_id)
-    record["merged"] = [
-        row["entity_id"]
-        for row in tx.fetch_all(
-            "SELECT entity_id FROM entities WHERE tenant_id = :tenant AND merged_into = :gone",
-            tenant=tenant_id,
-            gone=gone.entity_id,
-        )
-    ]
+    record["merged"] = merged_into(tx, tenant_id, gone.entity_id)
     for entity_id in (gone.entity_id, *record["merged"]):
         _point(tx, tenant_id, entity_id, kept.entity_id)
     _change(tx, tenant_id, kept.entity_id, _combined(kept, gone))
-    made = EntityMerge(new_id(), kept.entity_id, gone.entity_id, from_micros(at), by)
+    made = EntityMerge(
+        new_id(), kept.entity_id, gone.entity_id, from_micros(at), by, kept_name=kept.name, gone_name=gone.name
+    )
     columns = ("tenant_id", "merge_id", "kept_id", "gone_id", "record", "merged_at", "merged_by")
     row = (tenant_id, made.merge_id, made.kept_id, made.gone_id, json.dumps(record), at, by)
     tx.insert_rows("entity_merges", columns, [row])
@@ -52,9 +52,36 @@ def merge_entities(
     return made
 
 
-def undo_merge(tx: Transaction, tenant_id: str, merge_id: str, *, at: int) -> EntityMerge:
+def merge_certain(tx: Transaction, tenant_id: str, pair: PossibleDuplicate, told_apart: PairsOfIds, *, at: int) -> None:
+    """Merge a pair unasked, as the two are now: a merge before this one may have made either another.
+
+    Where it did, and where somebody told any of what they are made of apart, a person is asked.
+    """
+    first, second = (surviving(tx, tenant_id, entity_id) for entity_id in pair.ids)
+    if first is None or second is None:
+        return
+    if first.entity_id == second.entity_id:
+        settle_proposal(tx, tenant_id, pair.ids, "merged", by=None, at=at)
+        return
+    members = [[each.entity_id, *merged_into(tx, tenant_id, each.entity_id)] for each in (first, second)]
+    is_apart = any((one, other) in told_apart or (other, one) in told_apart for one, other in product(*members))
+    if (first.entity_id, second.entity_id) == pair.ids and is_certain(first, second) and not is_apart:
+        merge_entities(tx, tenant_id, pair.first.entity_id, pair.second.entity_id, by=None, at=at)
+
+
+def merged_into(tx: Transaction, tenant_id: str, entity_id: str) -> list[str]:
+    """The entities that were merged into one, also by way of others."""
+    rows = tx.fetch_all(
+        "SELECT entity_id FROM entities WHERE tenant_id = :tenant AND merged_into = :id", tenant=tenant_id, id=entity_id
+    )
+    return [row["entity_id"] for row in rows]
+
+
+def undo_merge(
+    tx: Transaction, tenant_id: str, merge_id: str, *, at: int, hidden: HiddenGroups | None = None
+) -> EntityMerge:
     """Put back what a merge moved; a later merge of the same entity must be undone first."""
-    row = _merge_row(tx, tenant_id, merge_id)
+    row = _merge_row(tx, tenant_id, merge_id, hidden)
     later = tx.fetch_one(
         "SELECT merge_id FROM entity_merges WHERE tenant_id = :tenant AND undone_at IS NULL AND merge_id <> :id "
         "AND merged_at >= :at AND (kept_id IN (:kept, :gone) OR gone_id IN (:kept, :gone)) "
@@ -89,19 +116,19 @@ def undo_merge(tx: Transaction, tenant_id: str, merge_id: str, *, at: int) -> En
         id=merge_id,
         at=at,
     )
-    return EntityMerge(merge_id, kept, gone, from_micros(row["merged_at"]), row["merged_by"], from_micros(at))
+    return one_merge(tx, tenant_id, merge_id)
 
 
 def _pair(tx: Transaction, tenant_id: str, first_id: str, second_id: str) -> tuple[KnownEntity, KnownEntity]:
     found = [surviving(tx, tenant_id, entity_id) for entity_id in (first_id, second_id)]
-    for entity_id, entity in zip((first_id, second_id), found, strict=True):
+    for field, entity_id, entity in zip(("entity_id", "other_id"), (first_id, second_id), found, strict=True):
         if entity is None:
-            raise NotFound(f"no entity {entity_id!r}", field="entity_id")
+            raise NotFound(f"no entity {entity_id!r}", field=field)
     first, second = found
     assert first is not None
     assert second is not None
     if first.entity_id == second.entity_id:
-        raise InvalidInput("an entity cannot be merged with itself; name two", field="entity_id")
+        raise InvalidInput("an entity cannot be merged with itself; name two", field="other_id")
     if second.inferred_by == "user" and first.inferred_by != "user":
         return second, first
     return first, second
@@ -228,13 +255,13 @@ def settle_proposal(
     )
 
 
-def _merge_row(tx: Transaction, tenant_id: str, merge_id: str) -> Row:
+def _merge_row(tx: Transaction, tenant_id: str, merge_id: str, hidden: HiddenGroups | None) -> Row:
     row = tx.fetch_one(
         "SELECT * FROM entity_merges WHERE tenant_id = :tenant AND merge_id = :id", tenant=tenant_id, id=merge_id
     )
-    if row is None:
+    kept = None if row is None else entity_row(tx, tenant_id, row["kept_id"])
+    if row is None or kept is None or (hidden is not None and hidden.holds(tx, tenant_id, kept.group_id)):
         raise NotFound(f"no merge {merge_id!r}", field="merge_id")
     if row["undone_at"] is not None:
         raise Conflict(f"merge {merge_id} is undone already", field="merge_id")
-    assert entity_row(tx, tenant_id, row["gone_id"]) is not None
     return row

@@ -53,6 +53,14 @@ class TemporalFact:
     ended_by: str | None
     source: str
     confidence: float
+    group_id: str | None = None
+    episode: str | None = None
+    """The group and the name of the episode that says so, where one does."""
+
+    def holds_at(self, moment: datetime) -> bool:
+        """Whether it was true at a time."""
+        has_begun = self.valid_at is None or self.valid_at <= moment
+        return has_begun and (self.invalid_at is None or self.invalid_at > moment)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -66,6 +74,8 @@ class TemporalFact:
             "ended_by": self.ended_by,
             "source": self.source,
             "confidence": self.confidence,
+            "group_id": self.group_id,
+            "episode": self.episode,
         }
 
 
@@ -171,12 +181,16 @@ class EntityMerge:
     merged_at: datetime
     merged_by: str | None
     undone_at: datetime | None = None
+    kept_name: str = ""
+    gone_name: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return {
             "merge_id": self.merge_id,
             "kept_id": self.kept_id,
             "gone_id": self.gone_id,
+            "kept_name": self.kept_name,
+            "gone_name": self.gone_name,
             "merged_at": iso(self.merged_at),
             "merged_by": self.merged_by,
             "undone_at": None if self.undone_at is None else iso(self.undone_at),

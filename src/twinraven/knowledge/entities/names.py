@@ -23,6 +23,7 @@ _ADDRESSED: Final = {"mister": "mr", "sir": "mr", "mrs": "ms", "miss": "ms"}
 _LONGEST_ACRONYM: Final = 4
 _SAME_WORDS: Final = """
 corporation corp; incorporated inc; limited ltd; company co; saint st; street str; avenue ave; road rd; mount mt
+fort ft
 university univ uni; department dept; international intl; association assoc; brothers bros; doctor dr; junior jr
 robert bob rob bobby; william bill will billy liam; elizabeth liz beth lizzie eliza betty; katherine kate katie kathy
 catherine cathy; michael mike mick; james jim jimmy jamie; john johnny jack jon; thomas tom tommy; richard rick dick

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from twinraven.knowledge.entities.mentions_sql import beside, degree_of
 from twinraven.knowledge.entities.model import KnownEntity, TemporalFact
-from twinraven.knowledge.entities.sql import beside, degree_of, entity_count, facts_of
+from twinraven.knowledge.entities.sql import entity_count, facts_of
 from twinraven.storage import Transaction
 
 _MOST_BESIDE = 12

@@ -43,13 +43,13 @@ def propose(tx: Transaction, tenant_id: str, pair: PossibleDuplicate, at: int) -
     return "open"
 
 
-def decided_pairs(tx: Transaction, tenant_id: str) -> set[tuple[str, str]]:
-    """The pairs about which somebody decided."""
+def decided_pairs(tx: Transaction, tenant_id: str) -> dict[tuple[str, str], ProposalStatus]:
+    """The pairs about which somebody decided, and how."""
     rows = tx.fetch_all(
-        "SELECT first_id, second_id FROM entity_proposals WHERE tenant_id = :tenant AND status <> 'open'",
+        "SELECT first_id, second_id, status FROM entity_proposals WHERE tenant_id = :tenant AND status <> 'open'",
         tenant=tenant_id,
     )
-    return {(row["first_id"], row["second_id"]) for row in rows}
+    return {(row["first_id"], row["second_id"]): row["status"] for row in rows}
 
 
 def open_proposals(tx: Transaction, tenant_id: str, *, hidden: HiddenGroups | None = None) -> list[MergeProposal]:

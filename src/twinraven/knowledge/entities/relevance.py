@@ -13,8 +13,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from twinraven.foundation.clock import from_micros
+from twinraven.knowledge.entities.mentions_sql import mentions_in
 from twinraven.knowledge.entities.model import KnownEntity, TemporalFact
-from twinraven.knowledge.entities.sql import entities_by_id, facts_of, mentions_in, places_of
+from twinraven.knowledge.entities.sql import entities_by_id, facts_of, places_of
 from twinraven.storage import Row, Transaction
 
 _FRESH: Final = 0.6

@@ -18,12 +18,15 @@ from twinraven.foundation.ids import new_id
 from twinraven.knowledge.entities.duplicates import DEFAULT_THRESHOLD, PossibleDuplicate, find_duplicates
 from twinraven.knowledge.entities.enrichment import DEFAULT_EDGES, Enrichment
 from twinraven.knowledge.entities.mentions import state_fact
-from twinraven.knowledge.entities.merging import merge_entities, settle_proposal, undo_merge
+from twinraven.knowledge.entities.mentions_sql import ripe_entities
+from twinraven.knowledge.entities.merges_sql import list_merges
+from twinraven.knowledge.entities.merging import merge_certain, merge_entities, settle_proposal, undo_merge
 from twinraven.knowledge.entities.model import (
     EntityDetails,
     EntityMerge,
     KnownEntity,
     MergeProposal,
+    ProposalStatus,
     TemporalFact,
     check_category,
 )
@@ -35,7 +38,6 @@ from twinraven.knowledge.entities.sql import (
     insert_entities,
     list_entities,
     put_place,
-    ripe_entities,
     sources_of,
     surviving,
 )
@@ -201,6 +203,21 @@ class Entities:
 
         return await self._database.read(tenant_id, work)
 
+    async def facts(
+        self, tenant_id: str, entity_id: str, *, relation: str | None = None, at: datetime | None = None
+    ) -> list[TemporalFact]:
+        """Facts and relations of an entity in the order of their time: all of its history, or what held at a time."""
+
+        def work(tx: Transaction) -> list[TemporalFact]:
+            found = _present(surviving(tx, tenant_id, entity_id), entity_id)
+            return [
+                each
+                for each in facts_of(tx, tenant_id, found.entity_id)
+                if relation in (None, each.relation) and (at is None or each.holds_at(at))
+            ]
+
+        return await self._database.read(tenant_id, work)
+
     async def state(
         self,
         tenant_id: str,
@@ -239,10 +256,25 @@ class Entities:
 
         return await self._database.write(tenant_id, work)
 
-    async def undo(self, tenant_id: str, merge_id: str) -> EntityMerge:
+    async def undo(self, tenant_id: str, merge_id: str, *, hidden: HiddenGroups | None = None) -> EntityMerge:
         """Put everything back as it was before a merge."""
         at = self._micros()
-        return await self._database.write(tenant_id, lambda tx: undo_merge(tx, tenant_id, merge_id, at=at))
+        return await self._database.write(
+            tenant_id, lambda tx: undo_merge(tx, tenant_id, merge_id, at=at, hidden=hidden)
+        )
+
+    async def merges(
+        self,
+        tenant_id: str,
+        *,
+        entity_id: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+        hidden: HiddenGroups | None = None,
+    ) -> list[EntityMerge]:
+        """Merges that were carried out, the newest first, also those that were undone."""
+        which: dict[str, Any] = {"entity_id": entity_id, "limit": limit, "after": after, "hidden": hidden}
+        return await self._database.read(tenant_id, lambda tx: list_merges(tx, tenant_id, **which))
 
     async def find_proposals(
         self,
@@ -255,7 +287,7 @@ class Entities:
         """Look for duplicates, store what is new, and list what is open; certain ones are merged if wished."""
         at = self._micros()
 
-        def look(tx: Transaction) -> tuple[list[KnownEntity], set[tuple[str, str]]]:
+        def look(tx: Transaction) -> tuple[list[KnownEntity], dict[tuple[str, str], ProposalStatus]]:
             which: dict[str, Any] = {"group_id": group_id, "category": None, "text": None, "hidden": hidden}
             entities = list_entities(tx, tenant_id, limit=_MOST_COMPARED, after=None, **which)
             return entities, decided_pairs(tx, tenant_id)
@@ -264,14 +296,13 @@ class Entities:
         # Comparing takes seconds where there is much to compare: in no transaction, because all writers would wait.
         found = await asyncio.to_thread(find_duplicates, known, self._threshold)
         undecided = [pair for pair in found if pair.ids not in decided]
+        told_apart = {pair for pair, status in decided.items() if status == "rejected"}
 
         def store(tx: Transaction, pairs: Sequence[PossibleDuplicate]) -> None:
             for pair in pairs:
                 status = propose(tx, tenant_id, pair, at)
                 if merges_certain and pair.is_certain and status == "open":
-                    first, second = (surviving(tx, tenant_id, each.entity_id) for each in (pair.first, pair.second))
-                    if first is not None and second is not None and first.entity_id != second.entity_id:
-                        merge_entities(tx, tenant_id, pair.first.entity_id, pair.second.entity_id, by=None, at=at)
+                    merge_certain(tx, tenant_id, pair, told_apart, at=at)
 
         for some in chunks(undecided[:_MOST_PROPOSED], _PROPOSED_AT_ONCE):
             await self._database.write(tenant_id, partial(store, pairs=some))

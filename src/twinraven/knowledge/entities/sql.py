@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from twinraven.foundation.clock import from_micros
 from twinraven.foundation.ids import new_id
-from twinraven.knowledge.entities.model import EntitySource, KnownEntity, TemporalFact
+from twinraven.knowledge.entities.model import EntitySource, InferredBy, KnownEntity, TemporalFact
 from twinraven.knowledge.entities.names import name_key
 from twinraven.knowledge.privacy import HiddenGroups
 from twinraven.knowledge.sql import listed_values, moment
@@ -61,11 +61,6 @@ def ids_of_keys(tx: Transaction, tenant_id: str, group_id: str, keys: Sequence[s
         # Later rows win: a user's entity, else the oldest.
         found.update((row["name_key"], row["merged_into"] or row["entity_id"]) for row in rows)
     return found
-
-
-def insert_mentions(tx: Transaction, rows: Sequence[Sequence[Any]]) -> None:
-    columns = ("tenant_id", "entity_id", "group_id", "seq", "original_name", "source", "confidence")
-    tx.insert_missing("entity_mentions", columns, rows)
 
 
 def entity_row(tx: Transaction, tenant_id: str, entity_id: str) -> KnownEntity | None:
@@ -151,8 +146,10 @@ def sources_of(
 def facts_of(tx: Transaction, tenant_id: str, entity_id: str) -> list[TemporalFact]:
     """Every fact of an entity, also those that have ended, and those that name it."""
     rows = tx.fetch_all(
-        "SELECT * FROM entity_facts WHERE tenant_id = :tenant AND (entity_id = :id OR object_id = :id) "
-        "ORDER BY valid_at, created_at, fact_id",
+        "SELECT f.*, e.name AS episode FROM entity_facts f LEFT JOIN episodes e ON e.tenant_id = f.tenant_id "
+        "AND e.group_id = f.group_id AND e.seq = f.seq "
+        "WHERE f.tenant_id = :tenant AND (f.entity_id = :id OR f.object_id = :id) "
+        "ORDER BY f.valid_at, f.created_at, f.fact_id",
         tenant=tenant_id,
         id=entity_id,
     )
@@ -186,39 +183,6 @@ def end_fact(tx: Transaction, tenant_id: str, fact_id: str, *, at: int, by: str)
         at=at,
         by=by,
     )
-
-
-def beside(tx: Transaction, tenant_id: str, entity_id: str, limit: int) -> list[tuple[str, str, int]]:
-    """Entities that stand in the same turns most often: id, name, how often."""
-    rows = tx.fetch_all(
-        "SELECT e.entity_id, e.name, COUNT(*) AS turns FROM entity_mentions m "
-        "JOIN entity_mentions o ON o.tenant_id = m.tenant_id AND o.group_id = m.group_id AND o.seq = m.seq "
-        "AND o.entity_id <> m.entity_id "
-        "JOIN entities e ON e.tenant_id = o.tenant_id AND e.entity_id = o.entity_id "
-        "WHERE m.tenant_id = :tenant AND m.entity_id = :id GROUP BY e.entity_id, e.name "
-        "ORDER BY turns DESC, e.name LIMIT :limit",
-        tenant=tenant_id,
-        id=entity_id,
-        limit=limit,
-    )
-    return [(row["entity_id"], row["name"], row["turns"]) for row in rows]
-
-
-def degree_of(tx: Transaction, tenant_id: str, entity_id: str) -> int:
-    """How many other entities share a turn or a relation with this one."""
-    row = tx.fetch_one(
-        "SELECT COUNT(*) AS degree FROM (SELECT o.entity_id FROM entity_mentions m JOIN entity_mentions o "
-        "ON o.tenant_id = m.tenant_id AND o.group_id = m.group_id AND o.seq = m.seq AND o.entity_id <> m.entity_id "
-        "WHERE m.tenant_id = :tenant AND m.entity_id = :id "
-        "UNION SELECT object_id FROM entity_facts WHERE tenant_id = :tenant AND entity_id = :id "
-        "AND object_id IS NOT NULL AND object_id <> :id "
-        "UNION SELECT entity_id FROM entity_facts WHERE tenant_id = :tenant AND object_id = :id "
-        "AND entity_id <> :id) AS near",
-        tenant=tenant_id,
-        id=entity_id,
-    )
-    assert row is not None
-    return row["degree"]
 
 
 def entity_count(tx: Transaction, tenant_id: str, group_id: str) -> int:
@@ -259,45 +223,6 @@ def save_enrichment(tx: Transaction, tenant_id: str, entity_id: str, values: Row
         at=at,
         **values,
     )
-
-
-def ripe_entities(tx: Transaction, tenant_id: str, touched: Sequence[str], edges: int) -> list[str]:
-    """Which of these entities have so many mentions now and were not taken up for enrichment yet; they are marked."""
-    ripe: list[str] = []
-    for some in chunks(touched, 400):
-        names, values = listed_values(some)
-        rows = tx.fetch_all(
-            "SELECT m.entity_id, COUNT(*) AS edges FROM entities e JOIN entity_mentions m ON m.tenant_id = e.tenant_id "
-            "AND m.entity_id = e.entity_id WHERE e.tenant_id = :tenant AND e.enriched_edges IS NULL "
-            f"AND e.entity_id IN ({names}) GROUP BY m.entity_id HAVING COUNT(*) >= :edges",
-            tenant=tenant_id,
-            edges=edges,
-            **values,
-        )
-        for row in rows:
-            tx.execute(
-                "UPDATE entities SET enriched_edges = :edges WHERE tenant_id = :tenant AND entity_id = :id",
-                tenant=tenant_id,
-                id=row["entity_id"],
-                edges=row["edges"],
-            )
-            ripe.append(row["entity_id"])
-    return ripe
-
-
-def mentions_in(tx: Transaction, tenant_id: str, episode_ids: Sequence[str]) -> list[tuple[str, str]]:
-    """Which entity is mentioned in which of these episodes."""
-    found: dict[tuple[str, str], None] = {}
-    for some in chunks(episode_ids, 400):
-        names, values = listed_values(some)
-        rows = tx.fetch_all(
-            "SELECT m.entity_id, e.episode_id FROM episodes e JOIN entity_mentions m ON m.tenant_id = e.tenant_id "
-            f"AND m.group_id = e.group_id AND m.seq = e.seq WHERE e.tenant_id = :tenant AND e.episode_id IN ({names})",
-            tenant=tenant_id,
-            **values,
-        )
-        found.update(dict.fromkeys((row["entity_id"], row["episode_id"]) for row in rows))
-    return list(found)
 
 
 def entities_by_id(tx: Transaction, tenant_id: str, entity_ids: Sequence[str]) -> list[KnownEntity]:
@@ -375,10 +300,12 @@ def move_places(tx: Transaction, tenant_id: str, from_id: str, to_id: str) -> li
     return rows
 
 
-def new_entity(group_id: str, name: str, category: str | None, confidence: float, at: int) -> KnownEntity:
-    """An entity that rules found."""
+def new_entity(
+    group_id: str, name: str, category: str | None, confidence: float, at: int, *, by: InferredBy
+) -> KnownEntity:
+    """An entity that an extractor found."""
     return KnownEntity(
-        new_id(), group_id, name, category, "", "rules", {"category": confidence}, {}, (), None, from_micros(at), None
+        new_id(), group_id, name, category, "", by, {"category": confidence}, {}, (), None, from_micros(at), None
     )
 
 
@@ -415,6 +342,8 @@ def to_fact(row: Row) -> TemporalFact:
         ended_by=row["ended_by"],
         source=row["source"],
         confidence=row["confidence"] / 100,
+        group_id=row["group_id"],
+        episode=row["episode"],
     )
 
 

@@ -52,6 +52,7 @@ REFLECT_WORK: Final = "house:reflection"
 RUN_PREFIX: Final = "reflect-"
 BY_REFLECTION: Final = "reflection"
 _MOST_COMPRESSIONS: Final = 20
+_FORM: Final = "the process that reflects must end with a text, or {notes: [{position, content}]}"
 
 
 class NewNote(NamedTuple):
@@ -234,7 +235,7 @@ class Introspections:
             "conversation_id": group_id,
             "user_id": user_id,
         }
-        wish = RunWish(parameters, definition=prepared.flow, run_id=f"{RUN_PREFIX}{reflection_id}")
+        wish = RunWish(prepared.inputs(parameters), definition=prepared.flow, run_id=f"{RUN_PREFIX}{reflection_id}")
         self._runs().start_in(tx, wish, by=owner)
         return reflection_id
 
@@ -284,7 +285,15 @@ def _written(end: RunEnd, replaces: int, rotation: int) -> list[tuple[int, str]]
         return [(replaces, check_note(end.output))]
     listed = member_of(end.output, "notes")
     if not isinstance(listed, list):
-        message = "the process that reflects must end with a text, or {notes: [{position, content}]}"
-        raise InvalidInput(message, field="output")
-    notes = cast("list[dict[str, Any]]", listed)
-    return [(check_position(int(each["position"]), rotation), check_note(each["content"])) for each in notes]
+        raise InvalidInput(_FORM, field="output")
+    return [_read_note(each, rotation) for each in cast("list[Any]", listed)]
+
+
+def _read_note(written: Any, rotation: int) -> tuple[int, str]:
+    if not isinstance(written, dict):
+        raise InvalidInput(_FORM, field="output")
+    note = cast("dict[str, Any]", written)
+    position, content = note.get("position"), note.get("content")
+    if not isinstance(position, int) or not isinstance(content, str):
+        raise InvalidInput(_FORM, field="output")
+    return check_position(position, rotation), check_note(content)

@@ -115,10 +115,10 @@ def _to_note(tx: Transaction, tenant_id: str, row: Row) -> Introspection:
 
 
 def last_reflected(tx: Transaction, tenant_id: str, group_id: str) -> int:
-    """Up to which compression of a group was reflected on; 0 where none was."""
+    """Up to which compression of a group was or is being reflected on; a reflection that failed counts for nothing."""
     row = tx.fetch_one(
         "SELECT COALESCE(MAX(last_compression), 0) AS last FROM reflections WHERE tenant_id = :tenant "
-        "AND group_id = :group",
+        "AND group_id = :group AND state <> 'failed'",
         tenant=tenant_id,
         group=group_id,
     )

@@ -99,7 +99,7 @@ class Summaries:
             made = insert_compression(
                 tx, by.tenant_id, compression_id, wish, process, user_id=by.user_id, at=self._micros()
             )
-            parameters = _parameters(sources)
+            parameters = prepared.inputs(_parameters(sources))
             run = RunWish(parameters, definition=prepared.flow, run_id=f"{RUN_PREFIX}{compression_id}")
             self._runs().start_in(tx, run, by=by)
             return made
