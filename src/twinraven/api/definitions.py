@@ -57,13 +57,14 @@ _PLACEMENT_FIELDS: Final[dict[str, Any]] = {
     "key": {**_KEY, "description": "what callers call it by"},
     "service": {**_NAME, "description": "the id or the name of the service"},
     "secret": {**_or_null(_NAME), "description": "the id or the name of a secret of one's own"},
+    "secret_scope": {**_or_null(_NAME), "description": "what the secret is used for"},
     **_PLACED,
 }
 
 SERVICE: Final = _fields({"name": _NAME, **_SERVICE, **_SHARING}, "name", "type", "protocol", "connection_schema")
 SERVICE_CHANGE: Final = _fields({"name": _NAME, "connection_schema": OBJECT, **_SHARING})
 TOOL: Final = _fields({**_PLACEMENT_FIELDS, **_TOOL}, "key", "service")
-TOOL_CHANGE: Final = _fields({**_PLACED, "secret": _or_null(_NAME), **_TOOL})
+TOOL_CHANGE: Final = _fields({**_PLACED, "secret": _or_null(_NAME), "secret_scope": _or_null(_NAME), **_TOOL})
 PLACEMENT: Final = _fields(_PLACEMENT_FIELDS, "key", "service")
 TEMPLATES: Final[dict[TemplateKind, JsonSchema]] = {
     "service": _fields(

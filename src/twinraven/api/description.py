@@ -15,11 +15,11 @@ _PARTS: Final = "#/components/schemas/"
 
 def openapi_document(routes: Iterable[Route]) -> dict[str, Any]:
     """The document."""
-    return describe_routes(routes, _entities(), version=__version__)
+    return describe_routes(routes, entity_components(), version=__version__)
 
 
 @cache
-def _entities() -> dict[str, Any]:
+def entity_components() -> dict[str, Any]:
     """Every entity as a component; what one entity holds of another becomes a component of its own."""
     found: dict[str, Any] = {}
     for name, schema in entity_schemas():

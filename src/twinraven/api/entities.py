@@ -111,6 +111,7 @@ ENTITIES: Mapping[str, Entity] = {
             "share": {"type": ["number", "null"], **_SHARE},
             "turns_saved": {"type": ["number", "null"]},
         },
+        left_out=("days",),
         limits={"share_low": _SHARE, "share_high": _SHARE},
     ),
     "Episode": Entity("knowledge"),
@@ -156,7 +157,7 @@ ENTITIES: Mapping[str, Entity] = {
         stated={"kind": {"enum": ["service", "tool"]}, "operation": _OBJECT},
         sometimes=(*_TOOL_PARTS, *_SERVICE_PARTS),
     ),
-    "Envelope": Entity("calls", left_out=("extra",), stated={"error": _ERROR}, sometimes=("error",)),
+    "Envelope": Entity("calls", left_out=("extra", "stated"), stated={"error": _ERROR}, sometimes=("error",)),
     "SkillInvocationRequest": Entity("calls", left_out=("extra",)),
     "SkillInvocationResponse": Entity(
         "calls", left_out=("output", "raw"), stated={"payload": _OBJECT, "error": _ERROR_OR_NULL, "audit": _AUDIT}

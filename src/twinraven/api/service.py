@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from twinraven.api.resources import (
     activity,
@@ -13,6 +14,7 @@ from twinraven.api.resources import (
     chains,
     conversations,
     effects,
+    entity_graph,
     evidence,
     goals,
     inbox,
@@ -68,6 +70,7 @@ _RESOURCES: Sequence[Route] = (
     *learning.ROUTES,
     *learned.ROUTES,
     *knowledge.ROUTES,
+    *entity_graph.ROUTES,
     *summaries.ROUTES,
     *introspection.ROUTES,
     *metrics.ROUTES,
@@ -86,7 +89,14 @@ _RESOURCES: Sequence[Route] = (
 def api_app(raven: TwinRaven, authenticator: Authenticator) -> HttpApp:
     """The API as an ASGI application."""
     http_metrics = HttpMetrics()
-    return HttpApp(raven, all_routes(http_metrics), authenticator, metrics=http_metrics)
+    return HttpApp(raven, all_routes(http_metrics), authenticator, metrics=http_metrics, components=_components)
+
+
+def _components() -> Mapping[str, Any]:
+    """The schemas of all entities, which few requests need."""
+    from twinraven.api.description import entity_components
+
+    return entity_components()
 
 
 def all_routes(http_metrics: HttpMetrics) -> Sequence[Route]:

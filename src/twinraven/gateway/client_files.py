@@ -24,6 +24,8 @@ _ANYWHERE: Final = frozenset(
 )
 _OF_PROGRAMS: Final = frozenset({"command", "args", "env", "cwd"})
 _OF_ADDRESSES: Final = frozenset({"url", "serverUrl", "httpUrl", "headers"})
+_OF_THE_CLIENT: Final = re.compile(r"\$\{(?:input:[^}]*|command:[^}]*|workspace\w*|userHome|pathSeparator)\}")
+"""What a client fills in itself, such as VS Code, and no other program can."""
 _CREDENTIAL: Final = re.compile(r"key|token|secret|passw|auth|credential", re.IGNORECASE)
 
 
@@ -58,6 +60,23 @@ class ClientFile:
             for name, value in pairs.items()
             if value and "${" not in value and _CREDENTIAL.search(name)
         ]
+
+    def unfillable(self) -> list[str]:
+        """Places that only the client itself could fill in."""
+        return [
+            f"{server.name}: {match[0]} in {place}"
+            for server in self.servers
+            for place, text in _texts(server)
+            for match in _OF_THE_CLIENT.finditer(text)
+        ]
+
+
+def _texts(server: ServerConfig) -> list[tuple[str, str]]:
+    """Every text of a server that may hold a placeholder, with its place."""
+    pairs = [("command", server.command), ("url", server.url), ("cwd", server.cwd or "")]
+    pairs += [(f"args[{place}]", word) for place, word in enumerate(server.args)]
+    pairs += [(f"env.{name}", value) for name, value in server.env.items()]
+    return [*pairs, *((f"headers.{name}", value) for name, value in server.headers.items())]
 
 
 def read_client_file(path: Path) -> ClientFile:

@@ -151,7 +151,11 @@ class Gateway:
 
         settings = self._raven.settings
         is_open = is_loopback(host) and not (require_keys or settings.serving.require_keys)
-        authenticator = Authenticator(self._raven.tenancy, without_key=self._local if is_open else None)
+        authenticator = Authenticator(
+            self._raven.tenancy,
+            without_key=self._local if is_open else None,
+            max_streams=self._raven.settings.serving.max_streams,
+        )
         async with self._raven.watching(), self.running() as server:
             app = with_cors(self.http_app(server, authenticator, host), settings.serving.allow_origins)
             patience_s = patience_for(settings.calls.default_timeout_ms)

@@ -144,7 +144,7 @@ class Watch:
     async def flush(self, *, within_s: float = FLUSH_S) -> int:
         """Record what waits; says how many calls still do."""
         self._rests_until = 0.0
-        await self._send(within_s)
+        await self._send(within_s, anew=True)
         return len(self._waiting)
 
     async def _record(self, call: ObservedCall) -> None:
@@ -155,9 +155,9 @@ class Watch:
         if not self.is_resting:
             await self._send(self._patience_s)
 
-    async def _send(self, within_s: float) -> None:
+    async def _send(self, within_s: float, *, anew: bool = False) -> None:
         """Send what waits, also where whoever waits for it is cancelled: the agent may end, its calls are recorded."""
-        sending = asyncio.ensure_future(self._send_in_turn())
+        sending = asyncio.ensure_future(self._send_in_turn(anew=anew))
         self._sending.add(sending)
         sending.add_done_callback(self._sending.discard)
         done, _ = await asyncio.wait({sending}, timeout=within_s)
@@ -169,8 +169,11 @@ class Watch:
         self.rest()
         _logger.error("%d calls wait to be recorded: no answer within %g s", len(self._waiting), within_s)
 
-    async def _send_in_turn(self) -> None:
+    async def _send_in_turn(self, *, anew: bool) -> None:
+        """Send what waits; `anew` also where whoever sent before could not reach memory."""
         async with self._turns:
+            if anew:
+                self._rests_until = 0.0
             while not self._was_away and (calls := self._first()):
                 try:
                     for call, error in await deliver(self._door.record, calls):

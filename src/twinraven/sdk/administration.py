@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from datetime import datetime
 
+from twinraven.foundation.clock import iso
 from twinraven.sdk.asking import Asking, stated, tag_of
 from twinraven.sdk.exchange import Ask, path_of
 from twinraven.sdk.model import (
@@ -86,6 +88,8 @@ class Administration(Asking):
         event_type: str | None = None,
         actor_id: str | None = None,
         correlation_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         newest: bool = False,
     ) -> AsyncGenerator[AuditEntry]:
         """Entries of the audit log, oldest first unless the newest are wanted first."""
@@ -97,6 +101,8 @@ class Administration(Asking):
             event_type=event_type,
             actor_id=actor_id,
             correlation_id=correlation_id,
+            since=None if since is None else iso(since),
+            until=None if until is None else iso(until),
             newest=newest,
         )
 

@@ -57,6 +57,7 @@ class Catalogue(Asking):
         sensitivity: Sensitivity | None = None,
         timeout_ms: int | None = None,
         secret: str | None = None,
+        secret_scope: str | None = None,
         enabled: bool = True,
         shared: bool = False,
     ) -> ToolDefinition:
@@ -74,6 +75,7 @@ class Catalogue(Asking):
             "sensitivity": sensitivity,
             "timeout_ms": timeout_ms,
             "secret": secret,
+            "secret_scope": secret_scope,
             "enabled": enabled,
             "shared": shared,
         }
@@ -93,6 +95,7 @@ class Catalogue(Asking):
         sensitivity: Sensitivity | None = None,
         timeout_ms: int | Keep | None = KEEP,
         secret: str | Keep | None = KEEP,
+        secret_scope: str | Keep | None = KEEP,
         enabled: bool | None = None,
         shared: bool | None = None,
         version: int | None = None,
@@ -108,7 +111,13 @@ class Catalogue(Asking):
             "enabled": enabled,
             "shared": shared,
         }
-        nullable = {"output_schema": output_schema, "effect": effect, "timeout_ms": timeout_ms, "secret": secret}
+        nullable = {
+            "output_schema": output_schema,
+            "effect": effect,
+            "timeout_ms": timeout_ms,
+            "secret": secret,
+            "secret_scope": secret_scope,
+        }
         found = await self._change(
             ToolDefinition, stated(body) | changed(nullable), "tools", tool_id, "definition", version=version
         )

@@ -75,6 +75,8 @@ class ToolDefinition:
     sensitivity: Sensitivity = "low"
     timeout_ms: int | None = None
     secret_id: str | None = field(default=None, metadata={WIRE: "secret"})
+    secret_scope: str | None = None
+    """What the secret is used for."""
     shared: bool = False
     last_health_check: datetime | None = None
     error_message: str | None = None

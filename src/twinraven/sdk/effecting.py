@@ -25,7 +25,7 @@ from twinraven.sdk.reading import read
 class Effecting(Asking):
     """What leaves the house. The key makes asking twice the same as asking once, for ever."""
 
-    async def publish(
+    async def publish(  # noqa: PLR0913 - a publication has that many facts, each by name
         self,
         task_id: str,
         channel: str,
@@ -34,11 +34,17 @@ class Effecting(Asking):
         key: str,
         media_asset_id: str | None = None,
         disclosure: str | None = None,
+        persona_id: str | None = None,
         scheduled_at: datetime | None = None,
         provider: str | None = None,
     ) -> PublicationInfo:
         """Publish on a channel, for a task whose result was approved."""
-        more = {"media_asset_id": media_asset_id, "disclosure": disclosure, "provider": provider}
+        more = {
+            "media_asset_id": media_asset_id,
+            "disclosure": disclosure,
+            "persona_id": persona_id,
+            "provider": provider,
+        }
         body = {"task_id": task_id, "channel": channel, "text": text, **_sending(key, scheduled_at), **stated(more)}
         return read(PublicationInfo, await self._post(body, "publications"))
 
@@ -50,12 +56,13 @@ class Effecting(Asking):
         text: str,
         *,
         key: str,
+        persona_id: str | None = None,
         scheduled_at: datetime | None = None,
         provider: str | None = None,
     ) -> MessageInfo:
         """Send a message, for a task whose result was approved."""
         said = {"task_id": task_id, "channel": channel, "recipient": recipient, "text": text}
-        body = {**said, **_sending(key, scheduled_at), **stated({"provider": provider})}
+        body = {**said, **_sending(key, scheduled_at), **stated({"persona_id": persona_id, "provider": provider})}
         return read(MessageInfo, await self._post(body, "messages"))
 
     async def pay(

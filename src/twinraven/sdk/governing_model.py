@@ -107,6 +107,8 @@ class AttemptInfo:
     envelope_id: str | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    required_actions: tuple[JsonObject, ...] = ()
+    """What a judge asks of it, where it was claimed just now."""
 
 
 @dataclass(frozen=True, slots=True)

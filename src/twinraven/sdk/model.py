@@ -212,6 +212,15 @@ class UseInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class FailureInfo:
+    """How often a tool failed with a code in some time."""
+
+    tool_id: str
+    error_code: str | None
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
 class ActivityInfo:
     """What happened in some time; stretches without a call are left out."""
 
@@ -220,6 +229,7 @@ class ActivityInfo:
     bucket_s: int
     buckets: tuple[BucketInfo, ...]
     tools: tuple[UseInfo, ...]
+    failures: tuple[FailureInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +317,8 @@ class Adoption:
     turns_by_hand: float | None = None
     turns_saved: float | None = None
     """Unknown where nobody did the chain by hand."""
+    pending: int = 0
+    """Calls that were recorded and are not counted yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from twinraven.foundation.clock import iso
 from twinraven.sdk.asking import Asking, stated
 from twinraven.sdk.exchange import Ask, path_of
 from twinraven.sdk.model import Event, JsonObject, LearningRound
@@ -95,6 +96,23 @@ class Overseeing(Asking):
     async def settings(self) -> JsonObject:
         """Every setting, its value and where it was set."""
         return await self._get("settings")
+
+    async def doctor(self) -> JsonObject:
+        """Whether the home is sound, and what to do about it."""
+        return await self._get("doctor")
+
+    async def retention(self, *, days: int | None = None) -> JsonObject:
+        """How long sessions are kept and what left; with `days`, what would leave."""
+        return await self._exchange.json(Ask("GET", path_of("retention"), stated({"days": days})))
+
+    async def health_history(
+        self, *, since: datetime | None = None, until: datetime | None = None, bucket_s: int | None = None
+    ) -> JsonObject:
+        """What checks of one's services found over time, and how long they took; by default of the last day."""
+        times = {name: iso(moment) for name, moment in (("since", since), ("until", until)) if moment is not None}
+        return await self._exchange.json(
+            Ask("GET", path_of("health-history"), {**times, **stated({"bucket_s": bucket_s})})
+        )
 
     async def sign_in(self, *, label: str | None = None) -> SignInInfo:
         """Sign a browser in to the console with this client's key."""

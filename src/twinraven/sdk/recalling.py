@@ -16,7 +16,9 @@ from twinraven.sdk.recalling_model import (
     EntityMergeInfo,
     EntityProposal,
     EpisodeInfo,
+    FactInfo,
     Found,
+    GraphInfo,
     KnowledgeHit,
     NeighbourhoodInfo,
 )
@@ -110,6 +112,23 @@ class Recalling(Asking):
         ask = Ask("POST", path_of("entities", entity_id, "facts"), body=body, is_safe=valid_at is not None)
         return read(EntityInfo, await self._exchange.json(ask))
 
+    async def facts(self, entity_id: str, *, relation: str | None = None, at: datetime | None = None) -> list[FactInfo]:
+        """The facts and relations of an entity, also those that have ended, or what was true at a time."""
+        wanted = stated({"relation": relation, "at": None if at is None else iso(at)})
+        ask = Ask("GET", path_of("entities", entity_id, "facts"), wanted)
+        return [read(FactInfo, item) for item in read(Found, await self._exchange.json(ask)).items]
+
+    async def extract_anew(self, group_id: str, *, by: str | None = None) -> list[str]:
+        """Let spaCy or the model read a group from its beginning; says which of them will."""
+        body = {"group_id": group_id, **stated({"by": by})}
+        ask = Ask("POST", path_of("knowledge", "extractions"), body=body, is_safe=True)
+        return list((await self._exchange.json(ask))["extractors"])
+
+    async def knowledge_graph(self, group_id: str) -> GraphInfo:
+        """What the knowledge graph beside the tables holds of a group."""
+        ask = Ask("GET", path_of("knowledge", "graph"), {"group_id": group_id})
+        return read(GraphInfo, await self._exchange.json(ask))
+
     async def neighbourhood(self, entity_id: str) -> NeighbourhoodInfo:
         """Who shares an entity's turns, how it is related, and how central it is."""
         return read(NeighbourhoodInfo, await self._get("entities", entity_id, "neighbourhood"))
@@ -149,6 +168,10 @@ class Recalling(Asking):
         """Make one of two entities; a user's own name and id win."""
         ask = Ask("POST", path_of("entities", entity_id, "merge"), body={"other_id": other_id})
         return read(EntityMergeInfo, await self._exchange.json(ask))
+
+    def entity_merges(self, *, entity_id: str | None = None) -> AsyncGenerator[EntityMergeInfo]:
+        """Merges of entities, the newest first, also those that were undone."""
+        return self._list(EntityMergeInfo, "entity-merges", entity_id=entity_id)
 
     async def undo_merge(self, merge_id: str) -> EntityMergeInfo:
         """Put back what a merge moved."""

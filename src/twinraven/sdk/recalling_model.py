@@ -93,6 +93,33 @@ class NeighbourhoodInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class FactInfo:
+    """What was true of an entity from one time to another; with `object_id` it relates two entities."""
+
+    fact_id: str
+    entity_id: str
+    relation: str
+    value: str
+    source: str
+    confidence: float
+    object_id: str | None = None
+    valid_at: datetime | None = None
+    invalid_at: datetime | None = None
+    ended_by: str | None = None
+    group_id: str | None = None
+    episode: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphInfo:
+    """What a knowledge graph beside the tables holds of a group."""
+
+    episode_ids: tuple[str, ...] = ()
+    entities: tuple[JsonObject, ...] = ()
+    facts: tuple[JsonObject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class EntityMergeInfo:
     """A merge of two entities, which can be undone."""
 
@@ -102,6 +129,8 @@ class EntityMergeInfo:
     merged_at: datetime
     merged_by: str | None = None
     undone_at: datetime | None = None
+    kept_name: str = ""
+    gone_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,7 @@ class Templates(Asking):
         description: str | None = None,
         connection_params: JsonObject | None = None,
         secret: str | None = None,
+        secret_scope: str | None = None,
         enabled: bool = True,
         shared: bool = False,
     ) -> ToolDefinition:
@@ -154,6 +155,7 @@ class Templates(Asking):
             "description": description,
             "connection_params": connection_params,
             "secret": secret,
+            "secret_scope": secret_scope,
             "enabled": enabled,
             "shared": shared,
         }

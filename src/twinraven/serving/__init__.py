@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         slice_of,
     )
     from twinraven.serving.problems import (
+        MatchRequired,
         TooLarge,
     )
     from twinraven.serving.processes import (
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
         refuse_secrets,
     )
     from twinraven.serving.signals import ending_with, leave_threads_behind
+    from twinraven.serving.stream_limit import TooManyStreams
     from twinraven.serving.stream_tokens import StreamTokens
 
 __all__ = [
@@ -107,6 +109,7 @@ __all__ = [
     "HttpApp",
     "HttpMetrics",
     "JsonSchema",
+    "MatchRequired",
     "Message",
     "Mounted",
     "Page",
@@ -122,6 +125,7 @@ __all__ = [
     "ServerEnding",
     "StreamTokens",
     "TooLarge",
+    "TooManyStreams",
     "alive",
     "claim_key",
     "connection_name",

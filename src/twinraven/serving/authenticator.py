@@ -21,6 +21,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from twinraven.foundation.errors import TwinRavenError
+from twinraven.serving.stream_limit import MOST_STREAMS, StreamLimit
 from twinraven.tenancy import NotAuthenticated, Principal, SignIns, Tenancy
 
 BELIEVED_S: Final = 1.0
@@ -48,6 +49,7 @@ class Authenticator:
         *,
         without_key: Principal | None = None,
         sign_ins: SignIns | None = None,
+        max_streams: int = MOST_STREAMS,
         believed_s: float = BELIEVED_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -55,6 +57,8 @@ class Authenticator:
         self._tenancy = tenancy
         self._without_key = without_key
         self._sign_ins = sign_ins
+        self.streams = StreamLimit(max_streams)
+        """How many streams those who are let in may keep open, at every door."""
         self._believed_s = believed_s
         self._clock = clock
         self._known: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()

@@ -158,6 +158,11 @@ class Route:
         return self.method == "GET" or self.for_viewers
 
     @property
+    def is_stream(self) -> bool:
+        """Whether its answer lasts as long as its client listens."""
+        return self.media == "text/event-stream"
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The parameters in its path."""
         return tuple(_SEGMENT.findall(self.path))

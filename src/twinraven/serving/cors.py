@@ -7,7 +7,7 @@ gives them no rights: they still need a key or a token, and no cookie is ever se
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from twinraven.foundation.errors import InvalidSetting
@@ -15,6 +15,8 @@ from twinraven.serving.listening import AsgiApp, Message, Receive, Scope, Send
 
 _ORIGIN: Final = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?")
 _ANY: Final = "*"
+_NAMED: Final = "twinraven.named_site"
+_OWN: Final = (b"same-origin", b"none")
 _METHODS: Final = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 _HEADERS: Final = (
     b"Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Mcp-Method, Mcp-Name, "
@@ -37,6 +39,19 @@ def with_cors(app: AsgiApp, origins: Sequence[str]) -> AsgiApp:
     return _Cors(app, frozenset(origins)) if origins else app
 
 
+def is_foreign_page(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a browser sends a request for a page of another origin that the settings do not name.
+
+    Another port of this machine is another origin: whatever is served there must not act for the user of this one.
+    """
+    if scope.get(_NAMED):
+        return False
+    site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
+    if site is not None:
+        return site not in _OWN
+    return origin is not None and origin.partition(b"://")[2] != headers.get(b"host")
+
+
 class _Cors:
     def __init__(self, app: AsgiApp, origins: frozenset[str]) -> None:
         self._app = app
@@ -50,7 +65,8 @@ class _Cors:
         elif origin is not None and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             await self._preflight(origin, send)
         else:
-            await self._app(scope, receive, self._marking(origin, send))
+            is_named = origin is not None and bool(self._allowed(origin))
+            await self._app({**scope, _NAMED: is_named}, receive, self._marking(origin, send))
 
     def _allowed(self, origin: bytes) -> list[tuple[bytes, bytes]]:
         if _ANY in self._origins:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -26,6 +26,7 @@ from twinraven.foundation.ids import new_id
 from twinraven.serving.authenticator import VOUCHED, Authenticator
 from twinraven.serving.conditional import condition_of, entity_tag, wanted_versions
 from twinraven.serving.contract import Request, Response, Route
+from twinraven.serving.cors import is_foreign_page
 from twinraven.serving.encoding import encode_json
 from twinraven.serving.http_exchange import HttpExchange
 from twinraven.serving.idempotent_routes import run_once
@@ -36,8 +37,9 @@ from twinraven.serving.problems import MethodRefused, encode, problem
 from twinraven.serving.request_parsing import correlation_of, key_of, parse_body, read_body, refuse_repeated, token_of
 from twinraven.serving.routing import Router, Routes
 from twinraven.serving.secret_screening import holds_secret, refuse_secrets
+from twinraven.serving.spelling import CamelCase, Components, take_case
 from twinraven.serving.stream_tokens import StreamTokens
-from twinraven.tenancy import LOCAL, Principal
+from twinraven.tenancy import LOCAL, NotAuthenticated, Principal
 
 _logger = logging.getLogger("twinraven.serving")
 _CREATED: Final = 201
@@ -53,11 +55,13 @@ class HttpApp:
         authenticator: Authenticator,
         *,
         metrics: HttpMetrics,
+        components: Components = dict,
     ) -> None:
         self._raven = raven
         self._router = Router(routes)
         self._authenticator = authenticator
         self._metrics = metrics
+        self._camel_case = CamelCase(components)
         self._met: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,11 +116,12 @@ class HttpApp:
             raise PolicyViolation("only an administrator of the tenant may do this", user_id=who.user_id)
         if route.decides and not who.may_decide:
             raise PolicyViolation("only an approver or an administrator of the tenant may do this", user_id=who.user_id)
+        query, is_camel = take_case(route, scope["query_string"])
         request = Request(
             self._raven,
             who,
             bound.path_of(values),
-            bound.query_of(scope["query_string"]),
+            bound.query_of(query),
             parse_body(bound, text, headers),
             exchange.correlation_id,
             key_of(route, headers),
@@ -128,12 +133,13 @@ class HttpApp:
             await _refuse_known(routes, request, exchange)
         if route.screened:
             await refuse_secrets(request, **_kept_texts(route, request.body))
-        answer = await _run(route, request, wanted_versions(route, exchange.only_if))
-        if answer.stream is not None:
-            over = self._authenticator.over(scope, headers, admit=again)
-            await self._stream(answer, receive, exchange, over)
-        else:
-            await exchange.give(answer, _body_of(route, request, answer))
+        with self._authenticator.streams.place(who) if route.is_stream else nullcontext():
+            answer = await _run(route, request, wanted_versions(route, exchange.only_if))
+            if answer.stream is not None:
+                over = self._authenticator.over(scope, headers, admit=again)
+                await self._stream(answer, receive, exchange, over)
+                return
+        await exchange.give(answer, _body_of(route, request, answer, self._camel_case if is_camel else None))
 
     async def _admit(
         self, route: Route, scope: Scope, headers: Mapping[bytes, bytes]
@@ -145,6 +151,10 @@ class HttpApp:
         token = token_of(scope["query_string"], headers) if route.takes_token else None
         tenant_id, key_id = (None, None) if token is None else StreamTokens(self._raven.tenant_keys.hash).read(token)
         if tenant_id is None or key_id is None:
+            is_keyless = b"authorization" not in headers and b"x-api-key" not in headers
+            # Browsers ask beforehand whether a page may send JSON or a key; what has neither they just send.
+            if is_keyless and route.method != "GET" and is_foreign_page(scope, headers):
+                raise NotAuthenticated("a page of another site changes nothing without an API key")
             return await self._authenticator.admit(headers, client=scope.get("client")), None
         again = partial(self._authenticator.admit_key, tenant_id, key_id)
         return await again(), again
@@ -242,15 +252,19 @@ def _kept_texts(route: Route, body: Mapping[str, Any]) -> dict[str, str]:
     return {name: value if isinstance(value, str) else canonical_json(value).decode() for name, value in kept.items()}
 
 
-def _body_of(route: Route, request: Request, answer: Response) -> bytes:
+def _body_of(route: Route, request: Request, answer: Response, spelling: CamelCase | None = None) -> bytes:
+    body = answer.body
     if answer.page is not None:
         place = answer.page.next_place
         cursor = None if place is None else encode_cursor(route.name, request.query, place)
         counted = {} if answer.page.count is None else {"count": answer.page.count}
-        return encode_json({"items": answer.page.items, "next_cursor": cursor, **counted})
-    if isinstance(answer.body, bytes):
-        return answer.body
-    return b"" if answer.body is None else encode_json(answer.body)
+        body = {"items": answer.page.items, "next_cursor": cursor, **counted}
+    if isinstance(body, bytes):
+        return body
+    if spelling is not None and body is not None:
+        # As it is written, so that what writes itself as JSON has its fields.
+        body = spelling.spell(parse_json(encode_json(body)), route.answer or {})
+    return b"" if body is None else encode_json(body)
 
 
 def _allowed(routes: Routes) -> str:

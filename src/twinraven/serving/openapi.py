@@ -24,6 +24,7 @@ from twinraven.serving.problems import (
     status_of,
     title,
 )
+from twinraven.serving.stream_limit import TooManyStreams
 from twinraven.tenancy import NotAuthenticated
 
 PARTS: Final = "#/components/schemas/"
@@ -70,7 +71,8 @@ def describe_routes(routes: Iterable[Route], components: Mapping[str, Any], *, v
             "version": version,
             "description": (
                 "Runs agents' tool calls, remembers each of them, and compiles what repeats into verified tools. "
-                "Errors are problem details with a stable `code`; lists are read page by page with `next_cursor`."
+                "Errors are problem details with a stable `code`; lists are read page by page with `next_cursor`. "
+                "Answers have their fields in snake_case, as described here, and in camelCase with `?case=camel`."
             ),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
@@ -179,6 +181,8 @@ def _codes(route: Route) -> dict[int, set[str]]:
         kinds += [StaleState]
     if route.matching == "must":
         kinds += [MatchRequired]
+    if route.is_stream:
+        kinds += [TooManyStreams]
     codes: dict[int, set[str]] = {}
     for kind in family(tuple(kinds)):
         codes.setdefault(status_of(kind), set()).add(kind.code)

@@ -7,6 +7,7 @@ the same thing, so that what is not there and what is not yours answer alike, by
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ from twinraven.foundation.errors import (
     TwinRavenError,
 )
 from twinraven.models import ModelNotConfigured
+from twinraven.serving.stream_limit import TooManyStreams
 from twinraven.tenancy import NotAuthenticated
 
 MEDIA: Final = "application/problem+json"
@@ -79,6 +81,7 @@ _STATUSES: Final[tuple[tuple[type[TwinRavenError], int], ...]] = (
     (MediaRefused, 415),
     (IdempotencyConflict, 422),
     (MatchRequired, 428),
+    (TooManyStreams, 429),
     (Conflict, 409),
     (EffectUnknown, 409),
     (InvalidInput, 400),
@@ -107,6 +110,7 @@ EVERYWHERE: Final[tuple[type[TwinRavenError], ...]] = (
 _TITLES: Final = {507: "Insufficient Storage"}
 
 
+@cache
 def status_of(kind: type[TwinRavenError]) -> int:
     return next(status for each, status in _STATUSES if each in kind.__mro__)
 

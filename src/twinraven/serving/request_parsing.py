@@ -21,6 +21,7 @@ from twinraven.serving.contract import NAME_SCHEMA, QueryParameter, RawBody, Rou
 from twinraven.serving.listening import Receive
 from twinraven.serving.paging import decode_cursor
 from twinraven.serving.problems import EncodingRefused, MediaRefused, TooLarge
+from twinraven.serving.spelling import camel_case
 
 LARGEST_BODY: Final = 16 * 1024 * 1024
 
@@ -34,6 +35,10 @@ _CORRELATION: Final = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
 _ESCAPED: Final = re.compile(r"\\(.)")
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
+_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_LONE: Final = re.compile("[\ud800-\udfff]")
+_WITHOUT_NUL: Final = "^[^\\u0000"
+"""How the patterns begin of texts that are stored as they are."""
 _ONLY_ONCE: Final = (
     b"authorization",
     b"x-api-key",
@@ -55,6 +60,7 @@ class BoundRoute:
         self.route = route
         self.body: Schema | None = None if route.body is None else compile_schema(route.body)
         self.longest = _longest(route.body or {})
+        self.texts = _stored_texts(route.body or {})
         self.spellings = _spellings(route.body or {}) if route.takes_camel_case else {}
         self._names = route.names
         self._path = [(name, compile_schema(route.parameters.get(name, NAME_SCHEMA))) for name in route.names]
@@ -139,6 +145,8 @@ def parse_body(bound: BoundRoute, text: bytes, headers: Mapping[bytes, bytes]) -
     body = parse_json(text, field="body")
     if b"NaN" in text or b"Infinity" in text:
         _refuse_odd_numbers(text)
+    if bound.texts and _HALF.search(text):
+        _refuse_half_characters(text, bound.texts)
     if bound.spellings and isinstance(body, dict):
         body = _in_snake_case(cast("dict[str, Any]", body), bound.spellings)
     for name, most in bound.longest:
@@ -171,12 +179,15 @@ def _longest(schema: Mapping[str, Any]) -> list[tuple[str, int]]:
     return [(name, rule["maxItems"]) for name, rule in properties.items() if "maxItems" in rule]
 
 
+def _stored_texts(schema: Mapping[str, Any]) -> frozenset[str]:
+    """The fields of a body that hold a text without NUL."""
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    return frozenset(name for name, rule in properties.items() if rule.get("pattern", "").startswith(_WITHOUT_NUL))
+
+
 def _spellings(schema: Mapping[str, Any]) -> dict[str, str]:
     """The names of a body's fields by how they are written in camel case."""
-    found: dict[str, str] = {}
-    for name in schema.get("properties", {}):
-        first, *rest = str(name).split("_")
-        found["".join([first, *(word.capitalize() for word in rest)])] = name
+    found = {camel_case(str(name)): str(name) for name in schema.get("properties", {})}
     return {spelt: name for spelt, name in found.items() if spelt != name}
 
 
@@ -205,6 +216,14 @@ def _refuse_odd_numbers(text: bytes) -> None:
             raise InvalidInput(
                 f"the body is not JSON: {found[0]} is no number in it; send null or a text", field="body"
             ) from None
+
+
+def _refuse_half_characters(text: bytes, names: frozenset[str]) -> None:
+    """A lone surrogate in a text that is stored as it is: the parser would put U+FFFD in its place."""
+    body: Any = json.loads(text)
+    for name, value in cast("dict[str, Any]", body).items() if isinstance(body, dict) else ():
+        if name in names and isinstance(value, str) and _LONE.search(value):
+            raise InvalidInput(f"body.{name} holds a lone surrogate; remove it", field=f"body.{name}")
 
 
 def _refuse_other_encodings(text: bytes) -> None:

@@ -5,22 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from twinraven.api.schemas import NUMBER_OR_NULL, TEXT, TIME, WHOLE, form
+from twinraven.api.spans import SPAN, asked_span
 from twinraven.foundation.canonical import JsonObject
-from twinraven.foundation.clock import iso, utc_now
-from twinraven.muninn import TimeSpan
-from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, encode_json, moment
+from twinraven.foundation.clock import iso
+from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, encode_json
 from twinraven.storage import Change
 
 ROUTES: Final = RouteTable()
 _COUNT: Final = {"type": "integer", "minimum": 0}
-_SPAN: Final = (
-    QueryParameter("since", TIME, "from this time on; by default a day before `until`"),
-    QueryParameter("until", TIME, "before this time; by default now"),
-)
 _LONGEST: Final = timedelta(days=92)
 _MOMENT_S: Final = 0.1
 _SIGN_OF_LIFE_S: Final = 15.0
@@ -53,10 +49,16 @@ _SIGN_OF_LIFE_S: Final = 15.0
                         }
                     ),
                 },
+                "failures": {
+                    "type": "array",
+                    "items": form(
+                        {"tool_id": {"type": "string"}, "error_code": {"type": ["string", "null"]}, "calls": _COUNT}
+                    ),
+                },
             }
         ),
         query=(
-            *_SPAN,
+            *SPAN,
             QueryParameter(
                 "bucket_s",
                 {"type": "integer", "minimum": 60, "maximum": 86_400 * 31, "default": 3_600},
@@ -66,19 +68,27 @@ _SIGN_OF_LIFE_S: Final = 15.0
             QueryParameter(
                 "tools", {"type": "integer", "minimum": 0, "maximum": 500, "default": 20}, "at most so many tools"
             ),
+            QueryParameter(
+                "failures",
+                {"type": "integer", "minimum": 0, "maximum": 500, "default": 20},
+                "at most so many kinds of failure",
+            ),
         ),
         note=(
             "Stretches without a call are left out. `failed` counts calls that raised an error; `tools` are those of "
-            "all calls in this time. At most 92 days and 2000 stretches at once."
+            "all calls in this time, and `failures` says how often which of them failed with which code. At most 92 "
+            "days and 2000 stretches at once."
         ),
     )
 )
 async def show_activity(request: Request) -> Response:
-    query, span = request.query, _span(request)
+    query, span = request.query, asked_span(request, longest=_LONGEST)
     activity, width_s = request.raven.activity, int(query["bucket_s"])
     buckets = await activity.buckets(request.tenant_id, span, width_s, tool_id=query.get("tool_id"))
     most = int(query["tools"])
+    kinds = int(query["failures"])
     # Who asks for no tools does not pay for counting them.
+    failures = await activity.failures(request.tenant_id, span, limit=kinds) if kinds else []
     uses = await activity.tool_uses(request.tenant_id, span, limit=most) if most else []
     return Response(
         {
@@ -87,6 +97,7 @@ async def show_activity(request: Request) -> Response:
             "bucket_s": width_s,
             "buckets": [each.as_json() for each in buckets],
             "tools": [asdict(each) for each in uses],
+            "failures": [asdict(each) for each in failures],
         }
     )
 
@@ -108,15 +119,19 @@ async def show_activity(request: Request) -> Response:
             }
         ),
         query=(
-            *_SPAN,
+            *SPAN,
             QueryParameter(
                 "limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 60}, "at most so many"
             ),
         ),
+        note=(
+            "Counted in whole hours: from the beginning of the hour of `since` to the end of that of `until`, as the "
+            "answer says. A pair counts in the hour of its later call."
+        ),
     )
 )
 async def list_transitions(request: Request) -> Response:
-    span = _span(request)
+    span = asked_span(request, longest=_LONGEST).in_whole_hours()
     found = await request.raven.activity.transitions(request.tenant_id, span, limit=int(request.query["limit"]))
     items: list[JsonObject] = [asdict(each) for each in found]
     return Response({"since": iso(span.since), "until": iso(span.until), "items": items})
@@ -175,17 +190,3 @@ async def _news(request: Request) -> AsyncGenerator[bytes]:
                 yield b"event: change\ndata: %s\n\n" % encode_json({"topic": topic})
     finally:
         leave()
-
-
-def _span(request: Request) -> TimeSpan:
-    query = request.query
-    until = moment(query["until"], field="until") if "until" in query else utc_now()
-    since = moment(query["since"], field="since") if "since" in query else _before(until)
-    return TimeSpan(since, until, longest=_LONGEST)
-
-
-def _before(until: datetime) -> datetime:
-    try:
-        return until - timedelta(days=1)
-    except OverflowError:
-        return until

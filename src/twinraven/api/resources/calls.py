@@ -1,4 +1,4 @@
-"""Calling tools. Whatever the tool answered, the door did its work: the envelope says what came of it.
+"""Calls tools by request envelopes. Whatever the tool answered, the door did its work: the answer says what came of it.
 
 What the caller did wrong (arguments that do not fit, a key used twice, a rule that forbids it) is a problem, and
 nothing was sent. What the tool did (failed, timed out, left its effect unknown) is an answer with an error in it.
@@ -6,16 +6,19 @@ nothing was sent. What the tool did (failed, timed out, left its effect unknown)
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from twinraven.api.schemas import OBJECT, TEXT, ref
+from twinraven.api.stated_keys import with_key
 from twinraven.calls import CallContext, CallFailed, SkillInvocationRequest, SkillInvocationResponse
+from twinraven.foundation.canonical import canonical_json, parse_json
+from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import (
     ApprovalPending,
     CallInProgress,
     Conflict,
     IdempotencyConflict,
-    InvalidInput,
     NotFound,
     PolicyViolation,
     ToolError,
@@ -23,6 +26,8 @@ from twinraven.foundation.errors import (
 from twinraven.serving import Request, Response, Route, RouteTable, moment, refuse_secrets
 
 _OF_THE_CONTEXT: Final = frozenset({"session_id", "turn", "outside_input", "tags"})
+_OF_THE_ENVELOPE: Final = ("tenant_id", "campaign_id", "goal_id", "task_id", "correlation_id")
+_REQUEST, _RESPONSE = "skill.request", "skill.response"
 _FAILED_TOOLS: Final = frozenset(
     {ToolError.code, "TOOL_UNAVAILABLE", "TOOL_TIMEOUT", "OUTPUT_INVALID", "EFFECT_UNKNOWN"}
 )
@@ -49,10 +54,23 @@ _BODY: Final[dict[str, Any]] = {
         "side_effect": {"enum": ["read", "write", "read_write"]},
         "sensitivity": {"enum": ["low", "medium", "high"]},
         "created_at": {"type": "string", "format": "date-time"},
+        "tenant_id": {**TEXT, "description": "one's own; left out, it is"},
+        "role": {"enum": ["planner", "worker", "judge", "skill", "system"]},
+        "type": {"const": _REQUEST},
+        "status": {"const": "pending"},
+        "confidence_score": {"type": "number", "minimum": 0, "maximum": 1},
+        "risk_tags": {"type": "array", "items": {**TEXT, "maxLength": 200}, "maxItems": 50},
     },
     "required": ["tool_name", "session_id"],
-    "additionalProperties": False,
 }
+_MESSAGE: Final[dict[str, Any]] = {
+    **{name: {"type": ["string", "null"]} for name in _OF_THE_ENVELOPE},
+    "role": {"const": "skill"},
+    "type": {"const": _RESPONSE},
+    "created_at": {"type": "string", "format": "date-time"},
+    "output": {"description": "the tool's answer as it was"},
+}
+_FIELDS: Final = frozenset(SkillInvocationRequest.__slots__) - {"extra"}
 ROUTES: Final = RouteTable()
 
 
@@ -65,7 +83,11 @@ ROUTES: Final = RouteTable()
         {
             "allOf": [
                 ref("SkillInvocationResponse"),
-                {"type": "object", "properties": {"output": {"description": "the tool's answer as it was"}}},
+                {
+                    "type": "object",
+                    "properties": _MESSAGE,
+                    "required": [*_OF_THE_ENVELOPE, "role", "type", "created_at"],
+                },
             ]
         },
         body=_BODY,
@@ -75,23 +97,30 @@ ROUTES: Final = RouteTable()
         also={202: "Somebody must approve it first; Location says where to ask, and the same call again goes on."},
         note=(
             "A write needs an idempotency key, in the header or in the body; one key never causes a second effect. "
-            "200 means that the call was made and recorded: whether the tool succeeded stands in `status` and `error`."
+            "200 means that the call was made and recorded: whether the tool succeeded stands in `status` and `error`. "
+            "Fields that are not listed are kept: they stand in the answer and, for a write, in the audit entry."
         ),
     )
 )
 async def call(request: Request) -> Response:
     if "id" in request.body:
         await refuse_secrets(request, id=request.body["id"])
-    context, envelope = _read(request)
+    context, envelope = _read(request, await _unlisted(request))
     response = await request.raven.calls.invoke(envelope, context)
-    return answer_of(response)
+    return _answer({**envelope.extra, **await _common(request, envelope)}, response)
 
 
-def answer_of(response: SkillInvocationResponse) -> Response:
-    """An envelope, or the problem that kept the call from being made."""
+def _answer(said: dict[str, Any], response: SkillInvocationResponse) -> Response:
+    """The answer as a message with the common fields, or the problem that kept the call from being made."""
     error = response.error
-    body = response.as_json()
-    body["output"] = response.output
+    body: dict[str, Any] = {
+        **said,
+        **response.as_json(),
+        "role": "skill",
+        "type": _RESPONSE,
+        "created_at": iso(response.audit.finished_at),
+        "output": response.output,
+    }
     if error is not None and error["code"] == ApprovalPending.code:
         return Response(body, status=202, headers={"Location": f"/v1/approvals/{error['details']['approval_id']}"})
     if error is not None and error["code"] not in _FAILED_TOOLS:
@@ -99,7 +128,27 @@ def answer_of(response: SkillInvocationResponse) -> Response:
     return Response(body, headers={"Idempotent-Replayed": "true"} if response.replayed else None)
 
 
-def _read(request: Request) -> tuple[CallContext, SkillInvocationRequest]:
+async def _unlisted(request: Request) -> dict[str, Any]:
+    """Fields that no request has by name, as they are audited and answered."""
+    named = _FIELDS | _OF_THE_CONTEXT
+    return await _without_secrets(request, {key: value for key, value in request.body.items() if key not in named})
+
+
+async def _common(request: Request, asked: SkillInvocationRequest) -> dict[str, Any]:
+    """The fields that every message has, as they are answered."""
+    common = {name: getattr(asked, name) for name in _OF_THE_ENVELOPE}
+    return await _without_secrets(request, common) if request.body.keys() & common.keys() else common
+
+
+async def _without_secrets(request: Request, stated: dict[str, Any]) -> dict[str, Any]:
+    """What a caller stated, without the values of secrets."""
+    if not stated:
+        return stated
+    raw = await asyncio.to_thread(request.raven.redactor.redact_known, request.tenant_id, canonical_json(stated))
+    return parse_json(raw)
+
+
+def _read(request: Request, extra: dict[str, Any]) -> tuple[CallContext, SkillInvocationRequest]:
     body: dict[str, Any] = request.body
     context = CallContext(
         session_id=body["session_id"],
@@ -109,15 +158,15 @@ def _read(request: Request) -> tuple[CallContext, SkillInvocationRequest]:
         caller=request.who.user_id,
         actor=request.who.actor,
     )
-    # The schema has checked every field by name and kind.
-    stated = {name: value for name, value in body.items() if name not in _OF_THE_CONTEXT}
-    key = request.idempotency_key
-    if key is not None and stated.setdefault("idempotency_key", key) != key:
-        raise InvalidInput("idempotency_key and the Idempotency-Key header differ", field="idempotency_key")
+    if body.get("tenant_id", request.tenant_id) != request.tenant_id:
+        raise NotFound(f"there is no tenant {body['tenant_id']!r}", field="tenant_id")
+    # The schema has checked every field that a request has by name and kind.
+    stated = with_key(request, {name: value for name, value in body.items() if name in _FIELDS})
     if "created_at" in stated:
         stated["created_at"] = moment(stated["created_at"], field="created_at")
     if "correlation_id" not in stated:
         stated["correlation_id"] = request.correlation_id
     if "payload" not in stated:
         stated["payload"] = {}
-    return context, SkillInvocationRequest(tenant_id=request.who.tenant_id, **stated)
+    stated["tenant_id"] = request.tenant_id
+    return context, SkillInvocationRequest(**stated, extra=extra)

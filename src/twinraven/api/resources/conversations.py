@@ -23,7 +23,7 @@ from twinraven.serving import JsonSchema, QueryParameter, Request, Response, Rou
 ROUTES: Final = RouteTable()
 
 _CONTENT: Final[JsonSchema] = {"type": "string", "minLength": 1, "maxLength": MOST_CONTENT, "pattern": "^[^\\u0000]*$"}
-_TITLE: Final[JsonSchema] = {"type": ["string", "null"], "minLength": 1, "maxLength": 300}
+_TITLE: Final[JsonSchema] = {**TEXT, "type": ["string", "null"], "maxLength": 300}
 _PROCESS: Final[JsonSchema] = {**TEXT, "description": "the process that answers; by default the one preferred"}
 _QUOTES: Final[JsonSchema] = {
     "type": "array",

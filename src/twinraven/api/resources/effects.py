@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from twinraven.api.schemas import TEXT, TIME, form, listing, ref
+from twinraven.api.stated_keys import BODY_KEY, KEY, keyed_body
 from twinraven.effects import EffectKind, EffectRecord, MessageWish, PaymentWish, PublishWish
 from twinraven.foundation.clock import parse_iso
 from twinraven.foundation.errors import (
@@ -28,7 +29,6 @@ from twinraven.serving import (
 )
 
 _ID: Final[JsonSchema] = {**TEXT, "maxLength": 200}
-_KEY: Final[JsonSchema] = {**_ID, "description": "makes sending it twice the same as sending it once, for ever"}
 _LONG: Final[JsonSchema] = {"type": "string", "minLength": 1, "maxLength": 100_000}
 _AMOUNT: Final[JsonSchema] = {
     "type": "string",
@@ -42,16 +42,24 @@ _ALLOWED: Final[tuple[type[TwinRavenError], ...]] = (
     InvalidInput,
 )
 _TASK: Final[JsonSchema] = {**_ID, "description": "the task whose approved result this is"}
+_PERSONA: Final[JsonSchema] = {**_ID, "description": "in whose voice it speaks, where that is not the campaign's"}
 _STATUS: Final = QueryParameter("status", TEXT, "only those that stand so")
 _OF_TASK: Final = QueryParameter("task_id", _ID, "only those of this task")
 
 _PUBLISH: Final[JsonSchema] = form(
-    {"task_id": _TASK, "channel": _ID, "text": _LONG, "idempotency_key": _KEY},
-    optional={"media_asset_id": _ID, "disclosure": _ID, "scheduled_at": TIME, "provider": _ID},
+    {"task_id": _TASK, "channel": _ID, "text": _LONG},
+    optional={
+        KEY: BODY_KEY,
+        "media_asset_id": _ID,
+        "disclosure": _ID,
+        "persona_id": _PERSONA,
+        "scheduled_at": TIME,
+        "provider": _ID,
+    },
 )
 _MESSAGE: Final[JsonSchema] = form(
-    {"task_id": _TASK, "channel": _ID, "recipient": TEXT, "text": _LONG, "idempotency_key": _KEY},
-    optional={"scheduled_at": TIME, "provider": _ID},
+    {"task_id": _TASK, "channel": _ID, "recipient": TEXT, "text": _LONG},
+    optional={KEY: BODY_KEY, "persona_id": _PERSONA, "scheduled_at": TIME, "provider": _ID},
 )
 _PAYMENT: Final[JsonSchema] = form(
     {
@@ -60,9 +68,8 @@ _PAYMENT: Final[JsonSchema] = form(
         "amount": _AMOUNT,
         "currency": _CURRENCY,
         "counterparty": TEXT,
-        "idempotency_key": _KEY,
     },
-    optional={"description": {"type": "string", "maxLength": 2_000}, "budget_id": _ID},
+    optional={KEY: BODY_KEY, "description": {"type": "string", "maxLength": 2_000}, "budget_id": _ID},
 )
 ROUTES: Final = RouteTable()
 
@@ -85,6 +92,8 @@ def _asking(path: str, name: str, summary: str, entity: str, body: JsonSchema) -
         ref(entity),
         body=body,
         errors=(*_ALLOWED, NotFound, LedgerOverdrawn, IllegalTransition),
+        takes_key=True,
+        keeps_key=True,
         also={202: "It is stored and will be delivered; the same key again gives the same effect."},
     )
 
@@ -99,7 +108,7 @@ def _asking(path: str, name: str, summary: str, entity: str, body: JsonSchema) -
     )
 )
 async def publish(request: Request) -> Response:
-    body: dict[str, Any] = {**request.body, "scheduled_at": _moment(request.body)}
+    body: dict[str, Any] = {**keyed_body(request), "scheduled_at": _moment(request.body)}
     return _accepted(await request.raven.effects.publish(PublishWish(**body), by=request.who))
 
 
@@ -113,7 +122,7 @@ async def publish(request: Request) -> Response:
     )
 )
 async def send_message(request: Request) -> Response:
-    body: dict[str, Any] = {**request.body, "scheduled_at": _moment(request.body)}
+    body: dict[str, Any] = {**keyed_body(request), "scheduled_at": _moment(request.body)}
     return _accepted(await request.raven.effects.message(MessageWish(**body), by=request.who))
 
 
@@ -127,7 +136,7 @@ async def send_message(request: Request) -> Response:
     )
 )
 async def pay(request: Request) -> Response:
-    return _accepted(await request.raven.effects.pay(PaymentWish(**request.body), by=request.who))
+    return _accepted(await request.raven.effects.pay(PaymentWish(**keyed_body(request)), by=request.who))
 
 
 def _reading(kind: EffectKind, path: str, *, name: str, plural: str, entity: str, key: str) -> None:

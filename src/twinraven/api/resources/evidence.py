@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from twinraven.api.schemas import FLAG, TEXT, listing, ref
+from twinraven.api.schemas import FLAG, TEXT, TIME, listing, ref
 from twinraven.audit import AuditFilter, AuditRecord
 from twinraven.foundation.errors import NotFound
-from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, page_of
+from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, moment, page_of
 
 _FILTERS = ("subject_type", "subject_id", "event_type", "actor_id", "correlation_id")
 ROUTES: Final = RouteTable()
@@ -22,6 +22,8 @@ ROUTES: Final = RouteTable()
         listing("AuditRecord"),
         query=(
             *(QueryParameter(name, TEXT, f"only entries with this {name.replace('_', ' ')}") for name in _FILTERS),
+            QueryParameter("since", TIME, "only entries from this time on"),
+            QueryParameter("until", TIME, "only entries before this time"),
             QueryParameter("newest", {**FLAG, "default": False}, "newest first"),
         ),
         admin=True,
@@ -35,6 +37,8 @@ async def list_entries(request: Request) -> Response:
     place = None if "cursor" not in query else int(query["cursor"][0])
     where = AuditFilter(
         **{name: query.get(name) for name in _FILTERS},
+        since=moment(query["since"], field="since") if "since" in query else None,
+        until=moment(query["until"], field="until") if "until" in query else None,
         after_sequence=None if newest else place,
         before_sequence=place if newest else None,
         limit=limit + 1,

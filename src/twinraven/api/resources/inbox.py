@@ -16,6 +16,7 @@ from twinraven.foundation.errors import (
 from twinraven.inbox import ITEM_KINDS, InboxAnswer, InboxItem
 from twinraven.serving import (
     JsonSchema,
+    MatchRequired,
     Page,
     QueryParameter,
     Request,
@@ -33,7 +34,7 @@ _DECISION: Final[JsonSchema] = form(
         "bound_to": {
             "type": "string",
             "pattern": "^[0-9a-f]{12,64}$",
-            "description": "the item's hash or its beginning; needed where If-Match is *",
+            "description": "the item's hash or its beginning, in place of If-Match",
         },
         "note": {"type": "string", "maxLength": 2_000},
         "answer": {"description": "for choices that need an answer"},
@@ -99,9 +100,9 @@ async def show_item(request: Request) -> Response:
         ref("InboxItem"),
         body=_DECISION,
         parameters={"item_id": _ITEM},
-        errors=(NotFound, Conflict, IllegalTransition, PolicyViolation, InvalidInput),
+        errors=(NotFound, Conflict, IllegalTransition, PolicyViolation, InvalidInput, MatchRequired),
         is_tagged=True,
-        matching="must",
+        matching="may",
     )
 )
 async def decide_item(request: Request) -> Response:
@@ -109,8 +110,9 @@ async def decide_item(request: Request) -> Response:
     item_id, expected = request.path["item_id"], expected_version(request)
     bound_to = body.get("bound_to")
     if expected is None and bound_to is None:
-        raise InvalidInput(
-            "say with If-Match or bound_to what was shown to you; * alone names nothing", field="bound_to"
+        raise MatchRequired(
+            "say what was shown to you: If-Match with the ETag, or bound_to in the body; * alone names nothing",
+            field="bound_to",
         )
     if expected is not None:
         seen = await request.raven.inbox.get(item_id, by=request.who)

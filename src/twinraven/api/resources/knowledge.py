@@ -327,7 +327,11 @@ async def merge_entities(request: Request) -> Response:
     )
 )
 async def undo_merge(request: Request) -> Response:
-    return Response((await request.raven.entities.undo(request.tenant_id, request.path["merge_id"])).as_json())
+    return Response(
+        (
+            await request.raven.entities.undo(request.tenant_id, request.path["merge_id"], hidden=hidden_from(request))
+        ).as_json()
+    )
 
 
 @ROUTES.handles(

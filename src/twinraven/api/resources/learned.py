@@ -77,7 +77,7 @@ async def list_learned(request: Request) -> Response:
     found = await raven.registry.tools(tenant_id)
     if not request.query["adoption"]:
         return Response(page=slice_of(found, request.query, key=lambda each: each.tool_id, show=ToolRecord.as_json))
-    measured = await raven.maintenance.adoption(tenant_id)
+    measured = await raven.maintenance.adoption(tenant_id, wait=False)
 
     def show(record: ToolRecord) -> JsonObject:
         return {**record.as_json(), "adoption": _adoption_json(measured.get(record.tool_id))}
@@ -103,7 +103,7 @@ async def show_learned(request: Request) -> Response:
     body = {**tool.record.as_json(), "versions": [version.as_json() for version in tool.versions]}
     # A step that answers with the tool has no such parameter, and need not wait for a measure.
     if request.query.get("adoption"):
-        measured = await request.raven.maintenance.adoption(request.tenant_id, tool_id=tool_id)
+        measured = await request.raven.maintenance.adoption(request.tenant_id, wait=False)
         body["adoption"] = _adoption_json(measured.get(tool_id))
     return Response(body, tag=str(tool.record.revision))
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args
+from typing import Any, Final
 
-from twinraven.api.schemas import OBJECT, TEXT, form, listing, listing_of, ref
-from twinraven.engine import Run, RunState
-from twinraven.foundation.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, PolicyViolation
+from twinraven.api.run_lists import answer_list, listing_route, runs_visible_to
+from twinraven.api.schemas import OBJECT, TEXT, form, listing_of, ref
+from twinraven.foundation.errors import Conflict, IdempotencyConflict, NotFound, PolicyViolation
 from twinraven.models import ModelNotConfigured
 from twinraven.plans import plan_as_process
 from twinraven.processes import Process
-from twinraven.serving import JsonSchema, QueryParameter, Request, Response, Route, RouteTable, page_of, refuse_secrets
+from twinraven.serving import JsonSchema, Request, Response, Route, RouteTable, refuse_secrets
 
 _ID: Final[JsonSchema] = {**TEXT, "maxLength": 200}
 _TTL: Final[JsonSchema] = {
@@ -33,36 +33,11 @@ _START: Final[JsonSchema] = form(
 ROUTES: Final = RouteTable()
 
 
-def _whose(request: Request) -> str | None:
-    """Whose plans are shown: a member's own, to an administrator all."""
-    return None if request.who.role == "admin" else request.who.user_id
-
-
 @ROUTES.handles(
-    Route(
-        "GET",
-        "/v1/plans",
-        "listPlans",
-        "Own plans as runs, newest first; for administrators, everybody's",
-        listing("Run"),
-        query=(QueryParameter("state", {"enum": list(get_args(RunState))}, "only those that stand so"),),
-        is_paged=True,
-    )
+    listing_route("/v1/plans", "listPlans", "Own plans as runs, newest first; for administrators, everybody's")
 )
 async def list_plans(request: Request) -> Response:
-    query = request.query
-    limit = int(query["limit"])
-    try:
-        found = await request.raven.plans.list(
-            request.tenant_id,
-            state=query.get("state"),
-            caller=_whose(request),
-            limit=limit + 1,
-            older_than=None if "cursor" not in query else query["cursor"][0],
-        )
-    except NotFound:
-        raise InvalidInput("cursor is not one that was given out", field="cursor") from None
-    return Response(page=page_of(found, limit, place=lambda each: [each.run_id], show=Run.as_json))
+    return await answer_list(request, request.raven.plans)
 
 
 @ROUTES.handles(
@@ -98,7 +73,7 @@ async def start_plan(request: Request) -> Response:
     )
 )
 async def show_plan(request: Request) -> Response:
-    found = await request.raven.plans.get(request.tenant_id, request.path["run_id"], caller=_whose(request))
+    found = await request.raven.plans.get(request.tenant_id, request.path["run_id"], caller=runs_visible_to(request))
     return Response(found.as_json())
 
 
@@ -113,7 +88,7 @@ async def show_plan(request: Request) -> Response:
     )
 )
 async def show_log(request: Request) -> Response:
-    found = await request.raven.plans.log(request.tenant_id, request.path["run_id"], caller=_whose(request))
+    found = await request.raven.plans.log(request.tenant_id, request.path["run_id"], caller=runs_visible_to(request))
     return Response({"items": [entry.as_json() for entry in found], "next_cursor": None})
 
 
@@ -148,7 +123,7 @@ async def fork_plan(request: Request) -> Response:
     )
 )
 async def save_plan(request: Request) -> Response:
-    found = await request.raven.plans.get(request.tenant_id, request.path["run_id"], caller=_whose(request))
+    found = await request.raven.plans.get(request.tenant_id, request.path["run_id"], caller=runs_visible_to(request))
     definition = plan_as_process(found, request.body["process_id"])
     saved = await request.raven.processes.save(Process.from_json(definition), by=request.who)
     return Response(saved.as_json(), headers={"Location": f"/v1/processes/{saved.process.id}"})

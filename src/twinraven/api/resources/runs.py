@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args
+from typing import Any, Final
 
+from twinraven.api.run_lists import answer_list, listing_route, runs_visible_to
 from twinraven.api.schemas import OBJECT, TEXT, form, listing, ref
-from twinraven.engine import Run, RunState, RunWish, Worker
+from twinraven.engine import RunWish, Worker
 from twinraven.flow import FlowDefinition
-from twinraven.foundation.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, PolicyViolation
-from twinraven.serving import JsonSchema, QueryParameter, Request, Response, Route, RouteTable, page_of, refuse_secrets
+from twinraven.foundation.errors import Conflict, IdempotencyConflict, NotFound, PolicyViolation
+from twinraven.serving import JsonSchema, Request, Response, Route, RouteTable, page_of, refuse_secrets
 
 _ID: Final[JsonSchema] = {**TEXT, "maxLength": 200}
 _START: Final[JsonSchema] = form(
@@ -39,37 +40,9 @@ def _act(word: str, name: str, summary: str, body: JsonSchema | None = None) -> 
     )
 
 
-def _whose(request: Request) -> str | None:
-    """Whose runs are shown: a member's own, to an administrator all."""
-    return None if request.who.role == "admin" else request.who.user_id
-
-
-@ROUTES.handles(
-    Route(
-        "GET",
-        "/v1/runs",
-        "listRuns",
-        "Own runs, newest first; for administrators, everybody's",
-        listing("Run"),
-        query=(QueryParameter("state", {"enum": list(get_args(RunState))}, "only those that stand so"),),
-        is_paged=True,
-    )
-)
+@ROUTES.handles(listing_route("/v1/runs", "listRuns", "Own runs, newest first; for administrators, everybody's"))
 async def list_runs(request: Request) -> Response:
-    query = request.query
-    limit = int(query["limit"])
-    older_than = None if "cursor" not in query else query["cursor"][0]
-    try:
-        found = await request.raven.runs.list(
-            request.tenant_id,
-            state=query.get("state"),
-            caller=_whose(request),
-            limit=limit + 1,
-            older_than=older_than,
-        )
-    except NotFound:
-        raise InvalidInput("cursor is not one that was given out", field="cursor") from None
-    return Response(page=page_of(found, limit, place=lambda each: [each.run_id], show=Run.as_json))
+    return await answer_list(request, request.raven.runs)
 
 
 @ROUTES.handles(
@@ -113,7 +86,7 @@ async def start_run(request: Request) -> Response:
     )
 )
 async def show_run(request: Request) -> Response:
-    found = await request.raven.runs.get(request.tenant_id, request.path["run_id"], caller=_whose(request))
+    found = await request.raven.runs.get(request.tenant_id, request.path["run_id"], caller=runs_visible_to(request))
     return Response(found.as_json())
 
 
@@ -128,7 +101,7 @@ async def show_run(request: Request) -> Response:
     )
 )
 async def draw_run(request: Request) -> Response:
-    svg = await request.raven.runs.draw(request.tenant_id, request.path["run_id"], caller=_whose(request))
+    svg = await request.raven.runs.draw(request.tenant_id, request.path["run_id"], caller=runs_visible_to(request))
     return Response({"svg": svg})
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final
 
 from twinraven.api.definitions import SERVICE, SERVICE_CHANGE
 from twinraven.api.owned_items import change, creation, deletion, reading
-from twinraven.api.schemas import FLAG, TEXT, form, listing, ref
-from twinraven.catalog import Service, ServiceChange, ServiceSpec
+from twinraven.api.schemas import FLAG, NUMBER_OR_NULL, TEXT, TIME, WHOLE, form, listing, ref
+from twinraven.api.spans import SPAN, asked_span
+from twinraven.catalog import CHECKS_KEPT, Service, ServiceChange, ServiceSpec
+from twinraven.foundation.canonical import JsonObject
+from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation
-from twinraven.serving import Request, Response, Route, RouteTable, expected_version, slice_of
+from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, expected_version, slice_of
 
 ROUTES: Final = RouteTable()
+_COUNT: Final = {"type": "integer", "minimum": 0}
 _PLACE: Final = "/v1/services/{id}"
 
 
@@ -81,6 +86,66 @@ async def delete_service(request: Request) -> Response:
 )
 async def check_service(request: Request) -> Response:
     return _shown(await request.raven.defined.health.check_health(request.who, request.path["service_id"]))
+
+
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/health-history",
+        "showHealthHistory",
+        "What checks of one's services found over time, and how long they took",
+        form(
+            {
+                "since": TIME,
+                "until": TIME,
+                "bucket_s": WHOLE,
+                "items": {
+                    "type": "array",
+                    "items": form(
+                        {
+                            "service_id": {"type": "string"},
+                            "name": {"type": "string"},
+                            "checks": _COUNT,
+                            "healthy": _COUNT,
+                            "p50_ms": NUMBER_OR_NULL,
+                            "p95_ms": NUMBER_OR_NULL,
+                            "buckets": {
+                                "type": "array",
+                                "items": form(
+                                    {
+                                        "begins_at": TIME,
+                                        "checks": _COUNT,
+                                        "healthy": _COUNT,
+                                        "degraded": _COUNT,
+                                        "down": _COUNT,
+                                    }
+                                ),
+                            },
+                        }
+                    ),
+                },
+            }
+        ),
+        query=(
+            *SPAN,
+            QueryParameter(
+                "bucket_s",
+                {"type": "integer", "minimum": 60, "maximum": 86_400 * 7, "default": 3_600},
+                "how many seconds are counted together",
+            ),
+        ),
+        note="Checks are kept for a week. `p50_ms` and `p95_ms` are those of checks that got an answer.",
+    )
+)
+async def show_health_history(request: Request) -> Response:
+    span, width_s = asked_span(request, longest=CHECKS_KEPT), int(request.query["bucket_s"])
+    found = await request.raven.defined.health.history(
+        request.who, span.since, span.until, width=timedelta(seconds=width_s)
+    )
+    items: list[JsonObject] = [
+        {"service_id": service.service_id, "name": service.name, **summary.as_json()} for service, summary in found
+    ]
+    return Response({"since": iso(span.since), "until": iso(span.until), "bucket_s": width_s, "items": items})
 
 
 @ROUTES.handles(

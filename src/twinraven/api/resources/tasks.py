@@ -16,12 +16,18 @@ from twinraven.foundation.errors import (
     StaleState,
 )
 from twinraven.governance import ENVELOPE_SCHEMAS, JudgeDecision, SpecVersion, Task
-from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, page_of
+from twinraven.serving import JsonSchema, QueryParameter, Request, Response, Route, RouteTable, page_of
 
 _CHANGES: Final = (NotFound, StaleState, Conflict, IllegalTransition, PolicyViolation)
 _ENVELOPE_ERRORS: Final = (NotFound, Conflict, IdempotencyConflict, StaleState, IllegalTransition, PolicyViolation)
 _STATUSES: Final = ["pending", "in_progress", "review", "escalated", "complete", "rejected", "failed", "cancelled"]
 _ACTIONS: Final = {"type": "array", "items": OBJECT, "maxItems": 100}
+_CLAIMED: Final[JsonSchema] = {
+    "allOf": [
+        ref("WorkerRun"),
+        {"type": "object", "properties": {"required_actions": _ACTIONS}, "required": ["required_actions"]},
+    ]
+}
 ROUTES: Final = RouteTable()
 
 
@@ -178,8 +184,8 @@ async def retry_task(request: Request) -> Response:
         "POST",
         "/v1/tasks/{task_id}/attempts",
         "claimTask",
-        "Begin an attempt at a ready task, as a worker outside",
-        ref("WorkerRun"),
+        "Begin an attempt at a ready task, as a worker outside; the answer says what a judge asks of it",
+        _CLAIMED,
         status=201,
         body=form({}, optional=STATE_VERSION),
         errors=_CHANGES,
@@ -187,10 +193,10 @@ async def retry_task(request: Request) -> Response:
     )
 )
 async def claim_task(request: Request) -> Response:
-    run = await request.raven.attempts.claim(
-        request.path["task_id"], by=request.who, state_version=request.body.get("state_version")
-    )
-    return Response(run.as_json(), status=201)
+    attempts, task_id = request.raven.attempts, request.path["task_id"]
+    run = await attempts.claim(task_id, by=request.who, state_version=request.body.get("state_version"))
+    asked = await attempts.required_actions(request.who.tenant_id, task_id)
+    return Response({**run.as_json(), "required_actions": list(asked)}, status=201)
 
 
 @ROUTES.handles(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from twinraven.api.schemas import NUMBER_OR_NULL, TIME, form
+from twinraven.api.schemas import FLAG, NUMBER_OR_NULL, TIME, form
+from twinraven.foundation.canonical import JsonObject
+from twinraven.foundation.clock import iso
+from twinraven.registry import Adoption, UsedDay
 from twinraven.serving import JsonSchema, Request, Response, Route, RouteTable
 
 _REPORT: Final[JsonSchema] = {
@@ -61,6 +64,7 @@ async def run(request: Request) -> Response:
             {
                 "turns_saved": {"type": "number"},
                 "uses": _COUNT,
+                "is_counting": FLAG,
                 "items": {
                     "type": "array",
                     "items": form(
@@ -70,6 +74,10 @@ async def run(request: Request) -> Response:
                             "turns_saved": NUMBER_OR_NULL,
                             "uses": _COUNT,
                             "possible_turns": {"type": ["integer", "null"]},
+                            "days": {
+                                "type": "array",
+                                "items": form({"begins_at": TIME, "uses": _COUNT, "turns_saved": NUMBER_OR_NULL}),
+                            },
                         }
                     ),
                 },
@@ -77,15 +85,17 @@ async def run(request: Request) -> Response:
         ),
         note=(
             "`turns_saved` is measured: turns by hand less turns with the tool, over its uses. `possible_turns` is "
-            "what a version would have saved in the record it was validated on; tools overlap, so these are not summed."
+            "what a version would have saved in the record it was validated on; tools overlap, so these are not "
+            "summed. `days` has the uses of the last 30 days by the day, in UTC, on which their session ended. "
+            "`is_counting` says that calls are recorded which the figures do not hold yet."
         ),
     )
 )
 async def show_savings(request: Request) -> Response:
     raven, tenant_id = request.raven, request.tenant_id
-    measured = await raven.maintenance.adoption(tenant_id)
+    measured = await raven.maintenance.adoption(tenant_id, wait=False)
     items: list[dict[str, object]] = []
-    total, uses = 0.0, 0
+    total, uses, is_counting = 0.0, 0, False
     for record in await raven.registry.tools(tenant_id):
         adoption = measured.get(record.tool_id)
         tool = await raven.registry.tool(tenant_id, record.tool_id)
@@ -94,6 +104,7 @@ async def show_savings(request: Request) -> Response:
         saved = None if adoption is None else adoption.turns_saved
         total += saved or 0.0
         uses += 0 if adoption is None else adoption.uses
+        is_counting |= record.is_in_service if adoption is None else adoption.pending > 0
         items.append(
             {
                 "tool_id": record.tool_id,
@@ -101,6 +112,11 @@ async def show_savings(request: Request) -> Response:
                 "turns_saved": saved,
                 "uses": 0 if adoption is None else adoption.uses,
                 "possible_turns": possible,
+                "days": [] if adoption is None else [_day_json(adoption, day) for day in adoption.days],
             }
         )
-    return Response({"turns_saved": round(total, 2), "uses": uses, "items": items})
+    return Response({"turns_saved": round(total, 2), "uses": uses, "is_counting": is_counting, "items": items})
+
+
+def _day_json(adoption: Adoption, day: UsedDay) -> JsonObject:
+    return {"begins_at": iso(day.begins_at), "uses": day.uses, "turns_saved": adoption.turns_saved_on(day)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from twinraven.api.schemas import OBJECT, TEXT, form, listing, ref
+from twinraven.api.stated_keys import BODY_KEY, KEY, keyed_body
 from twinraven.effects import AssetWish, WalletBalance
 from twinraven.foundation.errors import (
     Conflict,
@@ -28,7 +29,6 @@ from twinraven.serving import (
 )
 
 _ID: Final[JsonSchema] = {**TEXT, "maxLength": 200}
-_KEY: Final[JsonSchema] = {**_ID, "description": "makes sending it twice the same as sending it once, for ever"}
 _AMOUNT: Final[JsonSchema] = {
     "type": "string",
     "pattern": r"^(0|[1-9][0-9]{0,14})(\.[0-9]{1,18})?$",
@@ -110,17 +110,17 @@ async def show_wallet(request: Request) -> Response:
         "fundWallet",
         "Put money from outside into a wallet, once under its key",
         ref("WalletBalance"),
-        body=form({"amount": _AMOUNT, "idempotency_key": _KEY}),
+        body=form({"amount": _AMOUNT}, optional={KEY: BODY_KEY}),
         errors=(NotFound, IllegalTransition, InvalidInput, Conflict, IdempotencyConflict),
         admin=True,
+        takes_key=True,
+        keeps_key=True,
         screened=True,
     )
 )
 async def fund_wallet(request: Request) -> Response:
-    body = request.body
-    found = await request.raven.wallets.fund(
-        request.path["wallet_id"], body["amount"], key=body["idempotency_key"], by=request.who
-    )
+    body = keyed_body(request)
+    found = await request.raven.wallets.fund(request.path["wallet_id"], body["amount"], key=body[KEY], by=request.who)
     return Response(found.as_json())
 
 
