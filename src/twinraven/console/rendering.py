@@ -31,6 +31,7 @@ _FILTERS: tuple[Callable[..., Any], ...] = (
     words.seen,
     words.spaced,
     words.plural,
+    words.tone,
 )
 
 

@@ -87,7 +87,7 @@ class ConsolePage:
     section: str
     """Which entry of the menu it belongs to."""
     live: str = ""
-    """The topics whose changes it shows, by words."""
+    """The topics whose changes it shows, by words; `events/10` is shown every ten seconds at most."""
     held: bool = False
     """Whether changes wait until the reader asks for them, where history is read."""
     needs: str = ""

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 _MOST_JSON: Final = 24_000
+_WAITS: Final = frozenset({"APPROVAL_PENDING", "EFFECT_UNKNOWN"})
 _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
@@ -45,7 +46,12 @@ def took(ms: float | None) -> str:
     if minutes < 60:
         return f"{minutes} min {seconds:02d} s" if seconds else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min"
+    return f"{hours} h {minutes:02d} min" if minutes else f"{hours} h"
+
+
+def tone(error_code: str | None) -> str:
+    """How the code of a call that gave no answer is coloured: one that waits for a person did not fail."""
+    return "warn" if error_code in _WAITS else "bad"
 
 
 def mark(ms: float) -> str:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from twinraven.console.drawing.marks import label, link, safe
+from twinraven.console.drawing.marks import link, safe
 
-_WIDE = 1000.0
-_FOOT = 18.0
+_FOOT = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,31 +26,30 @@ class Column:
 
 
 def columns(found: Sequence[Column], *, height: float, title: str) -> Markup:
-    """The columns side by side."""
+    """The columns side by side: as wide as the page gives them, as high as said, so that words below stay readable."""
     most = max((each.calls for each in found), default=0) or 1
-    step = _WIDE / max(len(found), 1)
+    step = 100 / max(len(found), 1)
     room = height - _FOOT
     parts: list[str] = []
     for number, each in enumerate(found):
         x, tall = number * step, room * each.calls / most
-        bars = f'<rect class="hit" x="{x:.1f}" y="0" width="{step:.1f}" height="{room:.1f}"/>'
+        bars = f'<rect class="hit" x="{x:.3f}%" y="0" width="{step:.3f}%" height="{room:.1f}"/>'
         if each.calls:
             bars += _bar("ok", x, step, room, max(tall, 1.5))
         if each.failed:
             bars += _bar("bad", x, step, room, max(room * each.failed / most, 2.5))
         parts.append(link(each.href, bars, title=each.said))
         if each.tick:
-            parts.append(label(x + step / 2, height - 3, each.tick, "tick"))
+            parts.append(f'<text class="tick" x="{x + step / 2:.3f}%" y="{height - 4:.1f}">{safe(each.tick)}</text>')
     return Markup(  # noqa: S704 - texts went through `safe`
-        f'<svg class="bars" viewBox="0 0 {_WIDE:.0f} {height:.0f}" role="group" aria-label="{safe(title)}">'
-        f"{''.join(parts)}</svg>"
+        f'<svg class="bars" height="{height:.0f}" role="group" aria-label="{safe(title)}">{"".join(parts)}</svg>'
     )
 
 
 def _bar(kind: str, x: float, step: float, room: float, tall: float) -> str:
-    gap = min(4.0, step / 6)
+    gap = step / 8
     return (
-        f'<rect class="{kind}" x="{x + gap / 2:.1f}" y="{room - tall:.1f}" width="{step - gap:.1f}" '
+        f'<rect class="{kind}" x="{x + gap / 2:.3f}%" y="{room - tall:.1f}" width="{step - gap:.3f}%" '
         f'height="{tall:.1f}" rx="{min(2.0, tall / 2):.1f}"/>'
     )
 
@@ -62,4 +60,18 @@ def meter(share: float, kind: str = "ok", more: float = 0.0) -> Markup:
     return Markup(  # noqa: S704 - numbers and names of ours
         f'<svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect class="{kind}" width="{100 * share:.1f}" height="6"/>{over}</svg>'
+    )
+
+
+def hour_marks(marks: Sequence[tuple[str, str]], *, title: str) -> Markup:
+    """Marks side by side, each with its tone (good, warn, bad, none) and what it says on hover."""
+    step = 100 / max(len(marks), 1)
+    parts = [
+        f'<rect class="{kind}" x="{number * step:.2f}" width="{0.72 * step:.2f}" height="16" rx="1">'
+        f"<title>{safe(said)}</title></rect>"
+        for number, (kind, said) in enumerate(marks)
+    ]
+    return Markup(  # noqa: S704 - texts went through `safe`
+        f'<svg class="marks" viewBox="0 0 100 16" preserveAspectRatio="none" role="img" aria-label="{safe(title)}">'
+        f"{''.join(parts)}</svg>"
     )

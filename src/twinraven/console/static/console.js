@@ -146,8 +146,11 @@ document.addEventListener("htmx:afterSwap", (event) => {
 
 // ---- news: one stream for all pages of this browser, because a browser opens six connections to a server and no more
 const lamp = $("#live");
-const topics = lamp.dataset.live.split(" ").filter(Boolean);
+// Each topic that the page is about, and how many seconds apart it may make the page ask again: calls come in swarms.
+const topics = new Map(lamp.dataset.live.split(" ").filter(Boolean).map((each) => { const [name, apart] = each.split("/"); return [name, Number(apart || 0)]; }));
 const PAUSE_MS = 250;
+let asked = performance.now();
+let due = 0;
 let busy = false;
 let again = false;
 let stale = false;
@@ -161,6 +164,7 @@ async function refresh() {
   if (leaving) return;
   if (busy) { again = true; return; }
   busy = true;
+  asked = performance.now();
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (answer.redirected && new URL(answer.url).pathname === "/console/sign-in") { location.reload(); return; }
@@ -192,10 +196,12 @@ function put(now, fresh) {
 
 function heard(message) {
   if (message.state) { lamp.dataset.state = message.state; lamp.lastElementChild.textContent = message.text; return; }
-  if (!topics.length || (message.topic !== null && !topics.includes(message.topic))) return;
+  if (!topics.size || (message.topic !== null && !topics.has(message.topic))) return;
   if (document.hidden) { stale = true; return; }
   if ("held" in lamp.dataset && message.topic !== null) { const bar = $(".news"); if (bar) bar.hidden = false; return; }
-  refresh();
+  const wait = message.topic === null ? 0 : asked + 1000 * topics.get(message.topic) - performance.now();
+  if (wait <= 0) refresh();
+  else if (!due) due = setTimeout(() => { due = 0; refresh(); }, wait);
 }
 document.addEventListener("visibilitychange", () => { if (!document.hidden && stale) refresh(); });
 

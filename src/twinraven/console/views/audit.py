@@ -7,10 +7,11 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from twinraven.console.asking import members
+from twinraven.console.views.spans import day_of
 from twinraven.console.visits import PageTable, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
-_FILTERS: Final = ("event_type", "subject_type", "subject_id", "actor_id", "correlation_id")
+_FILTERS: Final = ("event_type", "subject_type", "subject_id", "actor_id", "correlation_id", "since", "until")
 _PER_PAGE: Final = 100
 _PLACES: Final = {
     "run": "runs",
@@ -32,6 +33,7 @@ _TRACED: Final = frozenset(
 @PAGES.shows("/audit", "audit")
 async def list_audit(visit: Visit) -> Shown:
     where = {name: visit.query[name] for name in _FILTERS if visit.query.get(name)}
+    where |= {name: day_of(where[name]) for name in ("since", "until") if name in where}
     page = await visit.api.get("audit", newest=True, limit=_PER_PAGE, cursor=visit.query.get("cursor"), **where)
     verified = await visit.api.get("audit", "verification") if "verify" in visit.query else None
     more = {**where, "cursor": page["next_cursor"]} if page["next_cursor"] else None
@@ -42,7 +44,8 @@ async def list_audit(visit: Visit) -> Shown:
         "more": None if more is None else f"/console/audit?{urlencode(more)}",
         "kinds": sorted({each["event_type"] for each in page["items"]}),
     }
-    return Shown("audit.html", "Audit log", values, command="twinraven audit verify")
+    command = "twinraven audit verify" if verified else command_line("audit", "show", *_options(where))
+    return Shown("audit.html", "Audit log", values, command=command)
 
 
 @PAGES.shows("/audit/{entry_id}", "audit")
@@ -55,6 +58,19 @@ async def show_entry(visit: Visit) -> Shown:
         "session_id": members(entry["data_json"]).get("session_id"),
     }
     return Shown("audit_entry.html", f"Entry {entry['sequence']}", values, command=command)
+
+
+def _options(where: Mapping[str, str]) -> list[str]:
+    """The filters of the list as options of the command."""
+    named = {
+        "event_type": "--event",
+        "subject_id": "--subject",
+        "actor_id": "--actor",
+        "correlation_id": "--correlation",
+        "since": "--since",
+        "until": "--until",
+    }
+    return [word for name, option in named.items() if name in where for word in (option, where[name])]
 
 
 def about(entry: Mapping[str, Any]) -> str:

@@ -2,29 +2,66 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from twinraven.console.asking import ApiRefused
+from twinraven.console.views.spans import last_day
 from twinraven.console.visits import PageTable, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
 _FILTERS: Final = ("raised", "tool_id", "error_code", "tag", "session_id", "correlation_id", "since", "until")
 _PER_PAGE: Final = 100
+_MOST_KINDS: Final = 12
+_NARROWED: Final = frozenset({"error_code", "tag", "session_id", "correlation_id"})
+_BAD_REQUEST: Final = 400
 
 
 @PAGES.shows("/calls", "calls", live="events", held=True)
 async def list_calls(visit: Visit) -> Shown:
     where = {name: visit.query[name] for name in _FILTERS if visit.query.get(name)}
-    page = await visit.api.get("events", newest=True, limit=_PER_PAGE, cursor=visit.query.get("cursor"), **where)
+    page, kinds = await asyncio.gather(
+        visit.api.get("events", newest=True, limit=_PER_PAGE, cursor=visit.query.get("cursor"), **where),
+        _kinds_of_failure(visit, where),
+    )
     more = {**where, "cursor": page["next_cursor"]} if page["next_cursor"] else None
     values: dict[str, Any] = {
         "events": page["items"],
         "where": where,
+        "kinds": kinds,
         "is_later": "cursor" in visit.query,
         "more": None if more is None else f"/console/calls?{urlencode(more)}",
     }
     return Shown("calls.html", "Calls", values, command=command_line("events", "list", "--newest", *_options(where)))
+
+
+async def _kinds_of_failure(visit: Visit, where: Mapping[str, str]) -> list[tuple[Mapping[str, Any], str]]:
+    """What failed in the time of the list, by tool and code, each with the list of those calls."""
+    if _NARROWED & where.keys() or "cursor" in visit.query or where.get("raised") == "false":
+        return []
+    span = {name: where[name] for name in ("since", "until") if name in where}
+    if len(span) == 1:
+        return []
+    span = span or last_day()
+    try:
+        found = await visit.api.get("activity", **span, bucket_s=31 * 86_400, tools=0, failures=_MOST_KINDS)
+    except ApiRefused as refusal:
+        if refusal.status != _BAD_REQUEST:
+            raise
+        # More time than is counted at once: the list says what is wrong with a time, if anything is.
+        return []
+    return [
+        (each, f"/console/calls?{urlencode({**span, 'raised': 'true', **_named(each)})}")
+        for each in found["failures"]
+        if where.get("tool_id") in (None, each["tool_id"])
+    ]
+
+
+def _named(failure: Mapping[str, Any]) -> dict[str, str]:
+    code = {"error_code": failure["error_code"]} if failure["error_code"] else {}
+    return {"tool_id": failure["tool_id"], **code}
 
 
 def _options(where: Mapping[str, str]) -> list[str]:

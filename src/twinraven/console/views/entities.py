@@ -21,7 +21,8 @@ _PER_PAGE: Final = 100
 _FIRST_RING: Final = 10
 _SECOND_RING: Final = 16
 _OF_EACH: Final = 4
-_SHEET: Final = (860.0, 460.0)
+_WIDTH: Final = 860.0
+_MARGIN: Final = 30.0
 _MIDDLE: Final = (430.0, 230.0)
 _RADII: Final = (350.0, 205.0)
 
@@ -124,6 +125,7 @@ def _rings(entity: Mapping[str, Any], around: Sequence[Neighbour]) -> Markup | N
         for number, other in enumerate(theirs):
             spread = room * 0.8 * ((number + 0.5) / len(theirs) - 0.5)
             places[other.key] = _at(angles[each.key] + spread, 1.0)
+    places, height = _cropped(places)
     lines, words = list[str](), list[str]()
     for each in around:
         (x, y), (to_x, to_y) = places[each.of], places[each.key]
@@ -134,9 +136,16 @@ def _rings(entity: Mapping[str, Any], around: Sequence[Neighbour]) -> Markup | N
         link(f"/console/entities/{quote(each.key, safe='')}", _bubble(*places[each.key], each.name, _look(each, near)))
         for each in around
     ]
-    inside = "".join([*lines, *words, *boxes, _bubble(*_MIDDLE, entity["name"], "chosen")])
+    inside = "".join([*lines, *words, *boxes, _bubble(*places[entity_id], entity["name"], "chosen")])
     described = "; ".join(f"{each.words or 'beside'} {each.name}" for each in near)
-    return picture("graph", *_SHEET, inside, title=f"What {entity['name']} is related to", described=described)
+    return picture("graph", _WIDTH, height, inside, title=f"What {entity['name']} is related to", described=described)
+
+
+def _cropped(places: Mapping[str, tuple[float, float]]) -> tuple[dict[str, tuple[float, float]], float]:
+    """The same places without the empty room above and below them, and how high the picture is then."""
+    heights = [y for _, y in places.values()]
+    top = min(heights) - _MARGIN
+    return {key: (x, y - top) for key, (x, y) in places.items()}, max(heights) - top + _MARGIN
 
 
 def _at(angle: float, share: float) -> tuple[float, float]:

@@ -57,7 +57,7 @@ async def evidence_of(visit: Visit, item: Json) -> Evidence:
     if kind == "changed_tool":
         return _changed_tool(found)
     if kind in ("unknown_effect", "unknown_step"):
-        return _unknown(found)
+        return _unknown(found, await _held(visit, item["holds"]))
     return Evidence(blocks=[(name.replace("_", " "), value) for name, value in found.items()])
 
 
@@ -131,8 +131,22 @@ def _question(found: Json) -> Evidence:
     return Evidence(facts, [EvidenceTable("With exactly this", ("Argument", "Value"), rows)] if rows else [])
 
 
-def _unknown(found: Json) -> Evidence:
-    facts: list[Fact] = []
+async def _held(visit: Visit, hold: Json | None) -> list[Fact]:
+    """What a payment keeps from its wallet and its budget until somebody decides, and what is left beside it."""
+    if hold is None:
+        return []
+    facts = [Fact("Holds", f"{hold['amount']} {hold['currency']} until you decide; nothing else can spend it")]
+    wallet = await visit.api.find("wallets", hold["wallet_id"])
+    if wallet is not None:
+        said = f"{wallet['balance']} {wallet['currency']} free, {wallet['held']} held in all"
+        facts.append(Fact("Wallet", f"{wallet['provider']}: {said}", "/console/goals#wallets"))
+    if hold["budget_id"]:
+        facts.append(Fact("Budget", f"{hold['budget_id'][:12]} counts it as spent"))
+    return facts
+
+
+def _unknown(found: Json, held: Sequence[Fact]) -> Evidence:
+    facts: list[Fact] = [*held]
     if "run_id" in found:
         facts.append(Fact("Run", found["run_id"][:12], _page("runs", found["run_id"])))
         facts.append(Fact("Step", str(found["place"])))

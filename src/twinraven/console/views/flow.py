@@ -8,7 +8,8 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from twinraven.console.drawing.columns import meter
-from twinraven.console.drawing.graphs import GraphEdge, GraphNode, commonest, graph
+from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
+from twinraven.console.drawing.placement import commonest
 from twinraven.console.visits import PageTable, Shown, Visit
 from twinraven.foundation.clock import iso
 

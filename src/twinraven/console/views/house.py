@@ -25,7 +25,13 @@ class Sample:
     """One number of a metric."""
 
     labels: str
-    value: str
+    number: float
+    by: str = ""
+    """What the number is one part by: the names of its labels."""
+
+    @property
+    def value(self) -> str:
+        return f"{self.number:,g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +42,17 @@ class Metric:
     said: str
     samples: list[Sample]
 
+    @property
+    def total(self) -> str:
+        """All its parts together."""
+        return f"{sum(each.number for each in self.samples):,g}"
 
-@PAGES.shows("/metrics", "metrics", live="events")
+    @property
+    def by(self) -> str:
+        return self.samples[0].by
+
+
+@PAGES.shows("/metrics", "metrics", live="events/10")
 async def metrics(visit: Visit) -> Shown:
     text = await visit.api.text("/metrics")
     defined = await visit.api.find("metric-definitions", limit=200) if visit.has("metric-definitions") else None
@@ -73,9 +88,11 @@ def _metrics(text: str) -> list[Metric]:
         if sample is None or sample[1].endswith("_bucket"):
             continue
         name = sample[1]
-        labels = ", ".join(f"{key} {value}" for key, value in _LABEL.findall(sample[2] or ""))
+        pairs: list[tuple[str, str]] = _LABEL.findall(sample[2] or "")
+        labels = ", ".join(f"{key} {value}" for key, value in pairs)
+        part = Sample(labels, float(sample[3]), by=", ".join(key for key, _ in pairs))
         help_of = said.get(name) or said.get(re.sub(r"_(sum|count|total)$", "", name), "")
-        found.setdefault(name, Metric(name, help_of, [])).samples.append(Sample(labels, f"{float(sample[3]):,g}"))
+        found.setdefault(name, Metric(name, help_of, [])).samples.append(part)
     return list(found.values())
 
 
@@ -142,25 +159,31 @@ def _told(refusal: ApiRefused) -> ApiRefused:
 
 
 async def _settings(visit: Visit, *, refusal: ApiRefused | None = None, new_key: str | None = None) -> Shown:
-    users, keys, sign_ins, policy, stated = await asyncio.gather(
+    days = visit.query.get("days", "")
+    users, keys, sign_ins, policy, stated, doctor, retention = await asyncio.gather(
         visit.api.find("users", limit=500),
         visit.api.get("keys", limit=500),
         visit.api.get("sign-ins", limit=500),
         visit.api.find("policy"),
-        visit.api.find("settings") if visit.has("settings") else _nothing(),
+        visit.api.find("settings"),
+        visit.api.find("doctor"),
+        visit.api.find("retention", days=days if days.isdigit() else None),
     )
+    findings: list[Mapping[str, Any]] = items_of(doctor)
     values = {
         "users": None if users is None else users["items"],
         "keys": keys["items"],
         "sign_ins": sign_ins["items"],
         "policy": policy,
-        "stated": stated,
+        "changed": [each for each in items_of(stated) if each["source"] != "default"],
+        "defaults": [each for each in items_of(stated) if each["source"] == "default"],
+        "findings": [each for each in findings if each["status"] != "info"],
+        "extras": [each for each in findings if each["status"] == "info"],
+        "is_sound": doctor is not None and doctor["ok"],
+        "retention": retention,
+        "days": days,
         "new_key": new_key,
         "refusal": None if refusal is None else refusal.problem,
     }
     status = 200 if refusal is None else refusal.status
     return Shown("settings.html", "Settings", values, command="twinraven config show", status=status)
-
-
-async def _nothing() -> None:
-    return None

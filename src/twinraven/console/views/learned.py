@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
 
 from twinraven.console.asking import ApiRefused
-from twinraven.console.drawing.columns import meter
+from twinraven.console.drawing.columns import Column, columns, meter
 from twinraven.console.drawing.wiring import wiring
+from twinraven.console.views.spans import last_days
 from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
+from twinraven.console.words import plural
+from twinraven.foundation.clock import iso
 
 PAGES: Final = PageTable()
+_DAYS: Final = 28
 _STEPS: Final = ("rollback", "quarantine", "retire", "release")
 
 
@@ -34,8 +41,17 @@ async def list_learned(visit: Visit) -> Shown:
         "in_all": len(found),
         "turns_saved": sum(saved.values()),
         "uses": sum(_adopted(each, "uses") for each in found),
+        "is_counting": any(_is_counting(each) for each in found),
     }
     return Shown("learned_list.html", "Learned tools", values, command="twinraven registry list")
+
+
+def _is_counting(record: Mapping[str, Any]) -> bool:
+    """Whether calls are recorded that a tool's figures do not hold yet."""
+    adoption: Mapping[str, Any] | None = record["adoption"]
+    if adoption is None:
+        return record["status"] == "promoted" and not record["quarantine"]
+    return bool(adoption["pending"])
 
 
 def _adopted(record: Mapping[str, Any], name: str) -> float:
@@ -79,6 +95,31 @@ def _step_body(step: str, form: Mapping[str, str]) -> dict[str, Any] | None:
     return None
 
 
+def _uses_by_day(tool_id: str, begin: datetime, days: Mapping[str, Mapping[str, Any]]) -> Markup:
+    """How often a learned tool was called on each day, and how often that failed; a day leads to its calls."""
+    found: list[Column] = []
+    for day in (begin + timedelta(days=number) for number in range(_DAYS)):
+        calls = days.get(iso(day), {"calls": 0, "failed": 0})
+        span = {"tool_id": tool_id, "since": iso(day), "until": iso(day + timedelta(days=1))}
+        said = f"{day.day} {day:%b}: {plural(calls['calls'], 'call')}, {calls['failed']:,} failed"
+        tick = f"{day.day} {day:%b}" if day.weekday() == 0 else ""
+        found.append(Column(calls["calls"], calls["failed"], said, tick, f"/console/calls?{urlencode(span)}"))
+    return columns(found, height=96, title=f"Calls on each of the last {_DAYS} days")
+
+
+def _saved_by_day(tool_id: str, begin: datetime, days: Mapping[str, Mapping[str, Any]]) -> Markup:
+    """How many turns the uses of each day saved; a day that cost turns has no column, and the table says so."""
+    found: list[Column] = []
+    for day in (begin + timedelta(days=number) for number in range(_DAYS)):
+        saving = days.get(iso(day), {"uses": 0, "turns_saved": 0})
+        turns = round(saving["turns_saved"])
+        said = f"{day.day} {day:%b}: {plural(turns, 'turn')} saved in {plural(saving['uses'], 'use')}"
+        span = {"tool_id": tool_id, "since": iso(day), "until": iso(day + timedelta(days=1))}
+        tick = f"{day.day} {day:%b}" if day.weekday() == 0 else ""
+        found.append(Column(max(turns, 0), 0, said, tick, f"/console/sessions?{urlencode(span)}"))
+    return columns(found, height=96, title=f"Turns saved on each of the last {_DAYS} days")
+
+
 async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
     tool_id = visit.path["tool_id"]
     found = await visit.api.show("learned-tools", tool_id)
@@ -89,7 +130,24 @@ async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
         visit.api.get("learned-tools", tool_id, "versions", str(version)),
     )
     adoption = tool["adoption"]
+    begin, until = last_days(_DAYS)
+    days, savings = await asyncio.gather(
+        visit.api.get(
+            "activity", since=iso(begin), until=iso(until), bucket_s=86_400, tool_id=tool_id, tools=0, failures=0
+        ),
+        visit.api.get("savings"),
+    )
+    saved = {
+        each["begins_at"]: each
+        for own in savings["items"]
+        for each in own["days"]
+        if own["tool_id"] == tool_id and each["turns_saved"] is not None
+    }
     values = {
+        "uses": _uses_by_day(tool_id, begin, {each["begins_at"]: each for each in days["buckets"]}),
+        "has_uses": bool(days["buckets"]),
+        "saved": _saved_by_day(tool_id, begin, saved),
+        "saved_days": list(saved.values()),
         "tool": tool,
         "seen": found.tag,
         "version": version,

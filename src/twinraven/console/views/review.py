@@ -17,7 +17,7 @@ PAGES: Final = PageTable()
 _REFUSED: Final = (400, 409, 412)
 
 
-@PAGES.shows("/review", "review", live="approvals catalog events runs work")
+@PAGES.shows("/review", "review", live="approvals catalog events/10 runs work")
 async def review_queue(visit: Visit) -> Shown:
     kind = visit.query.get("kind", "")
     found = await everything_waiting(visit)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from twinraven.console.asking import ApiRefused
 from twinraven.console.drawing.columns import Column, columns
 from twinraven.console.drawing.timeline import lay_out
+from twinraven.console.views.spans import last_hours
 from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 from twinraven.console.words import plural
 from twinraven.foundation.clock import iso
@@ -34,7 +35,7 @@ class SessionLine:
     failed: int
     turns: int
     tools: list[str]
-    started_at: str
+    ended_at: str
     lasted_ms: float
 
 
@@ -66,9 +67,8 @@ def _options(where: Mapping[str, str]) -> list[str]:
 
 async def _recent_activity(visit: Visit) -> Any:
     """The last three days as a strip that sets the range."""
-    until = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
-    begin = until - timedelta(hours=_STRIP_HOURS)
-    found = await visit.api.get("activity", since=iso(begin), until=iso(until), bucket_s=3600, tools=1)
+    begin, until = last_hours(_STRIP_HOURS)
+    found = await visit.api.get("activity", since=iso(begin), until=iso(until), bucket_s=3600, tools=0, failures=0)
     buckets = {each["begins_at"]: each for each in found["buckets"]}
     hours = [begin + timedelta(hours=hour) for hour in range(_STRIP_HOURS)]
     return columns([_hour(at, buckets) for at in hours], height=66, title="Calls in each hour of the last three days")
@@ -96,7 +96,7 @@ def _line(session: Mapping[str, Any]) -> SessionLine:
         failed=session["failed"],
         turns=session["turns"],
         tools=session["tools"],
-        started_at=session["started_at"],
+        ended_at=session["ended_at"],
         lasted_ms=(ended - began).total_seconds() * 1000,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -14,6 +14,7 @@ from markupsafe import Markup
 from twinraven.console.asking import items_of
 from twinraven.console.drawing.columns import Column, columns, meter
 from twinraven.console.views.audit import about, subject_page
+from twinraven.console.views.spans import last_hours
 from twinraven.console.views.waiting import everything_waiting
 from twinraven.console.visits import PageTable, Shown, Visit
 from twinraven.console.words import plural
@@ -21,9 +22,11 @@ from twinraven.foundation.clock import iso
 
 PAGES: Final = PageTable()
 _HOURS: Final = 24
+_TICK: Final = 3
 _MOST_WAITING: Final = 8
 _MOST_TOOLS: Final = 8
 _MOST_SAVINGS: Final = 5
+_MOST_FAILURES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +56,13 @@ class Saving:
     bar: Markup
 
 
-@PAGES.shows("/", "today", live="events approvals catalog runs work")
+@PAGES.shows("/", "today", live="events/10 approvals catalog runs work")
 async def today(visit: Visit) -> Shown:
-    begin, until = _last_day(datetime.now(UTC))
+    begin, until = last_hours(_HOURS)
+    span = {"since": iso(begin), "until": iso(until)}
     activity, whole_day, waits, learned, audit, savings = await asyncio.gather(
-        visit.api.get("activity", since=iso(begin), until=iso(until), bucket_s=3600, tools=_MOST_TOOLS),
-        visit.api.get("activity", since=iso(begin), until=iso(until), bucket_s=_HOURS * 3600, tools=0),
+        visit.api.get("activity", **span, bucket_s=3600, tools=_MOST_TOOLS, failures=_MOST_FAILURES),
+        visit.api.get("activity", **span, bucket_s=_HOURS * 3600, tools=0, failures=0),
         everything_waiting(visit),
         visit.api.get("learned-tools", limit=100),
         visit.api.find("audit", newest=True, limit=6),
@@ -68,21 +72,23 @@ async def today(visit: Visit) -> Shown:
     recent = await visit.api.get("sessions", order="newest", limit=1)
     values = {
         "is_empty": not recent["items"],
+        "last": recent["items"][0] if recent["items"] else None,
         "calls": sum(each["calls"] for each in buckets.values()),
         "failed": sum(each["failed"] for each in buckets.values()),
         "sessions": sum(each["sessions"] for each in whole_day["buckets"]),
-        "since": iso(begin),
-        "until": iso(until),
+        **span,
         "bars": columns(
-            [_column(begin + timedelta(hours=hour), buckets) for hour in range(_HOURS)],
-            height=190,
+            [_column(begin + timedelta(hours=hour), buckets, is_first=hour < _TICK) for hour in range(_HOURS)],
+            height=140,
             title="Calls in each of the last 24 hours",
         ),
         "hours": [each for each in activity["buckets"] if each["calls"]],
         "tools": _uses(activity["tools"]),
+        "failures": activity["failures"],
         "waits": waits[:_MOST_WAITING],
         "waits_in_all": len(waits),
         "turns_saved": savings["turns_saved"],
+        "is_counting": savings["is_counting"],
         "savings": _savings(savings["items"], {each["tool_id"]: each["current_version"] for each in learned["items"]}),
         "flags": [each for each in learned["items"] if each["flags"]],
         "acts": [(each, about(each), subject_page(each)) for each in items_of(audit)],
@@ -90,13 +96,7 @@ async def today(visit: Visit) -> Shown:
     return Shown("today.html", "Today", values, command="twinraven status")
 
 
-def _last_day(now: datetime) -> tuple[datetime, datetime]:
-    """The 24 hours that end with the current one."""
-    until = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
-    return until - timedelta(hours=_HOURS), until
-
-
-def _column(at: datetime, buckets: Mapping[str, Mapping[str, Any]]) -> Column:
+def _column(at: datetime, buckets: Mapping[str, Mapping[str, Any]], *, is_first: bool) -> Column:
     found = buckets.get(iso(at), {"calls": 0, "failed": 0, "sessions": 0})
     query = urlencode({"since": iso(at), "until": iso(at + timedelta(hours=1))})
     said = f"{at:%H:00} UTC: {plural(found['calls'], 'call')} in {plural(found['sessions'], 'session')}"
@@ -104,7 +104,7 @@ def _column(at: datetime, buckets: Mapping[str, Mapping[str, Any]]) -> Column:
         calls=found["calls"],
         failed=found["failed"],
         said=f"{said}, {found['failed']:,} failed",
-        tick=f"{at:%H}" if at.hour % 3 == 0 else "",
+        tick=f"{at:%H}{' UTC' if is_first else ''}" if at.hour % _TICK == 0 else "",
         href=f"/console/calls?{query}",
     )
 

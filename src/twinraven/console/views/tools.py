@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
 import orjson
+from markupsafe import Markup
 
-from twinraven.console.asking import ApiRefused, items_of
+from twinraven.console.asking import ApiRefused, api_path, items_of, members
+from twinraven.console.drawing.columns import hour_marks
+from twinraven.console.views.spans import last_day, last_hours
 from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
+from twinraven.console.words import plural
+from twinraven.foundation.clock import iso
 from twinraven.foundation.ids import new_id
 
 PAGES: Final = PageTable()
+_HOURS: Final = 24
 _KINDS: Final = {"integer": "number", "number": "number", "boolean": "boolean", "string": "string"}
 
 
@@ -31,19 +38,54 @@ class Field:
 
 @PAGES.shows("/tools", "tools", live="catalog")
 async def list_tools(visit: Visit) -> Shown:
-    tools, services, upstreams, activity = await asyncio.gather(
+    begin, until = last_hours(_HOURS)
+    tools, services, upstreams, activity, history = await asyncio.gather(
         visit.api.get("tools", limit=500),
         visit.api.get("services", limit=500),
         visit.api.find("upstreams") if visit.has("upstreams") else _nothing(),
-        visit.api.get("activity", tools=500, bucket_s=86_400),
+        visit.api.get("activity", **last_day(), tools=500, failures=0, bucket_s=86_400),
+        visit.api.get("health-history", since=iso(begin), until=iso(until), bucket_s=3600),
     )
+    seen = {each["service_id"]: each for each in history["items"]}
     values = {
         "tools": tools["items"],
-        "services": services["items"],
-        "upstreams": items_of(upstreams),
+        "services": [(each, seen[each["id"]], _health_strip(seen[each["id"]], begin)) for each in services["items"]],
+        "upstreams": [_reworded(each) for each in items_of(upstreams)],
         "uses": {each["tool_id"]: each for each in activity["tools"]},
     }
     return Shown("tools.html", "Tools and services", values, command="twinraven tools list")
+
+
+@dataclass(frozen=True, slots=True)
+class Reworded:
+    """An upstream tool that was changed: what it said of itself, and says now."""
+
+    tool_id: str
+    before: str
+    now: str
+
+
+def _health_strip(history: Mapping[str, Any], begin: datetime) -> Markup:
+    """The last day of a service, an hour a mark: as bad as its worst check."""
+    found = {each["begins_at"]: each for each in history["buckets"]}
+    marks: list[tuple[str, str]] = []
+    for at in (begin + timedelta(hours=hour) for hour in range(_HOURS)):
+        hour = found.get(iso(at), {"checks": 0, "down": 0, "degraded": 0})
+        kind = "bad" if hour["down"] else "warn" if hour["degraded"] else "good" if hour["checks"] else "none"
+        away = hour["down"] + hour["degraded"]
+        said = f"{plural(hour['checks'], 'check')}{f', {away} not well' if away else ''}" if hour["checks"] else "none"
+        marks.append((kind, f"{at:%H:00} UTC: {said}"))
+    share = f"{history['healthy']} of {plural(history['checks'], 'check')} found it well"
+    return hour_marks(marks, title=f"The last {_HOURS} hours: {share}")
+
+
+def _reworded(upstream: Mapping[str, Any]) -> Reworded:
+    """The words of a changed tool where they are other ones, else its whole definition."""
+    both = [members(upstream[name]) for name in ("accepted", "offered")]
+    said = [str(each.get("description", "")) for each in both]
+    if said[0] == said[1]:
+        said = [orjson.dumps(dict(each)).decode() if each else "" for each in both]
+    return Reworded(upstream["tool_id"], said[0] or "–", said[1] or "it is gone")
 
 
 async def _nothing() -> None:
@@ -87,7 +129,7 @@ async def call_tool(visit: Visit) -> Shown | Redirect:
 @PAGES.takes("/services/{service_id}/check", "tools")
 async def check_service(visit: Visit) -> Redirect:
     """Look whether a service is there, now."""
-    await visit.api.post("services", visit.path["service_id"], "checks")
+    await visit.api.send("POST", api_path("services", visit.path["service_id"], "checks"))
     return Redirect("/console/tools#services")
 
 

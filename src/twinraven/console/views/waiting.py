@@ -39,6 +39,8 @@ class Waiting:
     by: str | None
     ends: str | None
     cost: str
+    holds: str
+    """What of a wallet cannot be spent as long as it waits."""
 
 
 async def everything_waiting(visit: Visit) -> list[Waiting]:
@@ -79,6 +81,7 @@ def waiting_of(item: Mapping[str, Any], names: Mapping[str, str]) -> Waiting:
     """An item of the inbox as a line of the queue; `names` says what tasks are about."""
     kind, ref, evidence = item["kind"], str(item["ref"]), item["evidence"]
     name, about = _told(item, names)
+    why = str(item["why"]).removeprefix(f"'{item['target']}': ")
     href = f"/console/review/items/{quote(item['item_id'], safe='')}"
     if kind == "call":
         about = brief(evidence.get("arguments", {}), 110) or about
@@ -92,12 +95,14 @@ def waiting_of(item: Mapping[str, Any], names: Mapping[str, str]) -> Waiting:
         kind=kind,
         name=name,
         about=about,
-        why=str(item["why"]).removeprefix(f"'{item['target']}': "),
+        # What stands in the first line is not said again in the second.
+        why=why if about != why else "a run waits for the answer",
         since=item["asked_at"],
         href=href,
         by=item["requested_by"],
         ends=item["expires_at"],
         cost=cost_of(item["cost"]),
+        holds=hold_of(item["holds"]),
     )
 
 
@@ -106,8 +111,7 @@ def _told(item: Mapping[str, Any], names: Mapping[str, str]) -> tuple[str, str]:
     kind, evidence, target = item["kind"], item["evidence"], str(item["target"])
     what = str(item["what"])
     if kind == "judgement":
-        attempt = what.partition(" at task ")[0].rpartition(" ")[2]
-        return names.get(evidence["task_id"], target), f"decide whether attempt {attempt} at this task stands"
+        return names.get(evidence["task_id"], target), f"decide whether attempt {evidence['attempt_number']} stands"
     if kind == "duplicate":
         first, second = evidence["names"]
         return (
@@ -130,10 +134,15 @@ def cost_of(cost: Mapping[str, Any] | None) -> str:
         return ""
     parts: list[str] = []
     if cost["amount_minor"] is not None:
-        parts.append(f"{cost['amount_minor'] / 100:,.2f} {cost['currency'] or ''}".strip())
+        parts.append(f"{cost['amount'] or cost['amount_minor']} {cost['currency'] or ''}".strip())
     if cost["tokens"]:
         parts.append(f"{cost['tokens']:,} tokens")
     return ", ".join(parts)
+
+
+def hold_of(hold: Mapping[str, Any] | None) -> str:
+    """What is set aside as long as something waits, in words."""
+    return "" if hold is None else f"{hold['amount']} {hold['currency']}"
 
 
 def plain_reason(approval: Mapping[str, Any]) -> str:
