@@ -1,12 +1,34 @@
 """The only wiring: a home folder and its settings become a running TwinRaven.
 
 Every door (command line, gateway, API, demo, tests) opens the same object and finds the same parts on it. One file per
-group of parts says how each is made and from what (`core`, `memory`, `catalogue`, `calling`, `learning`); `home` names
-them, one line each. Parts are made on first use, so that a command which only lists sessions pays for nothing else.
+group of parts says how each is made and from what (`foundations`, `memory`, `catalogue`, `calling`, `learning`); `home`
+names them, one line each. Parts are made on first use, so a command that only lists sessions pays for nothing else.
 """
 
 from __future__ import annotations
 
-from twinraven.app.home import TwinRaven, open_home
+from typing import TYPE_CHECKING
 
-__all__ = ["TwinRaven", "open_home"]
+from twinraven.app.home import TwinRaven, open_home
+from twinraven.foundation.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from twinraven.app.examination import (
+        Finding,
+        examine_database,
+        examine_folder,
+        examine_ground,
+        examine_upstream_tools,
+    )
+
+__all__ = [
+    "Finding",
+    "TwinRaven",
+    "examine_database",
+    "examine_folder",
+    "examine_ground",
+    "examine_upstream_tools",
+    "open_home",
+]
+
+__getattr__ = lazy_names(__name__)

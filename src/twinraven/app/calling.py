@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
-from twinraven.app.catalogue import catalog, functions, learned, model_tool, process_tools, services, shelf, upstreams
-from twinraven.app.core import audit, database, hash_request, redactor
+from twinraven.app.catalogue import (
+    catalog,
+    defined,
+    functions,
+    learned,
+    model_tool,
+    process_tools,
+    services,
+    shelf,
+    upstreams,
+)
 from twinraven.app.dispatching import dispatcher, journal_kit, run_waits, wake_approved
-from twinraven.app.knowing import ModelForMemory, entities, graph_progress, knowledge, memory_tools
+from twinraven.app.foundations import audit, database, hash_request, redactor
+from twinraven.app.knowing import (
+    ModelForMemory,
+    entities,
+    extraction,
+    graph_progress,
+    group_access,
+    knowledge,
+    memory_tools,
+)
 from twinraven.app.memory import collector
 from twinraven.app.parts import Home, Part
 from twinraven.app.planning import plan_tools
@@ -19,6 +38,7 @@ if TYPE_CHECKING:
     from twinraven.calls import Approvals, Calls, Claims
     from twinraven.connectors import PythonConnector
     from twinraven.conversations import ChatConnector, Conversations
+    from twinraven.effects import Delivery
     from twinraven.engine import RunEnd, RunGovernor, Runs
     from twinraven.flow import DefinitionShelf, FlowDefinition
     from twinraven.governance import Judge
@@ -86,7 +106,8 @@ def runs(home: Home) -> Runs:
     made.register_end(partial(_tell_conversations, home))
     made.register_governor(lambda: cast("_GoverningHome", home).attempts)
     made.register_end(partial(_tell_memory, home))
-    made.register_end(partial(_measure, home))
+    made.register_end(partial(_tell_effects, home))
+    made.register_ends(partial(_measure, home))
     return made
 
 
@@ -113,6 +134,7 @@ def calls(home: Home) -> Calls:
         approver=approvals(home),
         evidence=CallEvidence(audit(home)),
         decisions=_Decisions(home),
+        first_check=defined(home).bindings,
         concealment=redactor(home),
         default_timeout_ms=home.settings.calls.default_timeout_ms,
         longest_ms=home.settings.calls.longest_ms,
@@ -142,22 +164,40 @@ def _tell_conversations(home: Home, tx: Transaction, end: RunEnd) -> None:
         cast("_TalkingHome", home).conversations.on_run_end(tx, end)
 
 
+def _tell_effects(home: Home, tx: Transaction, end: RunEnd) -> None:
+    """Settle with a run the effect that it was to deliver."""
+    if end.run_id.startswith("effect:"):
+        cast("_EffectingHome", home).delivery.on_end(tx, end)
+
+
+class _EffectingHome(Protocol):
+    """A home that delivers effects, which is built on runs."""
+
+    @property
+    def delivery(self) -> Delivery: ...
+
+
 def _thinking_connector(home: Home) -> ThinkingConnector:
     """Make what compresses and reflects."""
     from twinraven.knowledge import ThinkingConnector
 
-    return ThinkingConnector(lambda: knowledge(home), lambda: entities(home), lambda: ModelForMemory(home))
+    return ThinkingConnector(
+        lambda: knowledge(home),
+        lambda: entities(home),
+        lambda: ModelForMemory(home),
+        lambda: group_access(home),
+    )
 
 
-def _measure(home: Home, tx: Transaction, end: RunEnd) -> None:
-    """Measure a run with its end."""
-    cast("_MeasuringHome", home).measure_run(tx, end)
+def _measure(home: Home, tx: Transaction, ends: Sequence[RunEnd]) -> None:
+    """Measure runs with their end."""
+    cast("_MeasuringHome", home).measure_runs(tx, ends)
 
 
 class _MeasuringHome(Protocol):
     """A home that measures runs."""
 
-    def measure_run(self, tx: Transaction, end: RunEnd) -> None: ...
+    def measure_runs(self, tx: Transaction, ends: Sequence[RunEnd]) -> None: ...
 
 
 def _tell_memory(home: Home, tx: Transaction, end: RunEnd) -> None:
@@ -168,6 +208,8 @@ def _tell_memory(home: Home, tx: Transaction, end: RunEnd) -> None:
         cast("_ReflectingHome", home).introspections.on_end(tx, end)
     elif end.run_id.startswith("graph-") and home.settings.knowledge.graph_url is not None:
         graph_progress(home).on_end(tx, end)
+    elif end.run_id.startswith("extract-"):
+        extraction(home).on_end(tx, end)
 
 
 class _ReflectingHome(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from twinraven.app.core import audit, changes, database, holds_secret, key_ring, redactor
+from twinraven.app.foundations import audit, changes, database, holds_secret, key_ring, redactor
 from twinraven.app.knowing import memory_tools, thinking_tools
 from twinraven.app.parts import Home, Part
 from twinraven.app.planning import plan_tools
@@ -56,7 +56,8 @@ def model_tool(home: Home) -> ModelTool:
 
     # Retries stay within the client's time, so its last word comes before the call's own time is over.
     timeout_ms = round(home.settings.model.timeout_s * 1000)
-    return ModelTool(model_client(home), redactor(home).redact, timeout_ms=timeout_ms)
+    clean = redactor(home)
+    return ModelTool(model_client(home), clean.redact, clean.redact_now, timeout_ms=timeout_ms)
 
 
 def model_client(home: Home) -> ModelClient | None:
@@ -172,6 +173,7 @@ def defined(home: Home) -> DefinedCatalog:
         redact=redactor(home).redact,
         holds_secret=partial(holds_secret, home),
         check_connection=check_connection,
+        health_timeout_s=home.settings.connectors.health_timeout_s,
         micros=home.micros,
     )
     vault(home).register_usage(made.tools.secret_users)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from twinraven.app.asking import models
 from twinraven.app.calling import runs
-from twinraven.app.core import audit, database, redactor
+from twinraven.app.foundations import audit, database, redactor
 from twinraven.app.knowing import knowledge
 from twinraven.app.parts import Home, Part
 from twinraven.app.reflecting import KnowledgeCompressor, KnowledgeSources

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from twinraven.app.calling import approvals, runs
 from twinraven.app.catalogue import learned, upstream_tools
-from twinraven.app.core import audit, database
 from twinraven.app.effecting import delivery, ledger
+from twinraven.app.foundations import audit, database
 from twinraven.app.governing import judge
 from twinraven.app.knowing import entities
 from twinraven.app.learning import registry

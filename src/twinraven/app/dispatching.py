@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twinraven.app.core import database, redactor, tenant_keys
+from twinraven.app.foundations import database, redactor, tenant_keys
 from twinraven.app.parts import Home, Part
 from twinraven.storage import Transaction
 

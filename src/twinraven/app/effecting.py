@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from twinraven.app.calling import claims, runs
-from twinraven.app.core import audit, database, holds_secret
+from twinraven.app.foundations import audit, database, holds_secret
 from twinraven.app.governing import judge
 from twinraven.app.parts import Home, Part
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from twinraven.app.asking import models
 from twinraven.app.calling import runs
 from twinraven.app.catalogue import catalog, process_tools
-from twinraven.app.core import audit, database, holds_secret, redactor
+from twinraven.app.foundations import audit, database, holds_secret, redactor
 from twinraven.app.parts import Home, Part
 from twinraven.app.planning import plans
+from twinraven.foundation.canonical import JsonObject
 
 if TYPE_CHECKING:
     from twinraven.engine import ProgramWish
@@ -131,13 +133,14 @@ def campaigns(home: Home) -> Campaigns:
     return Campaigns(database(home), task_moves(home), micros=home.micros)
 
 
-def _program(home: Home, spec: TaskSpec) -> ProgramWish:
+def _program(home: Home, spec: TaskSpec, actions: Sequence[JsonObject]) -> ProgramWish:
     """The plan that a task is run as: the one in its inputs, else what `run.plan` asks a model for."""
     assert spec.work is not None
     given, whole = spec.inputs.get("plan"), plans(home)
     request = spec.work.name if given is None else None
     ttl, tools = spec.inputs.get("ttl"), spec.inputs.get("tools")
-    return whole.program(whole.wish(request=request, plan=given, ttl=ttl, tools=tools))
+    wish = whole.wish(request=request, plan=given, ttl=ttl, tools=tools)
+    return whole.program(wish._replace(required_actions=tuple(actions)))
 
 
 async def _refresh(home: Home, tenant_id: str) -> None:

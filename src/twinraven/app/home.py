@@ -12,10 +12,10 @@ from twinraven.app import (
     calling,
     catalogue,
     conversing,
-    core,
     deciding,
     dispatching,
     effecting,
+    foundations,
     governing,
     knowing,
     learning,
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 class TwinRaven(Home):
     """One home, opened, and the parts that doors use."""
 
-    database = core.database
-    changes = core.changes
-    signing_keys = core.signing_keys
-    signer = core.signer
-    audit = core.audit
-    key_ring = core.key_ring
-    tenant_keys = core.tenant_keys
-    redactor = core.redactor
-    tenancy = core.tenancy
-    sign_ins = core.sign_ins
+    database = foundations.database
+    changes = foundations.changes
+    signing_keys = foundations.signing_keys
+    signer = foundations.signer
+    audit = foundations.audit
+    key_ring = foundations.key_ring
+    tenant_keys = foundations.tenant_keys
+    redactor = foundations.redactor
+    tenancy = foundations.tenancy
+    sign_ins = foundations.sign_ins
 
     events = memory.events
     activity = memory.activity
@@ -61,12 +61,13 @@ class TwinRaven(Home):
 
     knowledge = knowing.knowledge
     graph_progress = knowing.graph_progress
+    extraction = knowing.extraction
     entities = knowing.entities
     group_access = knowing.group_access
     summaries = reflecting.summaries
     introspections = reflecting.introspections
     metrics = measuring.metrics
-    measure_run = measuring.measure_run
+    measure_runs = measuring.measure_runs
 
     vault = catalogue.vault
     functions = catalogue.functions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from twinraven.app.core import audit, database, redactor
+from twinraven.app.foundations import audit, database, redactor
 from twinraven.app.parts import Home, Part
 from twinraven.foundation.errors import InvalidSetting
 from twinraven.storage import Transaction
@@ -13,8 +13,10 @@ from twinraven.storage import Transaction
 if TYPE_CHECKING:
     from twinraven.engine import Runs
     from twinraven.knowledge import (
+        BackgroundExtraction,
         Embedder,
         Entities,
+        Extractor,
         GraphProgress,
         GroupAccess,
         Knowledge,
@@ -40,6 +42,11 @@ class _RunningHome(Protocol):
 def knowledge(home: Home) -> Knowledge:
     from twinraven.knowledge import Knowledge
 
+    def on_stored(tx: Transaction, tenant_id: str, group_id: str, first: int) -> None:
+        if home.settings.knowledge.graph_url is not None:
+            graph_progress(home).on_stored(tx, tenant_id, group_id)
+        extraction(home).on_stored(tx, tenant_id, group_id, first)
+
     is_graphed = home.settings.knowledge.graph_url is not None
     return Knowledge(
         database(home),
@@ -48,7 +55,7 @@ def knowledge(home: Home) -> Knowledge:
         on_mentions=lambda tx, tenant_id, touched: entities(home).on_mentions(tx, tenant_id, touched),
         embedder=_embedder(home),
         graph=knowledge_graph(home) if is_graphed else None,
-        on_stored=graph_progress(home).on_stored if is_graphed else lambda _tx, _tenant_id, _group_id: None,
+        on_stored=on_stored,
     )
 
 
@@ -77,6 +84,51 @@ def graph_progress(home: Home) -> GraphProgress:
         runs.start_house_work_in(tx, tenant_id, GRAPH_WORK, {"group_id": group_id}, run_id=run_id)
 
     return GraphProgress(database(home), knowledge_graph(home), start)
+
+
+@Part
+def extraction(home: Home) -> BackgroundExtraction:
+    """What extracts entities and facts behind the rules, where there is more than rules."""
+    from twinraven.knowledge import EXTRACT_WORK, BackgroundExtraction
+
+    def start(tx: Transaction, tenant_id: str, group_id: str, name: str, run_id: str) -> None:
+        about = {"group_id": group_id, "extractor": name}
+        cast("_RunningHome", home).runs.start_house_work_in(tx, tenant_id, EXTRACT_WORK, about, run_id=run_id)
+
+    return BackgroundExtraction(
+        database(home),
+        _extractors(home),
+        start,
+        on_mentions=lambda tx, tenant_id, touched: entities(home).on_mentions(tx, tenant_id, touched),
+        micros=home.micros,
+    )
+
+
+def _extractors(home: Home) -> list[Extractor]:
+    """The extractors that the settings choose: where nothing is said, those that are installed and configured."""
+    from twinraven.knowledge import ModelExtractor, SpacyExtractor, has_pipeline
+
+    wanted, has_model = home.settings.knowledge, home.settings.model.name is not None
+    found: list[Extractor] = []
+    is_installed = wanted.extraction in ("auto", "spacy") and has_pipeline(wanted.spacy_pipeline)
+    if wanted.extraction == "spacy" and not is_installed:
+        raise InvalidSetting(
+            f"knowledge.extraction is spacy, but the pipeline {wanted.spacy_pipeline!r} is not installed",
+            field="knowledge.spacy_pipeline",
+            fix="pip install 'twinraven[spacy]' and a pipeline, and name it in knowledge.spacy_pipeline",
+        )
+    if wanted.extraction == "model" and not has_model:
+        raise InvalidSetting(
+            "knowledge.extraction is model, but no model is configured",
+            field="knowledge.extraction",
+            fix="set model.name",
+        )
+    if is_installed:
+        found.append(SpacyExtractor(wanted.spacy_pipeline))
+    # A graph beside the tables lets the same model read the same turns.
+    if wanted.extraction == "model" or (wanted.extraction == "auto" and has_model and wanted.graph_url is None):
+        found.append(ModelExtractor(lambda: ModelForMemory(home)))
+    return found
 
 
 def _embedder(home: Home) -> Embedder | None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.app.asking import models
 from twinraven.app.catalogue import catalog, learned
-from twinraven.app.core import audit, database, holds_secret, redactor
-from twinraven.app.memory import events
+from twinraven.app.foundations import audit, database, holds_secret, redactor
+from twinraven.app.memory import activity, events
 from twinraven.app.parts import Home, Part
 from twinraven.foundation.actors import SYSTEM
 from twinraven.foundation.clock import from_micros
@@ -17,7 +17,7 @@ from twinraven.storage import Transaction
 
 if TYPE_CHECKING:
     from twinraven.app.rounds import LearningRounds
-    from twinraven.huginn import ChainStore, Counsel, Huginn, LearningConfig, MiningRun, SampleLimits
+    from twinraven.huginn import ChainStore, Counsel, Huginn, LearningConfig, LoggedAdoption, MiningRun, SampleLimits
     from twinraven.models import ModelAnswer, Models
     from twinraven.registry import Maintenance, Registry, RegistryChange, Verification
 
@@ -65,8 +65,17 @@ def verification(home: Home) -> Verification:
 
 
 @Part
+def adoption(home: Home) -> LoggedAdoption:
+    """How learned tools in service were received, counted beside the log."""
+    from twinraven.huginn import LoggedAdoption
+
+    gap = home.settings.muninn.session_idle_gap_s
+    return LoggedAdoption(database(home), events(home), activity(home), idle_gap_s=gap)
+
+
+@Part
 def maintenance(home: Home) -> Maintenance:
-    from twinraven.huginn import ChainSupport, LoggedAdoption
+    from twinraven.huginn import ChainSupport
     from twinraven.registry import Maintenance
 
     gap = home.settings.muninn.session_idle_gap_s
@@ -75,7 +84,7 @@ def maintenance(home: Home) -> Maintenance:
         database(home),
         home.settings.registry,
         probe=ChainSupport(events(home), idle_gap_s=gap),
-        adoption_probe=LoggedAdoption(events(home), idle_gap_s=gap),
+        adoption_probe=adoption(home),
         micros=home.micros,
     )
 
@@ -131,6 +140,7 @@ def learning_config(home: Home) -> LearningConfig:
     defaults = LearningConfig(
         criteria=criteria,
         max_tools=home.settings.learning.max_tools,
+        max_extra_calls=home.settings.learning.max_extra_calls,
         list_writes=home.settings.learning.list_writes,
         sample=sample_limits(home),
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from twinraven.app.calling import runs
 from twinraven.app.catalogue import catalog, defined, learned
-from twinraven.app.core import audit, database
+from twinraven.app.foundations import audit, database
 from twinraven.app.memory import events
 from twinraven.app.parts import Home, Part
 from twinraven.app.running import processes
@@ -56,15 +56,19 @@ def metrics(home: Home) -> Metrics:
     return Metrics(database(home), exists=exists, audit=audit(home), sources={"calls": calls}, micros=home.micros)
 
 
-def measure_run(home: Home, tx: Transaction, end: RunEnd) -> None:
-    """Append how long a run took, with its end."""
-    run = runs(home).find_in(tx, end.tenant_id, end.run_id)
-    if run.target.startswith(_HOUSE) or end.state == "set_aside":
-        return
+def measure_runs(home: Home, tx: Transaction, ends: Sequence[RunEnd]) -> None:
+    """Append how long runs of a tenant took, with their end."""
     now = home.micros()
-    took = max(0, now - to_micros(run.created_at)) // 1_000
-    figure = Figure(RUN_MS, run.target, took, now, {"state": end.state})
-    metrics(home).append_in(tx, end.tenant_id, [figure])
+    figures: list[Figure] = []
+    for end in ends:
+        target, created = end.target, end.created_at
+        if target is None or created is None:
+            run = runs(home).find_in(tx, end.tenant_id, end.run_id)
+            target, created = run.target, to_micros(run.created_at)
+        if not target.startswith(_HOUSE) and end.state != "set_aside":
+            figures.append(Figure(RUN_MS, target, max(0, now - created) // 1_000, now, {"state": end.state}))
+    if figures:
+        metrics(home).append_in(tx, ends[0].tenant_id, figures)
 
 
 class _TalkingHome(Protocol):

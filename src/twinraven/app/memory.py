@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twinraven.app.core import audit, changes, database, redactor, signing_keys
+from twinraven.app.foundations import audit, changes, database, redactor, signing_keys
 from twinraven.app.parts import Home, Part
 from twinraven.foundation.errors import InvalidSetting
 

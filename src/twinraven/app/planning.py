@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from twinraven.app.core import database, redactor
+from twinraven.app.foundations import database, redactor
 from twinraven.app.parts import Home, Part
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from twinraven.app.calling import runs
 from twinraven.app.catalogue import process_tools
-from twinraven.app.core import audit, database
+from twinraven.app.foundations import audit, database
 from twinraven.app.knowing import knowledge
 from twinraven.app.parts import Home, Part
 from twinraven.app.running import processes

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from twinraven.app.calling import calls, runs
 from twinraven.app.catalogue import catalog, learned, process_tools
-from twinraven.app.core import audit, database, holds_secret, tenancy
 from twinraven.app.dispatching import dispatcher, journal_kit, run_waits
 from twinraven.app.effecting import delivery
+from twinraven.app.foundations import audit, database, holds_secret, tenancy
 from twinraven.app.governing import attempts
-from twinraven.app.knowing import entities, graph_progress
+from twinraven.app.knowing import entities, extraction, graph_progress
 from twinraven.app.learning import maintenance, rounds
+from twinraven.app.memory import activity
 from twinraven.app.parts import Home, Part
 from twinraven.app.planning import programs
 from twinraven.foundation.canonical import JsonObject
@@ -85,7 +86,7 @@ def make_worker(home: Home, types: Iterable[str] | None = None) -> EngineWorker:
     )
     decided = runs(home)
     advancer = Advancer(
-        calling, most_strikes=wanted.max_deaths, on_set_aside=decided.on_set_aside, on_end=decided.on_end
+        calling, most_strikes=wanted.max_deaths, on_set_aside=decided.on_set_aside, on_ends=decided.on_ends
     )
     parts = WorkerParts(database(home), dispatcher(home), advancer, _schedules(home), pools, slots)
     if wanted.dispatcher == "embedded":
@@ -133,8 +134,13 @@ def _house_work(home: Home) -> dict[str, Callable[[str, JsonObject], Awaitable[A
     async def take_in(tenant_id: str, about: JsonObject) -> Any:
         return await graph_progress(home).take_in(tenant_id, about["group_id"])
 
+    async def extract(tenant_id: str, about: JsonObject) -> Any:
+        return await extraction(home).read_group(tenant_id, about["group_id"], about["extractor"])
+
     async def measure(tenant_id: str, _: JsonObject) -> Any:
         kept = cast("_TalkingHome", home).metrics
+        await activity(home).fold(tenant_id)
+        await maintenance(home).adoption(tenant_id)
         return {"collected": await kept.collect(tenant_id), "pruned": await kept.prune(tenant_id)}
 
     async def reflect(tenant_id: str, about: JsonObject) -> Any:
@@ -146,6 +152,7 @@ def _house_work(home: Home) -> dict[str, Callable[[str, JsonObject], Awaitable[A
         "episodes": write_episodes,
         "enrichment": enrich,
         "graph": take_in,
+        "extraction": extract,
         "reflection": reflect,
         "metrics": measure,
         "maintenance": maintain,

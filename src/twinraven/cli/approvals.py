@@ -23,10 +23,10 @@ _COLUMNS = (
     Column("state", "STATE", tinted=True),
     Column("tool_id", "TOOL", shrinks=True),
     Column("arguments", "ARGUMENTS", shrinks=True),
-    Column("requested_by", "ASKED BY", shrinks=True),
-    Column("requested_at", "ASKED", text=short_time),
-    Column("expires_at", "EXPIRES", text=short_time),
-    Column("reason", "WHY", shrinks=True),
+    Column("requested_by", "ASKED BY", shrinks=True, spare=3),
+    Column("requested_at", "ASKED", text=short_time, spare=2),
+    Column("expires_at", "EXPIRES", text=short_time, spare=4),
+    Column("reason", "WHY", shrinks=True, spare=5),
 )
 
 

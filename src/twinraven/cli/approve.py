@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 _WIRING = (
     Column("step", "STEP"),
-    Column("effect", "EFFECT"),
+    Column("effect", "EFFECT", spare=2),
     Column("argument", "ARGUMENT"),
-    Column("source", "COMES FROM", shrinks=True),
+    Column("source", "COMES FROM", shrinks=True, least=32, middle=True),
     Column("for", "FOR", right=True),
     Column("against", "AGAINST", right=True),
-    Column("also", "ALSO", shrinks=True),
+    Column("also", "ALSO", shrinks=True, spare=3),
 )
 _DIFF_LINES = 14
 

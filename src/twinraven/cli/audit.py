@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twinraven.cli.arguments import count
+from twinraven.cli.arguments import count, moment
 from twinraven.cli.exits import DONE, FAILED
 from twinraven.cli.output import Column, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
@@ -53,6 +53,8 @@ def _register_show(parser: CommandParser) -> None:
     parser.add_argument("--event", metavar="TYPE", help="only this kind, such as secret.created")
     parser.add_argument("--actor", metavar="ID", help="only what this user did")
     parser.add_argument("--correlation", metavar="ID", help="only what belongs to this request")
+    parser.add_argument("--since", type=moment, metavar="TIME", help="only from this time on")
+    parser.add_argument("--until", type=moment, metavar="TIME", help="only before this time")
     parser.add_argument("--before", type=count, metavar="N", help="go on below this number")
     parser.add_argument("--limit", type=count, default=50, metavar="N", help="the newest so many (default: 50)")
     parser.takes_output("table", "json", "csv")
@@ -77,6 +79,8 @@ def show_entries(options: Namespace) -> None:
         event_type=options.event,
         actor_id=options.actor,
         correlation_id=options.correlation,
+        since=options.since,
+        until=options.until,
         before_sequence=options.before,
         limit=options.limit,
         newest_first=True,

@@ -39,6 +39,12 @@ def register(parser: CommandParser) -> None:
     )
     parser.add_argument("--max-tools", type=count, default=10, metavar="N", help="at most so many tools (default: 10)")
     parser.add_argument(
+        "--max-extra-calls",
+        type=amount,
+        metavar="SHARE",
+        help="at most so many extra calls for each recorded one (default: learning.max_extra_calls)",
+    )
+    parser.add_argument(
         "--repeat",
         type=count,
         default=1,
@@ -78,6 +84,8 @@ async def _backtest(options: Namespace, prices: Prices, progress: Progress) -> t
     log, facts, wanted = await _read(options)
     split = best_split(log.sessions) if options.split == "auto" else options.split
     config = replace(wanted, prices=prices, max_tools=options.max_tools)
+    if options.max_extra_calls is not None:
+        config = replace(config, max_extra_calls=options.max_extra_calls)
     outcome = await repeat_backtest(
         log.sessions, config, facts, split=split, repeats=options.repeat, now=utc_now, progress=progress.say
     )

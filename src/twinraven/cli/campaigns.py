@@ -20,9 +20,9 @@ _COLUMNS = (
     Column("campaign_id", "CAMPAIGN"),
     Column("status", "STATE", tinted=True),
     Column("name", "NAME", shrinks=True),
-    Column("persona_id", "PERSONA", shrinks=True),
-    Column("state_version", "VERSION"),
-    Column("created_at", "BEGUN", text=short_time),
+    Column("persona_id", "PERSONA", shrinks=True, spare=3),
+    Column("state_version", "VERSION", spare=4),
+    Column("created_at", "BEGUN", text=short_time, spare=2),
 )
 _BUDGET_COLUMNS = (
     Column("budget_id", "BUDGET"),
@@ -30,7 +30,7 @@ _BUDGET_COLUMNS = (
     Column("total", "TOTAL"),
     Column("currency", "CURRENCY"),
     Column("name", "NAME", shrinks=True),
-    Column("state_version", "VERSION"),
+    Column("state_version", "VERSION", spare=2),
 )
 _STATUSES = {"pause": "paused", "resume": "active", "complete": "complete", "cancel": "cancelled"}
 

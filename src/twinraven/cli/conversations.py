@@ -20,17 +20,17 @@ _COLUMNS = (
     Column("id", "CONVERSATION"),
     Column("title", "TITLE", shrinks=True),
     Column("status", "STATUS"),
-    Column("process", "PROCESS"),
-    Column("updated_at", "CHANGED", text=short_time),
+    Column("process", "PROCESS", spare=2),
+    Column("updated_at", "CHANGED", text=short_time, spare=1),
 )
 _TURN_COLUMNS = (
     Column("turn", "TURN"),
     Column("sequence", "DEPTH", right=True),
     Column("speaker", "SPEAKER"),
     Column("alternative", "ALTERNATIVE"),
-    Column("which", "WHICH"),
+    Column("which", "WHICH", spare=2),
     Column("state", "STATE", tinted=True),
-    Column("made_by", "MADE BY"),
+    Column("made_by", "MADE BY", spare=3),
     Column("content", "CONTENT", shrinks=True),
 )
 _MEMORY_COLUMNS = (

@@ -21,8 +21,8 @@ _COLUMNS = (
     Column("decision", "SAYS", tinted=True),
     Column("task_id", "TASK", shrinks=True),
     Column("reason_summary", "REASON", shrinks=True),
-    Column("decided_by", "BY", shrinks=True),
-    Column("decided_at", "AT", text=short_time),
+    Column("decided_by", "BY", shrinks=True, spare=2),
+    Column("decided_at", "AT", text=short_time, spare=3),
 )
 
 

@@ -22,10 +22,10 @@ _COLUMNS = (
     Column("effect_id", "EFFECT"),
     Column("status", "STATUS", tinted=True),
     Column("to", "TO", shrinks=True),
-    Column("task_id", "TASK", shrinks=True),
-    Column("idempotency_key", "KEY", shrinks=True),
-    Column("attempts", "TRIES", right=True),
-    Column("updated_at", "CHANGED", text=short_time),
+    Column("task_id", "TASK", shrinks=True, spare=3),
+    Column("idempotency_key", "KEY", shrinks=True, spare=5),
+    Column("attempts", "TRIES", right=True, spare=4),
+    Column("updated_at", "CHANGED", text=short_time, spare=2),
 )
 
 
@@ -91,6 +91,7 @@ def _add_task(parser: CommandParser, target: str) -> None:
 
 def _add_sending(parser: CommandParser) -> None:
     parser.add_argument("--key", metavar="KEY", required=True, help="under which it happens once")
+    parser.add_argument("--persona", metavar="ID", help="in whose voice it speaks (default: the campaign's)")
     parser.add_argument("--at", metavar="TIME", help="when, such as 2026-05-01T09:00:00Z (default: now)")
     parser.add_argument("--provider", metavar="NAME", help="through which provider (default: the first that can)")
     parser.takes_output("table", "json")
@@ -112,6 +113,7 @@ def publish_text(options: Namespace) -> None:
         options.key,
         media_asset_id=options.asset,
         disclosure=options.disclosure,
+        persona_id=options.persona,
         scheduled_at=_moment(options.at),
         provider=options.provider,
     )
@@ -127,6 +129,7 @@ def send_message(options: Namespace) -> None:
         options.recipient,
         options.text,
         options.key,
+        persona_id=options.persona,
         scheduled_at=_moment(options.at),
         provider=options.provider,
     )

@@ -7,12 +7,15 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from twinraven.cli.arguments import count
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import Column, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.people import user_name
+from twinraven.cli.times import short_time
 
 if TYPE_CHECKING:
-    from twinraven.knowledge import Entities
+    from datetime import datetime
+
+    from twinraven.knowledge import Entities, TemporalFact
 
 T = TypeVar("T")
 
@@ -21,17 +24,47 @@ _LISTED = (
     Column("entity_id", "ID"),
     Column("name", "NAME", shrinks=True),
     Column("category", "CATEGORY"),
-    Column("group_id", "GROUP", shrinks=True),
-    Column("mentions", "MENTIONS", right=True),
-    Column("inferred_by", "BY"),
-    Column("summary", "SUMMARY", shrinks=True),
+    Column("group_id", "GROUP", shrinks=True, spare=1),
+    Column("mentions", "MENTIONS", right=True, spare=2),
+    Column("inferred_by", "BY", spare=3),
+    Column("summary", "SUMMARY", shrinks=True, spare=4),
 )
 _PROPOSED = (
     Column("similarity", "ALIKE", right=True),
-    Column("first_name", "FIRST", shrinks=True),
-    Column("second_name", "SECOND", shrinks=True),
+    Column("first_name", "FIRST", shrinks=True, spare=1),
+    Column("second_name", "SECOND", shrinks=True, spare=1),
     Column("first_id", "FIRST ID"),
     Column("second_id", "SECOND ID"),
+)
+
+
+_MERGED = (
+    Column("merge_id", "MERGE"),
+    Column("kept_name", "KEPT", shrinks=True),
+    Column("gone_name", "MERGED", shrinks=True),
+    Column("merged_at", "AT", text=short_time, spare=2),
+    Column("merged_by", "BY", spare=3),
+    Column("undone_at", "UNDONE", text=short_time, spare=1),
+)
+_FACTS = (
+    Column("relation", "RELATION"),
+    Column("value", "VALUE", shrinks=True),
+    Column("valid_at", "FROM", text=short_time),
+    Column("invalid_at", "UNTIL", text=short_time),
+    Column("source", "SOURCE", spare=1),
+    Column("confidence", "CONFIDENCE", right=True, spare=2),
+    Column("episode", "EPISODE", shrinks=True, spare=3),
+)
+_BESIDE = (
+    Column("entity_id", "ID"),
+    Column("name", "NAME", shrinks=True),
+    Column("shared_turns", "TURNS", right=True),
+)
+_ACTIVE = (
+    Column("entity_id", "ID"),
+    Column("name", "NAME", shrinks=True),
+    Column("relevance", "RELEVANCE", right=True),
+    Column("why", "WHY", shrinks=True),
 )
 
 
@@ -42,6 +75,13 @@ def register(parser: CommandParser) -> None:
     _register_create(parser.command("create", "make an entity of your own"))
     _register_merge(parser.command("merge", "make one of two entities"))
     _register_undo(parser.command("undo", "put back what a merge moved"))
+    _register_merges(parser.command("merges", "what was merged, the newest first"))
+    _register_facts(parser.command("facts", "the facts and relations of an entity, also those that have ended"))
+    _register_state(parser.command("state", "state a fact; one that it contradicts ends and stays as history"))
+    _register_neighbours(parser.command("neighbours", "who shares an entity's turns, and how they are related"))
+    _register_enrich(parser.command("enrich", "add what the episodes say of an entity now"))
+    _register_active(parser.command("active", "the entities of a conversation by relevance, each with the reason"))
+    _register_place(parser.command("place", "put an entity into a conversation, or take it out"))
     _register_proposals(parser.command("proposals", "entities that may be one, with the evidence"))
 
 
@@ -81,9 +121,65 @@ def _register_merge(parser: CommandParser) -> None:
 
 
 def _register_undo(parser: CommandParser) -> None:
-    parser.add_argument("merge_id", metavar="MERGE", help="the merge's id, as `merge` printed it")
+    parser.add_argument("merge_id", metavar="MERGE", help="the merge's id, as `merge` and `merges` print it")
     parser.takes_output("table", "json")
     parser.runs(undo_merge, example="twinraven entities undo 9c1d…")
+
+
+def _register_merges(parser: CommandParser) -> None:
+    parser.add_argument("entity_id", nargs="?", metavar="ID", help="only those of this entity")
+    parser.add_argument("--limit", type=count, default=50, metavar="N", help="at most so many (default: 50)")
+    parser.add_argument("--after", metavar="MERGE", help="go on behind this merge")
+    parser.takes_output("table", "json", "csv")
+    parser.runs(show_merges, example="twinraven entities merges --limit 5")
+
+
+def _register_facts(parser: CommandParser) -> None:
+    parser.add_argument("entity_id", metavar="ID", help="the entity's id")
+    parser.add_argument("--relation", metavar="NAME", help="only this relation, such as lives_in")
+    parser.add_argument("--at", metavar="TIME", help="only what was true at this time (ISO 8601)")
+    parser.takes_output("table", "json", "csv")
+    parser.runs(show_facts, example="twinraven entities facts 5f0c… --relation lives_in --at 2023-05-08")
+
+
+def _register_state(parser: CommandParser) -> None:
+    parser.add_argument("entity_id", metavar="ID", help="the entity's id")
+    parser.add_argument("relation", metavar="RELATION", help="such as lives_in")
+    parser.add_argument("value", metavar="VALUE", help="such as Lisbon")
+    parser.add_argument("--since", metavar="TIME", help="from when it is true (ISO 8601; default: now)")
+    parser.add_argument("--object", metavar="OTHER", help="the entity that the value names")
+    parser.add_argument("--several", action="store_true", help="other values of the relation go on being true")
+    parser.takes_output("table", "json", "csv")
+    parser.runs(state_fact, example="twinraven entities state 5f0c… lives_in Lisbon --since 2023-05-08")
+
+
+def _register_neighbours(parser: CommandParser) -> None:
+    parser.add_argument("entity_id", metavar="ID", help="the entity's id")
+    parser.takes_output("table", "json")
+    parser.runs(show_neighbours, example="twinraven entities neighbours 5f0c… --output json")
+
+
+def _register_enrich(parser: CommandParser) -> None:
+    parser.add_argument("entity_id", metavar="ID", help="the entity's id")
+    parser.takes_output("table", "json")
+    parser.runs(enrich_entity, example="twinraven entities enrich 5f0c…")
+
+
+def _register_active(parser: CommandParser) -> None:
+    parser.add_argument("--group", required=True, metavar="GROUP", help="the conversation")
+    parser.takes_output("table", "json", "csv")
+    parser.runs(show_active, example="twinraven entities active --group dialogue-1")
+
+
+def _register_place(parser: CommandParser) -> None:
+    parser.add_argument("entity_id", metavar="ID", help="the entity's id")
+    parser.add_argument("--group", required=True, metavar="GROUP", help="the conversation")
+    parser.add_argument("--out", action="store_true", help="take it out")
+    parser.add_argument("--no-summary", action="store_true", help="leave its summary out of the working memory")
+    parser.add_argument("--facets", action="store_true", help="with its facets")
+    parser.add_argument("--relationships", action="store_true", help="with its relations")
+    parser.takes_output("table", "json", "csv")
+    parser.runs(place_entity, example="twinraven entities place 5f0c… --group dialogue-1 --relationships")
 
 
 def _register_proposals(parser: CommandParser) -> None:
@@ -141,6 +237,84 @@ def merge_entities(options: Namespace) -> None:
 def undo_merge(options: Namespace) -> None:
     undone = _asked(options, lambda entities: entities.undo(options.tenant, options.merge_id))
     show_fields(options.output, undone.as_json())
+
+
+def show_merges(options: Namespace) -> None:
+    found = _asked(
+        options,
+        lambda entities: entities.merges(
+            options.tenant, entity_id=options.entity_id, limit=options.limit, after=options.after
+        ),
+    )
+    show_rows(options.output, [each.as_json() for each in found], _MERGED, empty="no merges")
+
+
+def show_facts(options: Namespace) -> None:
+    at = _moment(options.at, "at")
+    found = _asked(
+        options,
+        lambda entities: entities.facts(options.tenant, options.entity_id, relation=options.relation, at=at),
+    )
+    show_rows(options.output, [each.as_json() for each in found], _FACTS, empty="no facts")
+
+
+def state_fact(options: Namespace) -> None:
+    since = _moment(options.since, "since")
+
+    async def work(entities: Entities) -> list[TemporalFact]:
+        await entities.state(
+            options.tenant,
+            options.entity_id,
+            options.relation,
+            options.value,
+            valid_at=since,
+            object_id=options.object,
+            is_single=not options.several,
+        )
+        return await entities.facts(options.tenant, options.entity_id, relation=options.relation)
+
+    show_rows(options.output, [each.as_json() for each in _asked(options, work)], _FACTS, empty="no facts")
+
+
+def show_neighbours(options: Namespace) -> None:
+    found = _asked(options, lambda entities: entities.neighbourhood(options.tenant, options.entity_id)).as_json()
+    if options.output == "json":
+        show_json(found)
+    else:
+        show_rows("table", found["neighbours"], _BESIDE, empty="nobody beside it")
+        show_rows("table", found["relations"], _FACTS, empty="no relations")
+
+
+def enrich_entity(options: Namespace) -> None:
+    found = _asked(options, lambda entities: entities.enrich(options.tenant, options.entity_id))
+    show_fields(options.output, found.as_json())
+
+
+def show_active(options: Namespace) -> None:
+    found = _asked(options, lambda entities: entities.active(options.tenant, options.group))
+    show_rows(options.output, [each.as_json() for each in found], _ACTIVE, empty="no active entities")
+
+
+def place_entity(options: Namespace) -> None:
+    found = _asked(
+        options,
+        lambda entities: entities.place(
+            options.tenant,
+            options.group,
+            options.entity_id,
+            is_active=not options.out,
+            include_summary=not options.no_summary,
+            include_facets=options.facets,
+            include_relationships=options.relationships,
+        ),
+    )
+    show_rows(options.output, [each.as_json() for each in found], _ACTIVE, empty="no active entities")
+
+
+def _moment(text: str | None, field: str) -> datetime | None:
+    from twinraven.knowledge import parse_moment
+
+    return None if text is None else parse_moment(text, field=field)
 
 
 def show_proposals(options: Namespace) -> None:

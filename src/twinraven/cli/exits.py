@@ -17,6 +17,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Final
 
 from twinraven.cli.interrupts import INTERRUPTED
 from twinraven.cli.output import encode_json, paint
@@ -25,6 +26,25 @@ from twinraven.foundation.errors import InvalidInput, NotFound, SchemaOutdated, 
 DONE, FAILED, BAD_INPUT, STORAGE, NO_READER = 0, 1, 2, 3, 141
 
 _UPGRADE = "twinraven db upgrade"
+LISTS: Final = {
+    "campaign": "campaigns list",
+    "conversation_id": "conversations list",
+    "decision": "decisions list",
+    "entity_id": "entities list",
+    "entry_id": "audit show",
+    "episode_id": "episodes list",
+    "event_id": "events list",
+    "goal": "goals list",
+    "metric_id": "metrics list",
+    "process_id": "process list",
+    "run_id": "runs list",
+    "session_id": "sessions list",
+    "summary_id": "summaries list",
+    "task": "tasks list",
+    "tool_id": "tools list",
+    "wallet": "wallets list",
+}
+"""Which command lists what an error of something that is not there names, by the field or the subject it carries."""
 
 
 def guarded(arguments: Sequence[str], run: Callable[[], int]) -> int:
@@ -91,6 +111,9 @@ def _codes_of(kind: type[TwinRavenError]) -> set[str]:
 
 def _fix(error: TwinRavenError) -> str | None:
     fix = error.details.get("fix")
+    if fix is None and isinstance(error, NotFound):
+        named = (error.details.get("subject"), error.details.get("field"), *error.details)
+        fix = next((f"twinraven {LISTS[name]}" for name in named if name in LISTS), None)
     return _UPGRADE if fix is None and isinstance(error, SchemaOutdated) else fix
 
 

@@ -179,6 +179,13 @@ def _tell(found: ClientFile, home: Path, written: Path | None) -> None:
         print("\nNot taken over:")
         for line in found.left_out:
             print(f"  {clean(line)}")
+    unfillable = found.unfillable()
+    if unfillable:
+        print(
+            "\nOnly the client itself can fill these in; write ${secret:NAME}, ${env:NAME} or the value in their place:"
+        )
+        for line in unfillable:
+            print(f"  {clean(line)}")
     credentials = found.credentials()
     if credentials:
         print(f"\nThese look like credentials in clear: {', '.join(credentials)}")

@@ -21,8 +21,8 @@ _COLUMNS = (
     Column("goal_id", "GOAL"),
     Column("status", "STATE", tinted=True),
     Column("description", "DESCRIPTION", shrinks=True),
-    Column("campaign_id", "CAMPAIGN", shrinks=True),
-    Column("created_at", "SET", text=short_time),
+    Column("campaign_id", "CAMPAIGN", shrinks=True, spare=2),
+    Column("created_at", "SET", text=short_time, spare=1),
 )
 
 

@@ -12,9 +12,9 @@ TASK_COLUMNS = (
     Column("status", "STATE", tinted=True),
     Column("priority", "PRIORITY"),
     Column("task_type", "TYPE", shrinks=True),
-    Column("attempts", "ATTEMPTS"),
-    Column("state_version", "VERSION"),
-    Column("created_at", "PLANNED", text=short_time),
+    Column("attempts", "ATTEMPTS", spare=2),
+    Column("state_version", "VERSION", spare=4),
+    Column("created_at", "PLANNED", text=short_time, spare=3),
 )
 
 

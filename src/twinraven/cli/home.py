@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from twinraven.foundation.errors import StorageReadOnly, StorageUnavailable
 from twinraven.foundation.homes import HOME_VARIABLE, existing_home, find_home, resolve_home
 
 if TYPE_CHECKING:
@@ -57,13 +58,27 @@ def opened(options: Namespace) -> Generator[TwinRaven]:
     from twinraven.cli.people import operator
     from twinraven.vault import clean_log
 
+    place = locate_home(options).path
     with (
-        open_home(locate_home(options).path, operator=operator) as raven,
+        _naming(place),
+        open_home(place, operator=operator) as raven,
         clean_log(lambda: raven.redactor, sys.stderr, level=options.log_level, as_json=options.log_format == "json"),
     ):
         resolve_tenant(options, raven.database)
         see_tools_of(raven.home)
         yield raven
+
+
+@contextmanager
+def _naming(home: Path) -> Generator[None]:
+    """Say which home it is whose file cannot be opened or written, and what to do about it."""
+    try:
+        yield
+    except (StorageReadOnly, StorageUnavailable) as error:
+        if error.message.startswith("SQLite: "):
+            fix = f"let your user read and write {home} and its files, or name another home with --home"
+            error.details.setdefault("fix", fix)
+        raise
 
 
 def resolve_tenant(options: Namespace, database: Database) -> None:
@@ -95,7 +110,8 @@ def ask_database(options: Namespace, question: Callable[[Database], Coroutine[An
     """Read something from the database, on this thread."""
     from twinraven.app import open_home
 
-    with open_home(locate_home(options).path) as raven:
+    place = locate_home(options).path
+    with _naming(place), open_home(place) as raven:
         resolve_tenant(options, raven.database)
         return _answer(question(_OnThisThread(raven.database)))
 

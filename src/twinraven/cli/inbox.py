@@ -9,12 +9,13 @@ from argparse import Namespace
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.nested import show_nested
+from twinraven.cli.output import Column, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 
 if TYPE_CHECKING:
-    from twinraven.inbox import Inbox
+    from twinraven.inbox import Inbox, InboxItem
     from twinraven.tenancy import Principal
 
 T = TypeVar("T")
@@ -25,15 +26,15 @@ _KINDS = (
 _COLUMNS = (
     Column("item_id", "ITEM"),
     Column("what", "WHAT WILL HAPPEN", shrinks=True),
-    Column("why", "WHY YOU", shrinks=True),
-    Column("asked_at", "ASKED", text=short_time),
-    Column("expires_at", "EXPIRES", text=short_time),
+    Column("why", "WHY YOU", shrinks=True, spare=2),
+    Column("asked_at", "ASKED", text=short_time, spare=4),
+    Column("expires_at", "EXPIRES", text=short_time, spare=3),
     Column("hash", "HASH"),
 )
 
 
 def register(parser: CommandParser) -> None:
-    parser.show_example("twinraven inbox list\ntwinraven inbox decide ITEM approve --hash HASH")
+    parser.show_example("twinraven inbox list\ntwinraven inbox decide call:5f1c9e0b approve --hash 3fa9c1d2e4b5")
     listing = parser.command("list", "what waits for a decision, the oldest first")
     listing.add_argument("--kind", choices=_KINDS, help="only items of this kind")
     listing.takes_output("table", "json", "csv")
@@ -45,19 +46,34 @@ def register(parser: CommandParser) -> None:
     _add_item(decide)
     decide.add_argument("choice", metavar="CHOICE", help="one of the item's choices, such as approve")
     decide.add_argument(
-        "--hash", metavar="HASH", required=True, help="at least 12 characters of the hash that was shown"
+        "--hash",
+        type=_shown_hash,
+        metavar="HASH",
+        required=True,
+        help="at least 12 characters of its hash: HASH of `list`, bound_to of `show`",
     )
     decide.add_argument("--note", metavar="TEXT", default="", help="why; it is kept with the decision")
     decide.add_argument("--answer", metavar="JSON", help="the answer, for choices that need one")
     decide.runs(
         decide_item,
-        example="twinraven inbox decide call:5f1c9e0b7a3d4c2e8f60719a2b3c4d5e approve --hash 3fa9c1d2e4b5",
+        example="twinraven inbox decide call:5f1c9e0b approve --hash 3fa9c1d2e4b5",
     )
 
 
 def _add_item(parser: CommandParser) -> None:
-    parser.add_argument("item", metavar="ITEM", help="the item's id, as `list` prints it")
+    parser.add_argument("item", metavar="ITEM", help="the item's id, or the beginning of it, with or without its kind")
     parser.takes_output("table", "json")
+
+
+def _shown_hash(text: str) -> str:
+    """Check that a decision repeats enough of the hash, before anything is opened."""
+    from argparse import ArgumentTypeError
+
+    from twinraven.inbox import SHORTEST_HASH
+
+    if len(text) < SHORTEST_HASH:
+        raise ArgumentTypeError(f"repeat at least {SHORTEST_HASH} characters of the hash that `inbox list` shows")
+    return text
 
 
 def list_inbox(options: Namespace) -> None:
@@ -69,8 +85,12 @@ def list_inbox(options: Namespace) -> None:
 
 
 def show_item(options: Namespace) -> None:
-    item = _asked(options, lambda inbox, by: inbox.get(options.item, by=by))
-    show_fields(options.output, item.as_json())
+
+    async def get(inbox: Inbox, by: Principal) -> InboxItem:
+        return await inbox.get(await _whole_id(inbox, options.item, by), by=by)
+
+    item = _asked(options, get)
+    show_nested(options.output, item.as_json())
 
 
 def decide_item(options: Namespace) -> None:
@@ -79,8 +99,23 @@ def decide_item(options: Namespace) -> None:
 
     answer = None if options.answer is None else parse_json(options.answer, field="answer")
     said = InboxAnswer(options.choice, options.hash, options.note, answer)
-    item = _asked(options, lambda inbox, by: inbox.decide(options.item, said, by=by))
-    show_fields(options.output, item.as_json())
+
+    async def decide(inbox: Inbox, by: Principal) -> InboxItem:
+        return await inbox.decide(await _whole_id(inbox, options.item, by), said, by=by)
+
+    show_nested(options.output, _asked(options, decide).as_json())
+
+
+async def _whole_id(inbox: Inbox, given: str, by: Principal) -> str:
+    """Complete the beginning of an item's id, or of what stands behind its kind, among what waits."""
+    from twinraven.cli.short_ids import complete_id, is_whole
+
+    if is_whole(given.partition(":")[2]):
+        return given
+    waiting = await inbox.list(by=by)
+    refs = {item.ref: item.item_id for item in waiting}
+    whole = complete_id(given, [*refs, *refs.values()], what="item")
+    return refs.get(whole, whole)
 
 
 def _asked(options: Namespace, ask: Callable[[Inbox, Principal], Coroutine[Any, Any, T]]) -> T:

@@ -12,18 +12,18 @@ from twinraven.cli.times import short_time
 _LISTED = (
     Column("position", "PLACE", right=True),
     Column("introspection_id", "ID"),
-    Column("created_at", "MADE", text=short_time),
-    Column("made_by", "BY"),
-    Column("archived_because", "ARCHIVED"),
-    Column("conversation_context", "CONTEXT", shrinks=True),
+    Column("created_at", "MADE", text=short_time, spare=3),
+    Column("made_by", "BY", spare=1),
+    Column("archived_because", "ARCHIVED", spare=4),
+    Column("conversation_context", "CONTEXT", shrinks=True, spare=2),
     Column("content", "CONTENT", shrinks=True),
 )
 _REFLECTED = (
     Column("reflection_id", "ID"),
     Column("group_id", "CONVERSATION", shrinks=True),
-    Column("first_compression", "FROM", right=True),
-    Column("last_compression", "TO", right=True),
-    Column("replaces", "REPLACES", right=True),
+    Column("first_compression", "FROM", right=True, spare=2),
+    Column("last_compression", "TO", right=True, spare=2),
+    Column("replaces", "REPLACES", right=True, spare=3),
     Column("state", "STATE"),
     Column("error", "ERROR", shrinks=True),
 )

@@ -11,7 +11,7 @@ from twinraven.cli.output import Column, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.tenants import in_tenancy
 from twinraven.cli.times import short_time
-from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
+from twinraven.foundation.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from twinraven.tenancy import ApiKey, IssuedKey, Tenancy, User
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 _COLUMNS = (
     Column("prefix", "BEGINS"),
     Column("label", "LABEL", shrinks=True),
-    Column("user_id", "USER"),
-    Column("created_at", "MADE", text=short_time),
-    Column("expires_at", "EXPIRES", text=short_time),
-    Column("last_used_at", "USED", text=short_time),
-    Column("revoked_at", "REVOKED", text=short_time),
+    Column("user_id", "USER", spare=4),
+    Column("created_at", "MADE", text=short_time, spare=5),
+    Column("expires_at", "EXPIRES", text=short_time, spare=2),
+    Column("last_used_at", "USED", text=short_time, spare=3),
+    Column("revoked_at", "REVOKED", text=short_time, spare=1),
     Column("key_id", "KEY"),
 )
 
@@ -96,5 +96,5 @@ async def _find_agent(tenancy: Tenancy, tenant_id: str, ref: str) -> User:
 def _named(users: list[User], ref: str) -> User | None:
     found = [user for user in users if user.user_id == ref] or [user for user in users if user.name == ref]
     if len(found) > 1:
-        raise Conflict(f"several users are named {ref!r}; use the id", fix="twinraven users list")
+        raise InvalidInput(f"several users are named {ref!r}; use the id", field="user", fix="twinraven users list")
     return found[0] if found else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from twinraven.cli.arguments import count
 from twinraven.cli.episodes import add_filters, filter_of
-from twinraven.cli.output import Column, encode_json, show_json, show_rows, write_bytes
+from twinraven.cli.output import Column, encode_json, show_fields, show_json, show_rows, write_bytes
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 from twinraven.foundation.errors import InvalidInput
@@ -34,6 +34,7 @@ _FACTS = (
 def register(parser: CommandParser) -> None:
     parser.show_example("twinraven knowledge search pottery --group dialogue-1")
     _register_search(parser.command("search", "the episodes that answer a question, each with its reasons"))
+    _register_extract(parser.command("extract", "let spaCy or the model read a group's episodes from the beginning"))
     _register_graph(parser.command("graph", "what the knowledge graph holds of a group: entities and temporal facts"))
 
 
@@ -41,6 +42,13 @@ def _register_graph(parser: CommandParser) -> None:
     parser.add_argument("--group", required=True, metavar="GROUP", help="of which group")
     parser.takes_output("table", "json")
     parser.runs(show_graph, example="twinraven knowledge graph --group dialogue-1 --output json")
+
+
+def _register_extract(parser: CommandParser) -> None:
+    parser.add_argument("--group", required=True, metavar="GROUP", help="of which group")
+    parser.add_argument("--by", choices=("spacy", "model"), help="only by this one (default: by all there are)")
+    parser.takes_output("table", "json")
+    parser.runs(extract_anew, example="twinraven knowledge extract --group dialogue-1 --by model")
 
 
 def _register_search(parser: CommandParser) -> None:
@@ -73,6 +81,16 @@ def search(options: Namespace) -> None:
             _search_all(raven, options)
         else:
             _search_one(raven, options)
+
+
+def extract_anew(options: Namespace) -> None:
+    import asyncio
+
+    from twinraven.cli.home import opened
+
+    with opened(options) as raven:
+        chosen = asyncio.run(raven.extraction.read_anew(options.tenant, options.group, by=options.by))
+    show_fields(options.output, {"group_id": options.group, "extractors": list(chosen)})
 
 
 def show_graph(options: Namespace) -> None:

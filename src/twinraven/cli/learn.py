@@ -112,6 +112,6 @@ def _show(outcome: Round, states: dict[str, str]) -> None:
     print_lines(_asking_lines(outcome))
     print_lines(_refused_lines(outcome))
     print_lines(_advice_lines(outcome))
-    waiting = [proposal.tool_id for proposal in outcome.proposals if proposal.novelty == "awaiting"]
+    waiting = [row["tool_id"] for row in rows if row["state"] == "testing" or row["novelty"] == "awaiting"]
     if waiting:
         print_lines(["", "awaiting a decision:", *(f"  twinraven approve {tool_id}" for tool_id in waiting)])

@@ -22,12 +22,12 @@ _MEASURES = (
     Column("tool_id", "TOOL", shrinks=True),
     Column("calls", "CALLS, 7 D", right=True),
     Column("raised", "RAISED", right=True),
-    Column("expected_failure_rate", "PARTS FAIL", right=True, text=_share),
+    Column("expected_failure_rate", "PARTS FAIL", right=True, text=_share, spare=3),
     Column("turns_saved", "TURNS SAVED", right=True),
     Column("adoption", "TAKEN", right=True, text=taken_text),
-    Column("support", "SUPPORT", right=True, text=_share),
-    Column("confidence", "CONFIDENCE", right=True, text=_share),
-    Column("drift_ratio", "OF FIRST", right=True, text=_share),
+    Column("support", "SUPPORT", right=True, text=_share, spare=2),
+    Column("confidence", "CONFIDENCE", right=True, text=_share, spare=4),
+    Column("drift_ratio", "OF FIRST", right=True, text=_share, spare=1),
 )
 _ACTIONS = (
     Column("tool_id", "TOOL", shrinks=True),

@@ -24,10 +24,10 @@ _LISTED = (
     Column("scope", "SCOPE"),
     Column("name", "NAME"),
     Column("aggregation", "SUMMED BY"),
-    Column("data_type", "TYPE"),
-    Column("retention_days", "DAYS", right=True),
+    Column("data_type", "TYPE", spare=2),
+    Column("retention_days", "DAYS", right=True, spare=3),
     Column("metric_id", "ID"),
-    Column("description", "DESCRIPTION", shrinks=True),
+    Column("description", "DESCRIPTION", shrinks=True, spare=1),
 )
 _POINTS = (
     Column("start", "FROM", text=short_time),

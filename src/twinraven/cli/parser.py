@@ -36,7 +36,7 @@ HEADINGS = {
         Group("tools", "list, define and classify tools", "tools"),
         Group("services", "manage the endpoints that tools reach", "services"),
         Group("templates", "manage templates of services and tools", "templates"),
-        Group("console", "open the pages that show what a running server remembers, learned and runs", "console"),
+        Group("console", "open the pages of a running server in a browser", "console"),
         Group("up", "serve the REST API and the MCP gateway", "up"),
         Group("gateway", "run the MCP gateway in front of your MCP servers", "gateway"),
         Group("process", "define processes as data, compare their versions and run them", "process"),
@@ -55,7 +55,7 @@ HEADINGS = {
         Group("sessions", "list and show recorded sessions", "sessions"),
         Group("events", "list and show recorded calls", "events"),
         Group("conversations", "list and branch conversations, and see what a model is sent", "conversations"),
-        Group("trace", "follow any post, payment, task, decision, run or call to all before and after it", "trace"),
+        Group("trace", "follow a post, payment, task, run or call to all around it", "trace"),
         Group("episodes", "import, list and show episodes of a dialogue", "episodes"),
         Group("knowledge", "search episodes, with the reasons for each hit", "knowledge"),
         Group("entities", "list, create and merge the entities of episodes", "entities"),
@@ -80,9 +80,9 @@ HEADINGS = {
         Group("maintenance", "check whether learned tools are still worth having", "maintenance"),
     ),
     "govern": (
-        Group("effects", "publish, send and pay what was approved, and see what became of it", "effects"),
+        Group("effects", "publish, send and pay what was approved, and see how it went", "effects"),
         Group("wallets", "open and fund wallets, and check that the books add up", "wallets"),
-        Group("inbox", "decide what waits for a person: calls, questions, tools, unknown effects", "inbox"),
+        Group("inbox", "decide what waits for a person: calls, questions, tools", "inbox"),
         Group("approvals", "grant or deny calls that wait for approval", "approvals"),
         Group("audit", "show the audit log and verify that nothing was changed", "audit"),
         Group("secrets", "manage the credentials of tools, encrypted", "secrets"),
@@ -104,6 +104,8 @@ HEADINGS = {
 GROUPS = tuple(group for groups in HEADINGS.values() for group in groups)
 
 
+_EXAMPLE = "example:\n"
+_LONGEST_CHOICES = 20
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -112,6 +114,26 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, prog: str, **options: Any) -> None:
         super().__init__(prog, **{"width": _help_width(), **options})
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Wrap descriptions; examples stand as they are typed."""
+        if text.startswith(_EXAMPLE):
+            return super()._fill_text(text, width, indent)
+        return argparse.HelpFormatter._fill_text(self, text, width, indent)
+
+    def _metavar_formatter(self, action: argparse.Action, default_metavar: str) -> Callable[[int], tuple[str, ...]]:
+        if not _has_many_choices(action):
+            return super()._metavar_formatter(action, default_metavar)
+        return lambda size: (action.dest.rpartition("_")[2].upper(),) * size
+
+    def _expand_help(self, action: argparse.Action) -> str:
+        said = super()._expand_help(action)
+        return f"{said}: {', '.join(map(str, action.choices or ()))}" if _has_many_choices(action) else said
+
+
+def _has_many_choices(action: argparse.Action) -> bool:
+    """Whether choices are too many for the usage line, which cannot be broken inside them."""
+    return action.metavar is None and len(",".join(map(str, action.choices or ()))) > _LONGEST_CHOICES
 
 
 @cache
@@ -162,7 +184,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def show_example(self, example: str) -> None:
         self.example = example
-        self.epilog = "example:\n" + "\n".join(f"  {line}" for line in example.splitlines())
+        self.epilog = _EXAMPLE + "\n".join(f"  {line}" for line in example.splitlines())
 
     def takes_output(self, *forms: str) -> None:
         """Let the caller choose how results are printed; the first form is the usual one."""

@@ -25,9 +25,9 @@ _MARKS = {"complete": ("done", "green"), "failed": ("failed", "red")}
 _COLUMNS = (
     Column("run_id", "RUN"),
     Column("state", "STATE", tinted=True),
-    Column("actor", "STARTED BY", shrinks=True),
-    Column("created_at", "STARTED", text=short_time),
-    Column("finished_at", "ENDED", text=short_time),
+    Column("actor", "STARTED BY", shrinks=True, spare=2),
+    Column("created_at", "STARTED", text=short_time, spare=1),
+    Column("finished_at", "ENDED", text=short_time, spare=3),
     Column("error_code", "ERROR", shrinks=True),
 )
 _STEP_COLUMNS = (
@@ -83,7 +83,7 @@ def register(parser: CommandParser) -> None:
 
 
 def _add_run(parser: CommandParser) -> None:
-    parser.add_argument("run_id", metavar="RUN", help="the run's id")
+    parser.add_argument("run_id", metavar="RUN", help="the run's id, or the beginning of it")
 
 
 def run_plan(options: Namespace) -> int:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 _COLUMNS = (
     Column("id", "PROCESS"),
     Column("version", "VERSION"),
-    Column("enabled", "ENABLED"),
-    Column("steps", "STEPS"),
-    Column("owner_id", "OWNER", shrinks=True),
-    Column("updated_at", "SAVED", text=short_time),
+    Column("enabled", "ENABLED", spare=1),
+    Column("steps", "STEPS", spare=2),
+    Column("owner_id", "OWNER", shrinks=True, spare=4),
+    Column("updated_at", "SAVED", text=short_time, spare=3),
     Column("description", "DESCRIPTION", shrinks=True),
 )
 _STEP_COLUMNS = (
@@ -155,7 +155,7 @@ def show_process(options: Namespace) -> None:
             {
                 "id": step.id,
                 "calls": step.target if step.process is None else f"process {step.process}",
-                "mode": step.execution.mode,
+                "mode": f"{step.execution.mode}{', manual' if step.execution.interaction_mode == 'manual' else ''}",
                 "variable": step.output.variable,
                 "condition": step.execution.condition or "",
             }
@@ -189,7 +189,6 @@ def run_process(options: Namespace) -> int:
 
     async def act(raven: TwinRaven) -> RunDetail:
         from twinraven.cli.call import read_params
-        from twinraven.engine import somebody_working
 
         schema: dict[str, Any] = {}
         run = await raven.processes.run(
@@ -199,10 +198,7 @@ def run_process(options: Namespace) -> int:
             run_id=options.id,
             timeout_s=options.timeout,
         )
-        if options.detach:
-            return await look_at(raven, options, run.run_id)
-        async with somebody_working(raven.runs, raven.working):
-            return await look_at(raven, options, run.run_id)
+        return await look_at(raven, options, run.run_id)
 
     return show_detail(options, with_home(options, act))
 

@@ -25,8 +25,8 @@ the error tree and stable. Progress is shown only on a terminal, colours only th
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | it was tried and failed: a tool failed, no line could be read, `doctor` found something broken |
-| 2 | it could not be tried: bad input, bad usage, not there |
+| 1 | it was tried and failed: a tool failed, `doctor` found something broken |
+| 2 | it could not be tried: bad input, bad usage, not there, a file without a line that could be read |
 | 3 | trouble with the store |
 | 130 | stopped by Ctrl-C |
 | 141 | whoever read the output has gone |
@@ -65,7 +65,8 @@ def _form(action: argparse.Action) -> str:
     choices = "" if action.choices is None else "{" + ",".join(str(choice) for choice in action.choices) + "}"
     value = choices or str(action.metavar or "")
     if action.option_strings:
-        return f"{action.option_strings[-1]} {value}".strip().replace("|", "\\|")
+        names = ", ".join(name for name in action.option_strings if name.startswith("--"))
+        return f"{names} {value}".strip().replace("|", "\\|")
     return f"[{value}]" if action.nargs == "?" else str(action.metavar or value)
 
 

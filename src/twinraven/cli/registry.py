@@ -43,10 +43,10 @@ _TOOLS = (
 _VERSIONS = (
     Column("version", "VERSION", right=True),
     Column("status", "STATUS"),
-    Column("score", "SCORE", right=True),
-    Column("created_at", "MADE", text=short_time),
+    Column("score", "SCORE", right=True, spare=1),
+    Column("created_at", "MADE", text=short_time, spare=2),
     Column("promoted_at", "PROMOTED", text=short_time),
-    Column("superseded_at", "SUPERSEDED", text=short_time),
+    Column("superseded_at", "SUPERSEDED", text=short_time, spare=3),
     Column("retired_at", "RETIRED", text=short_time),
 )
 _DISAGREEMENTS = (
@@ -137,7 +137,7 @@ def show_tool(options: Namespace) -> None:
 
 async def _tool_with_adoption(raven: TwinRaven, tenant_id: str, tool_id: str) -> tuple[RegisteredTool, Adoption | None]:
     tool = await raven.registry.tool(tenant_id, tool_id)
-    return tool, (await raven.maintenance.adoption(tenant_id, tool_id=tool_id)).get(tool_id)
+    return tool, (await raven.maintenance.adoption(tenant_id)).get(tool_id)
 
 
 def _show_definition(tool: RegisteredTool, number: int) -> None:

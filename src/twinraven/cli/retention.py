@@ -19,11 +19,11 @@ _NOTES = (
     Column("made_at", "REMOVED", text=short_time),
     Column("sessions", "SESSIONS", right=True),
     Column("events", "EVENTS", right=True),
-    Column("outputs", "OUTPUTS", right=True),
-    Column("first_at", "FROM", text=short_time),
-    Column("last_at", "TO", text=short_time),
+    Column("outputs", "OUTPUTS", right=True, spare=3),
+    Column("first_at", "FROM", text=short_time, spare=2),
+    Column("last_at", "TO", text=short_time, spare=1),
     Column("genuine", "SIGNATURE", tinted=True),
-    Column("note_id", "NOTE", shrinks=True),
+    Column("note_id", "NOTE", shrinks=True, spare=4),
 )
 
 

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 _STATES = ("queued", "running", "waiting", "succeeded", "failed", "cancelled", "set_aside")
 _LOOK_EVERY_S = 0.3
 _COLUMNS = (
-    Column("run_id", "RUN"),
+    Column("run_id", "RUN", shrinks=True, least=38),
     Column("state", "STATE", tinted=True),
     Column("target", "TARGET", shrinks=True),
-    Column("actor", "STARTED BY", shrinks=True),
-    Column("created_at", "STARTED", text=short_time),
-    Column("finished_at", "ENDED", text=short_time),
+    Column("actor", "STARTED BY", shrinks=True, spare=3),
+    Column("created_at", "STARTED", text=short_time, spare=2),
+    Column("finished_at", "ENDED", text=short_time, spare=4),
     Column("error_code", "ERROR", shrinks=True),
 )
 _STEPS = (
@@ -50,8 +50,8 @@ _WORKER_COLUMNS = (
     Column("process", "WORKER"),
     Column("type", "TYPE"),
     Column("status", "STATE", tinted=True),
-    Column("slots", "SLOTS"),
-    Column("busy", "BUSY"),
+    Column("slots", "SLOTS", spare=2),
+    Column("busy", "BUSY", spare=1),
     Column("processedCount", "DONE"),
     Column("errorCount", "FAILED"),
     Column("lastHeartbeat", "HEARD", text=short_time),
@@ -273,14 +273,24 @@ def _wish(raven: TwinRaven, options: Namespace) -> RunWish:
 
 
 async def look_at(raven: TwinRaven, options: Namespace, run_id: str) -> RunDetail:
-    """The run; with --follow, once it ends or waits, and every step is told on the way."""
+    """The run; with --follow, once it ends or waits, worked on here where no worker is heard."""
+    if not options.follow:
+        found = await raven.runs.get(options.tenant, run_id)
+        await _tell_if_idle(raven, found.run)
+        return found
+    from twinraven.engine import somebody_working
+
+    async with somebody_working(raven.runs, raven.working):
+        return await _follow(raven, options, run_id)
+
+
+async def _follow(raven: TwinRaven, options: Namespace, run_id: str) -> RunDetail:
+    """The run once it ends or waits; every step is told on the way."""
     import asyncio
 
     told = 0
     while True:
         found = await raven.runs.get(options.tenant, run_id)
-        if not options.follow:
-            return found
         for step in found.steps[told:]:
             how = "done" if step.error_code is None else step.error_code
             print(f"{step.place:>8}  {step.tool_id}  {how}", file=sys.stderr, flush=True)
@@ -320,8 +330,20 @@ def _short(value: Any) -> str:
 
 
 def _show_run(options: Namespace, act: Callable[[TwinRaven], Awaitable[Run]]) -> None:
-    run: Run = with_home(options, act)
+    async def decide(raven: TwinRaven) -> Run:
+        run = await act(raven)
+        await _tell_if_idle(raven, run)
+        return run
+
+    run: Run = with_home(options, decide)
     show_fields(options.output, run.as_json())
+
+
+async def _tell_if_idle(raven: TwinRaven, run: Run) -> None:
+    """Say so where a run is due and no worker is heard that could take it."""
+    if run.state == "queued" and all(worker.status == "offline" for worker in await raven.runs.workers()):
+        how = f"start `twinraven worker` or `twinraven up`, or `twinraven runs show {run.run_id} --follow`"
+        print(f"no worker is heard; {how}", file=sys.stderr)
 
 
 def local_operator(options: Namespace) -> Principal:

@@ -21,8 +21,8 @@ _COLUMNS = (
     Column("name", "NAME", shrinks=True),
     Column("type", "TYPE"),
     Column("version", "VERSION", right=True),
-    Column("updated_at", "SET", text=short_time),
-    Column("id", "ID"),
+    Column("updated_at", "SET", text=short_time, spare=1),
+    Column("id", "ID", spare=2),
 )
 
 

@@ -25,12 +25,12 @@ def _listed(fields: list[str]) -> str:
 _COLUMNS = (
     Column("name", "SERVICE", shrinks=True),
     Column("type", "TYPE"),
-    Column("protocol", "PROTOCOL"),
+    Column("protocol", "PROTOCOL", spare=1),
     Column("status", "STATUS"),
-    Column("last_health_check", "CHECKED", text=short_time),
+    Column("last_health_check", "CHECKED", text=short_time, spare=3),
     Column("enabled", "ENABLED"),
-    Column("shared", "SHARED"),
-    Column("id", "ID"),
+    Column("shared", "SHARED", spare=2),
+    Column("id", "ID", spare=4),
 )
 _APPLIED = (
     Column("action", "WHAT"),

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _LISTED = (
     Column("summary_id", "ID"),
-    Column("group_id", "GROUP", shrinks=True),
+    Column("group_id", "GROUP", shrinks=True, spare=1),
     Column("level", "LEVEL", right=True),
-    Column("token_count", "TOKENS", right=True),
-    Column("created_at", "MADE", text=short_time),
-    Column("process_id", "BY"),
+    Column("token_count", "TOKENS", right=True, spare=2),
+    Column("created_at", "MADE", text=short_time, spare=3),
+    Column("process_id", "BY", spare=4),
     Column("content", "CONTENT", shrinks=True),
 )
 

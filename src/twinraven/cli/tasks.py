@@ -16,7 +16,7 @@ from twinraven.cli.times import short_time
 
 if TYPE_CHECKING:
     from twinraven.app import TwinRaven
-    from twinraven.governance import Task, TaskDetail, WorkerRun
+    from twinraven.governance import Task, TaskDetail
 
 _LOOK_EVERY_S = 0.1
 _ID = "5f1c9e0b7a3d4c2e8f60719a2b3c4d5e"
@@ -177,13 +177,13 @@ def retry_task(options: Namespace) -> None:
 
 
 def claim_task(options: Namespace) -> None:
-    run: WorkerRun = with_home(
-        options,
-        lambda raven: raven.attempts.claim(
-            options.task_id, by=local_caller(options), state_version=options.state_version
-        ),
-    )
-    show_fields(options.output, run.as_json())
+    async def claimed(raven: TwinRaven) -> dict[str, Any]:
+        by = local_caller(options)
+        run = await raven.attempts.claim(options.task_id, by=by, state_version=options.state_version)
+        asked = await raven.attempts.required_actions(by.tenant_id, options.task_id)
+        return {**run.as_json(), "required_actions": list(asked)}
+
+    show_fields(options.output, with_home(options, claimed))
 
 
 def _change(options: Namespace, act: Callable[[TwinRaven, int], Awaitable[Task]]) -> None:

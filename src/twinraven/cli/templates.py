@@ -19,10 +19,10 @@ _COLUMNS = (
     Column("kind", "OF"),
     Column("name", "TEMPLATE"),
     Column("description", "DESCRIPTION", shrinks=True),
-    Column("shared", "SHARED"),
-    Column("archived", "ARCHIVED"),
-    Column("created_at", "MADE", text=short_time),
-    Column("id", "ID"),
+    Column("shared", "SHARED", spare=1),
+    Column("archived", "ARCHIVED", spare=2),
+    Column("created_at", "MADE", text=short_time, spare=3),
+    Column("id", "ID", spare=4),
 )
 _SWITCHES: tuple[tuple[str, str, str, bool], ...] = (
     ("archive", "take a template out of lists; what was made from it stays", "archived", True),

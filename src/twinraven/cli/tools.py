@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _COLUMNS = (
     Column("tool_id", "TOOL"),
     Column("effect", "EFFECT"),
-    Column("effect_origin", "SAID BY"),
-    Column("connector", "CONNECTOR"),
+    Column("effect_origin", "SAID BY", spare=2),
+    Column("connector", "CONNECTOR", spare=3),
     Column("callable", "CALLABLE"),
     Column("reason", "WHY NOT", shrinks=True),
     Column("description", "DESCRIPTION", shrinks=True),

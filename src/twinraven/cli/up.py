@@ -28,10 +28,13 @@ _MISSING: Final = "pip install 'twinraven[api,gateway]'"
 def register(parser: CommandParser) -> None:
     parser.add_argument(
         "--http",
+        "--port",
+        dest="http",
         type=address,
         default=_DEFAULT,
         metavar="HOST:PORT",
-        help=f"listen there (default: {_DEFAULT.host}:{_DEFAULT.port}); elsewhere than on this machine keys are needed",
+        help=f"listen there, or on a port of this machine (default: {_DEFAULT.host}:{_DEFAULT.port}); "
+        "elsewhere keys are needed",
     )
     parser.add_argument("--no-gateway", action="store_true", help="serve no gateway")
     parser.add_argument("--no-console", action="store_true", help="serve no pages for browsers")
@@ -79,7 +82,12 @@ async def _serve(raven: TwinRaven, options: Namespace) -> None:
     host, port = options.http
     local = replace(LOCAL, tenant_id=options.tenant)
     is_open = is_loopback(host) and not (options.require_keys or raven.settings.serving.require_keys)
-    authenticator = Authenticator(raven.tenancy, without_key=local if is_open else None, sign_ins=raven.sign_ins)
+    authenticator = Authenticator(
+        raven.tenancy,
+        without_key=local if is_open else None,
+        sign_ins=raven.sign_ins,
+        max_streams=raven.settings.serving.max_streams,
+    )
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(raven.watching())
         if raven.settings.engine.workers:

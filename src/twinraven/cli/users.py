@@ -19,10 +19,10 @@ KINDS = ("person", "agent")
 
 _COLUMNS = (
     Column("name", "NAME", shrinks=True),
-    Column("kind", "KIND"),
+    Column("kind", "KIND", spare=1),
     Column("role", "ROLE"),
     Column("active", "ACTIVE"),
-    Column("created_at", "SINCE", text=short_time),
+    Column("created_at", "SINCE", text=short_time, spare=2),
     Column("user_id", "USER"),
 )
 

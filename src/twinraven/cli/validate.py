@@ -11,7 +11,9 @@ from twinraven.cli.output import Progress, print_lines, show_fields, show_json
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
+    from twinraven.app import TwinRaven
     from twinraven.huginn import ValidationResult
+    from twinraven.registry import Draft
 
 
 def register(parser: CommandParser) -> None:
@@ -43,9 +45,21 @@ async def _validate(options: Namespace) -> ValidationResult:
 
     with opened(options) as raven:
         draft, verdict = await raven.huginn.validate(options.tenant, options.tool_id, version=options.tool_version)
-        if verdict.passed and not options.dry_run:
+        if verdict.passed and not options.dry_run and not await _is_registered(raven, options.tenant, draft):
             await raven.huginn.register(options.tenant, draft, verdict, by=user_name())
     return verdict
+
+
+async def _is_registered(raven: TwinRaven, tenant_id: str, draft: Draft) -> bool:
+    """Whether the version passed before: it is only judged again, and its state stays."""
+    from twinraven.foundation.errors import NotFound
+    from twinraven.registry import ToolStatus
+
+    try:
+        found = (await raven.registry.tool(tenant_id, draft.tool_id)).version(draft.version)
+    except NotFound:
+        return False
+    return found is not None and found.status is not ToolStatus.DRAFT
 
 
 def _show(verdict: ValidationResult) -> None:

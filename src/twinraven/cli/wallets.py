@@ -15,9 +15,9 @@ _COLUMNS = (
     Column("status", "STATUS", tinted=True),
     Column("agent_or_campaign_id", "OF", shrinks=True),
     Column("balance", "BALANCE", right=True),
-    Column("held", "HELD", right=True),
+    Column("held", "HELD", right=True, spare=1),
     Column("currency", "CURRENCY"),
-    Column("provider", "PROVIDER"),
+    Column("provider", "PROVIDER", spare=2),
 )
 _TRANSFERS = (
     Column("posted_at", "POSTED", text=short_time),
