@@ -1,19 +1,21 @@
 # Everything a newcomer runs. Needs Python 3.11+ and make; uv is used where it is installed.
 
 .DEFAULT_GOAL := help
+# Tests start many processes; without bytecode on disk each of them compiles everything anew.
+unexport PYTHONDONTWRITEBYTECODE
 MAKEFLAGS += --no-print-directory
 
 PYTHON_IN_VENV := .venv/bin/python
 OUTCOMES := .cache/requirements.json
 # Tests wait for disks and other processes as much as they compute.
-WORKERS ?= 3
+WORKERS ?= 4
 # The revision that `make check` compares with to choose mutants.
 BASE ?= main
 # Recorded agent traces to measure on; they are no part of the project, and without them a generated log serves.
 TRACES ?= $(wildcard ../shared/data)
 ARGS ?=
 
-.PHONY: help setup demo demo-governed browser test check reqs mutants bench soak lock dist docs clean
+.PHONY: help setup demo demo-governed browser test check reqs mutants bench soak stalls lock dist docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -33,7 +35,7 @@ browser: setup ## a headless Chromium for the tests of the console, in .cache, w
 	@$(PYTHON_IN_VENV) -m tools.browser
 
 test: setup browser ## all tests, on SQLite and on Postgres; the console in a real browser
-	@$(PYTHON_IN_VENV) -m pytest -q -n $(WORKERS) --dist worksteal $(if $(ARGS),$(ARGS),--requirements=$(OUTCOMES))
+	@$(PYTHON_IN_VENV) -m pytest -q -p tools.forked_tests --workers $(WORKERS) $(if $(ARGS),$(ARGS),--requirements=$(OUTCOMES))
 
 check: setup ## lint, format, types, layers, requirements, a few mutants of what changed since BASE
 	@.venv/bin/ruff check
@@ -58,6 +60,9 @@ bench: setup ## ratios against peers, into bench/results.json (ARGS=NAME for one
 soak: setup browser ## the long form: faults in full, ten million events, all mutants
 	@$(PYTHON_IN_VENV) -m pytest -q --soak $(ARGS)
 	@$(PYTHON_IN_VENV) -m tools.mutants --workers $(WORKERS)
+
+stalls: setup browser ## all tests while their processes are stopped at random for seconds (ARGS=PATH for some)
+	@$(PYTHON_IN_VENV) -m tools.stalls $(PYTHON_IN_VENV) -m pytest -q -p tools.forked_tests --workers $(WORKERS) $(ARGS)
 
 dist: setup ## build the sdist and the wheel into dist/
 	@$(PYTHON_IN_VENV) -m hatchling build -d dist

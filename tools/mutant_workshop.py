@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -51,11 +51,11 @@ class Workshop:
     def judge(self, mutant: Mutant, before: Verdict | None) -> Verdict:
         """Run the marked tests on the mutated copy, first of all the one that killed this mutant last time."""
         try:
-            text = (self._folder / mutant.path).read_text(encoding="utf-8")
-            edited, fingerprint = mutant.edit(text), mutant.fingerprint(text)
+            texts = mutant.read(self._folder)
+            edited, fingerprint = mutant.apply(texts), mutant.fingerprint(texts)
         except (OSError, StaleMutantError) as error:
             return Verdict(STALE, "", str(error).replace(f"{self._folder}{os.sep}", ""))
-        self._write(mutant.path, edited)
+        self._write(edited)
         try:
             killer = None
             if before is not None and before.outcome == KILLED and before.test is not None:
@@ -64,7 +64,7 @@ class Workshop:
         except TestsDidNotRunError as error:
             return Verdict(f"the tests did not run: {error}", fingerprint)
         finally:
-            self._write(mutant.path, text)
+            self._write(texts)
         if killer is None:
             return Verdict(SURVIVED, fingerprint)
         if killer not in self._sound and self._first_failure(mutant, [killer]) is not None:
@@ -72,12 +72,13 @@ class Workshop:
         self._sound.add(killer)
         return Verdict(KILLED, fingerprint, killer)
 
-    def _write(self, path: Path, text: str) -> None:
-        """Write a module, and drop its byte code: two edits within a second may have the same length."""
-        file = self._folder / path
-        file.write_text(text, encoding="utf-8")
-        for compiled in file.parent.glob(f"__pycache__/{file.stem}.*.pyc"):
-            compiled.unlink()
+    def _write(self, texts: Mapping[Path, str]) -> None:
+        """Write modules, and drop their byte code: two edits within a second may have the same length."""
+        for path, text in texts.items():
+            file = self._folder / path
+            file.write_text(text, encoding="utf-8")
+            for compiled in file.parent.glob(f"__pycache__/{file.stem}.*.pyc"):
+                compiled.unlink()
 
     def _first_failure(self, mutant: Mutant, tests: Sequence[str]) -> str | None:
         """The first marked test that fails, or never ends; none where all pass."""

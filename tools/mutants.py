@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = [one for one in read_mutants() if not options.which or _is_named(one, options.which)]
     if options.changed is not None:
         touched = _changed_packages(options.changed)
-        wanted = [one for one in wanted if one.package in touched]
+        wanted = [one for one in wanted if one.packages & touched]
     if options.open:
         wanted = [one for one in wanted if not _is_settled(one, verdicts.get(one.key))]
     wanted.sort(key=lambda one: _place(one, verdicts.get(one.key)))
@@ -50,7 +50,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _is_named(mutant: Mutant, names: Sequence[str]) -> bool:
-    return bool({mutant.requirement, mutant.requirement.partition("-")[0], mutant.package} & set(names))
+    return bool({mutant.requirement, mutant.requirement.partition("-")[0], *mutant.packages} & set(names))
 
 
 def _is_settled(mutant: Mutant, verdict: Verdict | None) -> bool:

@@ -2,6 +2,7 @@
 
 A mutant names its place by module and qualified name, never by line, so that it follows the code when the code moves.
 Where the text to replace is not found exactly once inside that symbol, the mutant is stale and its data must follow.
+What two guards uphold is broken by edits of both: `[[mutant.also]]` names further places.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from tools.requirements import ROOT
 MUTANTS = ROOT / "tests" / "mutants"
 VERDICTS = MUTANTS / "outcomes.json"
 KILLED, SURVIVED, STALE = "killed", "survived", "stale"
-_FIELDS = ("requirement", "symbol", "find", "replace", "breaks")
+_FIELDS = {"requirement", "symbol", "find", "replace", "breaks"}
+_PLACE = {"symbol", "find", "replace"}
 
 
 class StaleMutantError(Exception):
@@ -28,18 +30,12 @@ class StaleMutantError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Mutant:
-    """One edit: inside `symbol` (`module:Qualified.name`, or a whole `module`), `find` becomes `replace`."""
+class Edit:
+    """One change of text: inside `symbol` (`module:Qualified.name`, or a whole `module`), `find` becomes `replace`."""
 
-    requirement: str
     symbol: str
     find: str
     replace: str
-    breaks: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.requirement} {self.breaks}"
 
     @property
     def path(self) -> Path:
@@ -47,12 +43,8 @@ class Mutant:
         below = Path("src", *self.symbol.partition(":")[0].split("."))
         return below / "__init__.py" if (ROOT / below).is_dir() else below.with_suffix(".py")
 
-    @property
-    def package(self) -> str:
-        return self.symbol.partition(":")[0].split(".")[1]
-
-    def edit(self, text: str) -> str:
-        """The module's text with the edit made."""
+    def apply(self, text: str) -> str:
+        """Make the edit in the text of the module."""
         start, end = self._span(text)
         found = text[start:end].count(self.find)
         if found != 1:
@@ -76,6 +68,38 @@ class Mutant:
             first, last = min([node.lineno, *(one.lineno for one in decorators)]), node.end_lineno or node.lineno
             body = getattr(node, "body", [])
         return len("".join(lines[: first - 1])), len("".join(lines[:last]))
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """Edits that together break one behaviour: several where each guard alone would uphold it."""
+
+    requirement: str
+    breaks: str
+    edits: tuple[Edit, ...]
+
+    @property
+    def key(self) -> str:
+        return f"{self.requirement} {self.breaks}"
+
+    @property
+    def packages(self) -> frozenset[str]:
+        return frozenset(edit.symbol.partition(":")[0].split(".")[1] for edit in self.edits)
+
+    def read(self, root: Path = ROOT) -> dict[Path, str]:
+        """Read the modules that are to be edited, by their paths from the root."""
+        return {edit.path: (root / edit.path).read_text(encoding="utf-8") for edit in self.edits}
+
+    def apply(self, texts: Mapping[Path, str]) -> dict[Path, str]:
+        """Make all edits."""
+        edited = dict(texts)
+        for edit in self.edits:
+            edited[edit.path] = edit.apply(edited[edit.path])
+        return edited
+
+    def fingerprint(self, texts: Mapping[Path, str]) -> str:
+        """A hash of what is edited and how."""
+        return "-".join(edit.fingerprint(texts[edit.path]) for edit in self.edits)
 
 
 def _names(node: ast.stmt) -> list[str]:
@@ -105,9 +129,13 @@ def read_mutants(folder: Path = MUTANTS) -> list[Mutant]:
     mutants: dict[str, Mutant] = {}
     for path in sorted(folder.glob("*.toml")):
         for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("mutant", ()):
-            if set(entry) != set(_FIELDS):
-                raise SystemExit(f"mutants: {path.name}: an entry has the fields {sorted(entry)}, not {_FIELDS}")
-            mutant = Mutant(**entry)
+            also: list[dict[str, str]] = entry.pop("also", [])
+            if set(entry) != _FIELDS or any(set(place) != _PLACE for place in also):
+                raise SystemExit(
+                    f"mutants: {path.name}: an entry has the fields {sorted(entry)}, not {sorted(_FIELDS)}"
+                )
+            places = [{name: entry[name] for name in _PLACE}, *also]
+            mutant = Mutant(entry["requirement"], entry["breaks"], tuple(Edit(**place) for place in places))
             if mutants.setdefault(mutant.key, mutant) is not mutant:
                 raise SystemExit(f"mutants: {path.name}: {mutant.key!r} is there twice")
     return list(mutants.values())
@@ -131,8 +159,7 @@ def write_verdicts(verdicts: Mapping[str, Verdict], mutants: Iterable[Mutant], p
 def is_current(mutant: Mutant, verdict: Verdict | None) -> bool:
     """Whether a verdict was given on the source as it is now."""
     try:
-        text = (ROOT / mutant.path).read_text(encoding="utf-8")
-        return verdict is not None and verdict.fingerprint == mutant.fingerprint(text)
+        return verdict is not None and verdict.fingerprint == mutant.fingerprint(mutant.read())
     except (OSError, StaleMutantError):
         return False
 

@@ -12,9 +12,9 @@ import zlib
 from pathlib import Path
 from typing import Final
 
-from tests.acceptance.test_console import Site, serving
 from tests.browsing import running_browser
 from tests.console_desk import fill_desk
+from tests.console_site import Site, serving
 from tests.console_work import fill_work, make_work_desk
 
 _SESSIONS: Final = 120
@@ -71,12 +71,13 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         home = make_work_desk(Path(temporary))
-        fill_desk(home, sessions=_SESSIONS)
+        fill_desk(home, sessions=_SESSIONS, hostile=False)
         fill_work(home, hostile=False)
         with serving(home) as site, running_browser() as browser:
             for theme in ("light", "dark"):
                 with browser.profile(theme=theme, width=1280, height=800) as person:
-                    tab = person.open()
+                    # Fonts are there from the second page on; a first one does not wait for them.
+                    tab = person.open(site.url)
                     for name, path in pages(site).items():
                         tab.go(site.url + path)
                         tab.wait("document.fonts.status === 'loaded'")

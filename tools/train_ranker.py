@@ -1,15 +1,18 @@
-"""Trains the weights of the knowledge ranking on composed dialogues, and tests them on the voice that was left out.
+"""Trains the weights of the knowledge ranking on dialogues of several kinds, and tests them on the kind left out.
 
-    python -m tools.train_ranker [--seeds 6]
+    python -m tools.train_ranker [--seeds 3]
 
 For each question the candidates of the search are rows of signals; the weights maximise the share of probability that
-a softmax over the candidates gives to the evidence, held near the weights of the rules by a ridge. Trained on all
-voices but one, tested on that one; the last line holds the weights trained on all, for knowledge/weights.py.
+a softmax over the candidates gives to the evidence, held near the weights of the rules by a ridge. Trained on all kinds
+but one, of which each counts alike, tested on that one; the last line holds the weights trained on all, for
+knowledge/weights.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import random
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,21 +21,29 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.dialogue_sets import VOICES, Dialogue, compose
+from bench.annotated_dialogues import TWO_PEOPLE, read_annotated, read_mixed
+from bench.dialogue_sets import HELD_OUT, VOICES, Asked, Dialogue, Said, compose
 from bench.recall import fill
+from bench.timeline_dialogues import compose_timeline
 from twinraven.knowledge import Knowledge
 from twinraven.knowledge.model import EpisodeFilter
+from twinraven.knowledge.moments import parse_moment
 from twinraven.knowledge.ranking import SIGNALS, signals_of
 from twinraven.knowledge.searching import look_up
 from twinraven.knowledge.sql import group_state
+from twinraven.knowledge.weights import WEIGHTS
 from twinraven.storage import Transaction, open_database
 
 Doubles = NDArray[np.float64]
 SHARPNESS = 6.0
 RIDGE = 0.02
-STEPS = 400
-RATE = 0.05
+STEPS = 200
+RATE = 0.08
+MOST = 60
+"""Candidates of one question that are learned from besides its evidence, and half the questions of one kind."""
 PRIOR = {"by_rules": 1.0}
+AGAINST = ("other_speaker", "asks")
+"""Signals that speak against a turn; all others speak for it, so that what a hit gives as its reason can be read."""
 
 
 class Sample(NamedTuple):
@@ -59,15 +70,23 @@ def samples(tx: Transaction, dialogue: Dialogue) -> Iterator[Sample]:
         yield Sample(values, marks, len(wanted), asked.kind)
 
 
+def _narrowed(sample: Sample) -> Sample:
+    """The candidates that the rules rank first, and the evidence."""
+    order = np.argsort(-sample.values[:, SIGNALS.index("by_rules")], kind="stable")
+    kept = np.union1d(order[:MOST], np.flatnonzero(sample.is_evidence))
+    return sample._replace(values=sample.values[kept], is_evidence=sample.is_evidence[kept])
+
+
 def train(learnt: Sequence[Sample]) -> Doubles:
     """Gradient ascent with Adam on the listwise likelihood of the evidence."""
     prior = np.array([PRIOR.get(name, 0.0) for name in SIGNALS]) * SHARPNESS
-    usable = [each for each in learnt if each.is_evidence.any()]
+    usable = [_narrowed(each) for each in learnt if each.is_evidence.any()]
     values = np.concatenate([each.values for each in usable])
     marks = np.concatenate([each.is_evidence for each in usable])
     sizes = np.array([len(each.values) for each in usable])
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     weights = prior.copy()
+    is_against = np.array([name in AGAINST for name in SIGNALS])
     first, second = np.zeros_like(weights), np.zeros_like(weights)
     for step in range(1, STEPS + 1):
         scores = values @ weights
@@ -79,6 +98,7 @@ def train(learnt: Sequence[Sample]) -> Doubles:
         first = 0.9 * first + 0.1 * gradient
         second = 0.99 * second + 0.01 * gradient**2
         weights += RATE * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.99**step)) + 1e-8)
+        weights = np.where(is_against, np.minimum(weights, 0.0), np.maximum(weights, 0.0))
     return weights / SHARPNESS
 
 
@@ -91,38 +111,56 @@ def recall(tested: Sequence[Sample], weights: Doubles) -> tuple[float, float]:
     return totals[0] / len(tested), totals[1] / len(tested)
 
 
-def collect(seeds: int) -> dict[str, list[Sample]]:
-    import asyncio
+def kinds_of_dialogues(seeds: int) -> dict[str, list[Dialogue]]:
+    """Dialogues by their kind: what one hand or one generator made is left out together."""
+    found = {voice: [compose(voice, seed) for seed in range(seeds)] for voice in (*VOICES, HELD_OUT)}
+    found["couple"] = [read_annotated("couple", distractors=90)]
+    found["team"] = [read_annotated("team", distractors=60), read_annotated("notes")]
+    found["timelines"] = [_timeline(seed) for seed in range(seeds)]
+    found["whole"] = [each for name in TWO_PEOPLE[1:] for each in (read_annotated(name), read_mixed(name))]
+    return found
 
+
+def _timeline(seed: int) -> Dialogue:
+    made = compose_timeline(seed, sessions=10 + 5 * seed)
+    found = Dialogue(f"timeline-{seed}")
+    for each in made.episodes:
+        at = parse_moment(each["valid_at"], field="valid_at")
+        found.turns.append(Said(each["name"], each["speaker"], each["content"] or "Mm.", at))
+    found.questions.extend(Asked(each["kind"], each["query"], tuple(each["evidence"])) for each in made.questions)
+    return found
+
+
+def collect(seeds: int) -> dict[str, list[Sample]]:
     with tempfile.TemporaryDirectory() as folder:
         database = open_database(f"sqlite:///{Path(folder) / 'train.db'}")
         database.migrate()
         knowledge = Knowledge(database)
         found: dict[str, list[Sample]] = {}
-        for voice in VOICES:
-            for seed in range(seeds):
-                dialogue = compose(voice, seed)
+        for kind, dialogues in kinds_of_dialogues(seeds).items():
+            for dialogue in dialogues:
                 asyncio.run(fill(knowledge, dialogue))
                 with database.connect().transaction("default", write=False) as tx:
-                    found.setdefault(voice, []).extend(samples(tx, dialogue))
+                    found.setdefault(kind, []).extend(samples(tx, dialogue))
         database.close()
         return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=6)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
     found = collect(parser.parse_args().seeds)
+    chance = random.Random(0)
+    learnt = {kind: chance.sample(every, min(len(every), 2 * MOST)) for kind, every in found.items()}
     rules = np.array([PRIOR.get(name, 0.0) for name in SIGNALS])
-    for voice in VOICES:
-        others = [each for other in VOICES if other != voice for each in found[other]]
-        by_rules, trained = recall(found[voice], rules), recall(found[voice], train(others))
-        ceiling = sum(each.is_evidence.sum() / each.wanted for each in found[voice]) / len(found[voice])
-        print(
-            f"{voice:11} rules {by_rules[0]:.3f}/{by_rules[1]:.3f}  trained on the others "
-            f"{trained[0]:.3f}/{trained[1]:.3f}  candidates {ceiling:.3f}"
-        )
-    weights = train([each for some in found.values() for each in some])
+    shipped = np.array([WEIGHTS[name] for name in SIGNALS])
+    for kind, every in found.items():
+        others = [each for other in found if other != kind for each in learnt[other]]
+        columns = {"rules": rules, "shipped": shipped, "trained on the others": train(others)}
+        ceiling = sum(each.is_evidence.sum() / each.wanted for each in every) / len(every)
+        shown = "  ".join("{} {:.3f}/{:.3f}".format(name, *recall(every, each)) for name, each in columns.items())
+        print(f"{kind:11} {shown}  candidates {ceiling:.3f}", flush=True)
+    weights = train([each for some in learnt.values() for each in some])
     print({name: round(float(weight), 3) for name, weight in zip(SIGNALS, weights, strict=True)})
 
 
