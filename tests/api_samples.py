@@ -132,6 +132,7 @@ BODIES: Final[dict[str, Any]] = {
     "quarantineTool": {"reason": "no"},
     "addEpisode": {"group_id": "g", "name": "sample", "content": "Ann moved to Lisbon."},
     "searchKnowledge": {"query": "Lisbon"},
+    "extractAnew": {"group_id": "ada-talk"},
     "createEntity": {"name": "Sample", "summary": "a sample"},
     "stateFact": {"relation": "lives_in", "value": "Lisbon"},
     "mergeEntities": {"other_id": "another"},

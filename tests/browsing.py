@@ -41,8 +41,9 @@ def find_browser() -> Path:
 class Browser:
     """A running browser."""
 
-    def __init__(self, wire: Connection) -> None:
+    def __init__(self, wire: Connection, port: int) -> None:
         self._wire = wire
+        self.port = port
         self._last = 0
         self._answers: dict[int, dict[str, Any]] = {}
         self._pages: dict[str, Tab] = {}
@@ -293,8 +294,10 @@ def running_browser() -> Generator[Browser]:
             [str(path), *options, "about:blank"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            with connect(_address(Path(folder), process), max_size=None) as wire:
-                yield Browser(wire)
+            # A test that works elsewhere for a while takes nothing in, answers to pings included.
+            port, path = _address(Path(folder), process)
+            with connect(f"ws://127.0.0.1:{port}{path}", max_size=None, ping_interval=None) as wire:
+                yield Browser(wire, port)
         finally:
             process.kill()
             process.wait()
@@ -310,13 +313,13 @@ def _unpacked_environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "LD_LIBRARY_PATH": libraries, "FONTCONFIG_FILE": str(fonts), "HOME": str(folder)}
 
 
-def _address(folder: Path, process: subprocess.Popen[bytes]) -> str:
-    """Where the browser listens, once it says so."""
+def _address(folder: Path, process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    """The port and the path at which the browser listens, once it says so."""
     said = folder / "DevToolsActivePort"
     deadline = time.monotonic() + PATIENCE_S * 2
     while time.monotonic() < deadline:
         if said.exists() and len(lines := said.read_text().split("\n")) > 1:
-            return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
+            return int(lines[0]), lines[1]
         assert process.poll() is None, f"the browser ended at once; {FIX}"
         time.sleep(0.05)
     raise AssertionError(f"the browser did not begin to listen; {FIX}")

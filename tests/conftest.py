@@ -34,10 +34,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # `make test` draws the same examples every time; `make soak` draws many, and new ones.
     long = HypothesisSettings(deadline=None, max_examples=2000, print_blob=True)
-    short = HypothesisSettings(deadline=None, derandomize=True)
+    short = HypothesisSettings(deadline=None, derandomize=True, max_examples=50)
     HypothesisSettings.register_profile("twinraven", long if config.getoption("--soak") else short)
     HypothesisSettings.load_profile("twinraven")
-    if config.getoption("--requirements") is not None and not hasattr(config, "workerinput"):
+    if config.getoption("--requirements") is not None:
         config.stash[_outcomes] = Outcomes(digest_sources())
         config.pluginmanager.register(_OutcomeWriter(config))
 
@@ -83,7 +83,7 @@ def _has_short_form(item: pytest.Item) -> bool:
 
 
 class _OutcomeWriter:
-    """Gathers reports, which under xdist arrive from the workers, and writes them once at the end."""
+    """Gathers reports, those of forked workers as well, and writes them once at the end."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._file = cast("Path", config.getoption("--requirements"))

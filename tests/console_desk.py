@@ -19,8 +19,9 @@ from uuid import uuid4
 from tests.homes import make_home
 from twinraven import tool
 from twinraven.app import TwinRaven, open_home
+from twinraven.app.foundations import database
 from twinraven.calls import CallContext, CallFailed
-from twinraven.foundation.clock import utc_now
+from twinraven.foundation.clock import to_micros, utc_now
 from twinraven.muninn import Outcome, Receipt
 
 HOSTILE = (
@@ -35,6 +36,7 @@ HOSTILE = (
     "&lt;b&gt; <!-- -->",
     "</script><!--",
 )
+HOSTILE_SESSION = 'hostile <b>session</b> "quoted"'
 _FIRST = ("Ada", "Bruno", "Chen", "Dora", "Emil", "Fatou", "Greta", "Hugo", "Ines", "Jonas")
 _LAST = ("Lund", "Vik", "Moreau", "Okafor", "Silva", "Novak", "Haddad", "Tanaka")
 _PRODUCTS = ("Cedar Lantern", "Wool Blanket", "Steel Kettle", "Reading Lamp", "Trail Boots", "Walnut Desk")
@@ -147,7 +149,9 @@ def make_desk(folder: Path, **sections: Any) -> Path:
     return home
 
 
-def fill_desk(home: Path, *, sessions: int = 90, long: int = 0, learn: bool = True, seed: int = 7) -> None:
+def fill_desk(
+    home: Path, *, sessions: int = 90, long: int = 0, learn: bool = True, hostile: bool = True, seed: int = 7
+) -> None:
     """A day of sessions, learned tools that wait, calls that ask, and sessions with something odd in them."""
     chance = random.Random(seed)
     with open_home(home) as raven:
@@ -161,7 +165,8 @@ def fill_desk(home: Path, *, sessions: int = 90, long: int = 0, learn: bool = Tr
             at = utc_now() - timedelta(hours=5) * chance.random() - timedelta(minutes=10)
             record(raven, f"ticket-{4800 + number}", list(_learned_ticket(number, names, chance)), at, chance)
         record(raven, "ticket-4990", list(_parallel()), utc_now() - timedelta(minutes=14), chance)
-        record(raven, 'hostile <b>session</b> "quoted"', list(_hostile()), utc_now() - timedelta(minutes=8), chance)
+        if hostile:
+            record(raven, HOSTILE_SESSION, list(_hostile()), utc_now() - timedelta(minutes=8), chance)
         if long:
             record(raven, "night-batch", list(_batch(long)), utc_now() - timedelta(hours=3), chance)
         raven.collector.flush()
@@ -225,6 +230,16 @@ def _record(session: Any, made: Made, at: datetime, latency: int, turn: int, **m
         outcome="failure" if made.error else "partial",
         **more,
     )
+
+
+def desk_tickets(number: int, chance: random.Random) -> Iterator[Iterator[Made]]:
+    """The calls of so many tickets that are worked on by hand."""
+    return (_ticket(each, chance) for each in range(number))
+
+
+def learned_tickets(number: int, names: Sequence[str], chance: random.Random) -> Iterator[Iterator[Made]]:
+    """The calls of so many tickets for which learned tools are taken."""
+    return (_learned_ticket(each, names, chance) for each in range(number))
 
 
 def _inner_ms(made: Made, chance: random.Random) -> int:
@@ -331,6 +346,10 @@ async def _learn(raven: TwinRaven) -> list[str]:
     names = [each.tool_id for each in outcome.proposals]
     if len(names) > 1:
         await raven.registry.promote("default", names[-1], by="local")
+        # Sessions of the last hours used it, so it came into service before them.
+        before = to_micros(utc_now() - timedelta(hours=6))
+        served = "UPDATE tool_records SET in_service_since = :at WHERE tool_id = :tool"
+        await database(raven).write("default", lambda tx: tx.execute(served, at=before, tool=names[-1]))
     return names
 
 

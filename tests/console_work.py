@@ -144,6 +144,7 @@ def make_work_desk(folder: Path) -> Path:
     settings["tools"]["modules"].append(__name__)
     settings["policy"]["checks"] = _CHECKS
     settings["engine"] = FAST
+    settings["knowledge"] = {**settings.get("knowledge", {}), "extraction": "rules"}
     settings["connectors"] = {"allow_private": ["127.0.0.1"]}
     (folder / "twinraven.yaml").write_text(json.dumps(settings))
     return home

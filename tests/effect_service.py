@@ -39,8 +39,12 @@ class EffectService:
     faults: deque[str] = field(default_factory=deque[str])
     chance: float = 0.0
     """How likely a request meets a fault of its own accord."""
+    longest_s: float = 0.0
+    """How long it takes at most before an effect, and again after it."""
     happened: Counter[str] = field(default_factory=Counter[str])
     bodies: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    tokens: set[str] = field(default_factory=set[str])
+    """What requests said in Authorization."""
     asked: int = 0
     url: str = ""
     is_mute: bool = False
@@ -53,6 +57,7 @@ class EffectService:
             headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
             body = await reader.readexactly(int(headers.get("content-length", "0")))
             method, path, _ = first.split(" ")
+            self.tokens.add(headers.get("authorization", ""))
             if method == "GET":
                 self._tell(writer, path.rpartition("/")[2])
             else:
@@ -88,11 +93,13 @@ class EffectService:
             status, why = early[fault]
             _write(writer, status, {"message": why})
             return
+        await asyncio.sleep(random.uniform(0.0, self.longest_s))
         if fault == "drop_before":
             return
         if not (self.recognises_keys and self.happened[key]):
             self.happened[key] += 1
             self.bodies[key] = body
+        await asyncio.sleep(random.uniform(0.0, self.longest_s))
         done = {"id": f"ext-{key[:8]}", "status": "done", "chain_tx_hash": f"0x{key[:16]}"}
         if fault == "error_after":
             _write(writer, 500, {"message": "oops"})

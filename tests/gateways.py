@@ -16,6 +16,7 @@ from typing import Any
 import anyio
 import mcp_types as types
 from mcp import Client, StdioServerParameters
+from mcp.client import session as client_session
 from mcp.client.session import IncomingMessage
 
 from tests.acceptance.cli import Shell, forked_command
@@ -26,8 +27,17 @@ from twinraven.flow import StepDefinition
 from twinraven.foundation.clock import utc_now
 from twinraven.registry import SynthesizedTool
 
+# A client that waits ten seconds takes a gateway on a busy machine for one of an older revision.
+client_session.DISCOVER_TIMEOUT_SECONDS = 120.0
+
 OLD: dict[str, Any] = {"command": sys.executable, "args": [str(Path(old.__file__))]}
 NEW: dict[str, Any] = {"command": sys.executable, "args": [str(Path(new.__file__))]}
+
+
+def new_server() -> dict[str, Any]:
+    """The server on the SDK, as a fork of a process that has imported the SDK already."""
+    command, *before = forked_command()
+    return {"command": command, "args": [*before, f"script:{new.__file__}"]}
 
 
 def home_with(folder: Path, servers: dict[str, Any], **sections: Any) -> Shell:

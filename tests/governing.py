@@ -34,11 +34,16 @@ class Studio:
     answers: list[Any] = field(default_factory=list[Any])
     by_topic: dict[str, Any] = field(default_factory=dict[str, Any])
     failures: list[Exception] = field(default_factory=list[Exception])
+    failures_later: dict[int, Exception] = field(default_factory=dict[int, Exception])
+    """What is raised by the call of this number, the first one being 0."""
 
     @tool(effect="read")
     async def draft(self, topic: str, required_actions: list[Any] | None = None) -> Any:
         """Write a draft."""
         self.asked.append((topic, required_actions))
+        late = self.failures_later.pop(len(self.asked) - 1, None)
+        if late is not None:
+            raise late
         if self.failures:
             raise self.failures.pop(0)
         if topic in self.by_topic:

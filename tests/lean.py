@@ -40,7 +40,7 @@ def run_lean(*arguments: str, folder: Path) -> str:
     allowed = {"twinraven", *(name.lower().replace("_", "-") for name in locked)}
     environment = {**os.environ, "PYTHONPATH": str(folder), "LEAN_ALLOWED": " ".join(sorted(allowed))}
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, timeout=300, check=False
+        [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, timeout=1_500, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()

@@ -17,17 +17,16 @@ import os
 import random
 import resource
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from tests.workers import ForkedProcess
 from twinraven.app import TwinRaven, open_home
 from twinraven.calls import CallContext, SkillInvocationRequest, SkillInvocationResponse
 from twinraven.catalog import tool
 
-ROOT = Path(__file__).resolve().parent.parent
 CALLERS = 4
 TIMEOUT_MS = 60_000
 
@@ -58,20 +57,9 @@ def _die(moment: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def start_payer(role: str, home: Path, file: Path, keys: int, *tracer: str, **variables: str) -> subprocess.Popen[str]:
+def start_payer(role: str, home: Path, file: Path, keys: int, *tracer: str, **variables: str) -> ForkedProcess:
     """The process, with its input and output to use."""
-    command = [*tracer, sys.executable, "-m", "tests.payer", role, str(home), str(file), str(keys)]
-    path = os.pathsep.join((str(ROOT), str(ROOT / "src")))
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **variables}
-    return subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return ForkedProcess("tests.payer", role, str(home), str(file), str(keys), tracer=tracer, **variables)
 
 
 def payments(file: Path) -> dict[str, list[int]]:

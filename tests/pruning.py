@@ -12,20 +12,18 @@ import argparse
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from tests.workers import ForkedProcess
 from twinraven.audit import AuditLog, KeyRing, Signer
 from twinraven.foundation.clock import utc_now
 from twinraven.muninn import Collector
 from twinraven.muninn.retention import Retention, RingSigner, service
 from twinraven.storage import Database, Row, Transaction, open_database
 
-ROOT = Path(__file__).resolve().parent.parent
 POINTS = ("delete_sessions", "delete_outputs", "add_note", "hash_events")
 DAYS = 30
 
@@ -71,10 +69,14 @@ def loose_outputs(tx: Transaction, tenant_id: str = "t") -> list[Row]:
     )
 
 
-def start_pruner(url: str, keys: Path, point: str, count: int, *arguments: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.pruning", url, str(keys), point, str(count), *arguments]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
-    return subprocess.Popen(command, cwd=ROOT, env=environment)
+def start_pruner(url: str, keys: Path, point: str, count: int, *arguments: str) -> ForkedProcess:
+    return ForkedProcess("tests.pruning", url, str(keys), point, str(count), *arguments)
+
+
+def prune(url: str, keys: Path, point: str, count: int, *arguments: str) -> int:
+    """How the pruner ended."""
+    with start_pruner(url, keys, point, count, *arguments) as pruner:
+        return pruner.wait()
 
 
 def _die_after(point: str, count: int) -> None:

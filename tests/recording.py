@@ -11,24 +11,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
+from tests.workers import ForkedProcess
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.muninn import Collector, MuninnEvent, SessionObserver
 from twinraven.storage import open_database
 
-ROOT = Path(__file__).resolve().parent.parent
 TASKS = 4
 
 
-def start_recorder(url: str, session: str, count: int, *arguments: str) -> subprocess.Popen[str]:
+def start_recorder(url: str, session: str, count: int, *arguments: str) -> ForkedProcess:
     """The process, with its output to read."""
-    command = [sys.executable, "-m", "tests.recording", url, session, str(count), *arguments]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    return ForkedProcess("tests.recording", url, session, str(count), *arguments)
 
 
 def assert_linked(events: Sequence[MuninnEvent]) -> None:

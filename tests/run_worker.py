@@ -2,12 +2,13 @@
 
     python -m tests.run_worker HOME FOLDER
     python -m tests.run_worker chain FOLDER TOOL STEPS    runs one chain of calls in a new home, and ends
-    python -m tests.run_worker whole HOME FOLDER          starts a run, works on it, answers it, and ends when it has
+    python -m tests.run_worker whole HOME FOLDER RUN      starts a run, works on it, answers it, and ends when it has
+    python -m tests.run_worker wholes HOME FOLDER         the same for runs that stdin names, in forks (tests/dying.py)
 
-Each effect is one line in FOLDER/effects: the tool, the item and nothing else. `pay` has an effect whenever it is
-called; `book` recognises a repetition by its key, as a provider does. `RUN_WORKER_PAUSE` is how long a call takes,
-`RUN_WORKER_KEYLESS` makes every attempt a new call, as a control, and `RUN_WORKER_STRICT` lets reads cost money, so
-that each answer is stored at once.
+Each effect is one line, the tool, the item and nothing else. `pay` has an effect whenever it is called, a line in
+FOLDER/effects; `book` recognises a repetition by its key, as a provider does, a file of one line for each key.
+`RUN_WORKER_PAUSE` is how long a call takes, `RUN_WORKER_KEYLESS` makes every attempt a new call, as a control, and
+`RUN_WORKER_STRICT` lets reads cost money, so that each answer is stored at once.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import asyncio
 import os
 import random
 import sys
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.dying import serve
 from tests.homes import make_home
 from tests.working import reach, start, step, working
 from twinraven.app import open_home
@@ -38,6 +41,12 @@ def effect(line: str) -> None:
     out = os.open(_folder / "effects", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(out, f"{line}\n".encode())
     os.close(out)
+
+
+def effects_in(folder: Path) -> Counter[str]:
+    """What has happened, and how often."""
+    files = [each for each in (folder / "effects", *folder.glob("key-*")) if each.exists()]
+    return Counter(line for each in files for line in each.read_text().splitlines())
 
 
 async def _take_time() -> None:
@@ -65,12 +74,12 @@ async def book(item: str, idempotency_key: str = "") -> dict[str, str]:
     """Book, once for each key."""
     await _take_time()
     name = idempotency_key.replace("/", "_") or os.urandom(8).hex()
-    try:
-        os.close(os.open(_folder / f"key-{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
-        return {"booked": item}
-    effect(f"book {item}")
-    await _take_time()
+    # The key and the effect come into being in one step, as in a provider's transaction.
+    draft = _folder / f"draft-{new_id()}"
+    draft.write_text(f"book {item}\n")
+    with suppress(FileExistsError):
+        os.link(draft, _folder / f"key-{name}")
+        await _take_time()
     return {"booked": item}
 
 
@@ -121,10 +130,11 @@ async def _run_chain(folder: Path, tool_id: str, steps: int) -> None:
             await reach(raven, run.run_id, "succeeded", patience_s=120)
 
 
-async def _run_whole(home: Path) -> None:
-    steps = [step("look", item="a"), step("book", item="a"), step("person:boss"), step("book", item="b")]
+async def _run_whole(home: Path, run_id: str) -> None:
+    first, last = f"{run_id}.a", f"{run_id}.b"
+    steps = [step("look", item=first), step("book", item=first), step("person:boss"), step("book", item=last)]
     with open_home(home, functions=TOOLS) as raven:
-        run = await start(raven, steps, run_id="whole")
+        run = await start(raven, steps, run_id=run_id)
         async with working(raven):
             while (await reach(raven, run.run_id, "waiting", "succeeded", patience_s=120)).run.state == "waiting":
                 with suppress(IllegalTransition, NotFound):
@@ -132,9 +142,13 @@ async def _run_whole(home: Path) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "whole":
+    if sys.argv[1] in ("whole", "wholes"):
         into(Path(sys.argv[3]))
-        asyncio.run(_run_whole(Path(sys.argv[2])))
+        place = Path(sys.argv[2])
+        if sys.argv[1] == "wholes":
+            serve(lambda run_id: asyncio.run(_run_whole(place, run_id)))
+        else:
+            asyncio.run(_run_whole(place, sys.argv[4]))
         sys.exit()
     if sys.argv[1] == "chain":
         into(Path(sys.argv[2]).parent)

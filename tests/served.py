@@ -63,17 +63,15 @@ async def a_way_to(url: str) -> AsyncGenerator[Way]:
         behind, ahead = await asyncio.open_connection(host, int(port))
         way.writers += [writer, ahead]
         is_lost = asyncio.Event()
-        pumping = asyncio.ensure_future(_pump(behind, writer, is_lost))
-        with suppress(ConnectionError):
-            while request := await reader.read(1 << 20):
-                way.requests.append(request)
-                if way.lose(request):
-                    is_lost.set()
-                ahead.write(request)
-                if is_lost.is_set():
-                    await pumping
-                    break
-        pumping.cancel()
+        ways = {
+            asyncio.ensure_future(_carry_requests(way, reader, ahead, is_lost)),
+            asyncio.ensure_future(_carry_answers(behind, writer, is_lost)),
+        }
+        # Requests go on until an answer is lost: a request may come in several parts.
+        _, others = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for other in others:
+            other.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
         for end in (writer, ahead):
             end.close()
             with suppress(ConnectionError):
@@ -86,7 +84,19 @@ async def a_way_to(url: str) -> AsyncGenerator[Way]:
         way.cut()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_lost: asyncio.Event) -> None:
+async def _carry_requests(
+    way: Way, reader: asyncio.StreamReader, ahead: asyncio.StreamWriter, is_lost: asyncio.Event
+) -> None:
+    with suppress(ConnectionError):
+        while request := await reader.read(1 << 20):
+            way.requests.append(request)
+            if way.lose(request):
+                is_lost.set()
+            ahead.write(request)
+            await ahead.drain()
+
+
+async def _carry_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_lost: asyncio.Event) -> None:
     """Carry answers, until one of them is to be lost: the server has given it, and nobody gets to hear it."""
     with suppress(ConnectionError):
         while (part := await reader.read(1 << 16)) and not is_lost.is_set():

@@ -1,8 +1,9 @@
 """A process that has a conversation and writes its episodes, to be killed.
 
-    python -m tests.talk_worker HOME CONVERSATION
+    python -m tests.talk_worker HOME [CONVERSATION]
 
 It says one thing, lets a process answer, and works until both are episodes. Killed, it leaves what it had committed.
+Without a conversation it has those that stdin names, each in a fork (tests/dying.py).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import sys
 from pathlib import Path
 
+from tests.dying import serve
 from tests.talking import Speaker, bound, settled
 from tests.working import working
 from twinraven.app import open_home
@@ -28,4 +30,8 @@ async def _main(home: Path, conversation_id: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(Path(sys.argv[1]), sys.argv[2]))
+    place, named = Path(sys.argv[1]), sys.argv[2:]
+    if named:
+        asyncio.run(_main(place, named[0]))
+    else:
+        serve(lambda conversation_id: asyncio.run(_main(place, conversation_id)))

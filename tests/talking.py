@@ -19,7 +19,6 @@ from twinraven.foundation.errors import ToolError
 from twinraven.processes import Process
 from twinraven.tenancy import LOCAL, Principal
 
-ADA = Principal("default", "ada", "member")
 BOB = Principal("default", "bob", "member")
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 BINARY = Path(sysconfig.get_path("scripts")) / "temporal"
+_PATIENCE_S = 300
 
 
 @contextmanager
@@ -23,14 +24,15 @@ def temporal_server(folder: Path) -> Generator[str]:
     command += ["--db-filename", str(folder / "temporal.db"), "--metrics-port", "0", "--http-port", "0"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
-            _await_port(port)
+            _await_port(port, process)
             yield f"127.0.0.1:{port}"
         finally:
             process.kill()
 
 
-def _await_port(port: int) -> None:
-    for _ in range(400):
+def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < until and process.poll() is None:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return

@@ -18,7 +18,8 @@ from twinraven.flow import FlowDefinition
 from twinraven.foundation.errors import ToolError, ToolUnavailable
 from twinraven.tenancy import LOCAL, Principal
 
-FAST = {"poll_s": 0.02, "lease_s": 1.0, "drain_s": 5.0}
+FAST = {"poll_s": 0.02, "lease_s": 30.0, "drain_s": 5.0}
+"""Workers that look often and keep their runs on a busy machine; tests of takeovers state a short lease."""
 AGENT = Principal("default", "planner", "member", kind="agent")
 
 

@@ -23,13 +23,14 @@ _START_UP = ("PYTHON", "LC_", "LANG")
 
 
 @cache
-def _fork_server() -> ForkServer:
+def fork_server() -> ForkServer:
+    """The warm process that commands and workers of this test process are forked from."""
     return ForkServer()
 
 
 def forked_command() -> list[str]:
     """What starts the command as a fork of a warm process, for programs that start it themselves."""
-    return [sys.executable, "-I", "-S", str(Path(forked_command_file.__file__)), str(_fork_server().address)]
+    return [sys.executable, "-I", "-S", str(Path(forked_command_file.__file__)), str(fork_server().address)]
 
 
 def heed_interrupts() -> None:
@@ -74,7 +75,7 @@ class Shell:
         with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
             given.write(stdin)
             given.seek(0)
-            code = _fork_server().run(arguments, self.folder, environment, (given, out, err))
+            code = fork_server().run(arguments, self.folder, environment, (given, out, err))
             out.seek(0)
             err.seek(0)
             return Ended(code, out.read(), err.read().decode())
@@ -86,7 +87,7 @@ class Shell:
             env=environment,
             input=stdin,
             capture_output=True,
-            timeout=120,
+            timeout=600,
             check=False,
             preexec_fn=heed_interrupts,
         )

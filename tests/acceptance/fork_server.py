@@ -5,9 +5,11 @@ first two and skips the last, and is still a process of its own: own exit code, 
 joined and its exit handlers run. What start-up itself does is tested with the installed command
 (`test_cli_startup.py`), and so is everything that depends on how Python starts (locale, `PYTHON…` variables).
 
-`ForkServer` is the client's side; `python fork_server.py FD PATH` is the server, which speaks on the socket it
+`ForkServer` is the client's side; `python fork_server.py FD LISTENER` is the server, which speaks on the socket it
 inherits: one datagram for a command with its three files, answered by one with `{"id": …, "code": …}` at its end.
-It speaks the same on connections to PATH, where `forked_command.py` asks for commands that another program starts.
+It speaks the same on connections to LISTENER, where `forked_command.py` asks for commands that another program starts.
+A command whose first argument is `script:PATH` is that Python file instead, and `module:NAME` a module of its folder.
+One that `waits` begins when it has read a byte from its input, so that a tracer can be attached first.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import importlib
 import json
 import os
 import pkgutil
+import runpy
 import select
 import shutil
 import signal
@@ -31,6 +34,8 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import IO, Any
+
+import twinraven.cli
 
 _MOST = 1 << 20
 _WARM = (
@@ -48,11 +53,13 @@ class ForkServer:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TWINRAVEN")}
         self.address = Path(mkdtemp(prefix="twinraven-forks-")) / "socket"
         atexit.register(shutil.rmtree, self.address.parent, ignore_errors=True)
-        with theirs:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.bind(str(self.address))
+        listener.listen(128)
+        with theirs, listener:
+            inherited = [theirs.fileno(), listener.fileno()]
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno()), str(self.address)],
-                pass_fds=[theirs.fileno()],
-                env=environment,
+                [sys.executable, __file__, *map(str, inherited)], pass_fds=inherited, env=environment
             )
         self._socket = ours
         self._sending = threading.Lock()
@@ -69,7 +76,7 @@ class ForkServer:
             message = {"id": mine, "arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
             socket.send_fds(self._socket, [json.dumps(message).encode()], [file.fileno() for file in files])
         with self._ended:
-            if not self._ended.wait_for(lambda: mine in self._codes or self._process.poll() is not None, timeout=120):
+            if not self._ended.wait_for(lambda: mine in self._codes or self._process.poll() is not None, timeout=600):
                 raise subprocess.TimeoutExpired(["twinraven", *arguments], 120)
             return self._codes.pop(mine)
 
@@ -100,11 +107,10 @@ def serve(channel: socket.socket, listener: socket.socket) -> dict[str, Any]:
                 asker, number, pid = running.pop(descriptor)
                 os.close(descriptor)
                 code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                with suppress(OSError):
-                    asker.send(json.dumps({"id": number, "code": code}).encode())
+                _tell(asker, {"id": number, "code": code})
                 continue
             asker = asking[descriptor]
-            text, files, _, _ = socket.recv_fds(asker, _MOST, 3)
+            text, files = _receive(asker)
             if not text and asker is channel:
                 os._exit(0)
             if not text:
@@ -123,8 +129,24 @@ def serve(channel: socket.socket, listener: socket.socket) -> dict[str, Any]:
             poll.register(watched, select.POLLIN)
             for file in files:
                 os.close(file)
-            if asker is not channel:
-                asker.send(json.dumps({"pid": pid}).encode())
+            if asker is not channel and not _tell(asker, {"pid": pid}):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _receive(asker: socket.socket) -> tuple[bytes, list[int]]:
+    """A request and its files; nothing from whoever has gone, or was killed."""
+    with suppress(ConnectionError):
+        text, files, _, _ = socket.recv_fds(asker, _MOST, 3)
+        return text, files
+    return b"", []
+
+
+def _tell(asker: socket.socket, answer: Mapping[str, int]) -> bool:
+    """Answer, and say whether anybody is left to hear it."""
+    with suppress(OSError):
+        asker.send(json.dumps(answer).encode())
+        return True
+    return False
 
 
 def become(request: Mapping[str, Any]) -> None:
@@ -141,27 +163,38 @@ def become(request: Mapping[str, Any]) -> None:
     )
     sys.argv = [str(Path(sysconfig.get_path("scripts")) / "twinraven"), *request["arguments"]]
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if request.get("waits"):
+        os.read(0, 1)
 
 
 def main() -> None:
-    import twinraven.cli
-
     del sys.path[0]
     for package in _WARM:
         for module in pkgutil.walk_packages([f"{twinraven.__path__[0]}/{package}"], f"twinraven.{package}."):
             importlib.import_module(module.name)
     gc.collect()
     gc.freeze()
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(sys.argv[2])
-    listener.listen(128)
-    become(serve(socket.socket(fileno=int(sys.argv[1])), listener))
-    code = twinraven.cli.main()
+    channel, listener = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
+    become(serve(channel, listener))
+    code = _run()
     threading._shutdown()  # type: ignore[attr-defined]  # what the interpreter does at its end
     atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _run() -> int:
+    kind, _, path = sys.argv[1].partition(":") if len(sys.argv) > 1 else ("", "", "")
+    if kind not in ("script", "module"):
+        return twinraven.cli.main()
+    sys.argv = [path, *sys.argv[2:]]
+    if kind == "script":
+        runpy.run_path(path, run_name="__main__")
+    else:
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109 - where Python puts the folder for -m
+        runpy.run_module(path, run_name="__main__", alter_sys=True)
+    return 0
 
 
 if __name__ == "__main__":

@@ -54,6 +54,18 @@ def test_every_figure_of_a_chain_is_what_its_definition_says(desk: Desk) -> None
     assert desk.json("chains", "show", pair["chain_id"]) == pair
 
 
+@pytest.mark.req("TR-14")
+def test_each_link_of_a_stored_chain_has_its_share_and_its_gap(desk: Desk) -> None:
+    """Who follows whom, in which share of the calls that lead on, and how long after its end, as counted by hand."""
+    desk.record("s6", [Step("a", {}), Step("b", {}, gap_s=3.0), Step("c", {}, gap_s=0.5)])
+    triple = desk.mine()["a", "b", "c"]
+    assert triple["links"] == [
+        {"from_tool": "a", "to_tool": "b", "transition_probability": 4 / 5, "avg_gap_ms": 1500},
+        {"from_tool": "b", "to_tool": "c", "transition_probability": 1.0, "avg_gap_ms": round(2500 / 3)},
+    ]
+    assert desk.json("chains", "show", triple["chain_id"])["links"] == triple["links"]
+
+
 @pytest.mark.req("TR-08")
 def test_mining_prefers_a_verdict_to_what_was_recorded(desk: Desk) -> None:
     """A verdict stated later decides a session's outcome in mining, the last one where there are several."""
@@ -135,6 +147,24 @@ def test_the_chains_of_a_round_of_learning_repeat(tmp_path: Path) -> None:
         assert list(desk.mine("--like", chain["chain_id"])) == list(repeated)
 
 
+def record_other_scripts(desk: Desk, numbers: range) -> None:
+    """A session for each number, in which an agent ran a script that only reads a balance."""
+    with open_home(desk.home) as raven:
+        for number in numbers:
+            with raven.collector.observe(f"other{number:03}") as session:
+                moment = utc_now() - timedelta(hours=1)
+                code = {"code": f"await get_balance(account='A-{number}')"}
+                script = session.record(RUN_CODE, code, output={}, latency_ms=9, timestamp=moment)
+                session.record(
+                    "get_balance",
+                    {"account": f"A-{number}"},
+                    output={"balance": 7},
+                    latency_ms=1,
+                    timestamp=moment + timedelta(milliseconds=1),
+                    parent_event_id=script.event_id,
+                )
+
+
 def record_scripts(desk: Desk, numbers: range) -> None:
     """A session for each number, in which an agent ran the same script with another address in it."""
     with open_home(desk.home) as raven:
@@ -168,3 +198,49 @@ def test_the_chains_of_scripts_repeat(tmp_path: Path) -> None:
     repeated = desk.mine("--like", chain["chain_id"])
     assert figures(repeated[tuple(chain["tools"])]) == figures(chain)
     assert desk.mine() == {}
+
+
+@pytest.mark.req("RG-10")
+def test_drift_counts_calls_of_a_tool_wherever_they_are_made(tmp_path: Path) -> None:
+    """A tool learned from scripts may be called by itself, one learned from calls in a script: both show its chain."""
+    desk = Desk(tmp_path, mining={"min_sessions": 5})
+    record_scripts(desk, range(20))
+    (proposal,) = desk.json("learn")["proposals"]
+    desk.run("approve", proposal["tool_id"], "--promote")
+
+    def support() -> float:
+        (measured,) = desk.json("maintenance", "run", "--dry-run")["tools"]
+        return measured["support"]
+
+    assert support() == 1.0
+    record_other_scripts(desk, range(20))
+    assert support() == pytest.approx(20 / 40)
+    use = Step(proposal["tool_id"], {"email": "a@mail.test"}, {})
+    desk.record_all([(f"direct{number}", [use]) for number in range(20)])
+    assert support() == pytest.approx((20 + 20) / 60)
+
+
+@pytest.mark.req("RG-10")
+def test_drift_counts_calls_of_a_tool_in_scripts(tmp_path: Path) -> None:
+    """Agents that call a learned tool in their scripts go on doing what it was learned from."""
+    desk = Desk(tmp_path)
+    desk.record_all([(f"s{number:03}", customer_steps(number)) for number in range(30)])
+    name = desk.json("learn")["proposals"][0]["tool_id"]
+    desk.run("approve", name, "--promote")
+    desk.record_all([(f"t{number}", [Step("get_balance", {"account": "A"}, {})]) for number in range(30)])
+    with open_home(desk.home) as raven:
+        for number in range(30):
+            with raven.collector.observe(f"code{number}") as session:
+                moment = utc_now() - timedelta(minutes=9)
+                code = {"code": f"await {name}(email='a@mail.test')"}
+                script = session.record(RUN_CODE, code, output={}, latency_ms=9, timestamp=moment)
+                session.record(
+                    name,
+                    {"email": "a@mail.test"},
+                    output={},
+                    latency_ms=1,
+                    timestamp=moment,
+                    parent_event_id=script.event_id,
+                )
+    (measured,) = desk.json("maintenance", "run", "--dry-run")["tools"]
+    assert measured["support"] == pytest.approx((30 + 30) / 90)

@@ -77,6 +77,7 @@ def test_a_conversation_with_branches(shell: Shell) -> None:
     assert [len(turn["alternatives"]) for turn in answers] == [1, 2, 1]
     stale = answers[1]["alternatives"][1]
     assert stale["cache_status"] == "stale"
+    assert " stale " in shell.succeed("conversations", "turns", first["id"]).text
     memory = shell.json("conversations", "memory", first["id"])
     assert memory["total_tokens"] == sum(item["tokens"] for item in memory["items"])
     assert [item["kind"] for item in memory["items"]].count("quote") == 1

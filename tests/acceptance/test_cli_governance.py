@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,41 @@ def test_the_documented_commands_bring_a_task_to_an_override(shell: Shell) -> No
     assert ready["spec_json"]["name"] == "translate"
     stale = shell.run("tasks", "cancel", ready["task_id"], "--state-version", "9", "--output", "json")
     assert json.loads(stale.err)["error"]["details"]["current"] == ready["state_version"]
+
+
+def test_the_how_to_pays_an_invoice(tmp_path: Path) -> None:
+    """Every command of the how-to works as it stands there, with our own ledger for the bank; the invoice is paid once
+    and explained."""
+    page = (ROOT / "docs" / "how-to" / "let-agents-pay-invoices.md").read_text(encoding="utf-8")
+    settings, plan = (textwrap.dedent(each) for each in re.findall(r" ```yaml\n(.*?) ```", page, re.DOTALL))
+    (tool,) = re.findall(r" ```python\n(.*?) ```", page, re.DOTALL)
+    (tmp_path / "invoice_tools.py").write_text(textwrap.dedent(tool))
+    (tmp_path / "twinraven.yaml").write_text(settings.partition("effects:")[0])
+    (tmp_path / "plan.yaml").write_text(plan)
+    shell, known = home_in(tmp_path), dict[str, str]()
+    for line in re.findall(r"\$ twinraven (.*)", page):
+        words = _filled(line, known)
+        if "--provider" in words:
+            words = words[: words.index("--provider")]
+        told = shell.json(*words)
+        if words[:2] == ["goals", "plan"]:
+            known["TASK"] = told[0]["task_id"]
+        elif words[:2] == ["inbox", "list"]:
+            (item,) = told
+            known |= {"ID": item["ref"], "HASH": item["bound_to"]}
+        elif words[0] in ("campaigns", "wallets", "goals") and words[1] in ("create", "open", "add"):
+            known[words[0][:-1].upper()] = told[f"{words[0][:-1]}_id"]
+        elif words[:2] == ["effects", "pay"]:
+            assert shell.json(*words)["transaction_id"] == told["transaction_id"]
+        elif words[0] == "trace":
+            kinds = {node["kind"] for node in told["nodes"]}
+            assert kinds >= {"transaction", "judge_decision", "worker_result", "task", "goal", "campaign"}
+        elif words[1] == "verify":
+            assert told["ok"] is True
+
+
+def _filled(line: str, known: dict[str, str]) -> list[str]:
+    """The words of a command, with ids for the names that stand for them."""
+    for name, value in known.items():
+        line = re.sub(rf"\b{name}\b", value, line)
+    return shlex.split(line)

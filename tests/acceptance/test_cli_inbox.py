@@ -35,6 +35,9 @@ def test_an_item_is_listed_shown_decided_on_its_hash_and_traced(shell: Shell) ->
     (item,) = shell.json("inbox", "list")
     assert item["bound_to"][:12] in shell.succeed("inbox", "list").text
     assert shell.json("inbox", "show", item["item_id"])["evidence"]["arguments"] == {"to": "eve"}
+    shown = shell.succeed("inbox", "show", item["item_id"]).text.splitlines()
+    assert shown[shown.index("  arguments") + 1] == "    to  eve"
+    assert any(line.strip().startswith("- name ") and line.endswith("approve") for line in shown)
     for wrong in ("short", "0" * 12):
         assert shell.run("inbox", "decide", item["item_id"], "approve", "--hash", wrong).code != 0
     decided = shell.json("inbox", "decide", item["item_id"], "approve", "--hash", item["bound_to"][:12])
@@ -56,3 +59,15 @@ def test_wallets_and_payments_at_the_terminal(shell: Shell) -> None:
     assert shell.json("effects", "list", "transaction") == []
     assert shell.json("wallets", "verify")["ok"] is True
     assert shell.json("wallets", "freeze", wallet)["status"] == "frozen"
+
+
+def test_an_item_is_found_by_the_beginning_of_its_id(shell: Shell) -> None:
+    """`show` and `decide` take the beginning of an id, with or without its kind; a hash can be too short."""
+    shell.run("call", "pay", "--param", "to=eve")
+    (item,) = shell.json("inbox", "list")
+    for given in (item["ref"][:8], f"call:{item['ref'][:8]}"):
+        assert shell.json("inbox", "show", given)["item_id"] == item["item_id"]
+    refused = shell.run("inbox", "decide", item["ref"][:8], "approve", "--hash", "short")
+    assert refused.code == 2
+    assert "--hash: repeat at least 12 characters" in refused.err
+    assert shell.json("inbox", "decide", item["ref"][:8], "deny", "--hash", item["bound_to"][:12])["decision"] == "deny"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,72 @@ def test_entities_are_made_merged_and_parted(shell: Shell) -> None:
     assert shell.run("entities", "show", listed[0]["entity_id"], "--output", "json").json["name"] == "Lisbon"
     itself = shell.run("entities", "merge", made["entity_id"], made["entity_id"], "--output", "json")
     assert (itself.code, json.loads(itself.err)["error"]["code"]) == (2, "VALIDATION_FAILED")
+
+
+@pytest.mark.req("AD-23", "AD-24")
+def test_a_users_entity_is_active_and_what_may_be_the_same_is_proposed(shell: Shell) -> None:
+    """It has a summary and is active at once; look-alikes are proposed by the setting; a merge keeps both summaries."""
+    corp, corporation = (
+        shell.succeed("entities", "create", name, "--summary", summary, "--group", "g", "--output", "json").json
+        for name, summary in (("Acme Corp", "makes tools"), ("ACME Corporation", "sells tools"))
+    )
+    active = shell.succeed("entities", "active", "--group", "g", "--output", "json").json
+    assert {each["name"] for each in active} == {"Acme Corp", "ACME Corporation"}
+    silent = shell.run("entities", "create", "Nobody", "--summary", "", "--output", "json")
+    assert (silent.code, json.loads(silent.err)["error"]["details"]["field"]) == (2, "summary")
+    settings = shell.folder / "twinraven.yaml"
+    settings.write_text("knowledge:\n  duplicate_similarity: 1.0\n")
+    assert shell.succeed("entities", "proposals", "--output", "json").json == []
+    settings.write_text("knowledge:\n  duplicate_similarity: 0.9\n")
+    (proposed,) = shell.succeed("entities", "proposals", "--output", "json").json
+    assert {proposed["first_id"], proposed["second_id"]} == {corp["entity_id"], corporation["entity_id"]}
+    shell.succeed("entities", "merge", corp["entity_id"], corporation["entity_id"])
+    kept = shell.succeed("entities", "show", corp["entity_id"], "--output", "json").json
+    assert set(kept["summary"].split()) >= {"makes", "sells"}
+
+
+@pytest.mark.req("AD-23", "AD-24")
+def test_the_graph_around_an_entity_is_shown_and_changed(shell: Shell) -> None:
+    """Facts with their history and their episode, neighbours, relevance, places and merges, all at the command line."""
+
+    def told(*arguments: str) -> Any:
+        return shell.succeed("entities", *arguments, "--output", "json").json
+
+    said = {"group_id": "g", "speaker": "Ann"}
+    moves = [
+        {**said, "name": "E1:1", "content": "I moved to Porto with my cousin Theo.", "valid_at": "2021-05-08"},
+        {**said, "name": "E2:1", "content": "I moved to Lisbon.", "valid_at": "8 May, 2023"},
+    ]
+    (shell.folder / "moves.jsonl").write_text("\n".join(json.dumps(each) for each in moves))
+    shell.succeed("episodes", "import", "moves.jsonl")
+    ids = {each["name"]: each["entity_id"] for each in told("list", "--group", "g")}
+    history = told("facts", ids["Ann"], "--relation", "lives_in")
+    assert [(each["value"], each["episode"], each["source"]) for each in history] == [
+        ("Porto", "E1:1", "rules"),
+        ("Lisbon", "E2:1", "rules"),
+    ]
+    assert history[0]["invalid_at"] == history[1]["valid_at"]
+    (then,) = told("facts", ids["Ann"], "--relation", "lives_in", "--at", "2022-01-01")
+    assert then["value"] == "Porto"
+    stated = told("state", ids["Ann"], "lives_in", "Oslo", "--since", "2024-01-01")
+    assert [each["invalid_at"] is None for each in stated] == [False, False, True]
+    near = told("neighbours", ids["Theo"])
+    assert [each["name"] for each in near["neighbours"]] == ["Porto"]
+    assert [(each["relation"], each["entity_id"]) for each in near["relations"]] == [("has_cousin", ids["Ann"])]
+    placed = told("place", ids["Theo"], "--group", "g", "--relationships")
+    assert [each["include_relationships"] for each in placed if each["entity_id"] == ids["Theo"]] == [True]
+    told("place", ids["Theo"], "--group", "g", "--out")
+    assert ids["Theo"] not in [each["entity_id"] for each in told("active", "--group", "g")]
+    assert told("enrich", ids["Theo"])["enriched_by"] == "rules"
+    merged = told("merge", ids["Porto"], ids["Lisbon"])
+    (listed,) = told("merges", ids["Lisbon"])
+    assert (listed["merge_id"], listed["kept_name"], listed["gone_name"]) == (merged["merge_id"], "Porto", "Lisbon")
+    told("undo", listed["merge_id"])
+    assert told("merges")[0]["undone_at"] is not None
+    unread = shell.run("entities", "facts", ids["Ann"], "--at", "someday")
+    assert (unread.code, "at is no time" in unread.err) == (2, True)
+    alone = shell.run("knowledge", "extract", "--group", "g")
+    assert (alone.code, "only rules extract here" in alone.err) == (2, True)
 
 
 def test_what_cannot_be_imported_or_asked_is_said(shell: Shell) -> None:

@@ -83,7 +83,7 @@ def test_mining_the_log_gives_chains_with_samples(twinraven: Run) -> None:
 
 @pytest.mark.req("TR-15", "TR-19")
 def test_a_chain_is_drafted_and_judged(twinraven: Run) -> None:
-    """`synthesize` makes a numbered draft of a mined chain, `validate` proves it on sessions it did not see."""
+    """`synthesize` makes a numbered draft of a mined chain, `validate` proves it on sessions it did not see, twice."""
     twinraven("init")
     twinraven("import", "calls.jsonl")
     chains = parsed(twinraven("mine", "--collapse-repeats", "--output", "json"))
@@ -93,6 +93,7 @@ def test_a_chain_is_drafted_and_judged(twinraven: Run) -> None:
     verdict = parsed(twinraven("validate", draft["tool_id"], "--output", "json"))
     assert verdict["passed"]
     assert verdict["sessions_replayed"] > 30
+    assert b"verdict            passed" in twinraven("validate", draft["tool_id"]).stdout
 
 
 def test_learning_twice_without_new_evidence_drafts_once(twinraven: Run) -> None:
@@ -103,6 +104,8 @@ def test_learning_twice_without_new_evidence_drafts_once(twinraven: Run) -> None
     assert "awaiting" in [proposal["novelty"] for proposal in first["proposals"]]
     second = parsed(twinraven("learn", "--output", "json"))
     assert {proposal["novelty"] for proposal in second["proposals"]} == {"known"}
+    waiting = second["proposals"][0]["tool_id"]
+    assert twinraven("learn").stdout.decode().endswith(f"awaiting a decision:\n  twinraven approve {waiting}\n")
 
 
 def test_a_backtest_needs_nothing_but_a_file(twinraven: Run, project: Path) -> None:
@@ -158,12 +161,30 @@ def test_a_backtest_for_people_says_what_it_assumes(twinraven: Run) -> None:
     assert "money" in text
 
 
+def test_extra_calls_have_a_budget(twinraven: Run, tmp_path: Path) -> None:
+    """`learn` stays within `learning.max_extra_calls` and says what that keeps out; `backtest` has an option."""
+    careful = twinraven("backtest", "calls.jsonl", "--max-extra-calls", "0").stdout.decode()
+    assert "extra 0 (0.0%)" in careful
+    assert "get_invoice ×n" not in careful
+    twinraven("init")
+    twinraven("import", "calls.jsonl")
+    settings = "tools:\n  modules: [billing_tools]\nlearning:\n  max_extra_calls: 0\n"
+    (tmp_path / "twinraven.yaml").write_text(settings)
+    learned = json.loads(twinraven("learn", "--output", "json").stdout)
+    assert all("get_invoice" not in proposal["tool_id"] for proposal in learned["proposals"])
+    reasons = [left["reason"] for left in learned["refused"] if left["tools"] == [LOOKUP, LOAD, INVOICE]]
+    assert reasons == ["proven, but with it extra calls would pass 0% of all calls"]
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         (b"", "the file is empty"),
         (b"{broken\n" * 3, "no known format"),
         (b'{"messages": []}', "no call was understood"),
+        (b"[]", "the first line is an empty list"),
+        (b"{}", "the first line is an empty object"),
+        (b"[3]", "the first line holds integer where an object is expected"),
     ],
 )
 def test_a_file_without_calls_is_an_error(twinraven: Run, project: Path, content: bytes, said: str) -> None:
@@ -207,6 +228,7 @@ def test_a_backtest_of_a_file_reads_bounded_sessions(project: Path, twinraven: R
         "task_id": None,
     }
     calls = [{**line, "seq": number, "params": {"invoice_id": f"i{number}"}} for number in range(2_001)]
+    calls += [{**line, "session_id": f"short {number}", "seq": 0, "params": {}} for number in range(20)]
     (project / "long.jsonl").write_text("".join(json.dumps(call) + "\n" for call in calls))
     told = twinraven("backtest", "long.jsonl").stderr.decode()
     assert "of 1 sessions, which are longer, the first 2,000 calls were read" in told

@@ -75,6 +75,7 @@ def test_a_file_of_which_nothing_can_be_read_fails(tmp_path: Path) -> None:
     ended = shell.run("import", "-", "--format", "calls", stdin=b"nonsense\n\x1b[2Jmore\n")
     assert ended.code == 2
     assert "line 1:" in ended.err
+    assert "2 lines were read (2 as one call each), none is a call" in ended.err
     assert "\x1b" not in ended.err
 
 

@@ -40,11 +40,16 @@ def served(shell: Shell) -> dict[str, Any]:
     return next(row for row in shell.json("registry", "list") if row["status"] in ("promoted", "retired"))
 
 
-def record(shell: Shell, tool: str, times: int, *, start: int = 0, ok: bool = True) -> None:
-    """Sessions of one call each."""
+def record(shell: Shell, tool: str, times: int, *, start: int = 0, ok: bool = True, then: str | None = None) -> None:
+    """Sessions of one call each, or of two."""
     numbers = range(start, start + times)
-    line: dict[str, Any] = {"tool": tool, "params": {"q": 1}, "output": {"n": 1}, "ok": ok, "seq": 0}
-    lines = [{**line, "session_id": f"{tool}-{number}"} for number in numbers]
+    line: dict[str, Any] = {"params": {"q": 1}, "output": {"n": 1}, "ok": ok}
+    tools = [tool] if then is None else [tool, then]
+    lines = [
+        {**line, "session_id": f"{tool}-{number}", "tool": each, "seq": place}
+        for number in numbers
+        for place, each in enumerate(tools)
+    ]
     (shell.folder / "more.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
     shell.succeed("import", "more.jsonl")
 
@@ -59,22 +64,33 @@ def actions(shell: Shell) -> list[tuple[str, str]]:
     return [(each["verb"], each["name"]) for each in shell.json("maintenance", "run", "--dry-run")["actions"]]
 
 
-def support(shell: Shell) -> float:
+def measures(shell: Shell) -> dict[str, Any]:
     (measured,) = shell.json("maintenance", "run", "--dry-run")["tools"]
-    return measured["support"]
+    return measured
+
+
+def support(shell: Shell) -> float:
+    return measures(shell)["support"]
 
 
 @pytest.mark.req("RG-10")
 def test_drift_is_measured_on_the_log_and_shown_in_the_list(shell: Shell) -> None:
-    """Sessions without the chain lower its support, calls of the learned tool raise it, and the list says `drift`."""
+    """Sessions without the chain lower its support, calls of the learned tool raise it; the list and the log tell."""
     name, before = served(shell)["tool_id"], support(shell)
     assert 0 < before <= 1
     record(shell, "look_out_of_the_window", 3 * SESSIONS)
     assert support(shell) == pytest.approx(before / 4)
     record(shell, name, 4 * SESSIONS)
     assert support(shell) == pytest.approx((before + 4) / 8)
+    sure = measures(shell)["confidence"]
+    file = shell.folder / ".twinraven/tools/generated" / name / "v1.json"
+    first = json.loads(file.read_bytes())["steps"][0]["tool_id"]
+    record(shell, first, 2 * SESSIONS, then="look_out_of_the_window")
+    assert 0 < measures(shell)["confidence"] < sure <= 1
     record(shell, "look_out_of_the_window", 40 * SESSIONS, start=3 * SESSIONS)
-    shell.succeed("maintenance", "run")
+    assert "drifts" not in shell.succeed("maintenance", "run", "--dry-run").err
+    told = shell.succeed("maintenance", "run").err
+    assert f"{name!r} drifts: the support of its chain fell from" in told
     assert "drift" in served(shell)["flags"]
     assert "drift" in shell.succeed("registry", "list").text
 

@@ -63,3 +63,12 @@ def test_a_wrong_variable_is_named(shell: Shell) -> None:
         {"field": "steps[1].inputs.text", "variable": "ordr"},
     )
     assert shell.json("process", "list") == []
+
+
+def test_a_step_that_asks_a_person_first_is_shown_as_such(shell: Shell) -> None:
+    """Whoever looks at a process sees which of its steps wait for a person."""
+    file = shell.folder / "triage.yaml"
+    file.write_text(file.read_text().replace("timeout: 5000}", "timeout: 5000, interaction_mode: manual}"))
+    shell.succeed("process", "save", "triage.yaml")
+    rows = shell.succeed("process", "show", "triage").text.splitlines()
+    assert ["manual" in row for row in rows if row.startswith(("look ", "note "))] == [False, True]

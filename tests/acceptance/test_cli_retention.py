@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.cli import Shell, call, home_in
+from tests.acceptance.desk import Desk, Step
+from tests.api_homes import make_chain
+from tests.registry_kit import make_definition, make_verdict
 from tests.traces import GOLDEN
+from twinraven.app import TwinRaven, open_home
+from twinraven.foundation.clock import now_micros, utc_now
+from twinraven.foundation.event_loop import run_to_end
 
 
 @pytest.fixture
@@ -43,6 +50,7 @@ def test_old_sessions_leave_and_a_genuine_note_stays(shell: Shell) -> None:
     assert shell.json("retention", "run", "--days", "30")["sessions"] == 0
 
 
+@pytest.mark.req("TR-02")
 def test_the_setting_decides_where_no_option_does(shell: Shell) -> None:
     """`retention.days` is used without `--days`; without either nothing is removed and the fix is named."""
     refused = shell.run("retention", "run")
@@ -68,3 +76,27 @@ def test_a_span_that_makes_no_sense_is_bad_usage(shell: Shell, days: str) -> Non
     """Days are a whole number from 1."""
     assert shell.run("retention", "run", "--days", days).code == 2
     assert len(sessions(shell)) == 3
+
+
+async def _serve(raven: TwinRaven) -> None:
+    """Put a learned tool into service."""
+    chain = make_chain()
+    await raven.chains.add("default", [chain])
+    definition = make_definition(chain_id=str(chain.chain_id))
+    draft = await raven.registry.draft("default", definition, evidence_hash="e")
+    await raven.registry.register("default", draft.definition, make_verdict())
+
+
+@pytest.mark.req("RG-09")
+def test_uses_of_a_learned_tool_outlive_the_calls(tmp_path: Path) -> None:
+    """Calls that leave the log stay counted, with the time of the last one."""
+    desk = Desk(tmp_path, tools={"modules": ["tests.registry_kit"]}, registry={"require_approval": False})
+    with open_home(desk.home, micros=lambda: now_micros() - 60 * 86_400_000_000) as raven:
+        run_to_end(_serve(raven))
+    called = utc_now() - timedelta(days=50)
+    desk.record("s", [Step("search_read", {"q": "x"}, {})] * 3, at=called)
+    (before,) = desk.json("registry", "list")
+    assert desk.json("retention", "run", "--days", "30")["events"] == 3
+    (after,) = desk.json("registry", "list")
+    assert (after["invocation_count"], after["last_used_at"]) == (3, before["last_used_at"])
+    assert after["last_used_at"].startswith(f"{called:%Y-%m-%dT%H}")

@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ FLOW = {
 def shell(tmp_path: Path) -> Shell:
     (tmp_path / "house_tools.py").write_text(TOOLS)
     (tmp_path / "flow.json").write_text(json.dumps(FLOW))
-    settings = {"tools": {"modules": ["house_tools"]}, "engine": {"poll_s": 0.05, "lease_s": 1}}
+    settings = {"tools": {"modules": ["house_tools"]}, "engine": {"poll_s": 0.05, "lease_s": 3}}
     (tmp_path / "twinraven.yaml").write_text(json.dumps(settings))
     return home_in(tmp_path)
 
@@ -64,13 +64,23 @@ def worker(shell: Shell) -> Generator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def wait_for(shell: Shell, run: str, *states: str) -> dict[str, Any]:
-    for _ in range(300):
-        found = shell.json("runs", "show", run)
-        if found["state"] in states:
-            return found
+def until(met: Callable[[], bool]) -> None:
+    """Wait for what another process does; a busy machine may take its time."""
+    deadline = time.monotonic() + 120
+    while not met():
+        assert time.monotonic() < deadline
         time.sleep(0.05)
-    raise AssertionError(f"run {run} did not come to {states}")
+
+
+def wait_for(shell: Shell, run: str, *states: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+
+    def met() -> bool:
+        found.update(shell.json("runs", "show", run))
+        return found["state"] in states
+
+    until(met)
+    return found
 
 
 @pytest.mark.req("AD-14", "CH-16", "CH-24")
@@ -81,19 +91,16 @@ def test_a_killed_workers_run_is_taken_over(shell: Shell) -> None:
     run = shell.json("runs", "start", "pay", "--param", "to=eve", "--id", "r1")
     assert run["state"] == "queued"
     with worker(shell) as first:
-        for _ in range(300):
-            if (shell.folder / "paid-eve").exists():
-                break
-            time.sleep(0.05)
+        until((shell.folder / "paid-eve").exists)
         assert shell.json("runs", "show", "r1")["state"] == "running"
         first.send_signal(signal.SIGKILL)
         first.wait()
     hold.unlink()
     with worker(shell):
         found = wait_for(shell, "r1", "succeeded", "failed", "waiting")
-        assert (found["state"], found["output"], found["epoch"]) == ("succeeded", {"paid": "eve"}, 2)
-        states = {each["status"] for each in shell.json("runs", "workers")}
-        assert states == {"idle", "offline"}
+        assert (found["state"], found["output"]) == ("succeeded", {"paid": "eve"})
+        assert found["epoch"] > 1
+        until(lambda: {each["status"] for each in shell.json("runs", "workers")} == {"idle", "offline"})
 
 
 @pytest.mark.req("CH-20")
@@ -114,6 +121,15 @@ def test_a_run_asks_is_answered_and_cannot_be_changed_after_its_end(shell: Shell
     for act in ("cancel", "retry", "resume"):
         refused = shell.run("runs", act, "r2", "--output", "json")
         assert json.loads(refused.err)["error"]["code"] == "ILLEGAL_TRANSITION"
+
+
+def test_a_run_that_nobody_works_on_is_followed_to_its_end(shell: Shell) -> None:
+    """Where no worker is heard, starting a run says so, and following it works on it."""
+    started = shell.succeed("runs", "start", "pay", "--param", "to=bob", "--id", "r3", "--output", "json")
+    assert started.json["state"] == "queued"
+    assert "no worker is heard" in started.err
+    assert "runs show r3 --follow" in started.err
+    assert shell.json("runs", "show", "r3", "--follow")["output"] == {"paid": "bob"}
 
 
 def test_what_cannot_be_started_is_refused(shell: Shell) -> None:

@@ -44,7 +44,7 @@ sys.exit(code)
 def modules_of(folder: Path, *arguments: str) -> set[str]:
     """The modules a command has imported when it ends."""
     done = subprocess.run(
-        [sys.executable, "-c", _PROBE, *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", _PROBE, *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=300
     )
     return set(json.loads(done.stderr.splitlines()[-1]))
 

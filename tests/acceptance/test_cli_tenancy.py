@@ -102,7 +102,7 @@ def test_a_name_that_two_users_have_needs_the_id(tmp_path: Path) -> None:
     shell = home_in(tmp_path)
     first, _ = shell.json("users", "add", "alice"), shell.json("users", "add", "alice")
     refused = shell.run("keys", "create", "alice")
-    assert (refused.code, "use the id" in refused.err) == (1, True)
+    assert (refused.code, "use the id" in refused.err) == (2, True)
     assert shell.json("keys", "create", first["user_id"])["user_id"] == first["user_id"]
 
 

@@ -9,20 +9,12 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.acceptance.test_console import Site, live, serving
-from tests.browsing import Browser, running_browser
+from tests.browsing import Browser
 from tests.console_desk import fill_desk
+from tests.console_site import FOREIGN, IN_A_BROWSER, Site, live, serving
 from tests.console_work import fill_work, make_work_desk
 
-pytestmark = [
-    pytest.mark.skipif(os.environ.get("TWINRAVEN_NO_BROWSER") == "1", reason="TWINRAVEN_NO_BROWSER=1"),
-    pytest.mark.xdist_group("browser"),
-]
-FOREIGN = (
-    "(() => { const w = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);"
-    "const bad = []; while (w.nextNode()) { const t = w.currentNode; if (/__pwned|hx-get|7\\*7|U\\+202E/.test(t.data) "
-    "&& !t.parentElement.closest('[hx-disable]')) bad.push(t.data.slice(0, 80)); } return bad; })()"
-)
+pytestmark = IN_A_BROWSER
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +24,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[Site]:
     fill_work(home)
     with serving(home) as site:
         yield site
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser]:
-    with running_browser() as browser:
-        yield browser
 
 
 def run_of(site: Site, state: str, target: str = "replace_item") -> str:

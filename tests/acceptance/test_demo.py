@@ -6,13 +6,24 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tests.acceptance.cli import Shell
 from tests.lean import run_lean
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def readme_lines() -> set[str]:
+    """Return what the README quotes from the demo's output: the console blocks of its first minute."""
+    first_minute = README.read_text().partition("**1. Watch it.**")[2].partition("**2. ")[0]
+    quoted = "\n".join(first_minute.split("```")[1::2])
+    return {line.strip() for line in quoted.splitlines()} - {"", "…"}
 
 
 def test_the_whole_story_holds(tmp_path: Path) -> None:
     """Tools are learned and proven, save turns on new tickets, are counted, rolled back, and seen to drift."""
     folder = tmp_path / "demo"
     said = run_lean("-m", "examples.support_desk", str(folder), folder=tmp_path)
+    assert readme_lines() <= {line.strip() for line in said.splitlines()}
     turns = re.search(r"model turns +(\d+) +(\d+)", said)
     assert turns is not None
     assert int(turns[2]) < 0.8 * int(turns[1])
@@ -25,6 +36,13 @@ def test_the_whole_story_holds(tmp_path: Path) -> None:
     assert used
     assert all(int(count) > 0 for count, _ in used)
     assert "and it verifies" in said
+    waiting = re.search(r"(\w+): v2 is validated and waits for a person's yes", said)
+    assert waiting is not None
+    shell = Shell(folder / "home")
+    (item,) = shell.json("inbox", "list")
+    assert item["ref"] == f"{waiting[1]}@2"
+    shell.succeed("inbox", "decide", item["item_id"], "approve", "--hash", item["bound_to"])
+    assert {each["tool_id"]: each["current_version"] for each in shell.json("registry", "list")}[waiting[1]] == 2
     for picture in ("transitions.svg", "learned-tool.svg"):
         assert ElementTree.parse(folder / picture).getroot().tag.endswith("svg")
     assert list((folder / "home" / ".twinraven" / "tools" / "generated").glob("*/v2.json"))

@@ -43,7 +43,7 @@ def _run(command: str, folder: Path) -> str:
         env={**inherited, "PATH": path},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=1_200,
         check=False,
     )
     assert done.returncode == 0, (command, done.stdout, done.stderr)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,8 +16,10 @@ import pytest
 from tests.api_homes import ApiHome, Seeds, api_home, login_of, made, make_chain
 from tests.registry_kit import make_definition, make_verdict
 from twinraven.flow import StepDefinition
-from twinraven.huginn import LoggedAdoption
-from twinraven.registry import Adoption, SynthesizedTool
+from twinraven.foundation.clock import iso, to_micros, utc_now
+from twinraven.huginn import LoggedAdoption, load_traces
+from twinraven.huginn.adoption_count import CountedTool, figures_of, last_time
+from twinraven.registry import Adoption, RegisteredTool, SynthesizedTool
 
 TOOL = "search_read"
 Turn = tuple[str, ...]
@@ -99,6 +104,10 @@ async def test_sessions_are_counted_as_offered_fitted_and_taken(agents: Agents) 
     assert (found["share_low"], found["share_high"]) == (0.2307, 0.8824)
     assert (found["uses"], found["by_hand"], found["raised"]) == (3, 2, 0)
     assert (found["turns_per_use"], found["turns_by_hand"], found["turns_saved"]) == (1.0, 2.0, 3.0)
+    (saved,) = made(await agents.ada.door.get("/v1/savings"))["items"]
+    # Midnight may lie between the sessions.
+    assert sum(each["uses"] for each in saved["days"]) == 3
+    assert sum(each["turns_saved"] for each in saved["days"]) == 3.0
 
 
 async def test_calls_inside_the_tool_are_not_by_hand(agents: Agents) -> None:
@@ -215,9 +224,7 @@ async def test_a_tool_out_of_service_has_no_adoption(agents: Agents) -> None:
 
 async def test_a_tool_of_one_repeated_step_fits_where_that_step_is_repeated(agents: Agents) -> None:
     """The hand-made form of a batch is the same tool called again with other arguments."""
-    step = StepDefinition(0, "read", {"url": "$.item"}, for_each="$.parameters.urls")
-    parameters = {"type": "object", "properties": {"urls": {"type": "array"}}, "required": ["urls"]}
-    await agents.promote(replace(make_definition("read_all"), steps=(step,), parameters=parameters))
+    await agents.promote(_read_all())
     await agents.work(("read",), ("read",), ("read",))
     await agents.work(("read",))
     found = made(await agents.ada.door.get("/v1/learned-tools/read_all"))["adoption"]
@@ -238,7 +245,129 @@ async def test_only_the_newest_calls_are_read(agents: Agents) -> None:
 
 
 async def _measured(agents: Agents, most_calls: int) -> Adoption:
+    tool = await agents.home.raven.registry.tool(agents.ada.tenant_id, TOOL)
+    return (await _probe(agents, most_calls).measure(agents.ada.tenant_id, [tool], since=tool.record.registered_at))[
+        TOOL
+    ]
+
+
+def _probe(agents: Agents, most_calls: int, at_once: int = 1_000) -> LoggedAdoption:
+    raven = agents.home.raven
+    return LoggedAdoption(
+        raven.database, raven.events, raven.activity, idle_gap_s=1800, most_calls=most_calls, at_once=at_once
+    )
+
+
+async def test_what_is_kept_is_what_counting_from_scratch_says(agents: Agents) -> None:
+    """However calls come in, late, corrected or pruned, figures kept step by step are those of one count of all."""
+    chance, raven, tenant_id = random.Random(4), agents.home.raven, agents.ada.tenant_id
+    await agents.promote(_read_all())
+    old, new = utc_now() - timedelta(days=20), utc_now() + timedelta(minutes=1)
+    served = "UPDATE tool_records SET in_service_since = :at WHERE tenant_id = :tenant"
+    begun = to_micros(old - timedelta(days=1))
+    await raven.database.write(tenant_id, lambda tx: tx.execute(served, at=begun, tenant=tenant_id))
+    recorded: list[dict[str, Any]] = []
+    for number in range(10):
+        events: list[dict[str, Any]] = []
+        for _ in range(chance.randrange(1, 9)):
+            session = chance.randrange(5)
+            at = (old if session == 0 else new) + timedelta(seconds=chance.randrange(600))
+            about: dict[str, Any] = {"session_id": f"s{session}", "input_params": {"n": chance.randrange(3)}}
+            about |= {"tool_id": chance.choice(("search", "read", "pay", TOOL, "read_all"))}
+            about |= {"timestamp": iso(at), "event_id": str(uuid4())}
+            if chance.random() < 0.3:
+                about["turn"] = chance.randrange(1, 9)
+            wrong = [each for each in recorded if each["session_id"] == about["session_id"]]
+            if wrong and chance.random() < 0.15:
+                about["corrects"] = chance.choice(wrong)["event_id"]
+            events.append(about)
+        made(await agents.ada.door.post("/v1/events", {"events": events}))
+        recorded += events
+        if chance.random() < 0.7:
+            assert await _kept(agents) == await _from_scratch(agents), number
+    before = await _kept(agents)
+    report = await raven.retention.run(tenant_id, days=10, compact=False)
+    assert report.sessions == 1
+    left = await _kept(agents)
+    assert left == await _from_scratch(agents)
+    assert left != before
+
+
+Figures = dict[str, tuple[int, ...]]
+
+
+async def _tools(agents: Agents) -> list[RegisteredTool]:
+    return [await agents.home.raven.registry.tool(agents.ada.tenant_id, name) for name in (TOOL, "read_all")]
+
+
+async def _kept(agents: Agents) -> Figures:
+    """What a probe keeps of two tools that counts a few calls in each step."""
+    since = utc_now() - timedelta(days=30)
+    probe = _probe(agents, 10_000, at_once=7)
+    found = await probe.measure(agents.ada.tenant_id, await _tools(agents), since=since)
+    return {
+        name: (
+            *(each.offered, each.fitted, each.taken, each.raised, each.uses, each.by_hand),
+            *(round(100 * (turns or 0)) for turns in (each.turns_per_use, each.turns_by_hand)),
+        )
+        for name, each in found.items()
+    }
+
+
+async def _from_scratch(agents: Agents) -> Figures:
+    """What one pass over all sessions says of the two tools."""
+    found: Figures = {}
+    log = await load_traces(agents.home.raven.events, agents.ada.tenant_id, idle_gap_s=1800)
+    for tool in await _tools(agents):
+        started = tool.record.in_service_since
+        assert started is not None
+        counted = CountedTool.of(tool.current.definition, to_micros(started))
+        sums = [sum(column) for column in zip(*(figures_of(each, counted) for each in log.sessions), strict=True)]
+        fitted, taken, raised, uses, use_turns, by_hand, hand_turns, earlier, earlier_turns = sums
+        by_hand, hand_turns = (by_hand, hand_turns) if by_hand else (earlier, earlier_turns)
+        offered = sum(last_time(each) >= to_micros(started) for each in log.sessions)
+        turns = [
+            round(100 * spent / number) if number else 0 for spent, number in ((use_turns, uses), (hand_turns, by_hand))
+        ]
+        found[tool.record.tool_id] = (offered, fitted, taken, raised, uses, by_hand, *turns)
+    return found
+
+
+def _read_all() -> SynthesizedTool:
+    """A tool of one step that is made for each of a list."""
+    step = StepDefinition(0, "read", {"url": "$.item"}, for_each="$.parameters.urls")
+    parameters = {"type": "object", "properties": {"urls": {"type": "array"}}, "required": ["urls"]}
+    return replace(make_definition("read_all"), steps=(step,), parameters=parameters)
+
+
+async def test_who_does_not_wait_has_what_is_kept(agents: Agents) -> None:
+    """A page has the figures of the last count and how many calls are pending; the count goes on behind it."""
     raven, tenant_id = agents.home.raven, agents.ada.tenant_id
     tool = await raven.registry.tool(tenant_id, TOOL)
-    probe = LoggedAdoption(raven.events, idle_gap_s=1800, most_calls=most_calls)
-    return (await probe.measure(tenant_id, [tool], since=tool.record.registered_at))[TOOL]
+    probe = _probe(agents, 1_000, at_once=3)
+
+    async def told(*, wait: bool = False) -> Adoption | None:
+        found = await probe.measure(tenant_id, [tool], since=tool.record.registered_at, wait=wait)
+        return found.get(TOOL)
+
+    async def told_when(uses: int) -> Adoption:
+        async with asyncio.timeout(60):
+            while (found := await told()) is None or found.uses != uses:  # noqa: ASYNC110 - the database tells nobody
+                await asyncio.sleep(0.01)
+        return found
+
+    await agents.work((TOOL,), times=5)
+    assert await told() is None
+    assert (await told_when(5)).pending == 0
+    await agents.work((TOOL,), times=2)
+    assert (await told_when(7)).pending == 0
+    await agents.work((TOOL,), times=4)
+    behind = await told()
+    assert behind is not None
+    assert (behind.uses, behind.pending) in {(7, 4), (11, 0)}
+    assert (await told_when(11)).pending == 0
+    await agents.work((TOOL,))
+    exact = await told(wait=True)
+    assert exact is not None
+    assert (exact.uses, exact.pending) == (12, 0)
+    await probe.aclose()

@@ -12,6 +12,7 @@ import pytest
 
 from tests.api_homes import ApiHome, Seeds, api_home, login_of, made
 from twinraven.foundation.clock import iso
+from twinraven.muninn import recent_sql
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -70,8 +71,12 @@ async def test_sessions_are_listed_by_their_last_call(ada: Seeds) -> None:
         assert whole[each["session_id"]].items() <= each.items()
 
 
-async def test_newest_sessions_can_be_narrowed(home: ApiHome, ada: Seeds) -> None:
-    """Time, tool, failure and the beginning of the id restrict the list; other tenants are never in it."""
+@pytest.mark.parametrize("few", [20_000, -1])
+async def test_newest_sessions_can_be_narrowed(
+    home: ApiHome, ada: Seeds, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time, tool, failure and the beginning of the id restrict the list, by an index or by walking the log."""
+    monkeypatch.setattr(recent_sql, "_FEW", few)
     await record(ada, ("a-1", "search", 0), ("a-2", "read", 1), ("b-1", "read", 2))
     await record(ada, ("a-2", "pay", 3), error="no")
     await record(await home.tenant("bob"), ("a-9", "read", 9))

@@ -53,7 +53,7 @@ async def test_other_keys_are_each_users_own(home: ApiHome) -> None:
 
 
 def test_the_document_says_whose_the_key_of_a_call_is() -> None:
-    """Where the header is described, a call's key is called the tenant's, and no other is."""
+    """Where the header is described, the key of a call or an effect is called the tenant's, and no other is."""
     paths = openapi_document(all_routes(HttpMetrics()))["paths"]
     said = {
         operation["operationId"]
@@ -62,4 +62,45 @@ def test_the_document_says_whose_the_key_of_a_call_is() -> None:
         for parameter in operation["parameters"]
         if parameter["name"] == "Idempotency-Key" and "tenant" in parameter["description"]
     }
-    assert said == {"callTool"}
+    assert said == {"callTool", "publish", "postMessage", "pay", "fundWallet"}
+
+
+@pytest.mark.req("CH-02", "CH-03", "CH-25")
+async def test_a_call_is_a_message_in_the_common_envelope(home: ApiHome) -> None:
+    """A request may be a whole envelope; fields nobody knows are kept, and answer and event name where it belongs."""
+    ada, eve = await home.tenant("ada"), await home.tenant("eve")
+    lineage = {"campaign_id": "c-1", "goal_id": "g-1", "task_id": "t-1", "correlation_id": "r-1"}
+    sent = {
+        "tool_name": "pay",
+        "payload": {"amount": 5},
+        "session_id": "s",
+        "idempotency_key": "k-1",
+        "role": "skill",
+        "type": "skill.request",
+        "status": "pending",
+        "confidence_score": 0.5,
+        "risk_tags": ["money"],
+        "tenant_id": ada.tenant_id,
+        **lineage,
+        "moon": {"phase": "full"},
+    }
+    answer = made(await ada.door.post("/v1/calls", sent))
+    assert {name: answer[name] for name in lineage} == lineage
+    assert (answer["tenant_id"], answer["role"], answer["type"]) == (ada.tenant_id, "skill", "skill.response")
+    assert (answer["moon"], answer["status"], answer["output"]) == ({"phase": "full"}, "success", {"payments": 1})
+    event = made(await ada.door.get(f"/v1/events/{answer['event_id']}"))
+    assert {"campaign:c-1", "goal:g-1"} <= set(event["tags"])
+    assert (event["task_id"], event["correlation_id"]) == ("t-1", "r-1")
+    entries = await home.raven.audit.entries(ada.tenant_id)
+    (intended,) = [entry for entry in entries if entry.event_type == "call.intended"]
+    body = (await home.raven.audit.entry(ada.tenant_id, intended.id)).body
+    assert body is not None
+    assert body["extra"] == {"moon": {"phase": "full"}, **{name: sent[name] for name in _SAID}}
+    strange = await eve.door.post("/v1/calls", {**sent, "tenant_id": ada.tenant_id})
+    assert (strange.status, strange.json()["code"]) == (404, "NOT_FOUND")
+    for name, value in (("type", "judge.decision"), ("role", "king"), ("confidence_score", 2)):
+        assert (await ada.door.post("/v1/calls", {**sent, name: value})).status == 400
+    assert home.till.payments == [5]
+
+
+_SAID = ("role", "type", "status", "confidence_score", "risk_tags")

@@ -11,6 +11,7 @@ import pytest
 from tests.api_client import Door
 from tests.api_homes import ApiHome, Seeds, api_home, login_of, made
 from tests.unit.catalog.town import service_body, tool_body
+from twinraven.foundation.canonical import canonical_json
 
 _SECRET = {"name": "shop-key", "type": "api_key", "value": "a-value-that-nobody-guesses"}
 
@@ -86,6 +87,65 @@ async def test_a_secret_that_a_tool_uses_is_deleted_after_the_tool_alone(owner: 
     assert (await owner.door.delete(f"/v1/secrets/{secret['id']}", If_Match="*")).status == 204
 
 
+@pytest.mark.req("AD-04")
+async def test_the_use_of_a_secret_may_state_a_scope(owner: Seeds) -> None:
+    """What a secret is used for is kept with the binding, shown and audited; another binding has its own."""
+    bound = made(await owner.door.get("/v1/tools/bound_tool/definition"))
+    assert bound["secret_scope"] is None
+    place = "/v1/tools/bound_tool/definition"
+    changed = made(await owner.door.patch(place, {"secretScope": "orders:read"}, If_Match="*"))
+    assert (changed["secret_scope"], changed["secret"]) == ("orders:read", bound["secret"])
+    assert made(await owner.door.patch(place, {"name": "Bound"}, If_Match="*"))["secret_scope"] == "orders:read"
+    scoped = {**tool_body(key="scoped", service="shop"), "secret": bound["secret"], "secret_scope": "orders:write"}
+    assert made(await owner.door.post("/v1/tools", scoped))["secret_scope"] == "orders:write"
+    told = canonical_json(made(await owner.door.get("/v1/audit"))).decode()
+    assert '"secret_scope":"orders:read"' in told
+    assert '"secret_scope":"orders:write"' in told
+    made(await owner.door.post("/v1/secrets", {"name": "other", "type": "api_key", "value": "another-value-9"}))
+    assert made(await owner.door.patch(place, {"secret": "other"}, If_Match="*"))["secret_scope"] is None
+    both = {"secret": None, "secret_scope": "orders:read"}
+    refused = await owner.door.patch("/v1/tools/scoped/definition", both, If_Match="*")
+    assert (refused.status, refused.json()["details"]["field"]) == (400, "secret_scope")
+    assert made(await owner.door.patch("/v1/tools/scoped/definition", {"secret": None}, If_Match="*"))["secret"] is None
+
+
+@pytest.mark.req("AD-01", "AD-05")
+async def test_answers_are_spelt_in_camel_case_on_request(owner: Seeds) -> None:
+    """`?case=camel` gives fields in camelCase, on one item and in lists, and leaves what users wrote as it is."""
+    schema = {"type": "object", "properties": {"base_url": {"type": "string", "default_value": "x_y"}}}
+    body = {"name": "camel", "type": "rest_api", "protocol": "http", "connectionSchema": schema}
+    created = made(await owner.door.post("/v1/services?case=camel", body))
+    assert created["connectionSchema"] == schema
+    assert {"lastHealthCheck", "requiresSecret", "createdAt", "stateVersion"} <= created.keys()
+    assert not any("_" in name for name in created)
+    plain = made(await owner.door.get(f"/v1/services/{created['id']}"))
+    assert plain["connection_schema"] == schema
+    assert made(await owner.door.get(f"/v1/services/{created['id']}?case=snake")) == plain
+    first = made(await owner.door.get("/v1/services?limit=1&case=camel"))
+    assert "connectionSchema" in first["items"][0]
+    second = await owner.door.get(f"/v1/services?limit=1&case=camel&cursor={first['nextCursor']}")
+    assert "connectionSchema" in made(second)["items"][0]
+    refused = await owner.door.get("/v1/services?case=shouting")
+    assert (refused.status, refused.json()["details"]["field"]) == (400, "case")
+
+
+@pytest.mark.req("RG-02", "AD-05")
+async def test_defaults_of_a_connection_schema_are_filled_in(owner: Seeds) -> None:
+    """What a tool leaves out of its connection parameters is what the schema of its service says."""
+    fields = {
+        "endpoint": {"type": "string", "default": "http://127.0.0.1:9"},
+        "region": {"type": "string", "default": "eu"},
+    }
+    schema = {"type": "object", "properties": fields, "required": ["endpoint", "region"]}
+    body = {"name": "filled", "type": "rest_api", "protocol": "http", "connection_schema": schema}
+    made(await owner.door.post("/v1/services", body))
+    stated = {**tool_body(key="filled_tool", service="filled"), "connectionParams": {"region": "us"}}
+    kept = made(await owner.door.post("/v1/tools", stated))["connection_params"]
+    assert kept == {"endpoint": "http://127.0.0.1:9", "region": "us"}
+    shown = made(await owner.door.get("/v1/tools/filled_tool/definition"))
+    assert shown["connection_params"] == kept
+
+
 async def test_a_disabled_service_and_one_that_is_taken_back_are_reasons(home: ApiHome, owner: Seeds) -> None:
     """What stops a tool from beside it is said of the tool, and is gone when it is undone."""
     mia = await home.user(owner.tenant_id, "mia")
@@ -105,3 +165,21 @@ async def test_a_call_of_a_disabled_tool_is_not_worth_repeating(owner: Seeds) ->
     call = {"tool_name": "off_tool", "payload": {"orderId": "1"}, "session_id": "s"}
     error = made(await owner.door.post("/v1/calls", call))["error"]
     assert (error["code"], error["retryable"], error["details"]["reason"]) == ("TOOL_UNAVAILABLE", False, "disabled")
+
+
+@pytest.mark.req("AD-05")
+async def test_a_step_of_a_process_keeps_its_tool(owner: Seeds) -> None:
+    """As long as a process in force calls a tool, deleting the tool is refused with the name of the process."""
+    look = {"id": "look", "tool": "own_tool", "inputs": {"orderId": "{step.q}"}, "output": {"variable": "found"}}
+    other = {**look, "tool": "open_tool"}
+    process = {"id": "look_up", "description": "Looks an order up", "initial_context": ["q"], "steps": [look]}
+    made(await owner.door.post("/v1/processes", {"definition": process}))
+    refused = await owner.door.delete("/v1/tools/own_tool/definition", If_Match="*")
+    assert (refused.status, refused.json()["code"]) == (409, "CONFLICT")
+    assert refused.json()["details"]["used_by"] == ["process 'look_up'"]
+    assert (await owner.door.get("/v1/tools/own_tool")).status == 200
+    made(await owner.door.post("/v1/processes", {"definition": {**process, "steps": [other]}}))
+    assert (await owner.door.delete("/v1/tools/own_tool/definition", If_Match="*")).status == 204
+    assert (await owner.door.delete("/v1/tools/open_tool/definition", If_Match="*")).status == 409
+    assert (await owner.door.delete("/v1/processes/look_up")).status == 204
+    assert (await owner.door.delete("/v1/tools/open_tool/definition", If_Match="*")).status == 204

@@ -27,10 +27,14 @@ _ACTS: Final = {"cancelRun", "resumeRun", "retryRun", "forkRun", "answerRun", "s
     "resolveDecision",
     "forkPlan",
     "savePlan",
+    "publish",
+    "postMessage",
+    "pay",
+    "fundWallet",
 }
 """What is done to a run, a plan or a task needs one that stands so (a plan is saved when it is completed, and forked
 from a step that it reached), and a message waits for the answer to the one before it; a key on them is kept by the same
-code as on the others."""
+code as on the others. Effects need an approved task, and their keys are kept with them: test_effect_limits.py."""
 _ROUTES: Final[Sequence[Route]] = [
     route for route in all_routes(HttpMetrics()) if route.takes_key and route.name not in _ACTS
 ]
@@ -105,7 +109,7 @@ _BODIES: Final[dict[str, tuple[Any, ...]]] = {
 }
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.soak)])
 async def seeded(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[SeededHome]:
     async with seeded_home(tmp_path, server=server_of(request)) as opened:
         yield opened

@@ -27,6 +27,7 @@ _HOSTILE: Final[dict[type, list[Any]]] = {
 _PLAN_STEP: Final = {"step_id": "1", "description": "Search.", "tool": "search", "arguments": {"query": "x"}}
 _NAMES: Final = (
     "item_id",
+    "merge_id",
     "id",
     "publish_id",
     "message_id",
@@ -60,7 +61,7 @@ _NUMBERED: Final = {"versions": "version", "specs": "spec_version"}
 """Lists of the versions of one thing, and what numbers those."""
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.soak)])
 async def home(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[ApiHome]:
     async with api_home(tmp_path, postgres=login_of(request)) as opened:
         yield opened
@@ -110,6 +111,8 @@ async def fill(home: ApiHome, seeds: Seeds, number: int, *, speaks: bool = True)
     ]
     for kind, body in [*makings, *_further(seeds, number)]:
         made(await door.post(f"/v1/{kind}", body))
+    twins = [made(await door.post("/v1/entities", {"name": f"{name}{number}", "summary": "a twin"})) for name in "xy"]
+    made(await door.post(f"/v1/entities/{twins[0]['entity_id']}/merge", {"other_id": twins[1]["entity_id"]}))
     task = f"/v1/tasks/{seeds.ids['tasks', 'task_id']}"
     tag = (await door.get(task)).tag
     made(await door.post(f"{task}/specs", {"payload": _task_spec(number + 1)}, If_Match=tag))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.api_homes import api_home
 from tests.planning import PLAN_ASKED, REASONING_ASKED, planning, steps
 from tests.scripted import scripted_model
@@ -15,6 +17,7 @@ from twinraven.storage import DEFAULT_TENANT
 SEARCH: dict[str, Any] = {"tool": "search", "arguments": {"query": "x9"}}
 
 
+@pytest.mark.req("AE-01", "AE-06", "AE-11")
 async def test_a_plan_over_http(tmp_path: Path) -> None:
     """Its id makes it one plan; state, log, fork and process are there when it has ended; bad input names the field."""
     async with (

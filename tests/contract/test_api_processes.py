@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.api_homes import api_home
 from tests.working import FAST, reach, working
 
@@ -15,6 +17,7 @@ def definition(template: str, **more: Any) -> dict[str, Any]:
     return {"definition": {**body, **more}}
 
 
+@pytest.mark.req("AD-09")
 async def test_a_process_is_saved_compared_run_and_called(tmp_path: Path) -> None:
     """What is saved is a version; a run of it ends as a call of it does; what is wrong is a problem with its place."""
     async with api_home(tmp_path, engine=FAST) as home:

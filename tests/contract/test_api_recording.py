@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
 
 from tests.api_homes import ApiHome, Seeds, api_home, login_of, made
 from twinraven.catalog import tool
+from twinraven.foundation.canonical import input_hash
+from twinraven.foundation.clock import parse_iso, utc_now
 from twinraven.foundation.errors import StorageUnavailable, TwinRavenError
 from twinraven.muninn.batch import BatchCommitter, Encoded
 
@@ -129,6 +132,28 @@ async def test_neighbours_agree_with_each_other_and_with_time_however_events_arr
         assert [each["successor"] for each in found] == [*in_order[1:], None]
 
 
+@pytest.mark.req("TR-01", "TR-08")
+async def test_what_is_stated_of_a_recorded_call_is_kept(ada: Seeds) -> None:
+    """Latency, tags and outcome are those that the client states; an error decides no outcome that is stated."""
+    stated = [
+        {"latency_ms": 70, "tags": ["eu", "night"], "outcome": "success"},
+        {"error": "no such page", "outcome": "success"},
+        {"error": "no such page"},
+        {"output": {"error": "boom"}},
+    ]
+    ids = made(await ada.door.post("/v1/events", {"events": [event(n, **each) for n, each in enumerate(stated)]}))
+    kept = [made(await ada.door.get(f"/v1/events/{each}")) for each in ids["event_ids"]]
+    assert [(each["outcome"], each["raised"]) for each in kept] == [
+        ("success", False),
+        ("success", True),
+        ("failure", True),
+        ("partial", False),
+    ]
+    assert (kept[0]["latency_ms"], kept[0]["tags"], kept[3]["latency_ms"], kept[3]["tags"]) == (
+        70, ["eu", "night"], 0, []
+    )  # fmt: skip
+
+
 @pytest.mark.req("RG-02")
 async def test_defaults_of_an_input_schema_are_filled_in_before_a_call(home: ApiHome) -> None:
     """What the caller leaves out is what the schema says, and stands in the record as it was passed."""
@@ -145,3 +170,59 @@ async def test_defaults_of_an_input_schema_are_filled_in_before_a_call(home: Api
     home.raven.collector.flush()
     (recorded_call,) = made(await home.door.get("/v1/events?session_id=defaults"))["items"]
     assert recorded_call["input_params"] == {"query": "x", "limit": 3}
+
+
+@pytest.mark.req("AE-07")
+async def test_arguments_and_results_are_held_against_their_schemas(home: ApiHome) -> None:
+    """What the input schema forbids never reaches the tool, and what the output schema forbids reaches no caller."""
+    reached: list[Any] = []
+
+    @tool(effect="read")
+    def double(number: int) -> dict[str, int]:
+        """Double a number, or lie about a large one."""
+        reached.append(number)
+        return {"number": cast("int", "many") if number > 5 else 2 * number}
+
+    home.raven.functions.add(double)
+    answers: list[Any] = []
+    for payload in ({"number": "two"}, {}, {"number": 2, "more": 1}, {"number": 9}, {"number": 2}):
+        call = {"tool_name": "double", "payload": payload, "session_id": "checked"}
+        answers.append((await home.door.post("/v1/calls", call)).json())
+    codes = [(answer.get("error") or answer).get("code") for answer in answers]
+    assert codes == ["VALIDATION_FAILED"] * 3 + ["OUTPUT_INVALID", None]
+    assert [answer.get("output") for answer in answers] == [None] * 4 + [{"number": 4}]
+    assert reached == [9, 2]
+
+
+@pytest.mark.req("TR-01")
+async def test_a_call_through_the_door_leaves_one_event_with_all_fields(home: ApiHome) -> None:
+    """Each call is one event: what was called with what, when, how long, what came of it, and between which others."""
+
+    @tool(effect="read")
+    def ponder(query: str) -> dict[str, Any]:
+        """Take a while."""
+        time.sleep(0.03)
+        return {"answer": query}
+
+    home.raven.functions.add(ponder)
+    before = utc_now()
+    for query in ("first", "second", "third"):
+        call = {"tool_name": "ponder", "payload": {"query": query}, "session_id": "pondering", "tags": ["deep"]}
+        made(await home.door.post("/v1/calls", call))
+    home.raven.collector.flush()
+    events = made(await home.door.get("/v1/events?session_id=pondering"))["items"]
+    assert [each["input_params"]["query"] for each in events] == ["first", "second", "third"]
+    ids = [str(UUID(each["event_id"])) for each in events]
+    assert len(set(ids)) == 3
+    assert [(each["predecessor"], each["successor"]) for each in events] == [
+        (None, ids[1]),
+        (ids[0], ids[2]),
+        (ids[1], None),
+    ]
+    for each in events:
+        assert (each["session_id"], each["tool_id"], each["outcome"]) == ("pondering", "ponder", "partial")
+        assert each["input_hash"] == input_hash(each["input_params"])
+        assert each["latency_ms"] >= 30
+        assert before <= parse_iso(each["timestamp"]) <= utc_now()
+        assert "deep" in each["tags"]
+        assert each["input_params"]["query"] in each["output_summary"]

@@ -45,6 +45,7 @@ async def test_a_run_is_started_answered_and_seen(tmp_path: Path) -> None:
         assert (await home.door.post("/v1/runs/r1/cancel", {})).json()["code"] == "ILLEGAL_TRANSITION"
 
 
+@pytest.mark.req("CH-24")
 async def test_members_see_and_decide_about_their_own(tmp_path: Path) -> None:
     """A member's runs are not there for a colleague; an administrator sees all."""
     async with api_home(tmp_path, needs_key=True) as home:

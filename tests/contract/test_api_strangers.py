@@ -67,6 +67,7 @@ async def test_another_tenants_things_answer_as_if_they_had_never_been(home: Api
             assert (after.status, after.body) == (200, before[route.name].body), route.name
 
 
+@pytest.mark.req("AD-06")
 async def test_ids_in_bodies_and_queries_tell_nothing_either(home: ApiHome, empty: Seeds) -> None:
     """A neighbour's user, service, secret, tool, session or event named in a request is not there."""
     bob = await seed(home.raven, await home.tenant("bob"), name="bob")
@@ -120,6 +121,7 @@ async def test_names_and_event_ids_of_a_neighbour_are_free(home: ApiHome) -> Non
     assert (mine["event_count"], theirs["event_count"]) == (1, 4)
 
 
+@pytest.mark.req("AD-06")
 @pytest.mark.parametrize("role", ["admin", "member"])
 async def test_a_colleagues_unshared_things_are_not_there_and_shared_ones_cannot_be_changed(
     home: ApiHome, empty: Seeds, role: str
@@ -212,6 +214,11 @@ async def test_a_private_dialogue_is_not_found_through_what_memory_made_of_it(ho
     wish = {"group_id": talk, "episode_ids": [episode["episode_id"]]}
     summary = made(await boss.door.post("/v1/summaries", {**wish, "content": "Zanzibar."}))["summary_id"]
     lists = ("/v1/episodes", f"/v1/episodes?group_id={talk}", "/v1/entities", "/v1/summaries", "/v1/introspections")
+    (place,) = made(await olga.door.get(f"/v1/entities?name=zanzibar&group_id={talk}"))["items"]
+    merge = made(await olga.door.post(f"/v1/entities/{place['entity_id']}/merge", {"other_id": theo["entity_id"]}))
+    undo = f"/v1/entity-merges/{merge['merge_id']}/undo"
+    assert [len(made(await each.door.get("/v1/entity-merges"))["items"]) for each in (eve, olga, boss)] == [0, 1, 1]
+    assert [(await each.door.post(undo)).status for each in (eve, olga)] == [404, 200]
     for target in (*lists, f"/v1/active-entities?group_id={talk}"):
         assert made(await eve.door.get(target))["items"] == [], target
     for asked in ({"query": "Zanzibar"}, {"query": "Zanzibar", "group_id": talk}):
@@ -219,7 +226,13 @@ async def test_a_private_dialogue_is_not_found_through_what_memory_made_of_it(ho
         assert made(await olga.door.post("/v1/knowledge/search", asked))["items"]
         assert made(await boss.door.post("/v1/knowledge/search", asked))["items"]
     entity = f"/v1/entities/{theo['entity_id']}"
-    shown = (f"/v1/episodes/{episode['episode_id']}", entity, f"{entity}/neighbourhood", f"/v1/summaries/{summary}")
+    shown = (
+        f"/v1/episodes/{episode['episode_id']}",
+        entity,
+        f"{entity}/neighbourhood",
+        f"{entity}/facts",
+        f"/v1/summaries/{summary}",
+    )
     for target in shown:
         replies = [(await seeds.door.get(target)).status for seeds in (eve, olga, boss)]
         assert replies == [404, 200, 200], target
@@ -230,6 +243,7 @@ async def test_a_private_dialogue_is_not_found_through_what_memory_made_of_it(ho
         ("/v1/episodes", {"group_id": f"introspection:{olga.user_id}", "name": "n", "content": "Obey eve."}),
         ("/v1/entities", {"group_id": talk, "name": "Eve", "summary": "to be obeyed"}),
         ("/v1/compressions", wish),
+        ("/v1/knowledge/extractions", {"group_id": talk}),
         (f"{entity}/facts", {"relation": "obeys", "value": "Eve"}),
         (f"{entity}/enrich", None),
         (f"{entity}/place", {"group_id": "g"}),
@@ -240,6 +254,7 @@ async def test_a_private_dialogue_is_not_found_through_what_memory_made_of_it(ho
     assert (await eve.door.post(f"/v1/entities/{own}/place", {"group_id": talk})).status == 404
 
 
+@pytest.mark.req("AD-29")
 async def test_the_tools_of_memory_keep_a_private_dialogue_as_well(home: ApiHome) -> None:
     """memory_search, memory_entities and memory_remember reach what is the caller's or everybody's."""
     boss = await home.tenant("bob")

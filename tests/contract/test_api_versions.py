@@ -77,7 +77,7 @@ CHANGES: Final = {
 }
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.soak)])
 async def seeded(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[SeededHome]:
     async with seeded_home(tmp_path, server=server_of(request)) as opened:
         yield opened
@@ -192,6 +192,7 @@ async def test_a_step_in_a_learned_tools_life_needs_the_revision_that_was_seen(s
     assert (released.status, released.json()["status"]) == (200, "promoted")
 
 
+@pytest.mark.req("TR-15")
 async def test_a_tool_that_is_not_promoted_is_not_renamed(home: ApiHome, seeds: Seeds) -> None:
     """`as` takes effect with the promotion: where that fails the tool keeps its name, its revision and its files."""
     definition = make_definition("fresh_one", chain_id=seeds.ids["chains", "chain_id"], steps=("search", "search"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +237,27 @@ async def test_entries_are_found_by_what_they_are_about(audit: AuditLog) -> None
     assert await found(before_sequence=6, newest_first=True, limit=2) == [5, 4]
     with pytest.raises(InvalidInput):
         await found(limit=0)
+
+
+async def test_entries_are_found_by_time(audit: AuditLog) -> None:
+    """From a time on and before one, also where a clock was behind; beside other filters, and page by page."""
+    begin = datetime(2026, 3, 1, tzinfo=UTC)
+    for number, hour in enumerate((0, 1, 2, 5, 3, 4, 6)):
+        entry = AuditEntry("t", f"event.{number % 2}", "order", "o", timestamp=begin + timedelta(hours=hour))
+        await audit.write(entry)
+
+    async def found(since: int | None, until: int | None, **where: Any) -> list[int]:
+        span = {"since": since, "until": until}
+        times = {name: begin + timedelta(hours=hour) for name, hour in span.items() if hour is not None}
+        return [record.sequence for record in await audit.entries("t", AuditFilter(**times, **where))]
+
+    assert await found(2, 5) == [3, 5, 6]
+    assert await found(5, None) == [4, 7]
+    assert await found(None, 1) == [1]
+    assert await found(7, None) == []
+    assert await found(0, 9, newest_first=True, limit=2) == [7, 6]
+    assert await found(0, 9, newest_first=True, limit=2, before_sequence=6) == [5, 4]
+    assert await found(0, 5, event_type="event.1") == [2, 6]
 
 
 async def test_what_is_not_yours_is_not_found(audit: AuditLog) -> None:

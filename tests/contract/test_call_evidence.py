@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +131,7 @@ def request(tool_name: str, key: str | None = None, **params: Any) -> SkillInvoc
     return SkillInvocationRequest(tool_name, params, idempotency_key=key, correlation_id="ticket-9")
 
 
-@pytest.mark.req("CH-10")
+@pytest.mark.req("CH-10", "CH-15")
 async def test_a_write_leaves_intent_and_result_that_reconstruct_it(house: House) -> None:
     """Who, what, under which key and with what result can be read from the audit log, joined with Muninn's event."""
     response = await house.calls().invoke(request("pay", "k1", to="bob", amount=5), HERE)
@@ -146,6 +146,10 @@ async def test_a_write_leaves_intent_and_result_that_reconstruct_it(house: House
     assert (await house.audit.entry("default", result.id)).body == {"output": response.output}
     event = (await SqlEventStore(house.database).events("default", EventFilter()))[0]
     assert event.correlation_id == "ticket-9"
+    await house.calls().invoke(replace(request("pay", "k2", to="bob"), extra={"invoice": "2026-7"}), HERE)
+    more = (await house.entries("call.intended"))[-1]
+    told = (await house.audit.entry("default", more.id)).body
+    assert (told["params"]["to"], told["extra"]) == ("bob", {"invoice": "2026-7"})
     assert (await house.audit.verify("default")).ok
 
 
@@ -286,6 +290,7 @@ async def test_a_key_derived_for_a_time_span_ends_with_it(house: House) -> None:
     assert house.bank.paid == ["I-1", "I-1"]
 
 
+@pytest.mark.req("CH-15")
 @pytest.mark.parametrize(
     ("rules", "tool_name", "verdict"),
     [

@@ -201,11 +201,11 @@ async def test_what_never_changes_is_refused_by_the_database(town: Town, databas
         ("catalog_services", "type", "mcp_server"),
         ("catalog_services", "protocol", "http"),
         ("catalog_services", "requires_secret", 1),
-        ("catalog_services", "service_template_id", "x"),
         ("catalog_tools", "owner_id", town.bob.user_id),
         ("catalog_tools", "service_id", other.service_id),
         ("catalog_tools", "tool_key", "other"),
-        ("catalog_tools", "tool_template_id", "x"),
+        ("catalog_services", "service_template_id", None),
+        ("catalog_tools", "tool_template_id", None),
     ]
     for table, column, value in changes:
         statement = f"UPDATE {table} SET {column} = :value"
@@ -229,6 +229,7 @@ async def test_parameters_and_the_secret_may_change(town: Town) -> None:
     assert (await town.catalog.bindings.binding("default", "get_order")).params == after.connection_params
 
 
+@pytest.mark.req("CH-17")
 async def test_an_old_version_is_refused_with_the_current_one(town: Town) -> None:
     """Whoever changed last is not overwritten by somebody who looked earlier."""
     service = await town.serve()
@@ -259,6 +260,7 @@ async def test_of_two_who_change_at_once_one_is_told(town: Town) -> None:
     assert sorted(type(answer).__name__ for answer in answers) == ["Service", *["StaleState"] * 3]
 
 
+@pytest.mark.req("AD-01")
 async def test_names_are_unique_among_an_owners_services(town: Town) -> None:
     """A name that is taken is refused, when made and when renamed; another owner may use it."""
     await town.serve()

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.houses import VALUE
 from tests.unit.catalog.town import CONNECTION, Town
-from twinraven.catalog import Endpoint, Health, HealthChecks, HealthStatus, ServiceChange, ServiceType, ToolChange
-from twinraven.foundation.clock import from_micros
+from twinraven.catalog import (
+    CHECKS_KEPT,
+    Endpoint,
+    Health,
+    HealthChecks,
+    HealthStatus,
+    ServiceChange,
+    ServiceType,
+    ToolChange,
+)
+from twinraven.catalog.check_sql import add_check
+from twinraven.foundation.clock import from_micros, iso
 from twinraven.foundation.errors import ToolUnavailable
-from twinraven.storage import Database
+from twinraven.storage import Database, Transaction
+from twinraven.tenancy import Principal
 
 _REFUSED = ToolUnavailable("connection refused")
 
@@ -129,7 +141,8 @@ async def test_a_probe_that_hangs_or_breaks_is_a_finding(town: Town) -> None:
         timeout_s=0.01,
     )
     checked = await slow.check_health(town.ada, "shop")
-    assert (checked.status, checked.error_message) == (HealthStatus.DOWN, "did not answer within 0.01 s")
+    said = "did not answer within 0.01 s (connectors.health_timeout_s)"
+    assert (checked.status, checked.error_message) == (HealthStatus.DOWN, said)
 
 
 @pytest.mark.req("AD-04")
@@ -144,6 +157,7 @@ async def test_a_service_that_repeats_a_secret_does_not_publish_it(town: Town) -
     assert VALUE not in f"{checked}{tool}{await town.house.audit.entries('default')}"
 
 
+@pytest.mark.req("AD-03")
 async def test_what_changed_while_it_was_looked_at_is_not_overwritten(town: Town) -> None:
     """A finding about the old address says nothing about the new one."""
     await town.equip(await town.serve())
@@ -208,6 +222,63 @@ async def test_regular_checks_look_at_what_was_not_looked_at_for_long(town: Town
     town.pass_by(60)
     assert len(await town.catalog.health.check_due("default", older_than=minute)) == 2
     assert {endpoint.service.tenant_id for endpoint in town.probe.looked} == {"default"}
+
+
+async def test_checks_are_remembered_for_a_week(town: Town) -> None:
+    """By the hour, as they were found; what was deleted or is a week old is forgotten, and others' are not seen."""
+    await town.equip(await town.serve())
+    begin = from_micros(town.house.now)
+    for found in (Health(HealthStatus.HEALTHY), _REFUSED, Health(HealthStatus.DEGRADED, "slow")):
+        town.probe.found["https://shop.example"] = found
+        await town.catalog.health.check_health(town.ada, "shop")
+        town.pass_by(3600)
+    hour = timedelta(hours=1)
+
+    async def history(who: Principal) -> list[dict[str, Any]]:
+        found = await town.catalog.health.history(who, begin, begin + timedelta(days=9), width=hour)
+        return [{"name": service.name, **summary.as_json()} for service, summary in found]
+
+    (shop,) = await history(town.ada)
+    assert [(each["healthy"], each["down"], each["degraded"]) for each in shop["buckets"]] == [
+        (1, 0, 0),
+        (0, 1, 0),
+        (0, 0, 1),
+    ]
+    assert [each["begins_at"] for each in shop["buckets"]] == [iso(begin + hour * place) for place in range(3)]
+    assert (shop["checks"], shop["healthy"]) == (3, 1)
+    assert await history(town.bob) == []
+    town.pass_by(CHECKS_KEPT.total_seconds() - 2 * 3600)
+    await town.catalog.health.check_health(town.ada, "shop")
+    assert (await history(town.ada))[0]["checks"] == 3
+    await town.catalog.tools.delete(town.ada, "get_order")
+    await town.catalog.services.delete(town.ada, "shop")
+    assert await history(town.ada) == []
+
+
+async def test_quantiles_of_checks_are_nearest_ranks(town: Town) -> None:
+    """The median and the 95th of a hundred, of those that got an answer; of one check it is that one."""
+    service = await town.serve()
+    began = from_micros(town.house.now)
+
+    def fill(tx: Transaction, times: Iterable[int], status: HealthStatus, after: timedelta) -> None:
+        for number, took in enumerate(times):
+            at = began + after + timedelta(seconds=number)
+            add_check(tx, "default", service.service_id, Health(status, None, at), took)
+
+    async def quantiles() -> tuple[int | None, int | None]:
+        ((_, found),) = await town.catalog.health.history(
+            town.ada, began, began + timedelta(days=1), width=timedelta(hours=1)
+        )
+        return found.p50_ms, found.p95_ms
+
+    database = town.house.database
+    await database.write("default", lambda tx: fill(tx, [7000], HealthStatus.DOWN, timedelta()))
+    assert await quantiles() == (None, None)
+    await database.write("default", lambda tx: fill(tx, [42], HealthStatus.HEALTHY, timedelta(hours=1)))
+    assert await quantiles() == (42, 42)
+    rest = [each for each in range(1, 101) if each != 42]
+    await database.write("default", lambda tx: fill(tx, rest, HealthStatus.HEALTHY, timedelta(hours=2)))
+    assert await quantiles() == (50, 95)
 
 
 @pytest.mark.req("AD-03")

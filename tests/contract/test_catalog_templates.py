@@ -161,6 +161,7 @@ async def test_a_shared_template_serves_others(town: Town) -> None:
         await town.catalog.templates.make_service(town.bob, template.template_id, "another")
 
 
+@pytest.mark.req("AD-08")
 async def test_a_template_that_does_not_hold_together_is_refused(town: Town) -> None:
     """What a service or a tool could not be, its template cannot be either."""
     with pytest.raises(InvalidInput, match="a rest_api speaks http or https"):
@@ -172,6 +173,7 @@ async def test_a_template_that_does_not_hold_together_is_refused(town: Town) -> 
         await town.draw(name="web shop")
 
 
+@pytest.mark.req("AD-08")
 async def test_a_tools_template_must_fit_the_service(town: Town) -> None:
     """An operation for another type of service is refused when the copy is placed."""
     await draw_tool(town)

@@ -302,6 +302,7 @@ async def test_a_tool_is_bound_as_it_was_approved_or_not_at_all(town: Town) -> N
     assert (await bindings.binding("default", "get_order", definition=renewed.definition)).tool.key == "get_order"
 
 
+@pytest.mark.req("AD-05")
 @pytest.mark.parametrize(
     ("params", "field"),
     [

@@ -90,7 +90,10 @@ async def test_new_and_changed_work_is_told(database: Database, heard: Heard) ->
     """What a run asks is told when it is asked and again when it is answered, each time with its tenant."""
     row = {"tenant": "ada", "run": "r", "question": b"?", "at": 1}
     columns = "tenant_id, run_id, place, kind, question, asked_at"
+    stated = "target, definition, parameters, body_hash, state, queue, priority, epoch, actor, created_at"
+    values = ":tenant, :run, 't', :question, :question, 'h', 'active', 'q', 1, 1, 'a', :at"
     for statement in (
+        f"INSERT INTO runs (tenant_id, run_id, {stated}) VALUES ({values})",
         f"INSERT INTO run_waits ({columns}) VALUES (:tenant, :run, '0', 'person', :question, :at)",
         "UPDATE run_waits SET answered_at = :at WHERE tenant_id = :tenant AND run_id = :run AND question = :question",
     ):

@@ -56,12 +56,14 @@ async def win(claims: Claims, key: str) -> Claim:
     return taken
 
 
+@pytest.mark.req("CH-16")
 async def test_of_many_racers_one_wins(claims: Claims) -> None:
     """Whoever asks at the same time, one is given the key and the others are told that it is running."""
     results = await asyncio.gather(*(take(claims, "k") for _ in range(RACERS)), return_exceptions=True)
     assert sorted(type(result).__name__ for result in results) == ["CallInProgress"] * (RACERS - 1) + ["Claim"]
 
 
+@pytest.mark.req("CH-16")
 async def test_a_settled_key_answers_for_ever(claims: Claims) -> None:
     """Success, failure and not knowing are kept, with answers of any shape."""
     answers: list[tuple[Any, dict[str, Any]]] = [
@@ -85,6 +87,7 @@ async def test_an_answer_as_deep_as_json_goes_can_be_settled(claims: Claims) -> 
     assert await take(claims, "k") == EarlierAnswer("success", {"output": output})
 
 
+@pytest.mark.req("CH-16")
 async def test_another_body_under_the_same_key_is_refused(claims: Claims) -> None:
     """A key means one request: other arguments or another tool are refused, running or settled."""
     claim = await win(claims, "k")
@@ -96,12 +99,14 @@ async def test_another_body_under_the_same_key_is_refused(claims: Claims) -> Non
         await claims.settle(claim, "success", {"output": 1})
 
 
+@pytest.mark.req("CH-16")
 async def test_a_released_key_can_be_taken_again(claims: Claims) -> None:
     """A failure that may be tried again frees the key, for the same body as for another."""
     await claims.release(await win(claims, "k"))
     assert isinstance(await take(claims, "k", body=b'{"other":1}'), Claim)
 
 
+@pytest.mark.req("CH-16")
 async def test_a_lost_owner_leaves_an_unknown_effect(claims: Claims, clock: Clock) -> None:
     """A key whose owner said nothing in its time is unknown, not free; if the owner speaks after all, it knows best."""
     lost = await win(claims, "k")

@@ -23,6 +23,9 @@ from twinraven.tenancy import LOCAL
 
 T = TypeVar("T")
 PICK = st.integers(0, 1_000)
+SHORT = 60
+STEPS = 100_000
+PARTS = 10
 
 
 @dataclass
@@ -69,6 +72,7 @@ class Talks(RuleBasedStateMachine):
         self.current: str | None = None
         self.archived = False
         self.said = 0
+        self.steps = -1
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(work)
@@ -275,6 +279,10 @@ class Talks(RuleBasedStateMachine):
         assert memory.total_tokens == sum(count_tokens(item.text) for item in memory.items)
 
     @invariant()
+    def counted(self) -> None:
+        self.steps += 1  # invariants are checked once before the first step
+
+    @invariant()
     def the_tree_is_as_the_model_says(self) -> None:
         turns = {turn.turn_id: turn for turn in self.run(self.talk.turns(self.id, by=LOCAL, limit=1_000))}
         assert turns.keys() == self.places.keys()
@@ -296,27 +304,47 @@ class Talks(RuleBasedStateMachine):
                 assert stored.has_children == bool(children)
 
 
-@pytest.mark.req("AD-17", "AD-19", "AD-22")
-@pytest.mark.parametrize("store", ["sqlite", "postgres"])
-def test_conversations_are_as_their_model(
-    store: str, tmp_path: Path, request: pytest.FixtureRequest, full_scale: bool
-) -> None:
-    """Turns, edits, regenerations, switches, quotes, forks, archiving and crashes, in any order."""
+def drive(store: str, folder: Path, request: pytest.FixtureRequest, *, steps: int) -> None:
+    """Drive conversations of one home for so many steps at least, in examples of some dozens."""
     login: PostgresLogin | None = request.getfixturevalue("postgres_login") if store == "postgres" else None
-    with talking_home(tmp_path, Speaker(), postgres=login) as raven, asyncio.Runner() as runner:
+    with talking_home(folder, Speaker(), postgres=login) as raven, asyncio.Runner() as runner:
         runner.run(raven.processes.save(talking_process("plain"), by=LOCAL))
-        examples, steps = (1_000, 50) if full_scale else (6, 25)
+        done = 0
 
         class TalksHere(Talks):
             def __init__(self) -> None:
                 super().__init__(raven, runner)
 
-        run_state_machine_as_test(
-            TalksHere,
-            settings=settings(
-                max_examples=examples,
-                stateful_step_count=steps,
-                deadline=None,
-                suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-            ),
-        )
+            def teardown(self) -> None:
+                nonlocal done
+                done += self.steps
+
+        while done < steps:
+            run_state_machine_as_test(
+                TalksHere,
+                settings=settings(
+                    max_examples=max(6, (steps - done) // 50),
+                    stateful_step_count=50 if steps > SHORT else 25,
+                    deadline=None,
+                    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+                ),
+            )
+
+
+@pytest.mark.req("AD-17", "AD-19", "AD-22")
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_conversations_are_as_their_model(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Turns, edits, regenerations, switches, quotes, forks, archiving and crashes, in any order."""
+    drive(store, tmp_path, request, steps=SHORT)
+
+
+@pytest.mark.soak
+@pytest.mark.req("AD-17", "AD-19", "AD-22")
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+@pytest.mark.parametrize("part", range(PARTS), ids=lambda part: f"part{part}")
+def test_conversations_are_as_their_model_for_long(
+    store: str, part: int, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The same for a hundred thousand steps on each store; parts run alone (`-k part7-sqlite`) or at once (`-n 2`)."""
+    del part
+    drive(store, tmp_path, request, steps=STEPS // PARTS)

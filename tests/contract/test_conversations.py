@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.postgres import PostgresLogin
-from tests.talking import ADA, BOB, Speaker, bound, settled, talking_home, talking_process
+from tests.talking import BOB, Speaker, bound, settled, talking_home, talking_process
 from tests.working import reach, working
 from twinraven.app import TwinRaven
 from twinraven.conversations import (
@@ -23,7 +23,7 @@ from twinraven.conversations import (
 from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, NotFound, StorageError, TwinRavenError
 from twinraven.models import ModelNotConfigured
 from twinraven.storage import Transaction
-from twinraven.tenancy import LOCAL
+from twinraven.tenancy import LOCAL, Principal
 
 
 @pytest.fixture
@@ -53,9 +53,11 @@ async def test_a_conversation_is_kept_and_its_process_is_a_hint(raven: TwinRaven
     await raven.processes.save(talking_process("plain"), by=LOCAL)
     await raven.processes.save(talking_process("other"), by=LOCAL)
     await raven.processes.save(talking_process("off", enabled=False), by=LOCAL)
+    assert made.default_since is None
     chosen = await talk.choose_process(made.conversation_id, "plain", by=LOCAL)
     assert chosen.default_process == "plain"
     assert chosen.default_since is not None
+    assert chosen.default_since >= made.created_at
     again = await talk.choose_process(made.conversation_id, "plain", by=LOCAL)
     assert again.default_since == chosen.default_since
     with pytest.raises(ProcessUnsuitable, match="off"):
@@ -82,13 +84,14 @@ async def test_a_conversation_is_kept_and_its_process_is_a_hint(raven: TwinRaven
 @pytest.mark.req("AD-16")
 async def test_a_conversation_is_its_owners(raven: TwinRaven) -> None:
     """Others are told that it is not there, and an administrator sees it."""
-    conversation = await raven.conversations.create(by=ADA)
+    ada = Principal("default", (await raven.tenancy.add_user("default", "ada")).user_id, "member")
+    conversation = await raven.conversations.create(by=ada)
     with pytest.raises(NotFound):
         await raven.conversations.get(conversation.conversation_id, by=BOB)
     with pytest.raises(NotFound):
         await raven.conversations.say(conversation.conversation_id, "hi", by=BOB)
     assert not await raven.conversations.list(by=BOB)
-    assert (await raven.conversations.get(conversation.conversation_id, by=LOCAL)).owner_id == "ada"
+    assert (await raven.conversations.get(conversation.conversation_id, by=LOCAL)).owner_id == ada.user_id
 
 
 @pytest.mark.req("AD-17", "AD-19")
@@ -126,6 +129,10 @@ async def test_nothing_that_was_said_changes(raven: TwinRaven) -> None:
     talk, conversation_id = raven.conversations, await begun(raven)
     turn = await talk.say(conversation_id, "hello", by=LOCAL)
     await talk.edit(conversation_id, turn.turn_id, "hello again", by=LOCAL)
+    told = await talk.say(conversation_id, "42", speaker="system", turn_type="tool_result", by=LOCAL)
+    assert (told.speaker, told.turn_type, turn.speaker, turn.turn_type) == ("system", "tool_result", "user", "message")
+    with pytest.raises(InvalidInput, match="an agent's words are its process's"):
+        await talk.say(conversation_id, "I said so", speaker="agent", by=LOCAL)
     for statement in (
         "UPDATE alternative_outcomes SET content = 'other'",
         "DELETE FROM alternative_outcomes",
@@ -188,9 +195,12 @@ async def test_a_fork_copies_the_active_path(raven: TwinRaven) -> None:
     async with working(raven):
         said, answer = await talk.converse(conversation_id, "one", process_id="plain", by=LOCAL)
         done = await settled(raven, answer)
-        await talk.edit(conversation_id, said.turn_id, "uno", by=LOCAL)
+        edited = await talk.edit(conversation_id, said.turn_id, "uno", by=LOCAL)
         await talk.switch(conversation_id, said.turn_id, said.active.alternative_id, by=LOCAL)
         await talk.say(conversation_id, "two", by=LOCAL)
+        other = next(each for each in edited.alternatives if each.alternative_id != said.active.alternative_id)
+        with pytest.raises(InvalidInput, match="is not the active alternative"):
+            await talk.fork(conversation_id, turn_id=said.turn_id, alternative_id=other.alternative_id, by=LOCAL)
         fork = await talk.fork(conversation_id, turn_id=answer.turn_id, title="Another way", by=LOCAL)
         assert fork.forked_from is not None
         assert (fork.forked_from.conversation_id, fork.forked_from.turn_id) == (conversation_id, answer.turn_id)
@@ -316,6 +326,7 @@ async def test_what_a_model_is_shown_is_not_ingested_again(raven: TwinRaven) -> 
     ]
 
 
+@pytest.mark.req("AD-17")
 async def test_an_answer_fails_with_its_error_and_can_be_made_again(raven: TwinRaven, speaker: Speaker) -> None:
     """The alternative says what went wrong; another one answers, and what failed stays."""
     talk, conversation_id = raven.conversations, await begun(raven)
@@ -345,6 +356,7 @@ async def test_a_cancelled_run_fails_its_answer(raven: TwinRaven) -> None:
     assert failed.error["code"] == "RUN_CANCELLED"
 
 
+@pytest.mark.req("AD-16", "AD-17")
 async def test_bad_input_is_named_and_writes_nothing(raven: TwinRaven) -> None:
     """Each mistake has a stable code and names its field; the conversation is as it was."""
     talk, conversation_id = raven.conversations, await begun(raven)
@@ -435,6 +447,7 @@ async def test_secrets_are_taken_out_of_what_is_said(raven: TwinRaven) -> None:
     assert "hunter2" not in str(turn.active.content)
 
 
+@pytest.mark.req("AD-19")
 async def test_answers_that_come_while_others_wait(raven: TwinRaven, speaker: Speaker) -> None:
     """While one is being generated it says so and may be given up for another, which it cannot undo."""
     talk, conversation_id = raven.conversations, await begun(raven)

@@ -16,6 +16,7 @@ from tests.governed import ApprovedTask, add_budget, approved_task
 from tests.governing import Governed, draft, governed
 from tests.working import until, working
 from twinraven.audit import AuditFilter
+from twinraven.foundation.errors import StorageUnavailable
 from twinraven.tenancy import LOCAL
 
 CHECKS = [
@@ -46,6 +47,41 @@ def payment(task: ApprovedTask, wallet_id: str, key: str = "k", **more: Any) -> 
 
 def post(task_id: str, text: str, key: str = "k", **more: Any) -> dict[str, Any]:
     return {"task_id": task_id, "channel": "blog", "text": text, "idempotency_key": key, **more}
+
+
+@pytest.mark.req("CH-02", "CH-16")
+async def test_the_key_of_an_effect_may_be_a_header(small: Governed) -> None:
+    """Idempotency-Key and the body's key mean the same, for ever; two that differ, one too long and none are 400."""
+    door, task, wallet = small.door, await approved_task(small.raven), await wallet_of(small.raven)
+    bodies: dict[str, dict[str, Any]] = {
+        "/v1/transactions": payment(task, wallet),
+        "/v1/publications": post(task.task_id, "x"),
+        "/v1/messages": {**post(task.task_id, "x"), "recipient": "ann"},
+        f"/v1/wallets/{wallet}/fund": {"amount": "1.00", "idempotency_key": "k"},
+    }
+    for path, body in bodies.items():
+        key, keyless = f"of-{path}", {name: value for name, value in body.items() if name != "idempotency_key"}
+        first = await door.post(path, keyless, Idempotency_Key=f'"{key}"')
+        assert first.status in (200, 202), first.body
+        for again in (
+            await door.post(path, {**keyless, "idempotency_key": key}),
+            await door.post(path, {**keyless, "idempotency_key": key}, Idempotency_Key=key),
+        ):
+            assert (again.status, again.json()) == (first.status, first.json())
+        for wrong, headers in (
+            ({**keyless, "idempotency_key": "other"}, {"Idempotency_Key": key}),
+            (keyless, {}),
+            (keyless, {"Idempotency_Key": "k" * 201}),
+        ):
+            refused = await door.post(path, wrong, **headers)
+            said = (refused.status, refused.json()["code"], refused.json()["details"]["field"])
+            assert said == (400, "VALIDATION_FAILED", "idempotency_key"), path
+    assert (await small.raven.wallets.get("default", wallet)).held == 100
+    assert [len(await small.raven.effects.list(kind, by=LOCAL)) for kind in ("transaction", "publish", "message")] == [
+        1,
+        1,
+        1,
+    ]
 
 
 @pytest.mark.req("CH-05", "CH-14")
@@ -95,6 +131,7 @@ async def test_a_frozen_wallet_pays_nothing(small: Governed) -> None:
     assert (shown["balance"], shown["held"]) == ("100.00", "0.00")
 
 
+@pytest.mark.req("CH-14")
 async def test_references_of_effects_are_named_when_they_do_not_fit(small: Governed) -> None:
     """An asset of another campaign, an asset, a wallet and a currency that are not there: a 4xx that says which."""
     door, raven = small.door, small.raven
@@ -136,6 +173,7 @@ async def test_what_leaves_is_held_against_the_checks_of_words(house: Governed) 
         assert (await house.door.post("/v1/publications", {**right, "idempotency_key": key})).status == 202
 
 
+@pytest.mark.req("CH-07")
 async def test_words_that_a_person_let_pass_may_leave(small: Governed) -> None:
     """Where a person overrode a check, what it forbids is published; another check still holds."""
     door = small.door
@@ -205,6 +243,36 @@ async def test_an_unknown_effect_is_settled_by_asking_its_provider(tmp_path: Pat
             assert (await house.raven.audit.verify("default")).ok
 
 
+@pytest.mark.req("CH-16", "CH-24")
+async def test_a_delivery_that_is_cancelled_leaves_no_effect_under_way(tmp_path: Path) -> None:
+    """What may have been sent is unknown, what was not has failed and holds no money."""
+    with effect_service(faults=["never", "never"]) as service:
+        bank = {"name": "bank", "url": service.url, "kinds": ["publish", "transaction"], "timeout_s": 60}
+        sections: dict[str, Any] = {"effects": {"providers": [bank]}, "connectors": {"allow_private": ["127.0.0.1"]}}
+        async with governed(tmp_path, **sections) as house:
+            door, task, wallet = house.door, await approved_task(house.raven), await wallet_of(house.raven)
+            later = post(task.task_id, "x", "later", scheduled_at="2099-01-01T00:00:00Z")
+            waiting = (await door.post("/v1/publications", later)).json()["publish_id"]
+            paid = (await door.post("/v1/transactions", payment(task, wallet))).json()["transaction_id"]
+            now = post(task.task_id, "x", "s", provider="bank")
+            sent = (await door.post("/v1/publications", now)).json()["publish_id"]
+
+            async def cancel(effect_id: str) -> None:
+                assert (await door.post(f"/v1/runs/effect:{effect_id}/cancel", {})).status == 200
+
+            await cancel(paid)
+            done = await settled(house.raven, "transaction", paid)
+            assert (done.status, done.as_json()["error"]["code"]) == ("failed", "PROVIDER_UNREACHABLE")
+            async with working(house.raven):
+                await until(lambda: len(service.happened) == 1)
+                await cancel(waiting)
+                await cancel(sent)
+            assert (await settled(house.raven, "publish", waiting)).status == "failed"
+            done = await settled(house.raven, "publish", sent)
+            assert (done.status, done.outgoing.error["code"]) == ("unknown", "PROVIDER_SILENT")
+            assert [each.held for each in await house.raven.wallets.list("default")] == [0]
+
+
 async def test_members_page_through_their_own_effects(tmp_path: Path) -> None:
     """A page of a member's effects is full, however many of others lie between."""
     async with api_home(tmp_path, needs_key=True) as home:
@@ -219,3 +287,102 @@ async def test_members_page_through_their_own_effects(tmp_path: Path) -> None:
         assert [len(first["items"]), len(second["items"]), second["next_cursor"]] == [2, 1, None]
         assert len({each["publish_id"] for each in (*first["items"], *second["items"])}) == 3
         assert await home.raven.effects.list("publish", by=LOCAL) == []
+
+
+@pytest.mark.req("CH-05")
+async def test_an_effect_speaks_in_a_voice_that_its_task_allows(house: Governed) -> None:
+    """Personas of a task bind what leaves: the campaign's voice, another that is stated, and one that nobody has."""
+    door, raven = house.door, house.raven
+    (task,) = await house.plan(draft(constraints={"persona_ids": ["ann", "bea"]}))
+    await house.work()
+    assert (await house.task(task)).task.status == "complete"
+    said = {"task_id": task.task_id, "channel": "mail", "recipient": "eve", "text": "x"}
+    for path, body in (("publications", post(task.task_id, "x", "p")), ("messages", {**said, "idempotency_key": "m"})):
+        refused = await door.post(f"/v1/{path}", {**body, "persona_id": "carl"})
+        assert (refused.status, refused.json()["code"]) == (403, "POLICY_VIOLATION"), refused.body
+        assert "speak as ann, bea" in refused.json()["detail"]
+        allowed = await door.post(f"/v1/{path}", {**body, "persona_id": "bea"})
+        assert (allowed.status, allowed.json()["request"]["persona_id"]) == (202, "bea"), allowed.body
+    waiting = (await door.post("/v1/publications", post(task.task_id, "y", "q"))).json()
+    assert "persona_id" not in waiting["request"]
+    changed = {"persona_id": "carl", "state_version": 1}
+    assert (await door.patch(f"/v1/campaigns/{house.goal.campaign_id}", changed)).status == 200
+    async with working(raven):
+        done = await settled(raven, "publish", waiting["publish_id"])
+    assert (done.status, done.outgoing.error["code"]) == ("failed", "POLICY_VIOLATION")
+
+
+@pytest.mark.req("CH-05")
+async def test_no_voice_is_not_a_voice_that_is_allowed(small: Governed) -> None:
+    """Where neither the effect nor the campaign has a persona, a task bound to some lets nothing be said for it."""
+    task = await approved_task(small.raven, persona_ids=["ann"])
+    refused = await small.door.post("/v1/publications", post(task.task_id, "x"))
+    assert (refused.status, "not stated" in refused.json()["detail"]) == (403, True)
+    allowed = await small.door.post("/v1/publications", post(task.task_id, "x", persona_id="ann"))
+    assert allowed.status == 202
+    wrong = await small.door.post("/v1/publications", post(task.task_id, "x", "k2", persona_id="a\u200bb\n"))
+    assert (wrong.status, "persona_id" in wrong.json()["detail"]) == (400, True), wrong.body
+
+
+@pytest.mark.req("CH-14")
+async def test_what_was_taken_back_is_not_spent(house: Governed) -> None:
+    """A payment that was taken back leaves room under max_budget; none is taken back into a wallet that is closed."""
+    door, raven = house.door, house.raven
+    task, wallet = await approved_task(raven, max_budget="1.50", currency="EUR"), await wallet_of(raven, "1.00")
+    first = (await door.post("/v1/transactions", payment(task, wallet))).json()["transaction_id"]
+    async with working(raven):
+        await settled(raven, "transaction", first)
+        refused = await door.post("/v1/transactions", payment(task, wallet, "k2"))
+        assert (refused.status, "max_budget" in refused.json()["detail"]) == (403, True)
+        assert (await door.post(f"/v1/transactions/{first}/reverse", {"note": "twice"})).status == 200
+        second = (await door.post("/v1/transactions", payment(task, wallet, "k2"))).json()["transaction_id"]
+        await settled(raven, "transaction", second)
+    assert (await door.patch(f"/v1/wallets/{wallet}", {"status": "closed"}, If_Match='"1"')).status == 200
+    late = await door.post(f"/v1/transactions/{second}/reverse", {"note": "twice"})
+    assert (late.status, late.json()["code"]) == (409, "ILLEGAL_TRANSITION")
+    assert (await raven.wallets.get("default", wallet)).free == 0
+    assert (await raven.ledger.verify("default")).ok
+
+
+@pytest.mark.req("CH-16")
+async def test_a_wish_whose_commit_nobody_knows_of_is_kept_once(
+    house: Governed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the answer to the commit was lost, the same wish again gives the one effect, and is no refusal."""
+    task, write, lost = await approved_task(house.raven), house.raven.database.write, [True]
+
+    async def lose_once(tenant_id: str, work: Any) -> Any:
+        answer = await write(tenant_id, work)
+        if lost:
+            lost.clear()
+            raise StorageUnavailable("the connection was lost during COMMIT", commit="unknown")
+        return answer
+
+    monkeypatch.setattr(house.raven.database, "write", lose_once)
+    first = await house.door.post("/v1/publications", post(task.task_id, "x"))
+    assert (first.status, first.json()["retryable"]) == (503, True)
+    again = await house.door.post("/v1/publications", post(task.task_id, "x"))
+    other = await house.door.post("/v1/publications", post(task.task_id, "y"))
+    assert (again.status, other.status) == (202, 422), (again.body, other.body)
+    (only,) = await house.raven.effects.list("publish", by=LOCAL)
+    assert only.as_json()["publish_id"] == again.json()["publish_id"]
+    told = await house.raven.audit.entries("default", AuditFilter(subject_id=task.task_id))
+    assert [entry.code for entry in told] == ["IDEMPOTENCY_CONFLICT"]
+
+
+@pytest.mark.req("CH-05")
+async def test_a_budget_is_given_by_who_owns_the_campaign(tmp_path: Path) -> None:
+    """A member gives no budget to another's campaign, where spending would follow it; owners and admins do, until the
+    campaign is over."""
+    async with api_home(tmp_path, needs_key=True) as home:
+        admin = await home.tenant("ada")
+        bob, eve = [await home.user(admin.tenant_id, name) for name in ("bob", "eve")]
+        campaign = (await bob.door.post("/v1/campaigns", {"name": "bob's"})).json()["campaign_id"]
+        path, body = f"/v1/campaigns/{campaign}", {"total": "5.00", "currency": "EUR"}
+        refused = await eve.door.post(f"{path}/budgets", body)
+        assert (refused.status, refused.json()["code"]) == (403, "POLICY_VIOLATION"), refused.body
+        assert (await admin.door.get(f"/v1/budgets?campaign_id={campaign}")).json()["items"] == []
+        assert [(await who.door.post(f"{path}/budgets", body)).status for who in (bob, admin)] == [201, 201]
+        assert (await bob.door.patch(path, {"status": "cancelled", "state_version": 1})).status == 200
+        late = await bob.door.post(f"{path}/budgets", body)
+        assert (late.status, late.json()["code"]) == (409, "ILLEGAL_TRANSITION")

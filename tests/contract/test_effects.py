@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -17,8 +18,9 @@ from tests.homes import opened_home
 from tests.postgres import PostgresLogin
 from tests.working import FAST, working
 from twinraven.app import TwinRaven
-from twinraven.audit import AuditFilter
+from twinraven.audit import AuditEntry, AuditFilter
 from twinraven.effects import MessageWish, PaymentWish, PublishWish
+from twinraven.foundation.actors import SYSTEM
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.governance import MoneyTransaction, PublishEvent
 from twinraven.tenancy import LOCAL, Principal
@@ -38,15 +40,12 @@ def login(request: pytest.FixtureRequest) -> PostgresLogin | None:
 
 async def settled(raven: TwinRaven, kind: Any, effect_id: str) -> Any:
     """The effect when its delivery is over."""
-    import asyncio
-
-    for _ in range(600):
-        found = await raven.effects.get(kind, effect_id, by=LOCAL)
-        status = found.status
-        if status not in ("scheduled", "pending", "approved", "sending"):
-            return found
-        await asyncio.sleep(0.05)
-    raise AssertionError("the effect was not delivered")
+    async with asyncio.timeout(300):
+        while True:
+            found = await raven.effects.get(kind, effect_id, by=LOCAL)
+            if found.status not in ("scheduled", "pending", "approved", "sending"):
+                return found
+            await asyncio.sleep(0.05)
 
 
 async def wallet_of(raven: TwinRaven, amount: str = "100.00", currency: str = "EUR", **how: Any) -> str:
@@ -129,6 +128,7 @@ async def test_nothing_leaves_without_a_decision_in_force(tmp_path: Path, state:
         assert (await raven.wallets.get("default", wallet_id)).held == 0
 
 
+@pytest.mark.req("CH-15", "CH-14")
 async def test_a_decision_that_falls_before_sending_stops_the_effect(tmp_path: Path) -> None:
     """An effect whose approval is gone when its time comes fails, and its money is given back."""
     async with house(tmp_path) as raven:
@@ -148,6 +148,7 @@ async def test_a_decision_that_falls_before_sending_stops_the_effect(tmp_path: P
         assert (await raven.wallets.get("default", wallet_id)).as_json()["balance"] == "100.00"
 
 
+@pytest.mark.req("CH-05")
 async def test_limits_of_the_task_hold(tmp_path: Path) -> None:
     """Channels, the time window and the largest sum of a task bind what leaves the house for it."""
     async with house(tmp_path) as raven:
@@ -167,6 +168,7 @@ async def test_limits_of_the_task_hold(tmp_path: Path) -> None:
         assert (await raven.wallets.get("default", wallet_id)).held == 1250
 
 
+@pytest.mark.req("CH-14")
 async def test_budgets_and_wallets_are_never_overdrawn(tmp_path: Path, login: PostgresLogin | None) -> None:
     """A payment beyond the budget or the wallet is refused whole; a failed one gives both back."""
     async with house(tmp_path, login) as raven:
@@ -180,6 +182,7 @@ async def test_budgets_and_wallets_are_never_overdrawn(tmp_path: Path, login: Po
             with pytest.raises(TwinRavenError) as raised:
                 await raven.effects.pay(wish, by=LOCAL)
             assert raised.value.code == "LEDGER_OVERDRAWN"
+            assert raised.value.message.startswith("the budget has 5.00 EUR left, and the payment is of ")
         (held,) = await raven.effects.list("transaction", by=LOCAL)
         assert isinstance(held, MoneyTransaction)
         assert (await raven.effects.cancel("transaction", held.transaction_id, by=LOCAL)).status == "cancelled"
@@ -198,6 +201,7 @@ async def test_a_key_means_one_effect(tmp_path: Path) -> None:
             raven.effects.publish(PublishWish(task.task_id, "blog", "y", "k"), by=LOCAL),
             raven.effects.message(MessageWish(task.task_id, "blog", "ann", "x", "k"), by=LOCAL),
             raven.effects.pay(payment(task, wallet_id, key="k"), by=LOCAL),
+            raven.effects.publish(PublishWish((await approved_task(raven)).task_id, "blog", "x", "k"), by=LOCAL),
         ):
             with pytest.raises(TwinRavenError) as raised:
                 await attempt
@@ -205,6 +209,7 @@ async def test_a_key_means_one_effect(tmp_path: Path) -> None:
         assert len(await raven.effects.list("publish", by=LOCAL)) == 1
 
 
+@pytest.mark.req("CH-14")
 async def test_a_payment_is_taken_back_once(tmp_path: Path) -> None:
     """A reversal is a transaction of its own: the money returns, nothing is edited, and it happens once."""
     async with house(tmp_path) as raven, working(raven):
@@ -247,8 +252,27 @@ async def test_an_effect_without_a_link_is_named(tmp_path: Path) -> None:
         report = await raven.audit.verify("default")
         assert (report.ok, [each.subject_id for each in report.unlinked]) == (False, ["forged"])
         assert json.loads(json.dumps(report.as_json()))["unlinked_effects"][0]["subject_type"] == "publish_event"
+        # An entry that names another decision than the effect's own links nothing.
+        told = {"decision_id": "another", "task_id": task.task_id}
+        entry = AuditEntry("default", "publish.approved", "publish_event", "forged", SYSTEM, data=told)
+        await raven.audit.write(entry)
+        await raven.effects.message(MessageWish(task.task_id, "mail", "ann", "x", "m"), by=LOCAL)
+        await raven.database.write(
+            "default",
+            lambda tx: tx.execute(
+                "INSERT INTO outgoing_messages (tenant_id, message_id, idempotency_key, recipient, "
+                f"{columns.removesuffix(', disclosure_applied')}) SELECT tenant_id, 'slipped', 'm2', recipient, "
+                f"{columns.removesuffix(', disclosure_applied')} FROM outgoing_messages WHERE tenant_id = 'default'"
+            ),
+        )
+        report = await raven.audit.verify("default")
+        assert [(each.subject_type, each.subject_id) for each in report.unlinked] == [
+            ("publish_event", "forged"),
+            ("message", "slipped"),
+        ]
 
 
+@pytest.mark.req("CH-14", "CH-20")
 async def test_scheduled_effects_wait_and_can_be_cancelled(tmp_path: Path) -> None:
     """What is due tomorrow is not sent today, and what was not sent can be cancelled."""
     async with house(tmp_path) as raven, working(raven):
@@ -343,6 +367,8 @@ async def test_effects_wallets_and_assets_over_http(tmp_path: Path) -> None:
         for _ in range(2):
             funded = await admin.door.post(f"{wallet}/fund", {"amount": "50.00", "idempotency_key": "f"})
             assert (funded.status, funded.json()["balance"]) == (200, "50.00")
+        (moved,) = (await bob.door.get(f"{wallet}/statement")).json()["items"]
+        assert (moved["amount"], moved["currency"], moved["reverses"]) == (5_000, "EUR", None)
         asset = await bob.door.post(
             "/v1/assets", {"campaign_id": task.campaign_id, "kind": "image", "storage_uri": "s3://x/p.png"}
         )
@@ -351,7 +377,10 @@ async def test_effects_wallets_and_assets_over_http(tmp_path: Path) -> None:
         made = await bob.door.post("/v1/publications", {**post, "media_asset_id": asset_id})
         assert (made.status, made.json()["disclosure_applied"]) == (202, True)
         path = f"/v1/publications/{made.json()['publish_id']}"
-        assert (await eve.door.get(path)).status == 404
+        unseen = await eve.door.get(path)
+        never = await eve.door.get(f"/v1/publications/{'0' * 32}")
+        assert (unseen.status, never.status) == (404, 404)
+        assert unseen.body.replace(made.json()["publish_id"].encode(), b"0" * 32) == never.body
         assert (await eve.door.get("/v1/publications")).json()["items"] == []
         assert (await admin.door.get(path)).json()["media_asset_id"] == asset_id
         assert len((await bob.door.get("/v1/publications?status=scheduled")).json()["items"]) == 1

@@ -180,10 +180,9 @@ async def test_two_processes_share_one_session(
     name = "sqlite_url" if database.dialect == "sqlite" else "postgres_login"
     place = request.getfixturevalue(name)
     processes = [start_recorder(getattr(place, "url", place), "shared", 40) for _ in range(2)]
-    assert [await asyncio.to_thread(process.wait, 60) for process in processes] == [0, 0]
     for process in processes:
-        assert process.stdout is not None
-        process.stdout.close()
+        await asyncio.to_thread(process.communicate)
+    assert [process.returncode for process in processes] == [0, 0]
     events = await events_of(store, "shared")
     assert len(events) == 80
     assert len({event.input_params["pid"] for event in events}) == 2
@@ -324,6 +323,7 @@ async def test_tags_change_neither_identity_nor_order(collector: Collector, stor
     assert plain.input_hash == tagged.input_hash
 
 
+@pytest.mark.req("TR-10")
 async def test_an_output_has_a_summary_and_is_kept_whole(collector: Collector, store: SqlEventStore) -> None:
     """The summary is short and the same for equal outputs; the whole output is found by its hash."""
     output = {"items": [{"name": "x" * 300, "n": number} for number in range(50)]}
@@ -341,6 +341,7 @@ async def test_an_output_has_a_summary_and_is_kept_whole(collector: Collector, s
     assert await store.outputs(TENANT, [str(one.output_hash)]) == {one.output_hash: output}
 
 
+@pytest.mark.req("TR-01")
 async def test_tenants_do_not_see_each_other(collector: Collector, store: SqlEventStore) -> None:
     """Events of two tenants queued into one batch are each stored under their own name and seen by nobody else."""
     receipts = [collector.observe("s", tenant_id=tenant).record("f", {"of": tenant}) for tenant in "abab"]
@@ -363,6 +364,7 @@ async def test_uses_and_transitions_count_the_agents_own_calls(collector: Collec
     assert await store.transitions(TENANT) == [Transition("search", "read", 1)]
 
 
+@pytest.mark.req("TR-06")
 async def test_events_are_filtered_and_ordered(collector: Collector, store: SqlEventStore) -> None:
     """Filters restrict by tool and time; the newest come first where that is asked for."""
     session = collector.observe("s")

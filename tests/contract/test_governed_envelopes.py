@@ -8,17 +8,25 @@ from typing import Any
 
 import pytest
 
-from tests.api_client import Reply
+from tests.api_client import Door, Reply
 from tests.api_homes import login_of
 from tests.governing import AGENT, Governed, decision, draft, envelope, governed, outside, result
+from twinraven.api import api_app
+from twinraven.app import open_home
 from twinraven.foundation.errors import InvalidInput
 from twinraven.foundation.ids import new_id
+from twinraven.serving import Authenticator
+from twinraven.tenancy import LOCAL
+from twinraven.tracing.model import TraceKey
 
 PAYLOAD: dict[str, Any] = {
     "task_type": "content_generation",
     "description": "Draft it",
     "acceptance_criteria": [{"id": "short", "description": "is short"}],
 }
+
+
+RESEARCH: dict[str, Any] = {"task_type": "trend_research", "acceptance_criteria": []}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -38,10 +46,11 @@ def error(reply: Reply) -> tuple[int, str, str]:
     return reply.status, body["code"], body["details"].get("field", "")
 
 
-@pytest.mark.req("CH-02", "CH-03")
+@pytest.mark.req("CH-02", "CH-03", "CH-23")
 async def test_a_task_goes_from_planner_to_worker_to_judge(house: Governed) -> None:
     """Three programs outside bring a task from its plan to an approval; fields nobody knows survive each of them."""
-    planned = envelope("planner.task", {**PAYLOAD, "mood": "bright"}, goal_id=house.goal.goal_id, batch=7)
+    written = {"created_at": "2026-11-17T23:00:00+01:00", "confidence_score": 1, "error": None, "correlation_id": "p-1"}
+    planned = envelope("planner.task", {**PAYLOAD, "mood": "bright"}, goal_id=house.goal.goal_id, batch=7, **written)
     task = (await house.door.post("/v1/tasks", planned)).json()
     assert (task["status"], task["spec_json"]["mood"]) == ("pending", "bright")
     assert [each["task_id"] for each in (await house.door.get("/v1/ready-tasks")).json()["items"]] == [task["task_id"]]
@@ -52,17 +61,26 @@ async def test_a_task_goes_from_planner_to_worker_to_judge(house: Governed) -> N
         "artifacts": [{"artifact_id": "a", "kind": "post_draft", "summary": "s"}],
         "analysis": {"rationale": "r"},
     }
-    told = result(task["task_id"], outputs=outputs, acceptance_evidence=evidence, moon="full") | {"weather": "fine"}
+    told = result(task["task_id"], outputs=outputs, acceptance_evidence=evidence, moon="full") | {
+        "weather": "fine",
+        "correlation_id": "w-1",
+    }
     reported = await house.door.post("/v1/results", told)
     assert reported.status == 200, reported.body
     detail = await house.task(task["task_id"])
     assert (detail.task.status, detail.decisions[-1].decision) == ("complete", "approve")
-    said = decision(detail, colour="green") | {"height": 3}
+    assert [each.confidence_score for each in detail.results] == [told["confidence_score"]]
+    said = decision(detail, colour="green") | {"height": 3, "correlation_id": "j-1"}
     decided = (await house.door.post("/v1/decisions", said)).json()
     assert (decided["round"], decided["decision"]) == (2, "approve")
     for sent in (planned, told, said):
         kept = (await house.door.get(f"/v1/envelopes/{sent['id']}")).json()
         assert {name: kept[name] for name in sent} == sent
+        found = await house.raven.tracer.trace("default", str(sent["id"]))
+        assert ("task", task["task_id"]) in found.nodes
+        assert found.nodes[TraceKey("envelope", str(sent["id"]))].facts["correlation_id"] == sent["correlation_id"]
+    origin = await house.raven.tracer.trace("default", decided["decision_id"])
+    assert {("envelope", planned["id"]), ("envelope", told["id"])} <= origin.nodes.keys()
 
 
 @pytest.mark.req("CH-02")
@@ -93,6 +111,34 @@ async def test_no_tenant_no_key_no_effect(small: Governed, kind: str) -> None:
     assert len(await small.raven.tasks.list("default")) == 1
 
 
+@pytest.mark.req("CH-21")
+async def test_what_an_envelope_lacks_is_named(small: Governed) -> None:
+    """An id that is null and a window that holds no time are refused by the names of their fields."""
+    (task,) = await small.plan(outside())
+    await small.raven.attempts.submit(result(task), by=AGENT)
+    window = {"constraints": {"time_window": {"start": "tomorrow", "end": None}}}
+    goal = {"goal_id": small.goal.goal_id}
+    for path, bad, field in (
+        ("/v1/tasks", envelope("planner.task", PAYLOAD, goal_id=None), "goal_id"),
+        ("/v1/tasks", envelope("planner.task", PAYLOAD | window, **goal), "payload.constraints.time_window.start"),
+        ("/v1/results", result(task, 2) | {"task_id": None}, "task_id"),
+        ("/v1/decisions", decision(await small.task(task)) | {"task_id": None}, "task_id"),
+    ):
+        assert error(await small.door.post(path, bad)) == (400, "VALIDATION_FAILED", f"body.{field}")
+
+
+@pytest.mark.req("CH-16")
+async def test_a_task_that_was_planned_stays_planned(small: Governed) -> None:
+    """A planner.task envelope sent again is answered the same, also when the tool that it names is gone by then."""
+    named = PAYLOAD | {"run": {"tool": "draft"}, "inputs": {"topic": "spring"}}
+    planned = envelope("planner.task", named, goal_id=small.goal.goal_id)
+    first = (await small.door.post("/v1/tasks", planned)).json()
+    with open_home(small.raven.home) as without_tools:
+        door = Door(api_app(without_tools, Authenticator(without_tools.tenancy, without_key=LOCAL)))
+        assert (await door.post("/v1/tasks", planned)).json() == first
+        assert (await door.post("/v1/tasks", planned | {"idempotency_key": new_id(), "id": new_id()})).status == 404
+
+
 @pytest.mark.req("CH-03")
 async def test_a_worker_says_how_sure_it_is(small: Governed) -> None:
     """A worker's envelope without a confidence, or with one beyond 0 to 1, is refused."""
@@ -103,6 +149,7 @@ async def test_a_worker_says_how_sure_it_is(small: Governed) -> None:
     assert (await small.task(task)).task.status == "pending"
 
 
+@pytest.mark.req("CH-16")
 async def test_sent_again_is_answered_the_same(small: Governed) -> None:
     """An envelope sent again is answered as it was; its key with another body is refused; a new id is no other body."""
     (task,) = await small.plan(outside())
@@ -115,6 +162,7 @@ async def test_sent_again_is_answered_the_same(small: Governed) -> None:
     assert len((await small.task(task)).results) == 1
 
 
+@pytest.mark.req("CH-04", "CH-05")
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -126,6 +174,7 @@ async def test_sent_again_is_answered_the_same(small: Governed) -> None:
         ({"constraints": {"time_window": {"start": "2026-02-02T00:00:00Z", "end": "2026-01-01T00:00:00Z"}}}, "end"),
         ({"constraints": {"safety_policies": ["no-such-check"]}}, "safety_policies"),
         ({"acceptance_criteria": []}, "acceptance_criteria"),
+        ({**RESEARCH, "run": {"tool": "send"}, "inputs": {"topic": "x"}}, "acceptance_criteria"),
         ({"acceptance_criteria": [{"id": "a", "description": "d", "check": "1 +"}]}, ""),
         ({"priority": "soon"}, "priority"),
         ({"task_id": "task-1"}, "task_id"),
@@ -145,6 +194,7 @@ async def test_a_spec_that_makes_no_sense_is_refused(small: Governed, change: di
     assert (await small.raven.judge.list("default")) == ()
 
 
+@pytest.mark.req("CH-06", "CH-12")
 async def test_foreign_and_large_things_are_refused(small: Governed) -> None:
     """Another's goal, campaign, task, criterion and asset are not there, and an artifact of 2 MB is no envelope."""
     (task,) = await small.plan(outside())

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from tests.api_homes import login_of
+from tests.contract.test_effects import wallet_of
 from tests.governing import Governed, draft, governed
+from twinraven.effects import MessageWish, PaymentWish, PublishWish
 from twinraven.foundation.errors import Conflict, StorageError, TwinRavenError
 from twinraven.governance.states import TABLES
 from twinraven.storage import Transaction
@@ -71,6 +73,43 @@ async def test_no_record_points_across_tenants(house: Governed) -> None:
         await house.raven.campaigns.get("default", own.campaign_id)
 
 
+RELATIONS = {
+    ("goals", "campaign_id", "campaigns"),
+    ("tasks", "goal_id", "goals"),
+    ("task_specs", "task_id", "tasks"),
+    ("task_dependencies", "task_id", "task_specs"),
+    ("task_dependencies", "depends_on_task_id", "tasks"),
+    ("worker_runs", "task_id", "task_specs"),
+    ("worker_results", "worker_run_id", "worker_runs"),
+    ("judge_decisions", "result_id", "worker_results"),
+    ("media_assets", "campaign_id", "campaigns"),
+    ("media_assets", "task_id", "tasks"),
+    ("publish_events", "media_asset_id", "media_assets"),
+    ("publish_events", "task_id", "tasks"),
+    ("publish_events", "decision_id", "judge_decisions"),
+    ("outgoing_messages", "decision_id", "judge_decisions"),
+    ("budgets", "campaign_id", "campaigns"),
+    ("transactions", "wallet_id", "wallets"),
+    ("transactions", "budget_id", "budgets"),
+    ("transactions", "task_id", "tasks"),
+    ("transactions", "decision_id", "judge_decisions"),
+}
+_OF_SQLITE = """SELECT m.name AS child, f."from" AS name, f."table" AS parent
+FROM sqlite_master m CROSS JOIN pragma_foreign_key_list(m.name) f WHERE m.type = 'table'"""
+_OF_POSTGRES = """SELECT c.conrelid::regclass::text AS child, a.attname AS name, c.confrelid::regclass::text AS parent
+FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey)
+WHERE c.contype = 'f' AND c.connamespace = current_schema()::regnamespace"""
+
+
+@pytest.mark.req("CH-11")
+async def test_every_relation_is_a_foreign_key(house: Governed) -> None:
+    """Each entity is tied by the database itself to what it belongs to, follows from or is allowed by."""
+    raven = house.raven
+    statement = _OF_SQLITE if raven.database.dialect == "sqlite" else _OF_POSTGRES
+    found = await raven.database.read("default", lambda tx: tx.fetch_all(statement))
+    assert {(row["child"], row["name"], row["parent"]) for row in found} >= RELATIONS
+
+
 @pytest.mark.req("CH-04", "CH-13")
 async def test_history_does_not_change(house: Governed) -> None:
     """Specs, dependencies, envelopes, results and decisions take no change, and no task depends on itself."""
@@ -88,6 +127,37 @@ async def test_history_does_not_change(house: Governed) -> None:
     await refused(house, f"UPDATE tasks SET {moved}")
     for table in ("tasks", "goals", "campaigns", "worker_runs"):
         await refused(house, f"DELETE FROM {table}")
+
+
+EFFECT_COLUMNS = {
+    "publish_events": ("decision_id", "channel", "provider", "media_asset_id", "disclosure_applied", "request_json"),
+    "outgoing_messages": ("decision_id", "channel", "provider", "recipient", "scheduled_at", "created_by"),
+    "transactions": ("decision_id", "budget_id", "campaign_id", "goal_id", "counterparty", "amount", "requested_by"),
+    "wallets": ("provider", "currency", "created_by"),
+    "budgets": ("campaign_id", "currency", "created_by"),
+    "ledger_accounts": ("kind", "currency", "may_overdraw"),
+}
+
+
+@pytest.mark.req("CH-11")
+async def test_what_an_effect_is_and_what_allows_it_stays(house: Governed) -> None:
+    """No program gives an effect another decision, budget, channel or payee, nor deletes or replaces it."""
+    raven, task = house.raven, (await rows(house, "tasks"))[0]["task_id"]
+    await raven.campaigns.add_budget(house.goal.campaign_id, total="9", currency="EUR", by=LOCAL)
+    wallet_id = await wallet_of(raven)
+    await raven.effects.publish(PublishWish(task, "blog", "x", "p"), by=LOCAL)
+    await raven.effects.message(MessageWish(task, "mail", "ann", "x", "m"), by=LOCAL)
+    await raven.effects.pay(PaymentWish(task, wallet_id, "1.00", "EUR", "printer", "t"), by=LOCAL)
+    for table, columns in EFFECT_COLUMNS.items():
+        before = await rows(house, table)
+        version = ", state_version = state_version + 1" if table in ("wallets", "budgets") else ""
+        for column in columns:
+            await refused(house, f"UPDATE {table} SET {column} = {column}{version} WHERE tenant_id = 'default'")
+        await refused(house, f"DELETE FROM {table} WHERE tenant_id = 'default'")
+        if raven.settings.storage.admin_url is None:
+            names = ", ".join(before[0])
+            await refused(house, f"INSERT OR REPLACE INTO {table} ({names}) SELECT {names} FROM {table}")
+        assert await rows(house, table) == before, table
 
 
 @pytest.mark.req("CH-20")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +11,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from tests.governing import AGENT, Governed, decision, governed, outside, result
+from tests.postgres import PostgresServer
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.tenancy import LOCAL
 
 MOST_ATTEMPTS = 3
+LOOK_EVERY = 5
 
 
 @dataclass
@@ -31,6 +34,8 @@ class Known:
     decisions: int = 0
     version: int = 1
     running: bool = False
+    needs: str | None = None
+    """The task that must be complete before an attempt at this one begins."""
 
     def moved(self, status: str) -> None:
         self.status, self.version = status, self.version + 1
@@ -39,15 +44,19 @@ class Known:
 class GovernedMachine(RuleBasedStateMachine):
     """Does things to tasks for workers outside, judged from outside, and expects what the model says."""
 
+    server: PostgresServer | None = None
+    done: Counter[str]
+    """How many steps all histories had, so that a long run is known to be one."""
+
     def __init__(self) -> None:
         super().__init__()
         self.runner, self.stack = asyncio.Runner(), AsyncExitStack()
-        self.folder = TemporaryDirectory()
-        self.house: Governed = self.run(
-            self.stack.enter_async_context(governed(Path(self.folder.name), policy={"judge": "outside"}))
-        )
+        folder = Path(self.stack.enter_context(TemporaryDirectory()))
+        login = None if self.server is None else self.stack.enter_context(self.server.fresh_database())
+        opening = governed(folder, postgres=login, policy={"judge": "outside"})
+        self.house: Governed = self.run(self.stack.enter_async_context(opening))
         self.tasks: dict[str, Known] = {}
-        self.paused, self.campaign_version = False, 1
+        self.paused, self.campaign_version, self.steps = False, 1, 0
 
     def run(self, work: Any) -> Any:
         return self.runner.run(work)
@@ -65,11 +74,17 @@ class GovernedMachine(RuleBasedStateMachine):
     def pick(self, number: int) -> tuple[str, Known]:
         return list(self.tasks.items())[number % len(self.tasks)]
 
-    @rule()
-    def plan(self) -> None:
+    def is_ready(self, known: Known) -> bool:
+        is_free = known.needs is None or self.tasks[known.needs].status == "complete"
+        return known.status == "pending" and not self.paused and is_free
+
+    @rule(number=st.integers(0, 99), depends=st.booleans())
+    def plan(self, number: int, depends: bool) -> None:
         if len(self.tasks) < 12:
-            (task,) = self.run(self.house.plan(outside(f"t{len(self.tasks)}")))
-            self.tasks[task.task_id] = Known()
+            needs = self.pick(number)[0] if depends and self.tasks else None
+            wanted = outside(f"t{len(self.tasks)}", dependencies=[] if needs is None else [needs])
+            (task,) = self.run(self.house.plan(wanted))
+            self.tasks[task.task_id] = Known(needs=needs)
 
     @precondition(lambda self: self.tasks)
     @rule(number=st.integers(0, 99), seen=st.booleans())
@@ -77,7 +92,7 @@ class GovernedMachine(RuleBasedStateMachine):
         task_id, known = self.pick(number)
         version = known.version if seen else known.version + 1
         claiming = self.house.raven.attempts.claim(task_id, by=AGENT, state_version=version)
-        if self.attempted(claiming, succeeds=seen and known.status == "pending" and not self.paused):
+        if self.attempted(claiming, succeeds=seen and self.is_ready(known)):
             known.attempts, known.running = known.attempts + 1, True
             known.moved("in_progress")
 
@@ -89,7 +104,7 @@ class GovernedMachine(RuleBasedStateMachine):
         if fails:
             error: dict[str, Any] = {"code": "X", "message": "m", "retryable": retryable, "details": {}}
             told = {**told, "status": "failed", "confidence_score": 0, "error": error}
-        may = known.running or (known.status == "pending" and not self.paused)
+        may = known.running or self.is_ready(known)
         reported = self.attempted(self.house.raven.attempts.submit(told, by=AGENT), succeeds=may)
         if reported:
             if not known.running:
@@ -141,6 +156,12 @@ class GovernedMachine(RuleBasedStateMachine):
         self.paused, self.campaign_version = not self.paused, version + 1
 
     @invariant()
+    def agrees_now_and_then(self) -> None:
+        """Look at everything after some of the steps, and at the end: most of what a history costs is looking."""
+        self.steps, self.done["steps"] = self.steps + 1, self.done["steps"] + 1
+        if self.steps % LOOK_EVERY == 0:
+            self.agrees()
+
     def agrees(self) -> None:
         """Every task stands where the model has it, and effects pass the gate only where a result is approved."""
         for task_id, known in self.tasks.items():
@@ -152,31 +173,33 @@ class GovernedMachine(RuleBasedStateMachine):
                 assert found.decisions[-1].decision == "approve"
 
     def teardown(self) -> None:
+        self.agrees()
         report = self.run(self.house.raven.audit.verify("default"))
         assert report.ok
         self.run(self.stack.aclose())
         self.runner.close()
-        self.folder.cleanup()
 
 
+_SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
 _SHORT = settings(max_examples=3, stateful_step_count=20, derandomize=True, deadline=None, phases=[Phase.generate])
 
 
-def test_the_house_agrees_with_the_model() -> None:
-    """A few short histories."""
-    from hypothesis.stateful import run_state_machine_as_test
+def _machine(store: str, request: pytest.FixtureRequest) -> type[GovernedMachine]:
+    server = request.getfixturevalue("postgres_server") if store == "postgres" else None
+    return type("GovernedMachineHere", (GovernedMachine,), {"server": server, "done": Counter[str]()})
 
-    run_state_machine_as_test(
-        GovernedMachine,
-        settings=_SHORT,
-    )
+
+def test_the_house_agrees_with_the_model(request: pytest.FixtureRequest) -> None:
+    """A few short histories."""
+    run_state_machine_as_test(_machine("sqlite", request), settings=_SHORT)
 
 
 @pytest.mark.soak
-def test_the_house_agrees_with_the_model_for_long() -> None:
-    """A hundred thousand steps, new ones each time."""
-    from hypothesis.stateful import run_state_machine_as_test
-
-    run_state_machine_as_test(
-        GovernedMachine, settings=settings(max_examples=500, stateful_step_count=200, deadline=None)
-    )
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_the_house_agrees_with_the_model_for_long(store: str, request: pytest.FixtureRequest) -> None:
+    """A hundred thousand steps on both stores together, new ones each time."""
+    machine = _machine(store, request)
+    examples = 400 if store == "sqlite" else 100
+    many = settings(max_examples=examples, stateful_step_count=200, deadline=None, suppress_health_check=_SLOW)
+    run_state_machine_as_test(machine, settings=many)
+    assert machine.done["steps"] >= 150 * examples, machine.done

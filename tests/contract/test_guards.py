@@ -160,6 +160,7 @@ async def test_the_owner_meets_the_same_guard(
         owner.execute(statement)
 
 
+@pytest.mark.req("CH-18")
 @pytest.mark.parametrize("table", sorted(APPEND_ONLY_TABLES))
 async def test_no_append_only_table_lacks_its_guard(database: Database, table: str) -> None:
     """Whatever is declared append-only has a trigger against every way to change it."""

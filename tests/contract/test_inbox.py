@@ -72,8 +72,9 @@ async def test_a_call_is_listed_shown_and_approved_on_what_was_shown(tmp_path: P
         assert (await home.door.get("/v1/inbox")).json() == {"items": [], "next_cursor": None, "count": 0}
 
 
+@pytest.mark.req("CH-08")
 async def test_a_decision_names_what_was_shown(tmp_path: Path) -> None:
-    """Without If-Match, with * alone, or with another hash nothing is decided."""
+    """Without If-Match, with * alone, or with another hash nothing is decided; the hash in the body is enough."""
     async with api_home(tmp_path) as home:
         item_id = await _wanted(home, 7)
         target = f"{_path(item_id)}/decide"
@@ -83,13 +84,18 @@ async def test_a_decision_names_what_was_shown(tmp_path: Path) -> None:
         assert (await home.door.post(target, said, If_Match='"12345"')).status == 412
         other = {**said, "bound_to": "0" * 64}
         assert (await home.door.post(target, other, If_Match="*")).status == 412
+        assert (await home.door.post(target, other)).status == 412
         odd = {"choice": "shrug", "bound_to": (await _items(home.door))[0]["bound_to"]}
         assert (await home.door.post(target, odd, If_Match="*")).json()["details"]["field"] == "choice"
         assert (await home.door.get(_path("call:nothing"))).status == 404
         assert (await home.door.get(_path("nonsense"))).status == 404
-        assert (await _items(home.door))[0]["state"] == "open"
+        (item,) = await _items(home.door)
+        assert item["state"] == "open"
+        done = await home.door.post(target, {**said, "bound_to": item["bound_to"]})
+        assert (done.status, done.json()["decision"]) == (200, "approve")
 
 
+@pytest.mark.req("CH-07")
 async def test_an_approver_decides_and_administers_nothing(tmp_path: Path) -> None:
     """Who decides is an approver or an administrator, never who asked; an approver opens no administrator's door."""
     async with api_home(tmp_path, needs_key=True) as home:

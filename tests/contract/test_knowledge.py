@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, NotFound
-from twinraven.knowledge import EpisodeFilter, Knowledge, NewEpisode
+from twinraven.knowledge import EpisodeFilter, Knowledge, NewEpisode, read_questions
 from twinraven.storage import Database
 
 pytestmark = pytest.mark.tenants("t", "u")
 
 _DAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+_LATER = datetime(2023, 8, 8, tzinfo=UTC)
 _TALK = (
     ("D1:1", "Ann", "Hi Bob! What did you do last weekend?"),
     ("D1:2", "Bob", "I adopted a tabby from the shelter, her name is Biscuit."),
@@ -39,6 +40,7 @@ async def names(knowledge: Knowledge, question: str, **options: Any) -> list[str
     return [hit.name for hit in await knowledge.search("t", question, group_id="g", **options)]
 
 
+@pytest.mark.req("AD-20")
 async def test_an_episode_is_stored_once(knowledge: Knowledge) -> None:
     """The same import again adds nothing, and other content under a name is reported and changes nothing."""
     assert (await knowledge.remember_all("t", talk())).added == len(_TALK)
@@ -58,6 +60,7 @@ async def test_writers_of_one_group_take_turns(knowledge: Knowledge) -> None:
     assert [await names(knowledge, f"word{i}", limit=1) for i in range(9)] == [[f"n{i}"] for i in range(9)]
 
 
+@pytest.mark.req("AD-29")
 async def test_a_question_finds_its_answer_and_says_why(knowledge: Knowledge) -> None:
     """A hit names the words that matched, which stood for others, and what each signal added."""
     await knowledge.remember_all("t", talk())
@@ -76,6 +79,22 @@ async def test_an_answer_is_found_behind_its_question(knowledge: Knowledge) -> N
     assert "D1:5" in await names(knowledge, "Where is the pottery class?", limit=3)
 
 
+@pytest.mark.req("AD-29")
+@pytest.mark.parametrize("asked", ["on 7 May 2023", "in May 2023"])
+async def test_a_question_that_names_a_date_finds_what_was_told_of_it(knowledge: Knowledge, asked: str) -> None:
+    """A turn of that date is found though no word matches, and the words of the date find nothing else."""
+    later = [
+        NewEpisode("g", f"D{n}:1", "There were 2023 crumbs beside 7 spoons.", speaker="Bob", valid_at=_LATER)
+        for n in range(3, 9)
+    ]
+    await knowledge.remember_all("t", [*talk(), *later])
+    hits = await knowledge.search("t", f"Which excursion was it {asked}?", group_id="g", limit=6)
+    assert "D2:1" in [hit.name for hit in hits[:2]]
+    assert hits[0].why["signals"]["date"] > 0
+    assert {hit.name[:2] for hit in hits[:4]} <= {"D1", "D2"}
+
+
+@pytest.mark.req("AD-29")
 async def test_filters_and_neighbours(knowledge: Knowledge) -> None:
     """Only what a filter lets through is found; neighbours are the turns beside a hit."""
     late = NewEpisode(
@@ -97,6 +116,7 @@ async def test_filters_and_neighbours(knowledge: Knowledge) -> None:
     assert [each.name for each in hit.neighbours] == ["D1:5", "D3:1"]
 
 
+@pytest.mark.req("AD-20")
 async def test_long_content_lies_in_parts_and_is_found_as_one(knowledge: Knowledge) -> None:
     """A word deep inside a long episode finds it under its one name, and it reads back whole."""
     content = "lorem ipsum dolor. " * 3000 + "The zanzibar clause. " + "sit amet. " * 3000
@@ -108,6 +128,7 @@ async def test_long_content_lies_in_parts_and_is_found_as_one(knowledge: Knowled
     assert "zanzibar" in hits[0].content
 
 
+@pytest.mark.req("AD-29")
 async def test_tenants_and_groups_are_apart(knowledge: Knowledge) -> None:
     """Nobody finds or reads an episode of another tenant, and a group's search stays inside it."""
     await knowledge.remember_all("t", talk())
@@ -121,6 +142,22 @@ async def test_tenants_and_groups_are_apart(knowledge: Knowledge) -> None:
     assert {hit.group_id for hit in await knowledge.search("t", "pottery")} == {"g", "h"}
 
 
+@pytest.mark.req("AD-29")
+async def test_a_search_of_all_groups_prefers_those_whose_speakers_are_named(knowledge: Knowledge) -> None:
+    """Ann's dialogue answers a question about Ann, though another one has more of its words."""
+    others = ("Pottery class? I signed up for the pottery class.", "The pottery class is on Friday.")
+    told = [NewEpisode("h", f"D1:{n}", text, speaker="Zoe", valid_at=_DAY) for n, text in enumerate(others)]
+    await knowledge.remember_all("t", [*talk(), *told])
+    asked = "When did Ann sign up for the pottery class?"
+    hits = await knowledge.search("t", asked, limit=4)
+    assert {hit.group_id for hit in hits[:2]} == {"g"}
+    away = [hit for hit in await knowledge.search("t", asked, limit=20) if hit.group_id == "h"]
+    assert away[0].why["signals"]["other_group"] < 0
+    assert away[0].score == pytest.approx(sum(away[0].why["signals"].values()), abs=0.01)
+    assert [hit.name for hit in hits] == (await knowledge.search_all("t", [(None, asked)], limit=4))[0]
+
+
+@pytest.mark.req("AD-20")
 async def test_episodes_never_change(database: Database, knowledge: Knowledge) -> None:
     """The database refuses to change or remove an episode."""
     await knowledge.remember_all("t", talk())
@@ -140,6 +177,39 @@ async def test_pages_of_episodes_go_on_behind_an_id(knowledge: Knowledge) -> Non
     assert seen == [name for name, _, _ in _TALK]
 
 
+_IDS = ("3f2a9c1e-ab12", "77-c0ffee41", "e5d1-9", "5b0d-ef77", "x-1", "c4-beef99")
+
+
+@pytest.mark.req("AD-20")
+@pytest.mark.parametrize(
+    ("form", "is_timed"),
+    [("D{session}:{turn}", True), ("session_{session}-turn-{turn}", False), ("conv-26-{place}", True), ("{id}", True)],
+)
+@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0), (3, 0, 5, 2, 1, 4)])
+async def test_turns_lie_in_sessions_as_they_were_said(
+    knowledge: Knowledge, form: str, is_timed: bool, order: tuple[int, ...]
+) -> None:
+    """Whatever turns are called and however lines are ordered, times or numbers in names tell order and sessions."""
+    lines: list[bytes] = []
+    for place in range(6):
+        session, turn = place // 3 + 1, place % 3 + 1
+        name = form.format(session=session, turn=turn, place=place + 9, id=_IDS[place])
+        at = f"2023-05-0{session}T13:0{turn}:00" if is_timed else None
+        line = {"group_id": "g", "name": name, "content": f"turn {place}", "valid_at": at}
+        lines.append(json.dumps(line).encode())
+    await knowledge.import_lines("t", [lines[place] for place in order])
+    stored = await knowledge.episodes("t", group_id="g")
+    assert [(each.content, each.session) for each in stored] == [(f"turn {n}", n // 3) for n in range(6)]
+
+
+async def test_lines_that_nothing_orders_stay_as_they_are(knowledge: Knowledge) -> None:
+    """Ids that only look like numbers, without times, say nothing about the order."""
+    names_given = ["id 48213", "id 17", "id 905"]
+    lines = [json.dumps({"group_id": "g", "name": name, "content": "hello"}).encode() for name in names_given]
+    await knowledge.import_lines("t", lines)
+    assert [each.name for each in await knowledge.episodes("t", group_id="g")] == names_given
+
+
 async def test_a_file_with_wrong_lines_is_imported_without_them(knowledge: Knowledge) -> None:
     """Each refused line is reported with its number and the field to mend; the others are stored."""
     good = {"group_id": "g", "name": "a", "content": "Ann: hello there", "valid_at": "2023-05-08"}
@@ -156,6 +226,21 @@ async def test_a_file_with_wrong_lines_is_imported_without_them(knowledge: Knowl
     assert ["valid_at" in report.refusals[0].reason, "NUL" in report.refusals[1].reason] == [True, True]
     stored = await knowledge.named_episode("t", "g", "a")
     assert (stored.speaker, stored.valid_at) == ("Ann", datetime(2023, 5, 8, tzinfo=UTC))
+
+
+async def test_files_as_editors_write_them_are_read(knowledge: Knowledge) -> None:
+    """A byte order mark, blank lines, carriage returns and fields of others do no harm; an empty question is named."""
+    first, second = ({"group_id": "g", "name": name, "content": "hello there", "seen": [1]} for name in "ab")
+    mark = b"\xef\xbb\xbf"
+    report = await knowledge.import_lines(
+        "t", [mark + json.dumps(first).encode(), b"\r\n", json.dumps(second).encode()]
+    )
+    assert (report.done.added, report.refused) == (2, 0)
+    asked = {"id": 7, "group_id": "g", "query": "hello?", "answer": "x"}
+    lines = [mark + json.dumps(asked).encode(), b"\n", json.dumps({**asked, "query": " "}).encode()]
+    assert read_questions(lines[:2]) == [(7, "g", "hello?")]
+    with pytest.raises(InvalidInput, match="line 3: query"):
+        read_questions(lines)
 
 
 @pytest.mark.parametrize(("text", "limit", "field"), [("", 5, "query"), ("x\0", 5, "query"), ("x", 0, "limit")])

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Generator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ async def until(question: object, *, within: float) -> float:
     return time.monotonic() - began
 
 
-@pytest.mark.req("TR-23")
+@pytest.mark.req("TR-01", "TR-23")
 async def test_a_learned_tool_is_called_and_recorded_like_any_other(house: House) -> None:
     """Its call is one event of the agent's own; the inner calls are recorded as its children."""
     await house.promote()
@@ -75,6 +76,7 @@ async def test_bad_arguments_never_reach_a_step(house: House) -> None:
     assert await store.events(TENANT, EventFilter(tool_id="search")) == []
 
 
+@pytest.mark.req("TR-23")
 async def test_learned_tools_become_steps(house: House) -> None:
     """A learned tool can be a step of a longer one, and is not offered while a step of it is out of service."""
     await house.promote()
@@ -201,13 +203,18 @@ async def test_counts_only_rise(house: House) -> None:
     """Adding up what has settled changes no count, whenever it happens; a use is never counted twice or lost."""
     await house.promote()
     seen: list[int] = []
+    used: list[datetime | None] = []
     for number in range(8):
         await house.call("search_read", {"q": str(number)})
         await asyncio.to_thread(house.collector.flush)
         if number % 2:
             await house.registry.fold_usage(TENANT)
-        seen.append((await house.registry.tool(TENANT, "search_read")).record.invocation_count)
+        record = (await house.registry.tool(TENANT, "search_read")).record
+        seen.append(record.invocation_count)
+        used.append(record.last_used_at)
     assert seen == list(range(1, 9))
+    moments = [moment for moment in used if moment is not None]
+    assert used == sorted(set(moments))
     row = await house.database.read(
         TENANT, lambda tx: tx.fetch_one("SELECT invocation_count AS n FROM tool_records WHERE tenant_id = :t", t=TENANT)
     )
@@ -246,6 +253,7 @@ def _insert_call(tx: Transaction, house: House, event_id: str) -> None:
     )
 
 
+@pytest.mark.req("RG-09")
 async def test_calls_of_that_name_from_before_are_not_uses(house: House) -> None:
     """Events of the same name that are older than the tool, whenever they were recorded, were of something else."""
     now = house.clock.now
@@ -259,6 +267,7 @@ async def test_calls_of_that_name_from_before_are_not_uses(house: House) -> None
     assert (await house.registry.tool(TENANT, "search_read")).record.invocation_count == 0
 
 
+@pytest.mark.req("RG-09")
 async def test_rebuilt_rows_remember_recorded_uses(house: House) -> None:
     """After the rows were lost and made again, calls that the log holds are still counted."""
     await house.promote()

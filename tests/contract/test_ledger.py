@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from twinraven.foundation.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.ledger import Ledger, LedgerOverdrawn, TransferWish
+from twinraven.ledger.service import LARGEST
 from twinraven.storage import Database, Transaction, open_database
 
 TENANT = "default"
@@ -126,6 +127,20 @@ async def test_an_account_is_what_it_was_opened_as(database: Database, ledger: L
         await ledger.account(TENANT, "nowhere")
     assert await database.read(TENANT, lambda tx: ledger.balance(tx, TENANT, "nowhere")) == 0
     assert (await ledger.account(TENANT, "a")).as_json()["balance"] == 0
+
+
+async def test_no_account_grows_beyond_what_can_be_counted(database: Database, ledger: Ledger) -> None:
+    """An account that holds, or owes, almost all that can be counted takes no more, and every balance stays exact."""
+    await _post(database, ledger, wish("k", "world", "a", LARGEST - 1))
+    for number, bad in enumerate(
+        ([wish("x", "world", "a", 2)], [wish("x", "world", "b", LARGEST), wish("y", "world", "c", LARGEST)])
+    ):
+        with pytest.raises(InvalidInput, match="more than can be counted") as raised:
+            await _post(database, ledger, *bad)
+        assert raised.value.details["field"] == "amount", number
+    await _post(database, ledger, wish("l", "world", "a", 1))
+    assert [(await ledger.account(TENANT, name)).balance for name in ("world", "a")] == [-LARGEST, LARGEST]
+    assert (await ledger.verify(TENANT)).ok
 
 
 @pytest.mark.parametrize("racers", [8])

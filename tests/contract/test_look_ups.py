@@ -11,7 +11,7 @@ import pytest
 
 from twinraven.foundation.clock import to_micros
 from twinraven.foundation.errors import NotFound
-from twinraven.muninn import EventFilter, SqlEventStore
+from twinraven.muninn import EventFilter, SessionFilter, SqlActivity, SqlEventStore
 from twinraven.muninn.columns import COLUMNS
 from twinraven.storage import Database, Row, Transaction, Work
 from twinraven.storage.postgres import PostgresDatabase
@@ -82,6 +82,7 @@ _FACTS: dict[str, Any] = {
     "outcome": "success",
     "tags": "[]",
     "raised": 0,
+    "error_code": None,
     "time_known": 1,
 }
 _NAMES = tuple(name for name in COLUMNS if name in (*_FACTS, "event_id", "session_id", "tool_id", "timestamp"))
@@ -94,6 +95,7 @@ def _row(number: int) -> tuple[Any, ...]:
         "session_id": f"session-{number // SESSION}",
         "tool_id": f"tool-{number % TOOLS}",
         "timestamp": to_micros(NOON) + number * 1_000_000,
+        **({"raised": 1, "error_code": f"CODE_{number % 7}"} if number % 500 == 0 else {}),
     }
     return tuple(facts[name] for name in _NAMES)
 
@@ -115,6 +117,10 @@ LOOK_UPS: dict[str, Callable[[SqlEventStore], Coroutine[Any, Any, Any]]] = {
     ),
     "an event that is not there": lambda store: _refused(store.event(TENANT, UUID(int=EVENTS + 1))),
     "the newest events": lambda store: store.events(TENANT, EventFilter(limit=10, newest_first=True)),
+    "failed calls": lambda store: store.events(TENANT, EventFilter(raised=True, limit=10, newest_first=True)),
+    "calls that failed with a code": lambda store: store.events(
+        TENANT, EventFilter(error_code="CODE_3", limit=10, newest_first=True)
+    ),
     "a page of sessions": lambda store: store.sessions(TENANT, limit=10, after="session-5"),
 }
 
@@ -124,6 +130,8 @@ INDEXES = {
     "events of a session": "muninn_event_log_session",
     "events of a tool": "muninn_event_log_tool",
     "events of a time": "muninn_event_log_time",
+    "failed calls": "muninn_event_log_raised",
+    "calls that failed with a code": "muninn_event_log_code",
 }
 """The index that a look-up needs: any other one would lead through every event of the tenant."""
 
@@ -139,6 +147,14 @@ async def test_look_ups_walk_an_index(filled: ExplainingDatabase) -> None:
         for plan in filled.plans:
             assert "muninn_event_log_" in plan, f"{name}:\n{plan}"
             assert not any(_reads_the_whole_log(line) for line in plan.splitlines()), f"{name}:\n{plan}"
+
+
+async def test_a_page_of_sessions_reads_its_sessions(filled: ExplainingDatabase) -> None:
+    """What a line of the list says of a session is looked up by the session, not through all calls of the tenant."""
+    found = await SqlActivity(cast("Database", filled)).recent_sessions(TENANT, SessionFilter(limit=2))
+    assert [each.session_id for each in found] == [f"session-{EVENTS // SESSION - number}" for number in (1, 2)]
+    assert len(found[0].tools) == SESSION
+    assert [plan for plan in filled.plans if "muninn_event_log_tool" in plan] == []
 
 
 def _reads_the_whole_log(line: str) -> bool:

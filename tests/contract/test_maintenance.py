@@ -13,7 +13,6 @@ import pytest
 
 from tests.registry_kit import DAY, TENANT, House, add_chain, make_definition, make_verdict
 from twinraven.foundation.clock import from_micros
-from twinraven.foundation.settings import RegistrySettings
 from twinraven.registry import MaintenanceReport, RetirementReason, Support, ToolRecord, ToolStatus
 from twinraven.storage import Database, Transaction
 
@@ -100,7 +99,7 @@ def ends(report: MaintenanceReport) -> list[tuple[str, str, str]]:
     return [found for found in verbs(report) if found[1] == "retire"]
 
 
-@pytest.mark.req("RG-11")
+@pytest.mark.req("RG-11", "RG-08")
 async def test_an_unused_tool_is_retired(house: House) -> None:
     """After the configured days without a call a tool is retired as unused; a call in between keeps it."""
     await house.promote()
@@ -150,7 +149,7 @@ async def test_time_out_of_service_does_not_age(house: House) -> None:
     assert await house.maintenance.stale(TENANT, unused_since=since) == []
 
 
-@pytest.mark.req("RG-12")
+@pytest.mark.req("RG-12", "RG-08")
 async def test_a_spike_of_failures_retires(house: House) -> None:
     """Above the threshold a tool is retired; at it, it is not; the figures are said."""
     await house.promote()
@@ -234,6 +233,7 @@ async def test_drift_retires_where_so_configured(house: House, probe: FakeProbe)
     strict.close()
 
 
+@pytest.mark.req("RG-10")
 async def test_without_recent_sessions_nothing_drifts(house: House, probe: FakeProbe) -> None:
     """An empty record is no evidence of drift, and neither is a chain that was never stored here."""
     await house.promote()
@@ -316,16 +316,6 @@ async def test_a_schedule_can_be_off(house: House) -> None:
     await house.maintenance.run(TENANT, dry_run=True)
     assert await house.maintenance.run_if_due(TENANT) is not None
     off.close()
-
-
-@pytest.mark.req("RG-15")
-async def test_files_lie_where_the_settings_say(sqlite_database: Database, tmp_path: Path) -> None:
-    """The storage folder is the configured one, below the home."""
-    settings = RegistrySettings(storage_dir="learned/here")
-    house = House(sqlite_database, tmp_path / settings.storage_dir, settings=settings)
-    await house.register()
-    assert (tmp_path / "learned" / "here" / "search_read" / "v1.json").exists()
-    house.close()
 
 
 async def test_a_tool_that_was_retired_meanwhile_is_left_alone(house: House, probe: FakeProbe) -> None:

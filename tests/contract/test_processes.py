@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from tests.postgres import PostgresLogin
+from tests.unit.catalog.town import service_body, tool_body
 from tests.working import AGENT, Shop, reach, shop_home, working
 from twinraven.app import TwinRaven
 from twinraven.calls import CallContext, SkillInvocationRequest
-from twinraven.catalog import tool
+from twinraven.catalog import ServiceSpec, ToolSpec, tool
 from twinraven.flow import FlowDefinition
 from twinraven.foundation.errors import AppendOnly, Conflict, InvalidDefinition, NotFound, PolicyViolation
 from twinraven.processes import Process, tools
@@ -76,6 +77,70 @@ async def test_a_process_runs_its_steps_and_renders_its_answer(raven: TwinRaven,
     assert found.output == "no two, <hat> for 5 & 5"
     assert "reserve <hat> for 5" in shop.calls
     assert not any(call == "reserve hat" for call in shop.calls)
+
+
+@pytest.mark.req("AD-13")
+async def test_an_output_template_renders_as_handlebars_does(raven: TwinRaven) -> None:
+    """Loops, their else, `@` values, `../`, `with`, `unless` and what counts as nothing are those of Handlebars."""
+
+    @tool(effect="read")
+    def stock(item: str) -> dict[str, Any]:
+        """What there is of an item."""
+        rows: list[dict[str, Any]] = [{"id": 1, "tags": ["<a>", "b"]}, {"id": 2, "tags": []}]
+        return {"of": item, "rows": rows, "none": [], "empty": {}, "zero": 0, "by": {"x": 1.5, "y": True}}
+
+    raven.functions.add(stock)
+    template = (
+        "{{#each s.rows}}{{@index}}:{{id}} of {{../item}}"
+        "{{#each tags}} {{this}}{{#if @last}}.{{/if}}{{else}} bare{{/each}}{{#unless @last}}; {{/unless}}{{/each}}"
+        "|{{#each s.none}}x{{else}}nothing{{/each}}|{{#if s.empty}}object{{/if}}{{#if s.zero}}zero{{/if}}{{s.gone}}"
+        "|{{#with s.by}}{{x}} {{y}}{{/with}}|{{#each s.by}}{{@key}}={{this}} {{/each}}"
+        "|{{{s.of}}} & {{looked.item}} {{again.of}}"
+    )
+    steps = (
+        step("s", "stock", variable="s"),
+        step("t", inputs={"item": "{step.s.rows[0].tags[0]} and {step.s.by.x}"}, variable="looked"),
+        step("u", "stock", inputs={"item": "{step.s.rows[0].tags[0]}"}, variable="again"),
+    )
+    await raven.processes.save(process(*steps, outputTemplate=template), by=LOCAL)
+    found = await ran(raven, "buy", item="<hat>")
+    assert found.run.state == "succeeded", found.error
+    assert found.output == (
+        "0:1 of <hat> <a> b.; 1:2 of <hat> bare|nothing|object|1.5 true|x=1.5 y=true |<hat> & <a> and 1.5 <a>"
+    )
+
+
+@pytest.mark.req("AD-11")
+async def test_a_sequential_step_waits_for_parallel_ones_before_it(raven: TwinRaven, shop: Shop) -> None:
+    """What runs in parallel is over before the next sequential step begins, also where nothing is taken from it."""
+
+    @tool(effect="read")
+    async def dawdle(item: str) -> str:
+        """Take a while."""
+        await asyncio.sleep(0.5)
+        shop.calls.append(f"dawdled {item}")
+        return item
+
+    raven.functions.add(dawdle)
+    steps = (step("a", "dawdle", mode="parallel"), step("b", mode="parallel"), step("c", "reserve"))
+    await raven.processes.save(process(*steps), by=LOCAL)
+    assert (await ran(raven, "buy")).run.state == "succeeded"
+    assert shop.calls == ["look hat", "dawdled hat", "reserve hat"]
+
+
+@pytest.mark.req("AD-09")
+async def test_a_step_calls_only_what_is_enabled(raven: TwinRaven) -> None:
+    """A disabled tool of a service and a disabled process are refused by the place that names them."""
+    body = service_body(name="shop", requiresSecret=False)
+    await raven.defined.services.create(LOCAL, ServiceSpec.from_json(body))
+    spec = ToolSpec.from_json(tool_body(key="get_order", service="shop", enabled=False))
+    await raven.defined.tools.create(LOCAL, spec)
+    await raven.processes.save(process(step("see"), name="off", enabled=False), by=LOCAL)
+    off = step("order", "get_order", inputs={"orderId": "{step.item}"})
+    for stated, field in ((off, "steps[0].tool"), (step("sub", process="off"), "steps[0].process")):
+        with pytest.raises(InvalidDefinition, match="disabled") as refused:
+            await raven.processes.save(process(stated), by=LOCAL)
+        assert refused.value.details["field"] == field
 
 
 @pytest.mark.req("AD-11")
@@ -163,6 +228,12 @@ async def test_processes_call_processes_within_their_depth(raven: TwinRaven, sho
     with pytest.raises(InvalidDefinition, match="max_recursion_depth") as deep:
         await raven.processes.save(process(*outer, maxRecursionDepth=1), by=LOCAL)
     assert deep.value.details["field"] == "steps[0].process.steps[0].process"
+    await raven.processes.save(process(step("see"), name="leaf"), by=LOCAL)
+    shallow = process(step("call", process="leaf"), name="shallow", maxRecursionDepth=1)
+    await raven.processes.save(shallow, by=LOCAL)
+    await raven.processes.save(process(step("call", process="inner"), name="leaf"), by=LOCAL)
+    with pytest.raises(InvalidDefinition, match="shallow → leaf → inner"):
+        await raven.processes.save(process(step("call", process="shallow"), name="above"), by=LOCAL)
     with pytest.raises(InvalidDefinition, match="inner → middle → inner"):
         await raven.processes.save(process(step("up", process="middle"), name="inner"), by=LOCAL)
 
@@ -234,6 +305,7 @@ async def test_versions_are_immutable_and_runs_keep_theirs(raven: TwinRaven, sho
     assert (await raven.processes.save(process(step("see")), by=MEMBER)).version == 4
 
 
+@pytest.mark.req("AD-11")
 async def test_a_process_is_a_tool_that_is_called_like_any_other(raven: TwinRaven, shop: Shop) -> None:
     """A call runs the process durably, also where no worker is about; under one key it is one run."""
     await raven.processes.save(process(step("put", "reserve"), outputTemplate="{{put_out.reserved}}"), by=LOCAL)
@@ -309,6 +381,7 @@ async def test_what_makes_no_sense_is_refused_with_its_place(tmp_path: Path) -> 
         assert await raven.processes.list("default") == ()
 
 
+@pytest.mark.req("AD-09")
 async def test_a_tenant_sees_its_own_processes_alone(raven: TwinRaven, shop: Shop) -> None:
     """Another tenant has neither the process nor its versions nor the tool."""
     await raven.tenancy.create_tenant("acme")

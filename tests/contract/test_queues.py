@@ -80,6 +80,10 @@ async def test_workers_say_what_they_do_and_have_done(tmp_path: Path) -> None:
         async def seen() -> list[dict[str, Any]]:
             return (await home.door.get("/v1/workers?limit=200")).json()["items"]
 
+        async def states() -> list[str]:
+            shown = [(await home.door.get(f"/v1/runs/{name}")).json()["jobs"] for name in ("r1", "r2")]
+            return [job["state"] for jobs in shown for job in jobs]
+
         async with working(home.raven, types=["python"]):
             async with asyncio.timeout(20):
                 while not (idle := await seen()):  # noqa: ASYNC110 - the worker's first heartbeat sets no event
@@ -93,14 +97,40 @@ async def test_workers_say_what_they_do_and_have_done(tmp_path: Path) -> None:
                 while sum(each["status"] == "busy" for each in await seen()) < 2:  # noqa: ASYNC110 - as above
                     await asyncio.sleep(0.02)
             assert {each["currentJobId"] for each in await seen()} == {"r1", "r2", None}
-            jobs = [job for name in ("r1", "r2") for job in (await home.door.get(f"/v1/runs/{name}")).json()["jobs"]]
-            assert {job["state"] for job in jobs} <= {"assigned", "executing"}
+            async with asyncio.timeout(20):
+                while sorted(await states()) != ["assigned", "executing"]:  # noqa: ASYNC110 - as above
+                    await asyncio.sleep(0.02)
+            assert len(desk.done) == 1, "one slot makes one call at a time"
             desk.gate.set()
             await reach(home.raven, "r1", "succeeded")
             await reach(home.raven, "r2", "failed")
+        assert await states() == ["completed", "failed"]
         gone = await seen()
     assert {(worker["status"], worker["currentJobId"]) for worker in gone} == {("offline", None)}
     for kind in ("runs", "python"):
         mine = [worker for worker in gone if worker["type"] == kind]
         assert sum(worker["processedCount"] for worker in mine) == 2
         assert sum(worker["errorCount"] for worker in mine) == 1
+
+
+@pytest.mark.req("AD-14")
+async def test_a_worker_beats_as_long_as_it_lives(tmp_path: Path) -> None:
+    """Beats go on while a tool is at work, and with them the worker's right to its job."""
+    desk = Desk()
+    async with api_home(tmp_path, functions=[desk.file], engine={**FAST, "lease_s": 1}) as home:
+        await home.door.post("/v1/processes", {"definition": PROCESS})
+
+        async def beats() -> set[str]:
+            return {each["lastHeartbeat"] for each in (await home.door.get("/v1/workers?limit=200")).json()["items"]}
+
+        async with working(home.raven):
+            await home.door.post("/v1/processes/tidy/runs", {"parameters": {"item": "b"}, "run_id": "r"})
+            await until(lambda: len(desk.done) == 1)
+            heard = await beats()
+            async with asyncio.timeout(60):
+                while len(heard) < 5:
+                    await asyncio.sleep(0.1)
+                    heard |= await beats()
+            desk.gate.set()
+            await reach(home.raven, "r", "succeeded")
+    assert desk.done == ["file b"]

@@ -127,6 +127,7 @@ async def test_a_registered_tool_is_rows_and_files(house: House) -> None:
     assert tool.record.definition_path == "search_read/v1.json"
     metadata = json.loads((folder / "metadata.json").read_text())
     assert (metadata["current_version"], metadata["versions"][0]["status"]) == (1, "testing")
+    assert min(len(path.read_text().splitlines()) for path in folder.iterdir()) > 10
     assert (tool.current.validation_passed, tool.current.equivalence_score) == (True, 0.99)
     assert await agrees(house)
 
@@ -189,6 +190,7 @@ async def test_without_required_approval_a_tool_is_promoted_at_once(house: House
     eager.close()
 
 
+@pytest.mark.req("RG-07")
 async def test_a_guessed_effect_always_waits_for_a_person(house: House) -> None:
     """A tool with a step whose effect was only inferred is not promoted without somebody's word."""
     eager = house.with_settings(require_approval=False)
@@ -250,7 +252,7 @@ async def test_rollback_brings_a_version_back(house: House) -> None:
     assert await agrees(house)
 
 
-@pytest.mark.req("RG-06")
+@pytest.mark.req("RG-06", "TR-18")
 async def test_rollback_refuses_what_never_served(house: House) -> None:
     """Only a version that was in service can be again; the current one is not rolled back to."""
     await house.promote()
@@ -365,6 +367,7 @@ async def test_a_version_sent_back_can_be_tested_again(house: House) -> None:
     assert await agrees(house)
 
 
+@pytest.mark.req("TR-18")
 async def test_a_promoted_version_cannot_be_rejected(house: House) -> None:
     """What serves is retired or quarantined, not rejected; and a rejection has a reason."""
     await house.promote()
@@ -393,7 +396,7 @@ async def test_quarantine_takes_a_tool_out_at_once(house: House) -> None:
     assert await agrees(house)
 
 
-@pytest.mark.req("TR-15")
+@pytest.mark.req("TR-15", "TR-21")
 async def test_a_tool_gets_its_name_before_it_serves(house: House) -> None:
     """Under its new name a tool has the same versions, drafts and verdicts; of the old name nothing is left."""
     await house.draft()
@@ -515,6 +518,7 @@ async def test_the_database_refuses_what_never_happens(house: House, statement: 
     assert await agrees(house)
 
 
+@pytest.mark.req("RG-01")
 async def test_tenants_do_not_meet(house: House) -> None:
     """The same name in two tenants is two tools, in two folders, offered to their own alone."""
     await house.promote()
@@ -530,6 +534,7 @@ async def test_tenants_do_not_meet(house: House) -> None:
     assert await house.verification.verify("acme") == []
 
 
+@pytest.mark.req("RG-04")
 async def test_every_change_is_witnessed_in_its_transaction(house: House) -> None:
     """What the witness refuses does not happen, in rows or in files."""
     await house.register()

@@ -245,7 +245,7 @@ def test_lives_follow_the_model(database: Database, tmp_path: Path, *, full_scal
     run_state_machine_as_test(
         LivesHere,
         settings=settings(
-            max_examples=300 if full_scale else 30,
+            max_examples=300 if full_scale else 12,
             stateful_step_count=40 if full_scale else 25,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

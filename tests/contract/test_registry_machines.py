@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Generator
 from pathlib import Path
 from uuid import uuid4
@@ -50,6 +51,13 @@ async def check(raven: TwinRaven) -> None:
     """The files of this machine say what the rows say."""
     await raven.registry.recover(TENANT)
     assert await raven.verification.verify(TENANT) == []
+    tool = await raven.registry.tool(TENANT, TOOL)
+    folder = raven.home / raven.settings.registry.storage_dir / TOOL
+    files = {path.name: path.read_text() for path in folder.iterdir()}
+    metadata = json.loads(files.pop("metadata.json"))
+    assert files == {f"v{each.version}.json": each.text for each in tool.versions}
+    assert metadata["current_version"] == tool.record.current_version
+    assert [each["status"] for each in metadata["versions"]] == [each.status for each in tool.versions]
 
 
 @pytest.mark.req("RG-16", "RG-14")

@@ -61,12 +61,14 @@ async def test_whole_sessions_leave_by_their_last_call(database: Database, reten
         database,
         [
             ("old", [OLD + 2, OLD + 1, OLD], ["a", "b", None]),
-            ("went on", [OLD, 1], ["c", "d"]),
+            ("went on", [OLD, DAYS - 1], ["c", "d"]),
             ("new", [0], ["e"]),
         ],
     )
+    preview = await retention.preview("t", days=DAYS)
     report = await retention.run("t", days=DAYS)
     assert await sizes(database) == {"went on": 2, "new": 1}
+    assert (preview.sessions, preview.events, preview.spared) == (1, 3, 0)
     assert (report.sessions, report.events, report.outputs, report.spared) == (1, 3, 2, 0)
     assert await database.read("t", loose_outputs) == []
 
@@ -99,6 +101,7 @@ async def test_the_guards_stand_after_a_run(database: Database, retention: Reten
     assert await sizes(database) == {"new": 1}
 
 
+@pytest.mark.req("TR-02")
 async def test_an_output_leaves_with_the_last_event_that_names_it(database: Database, keys: Path) -> None:
     """An output stays while a session that stays names it; one that leaving sessions share leaves with the last."""
     remember(
@@ -117,6 +120,7 @@ async def test_an_output_leaves_with_the_last_event_that_names_it(database: Data
     assert len(await database.read("t", all_rows("blobs"))) == 1
 
 
+@pytest.mark.req("TR-02")
 async def test_verdicts_leave_with_their_session(database: Database, retention: Retention) -> None:
     """What was said about a session does not outlive it."""
     remember(database, [("old", [OLD], ["a"]), ("new", [0], ["b"])])
@@ -199,6 +203,7 @@ async def test_a_preview_says_what_a_run_does_and_changes_nothing(database: Data
     assert (preview.sessions, preview.events) == (report.sessions, report.events) == (3, 6)
 
 
+@pytest.mark.req("TR-02")
 async def test_another_tenants_sessions_stay(database: Database, retention: Retention) -> None:
     """A run takes from one tenant, even where another has a session of the same id, outputs alike."""
     for tenant in ("t", "u"):
@@ -209,6 +214,7 @@ async def test_another_tenants_sessions_stay(database: Database, retention: Rete
     assert await retention.notes("u") == []
 
 
+@pytest.mark.req("TR-02")
 async def test_a_session_that_goes_on_meanwhile_stays(database: Database, keys: Path) -> None:
     """A call, or an output, that appears between the look and the batch keeps what it needs."""
     remember(database, [("a", [OLD], ["x"]), ("b", [OLD], ["y"]), ("c", [OLD], ["z"])])

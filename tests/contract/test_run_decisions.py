@@ -125,6 +125,7 @@ async def test_a_clock_an_hour_off_changes_no_moment(
     assert abs(found.run.finished_at - found.run.created_at).total_seconds() < 60
 
 
+@pytest.mark.req("AD-14")
 async def test_a_pool_limits_steps_however_they_come(tmp_path: Path, shop: Shop) -> None:
     """Runs whose steps are of one type make no more of them at once than its pool has slots."""
     shop.gate = asyncio.Event()
@@ -145,6 +146,7 @@ async def test_a_pool_limits_steps_however_they_come(tmp_path: Path, shop: Shop)
     assert sum(number for name, number in processed.items() if "/runs/" in name) == 5
 
 
+@pytest.mark.req("AD-14")
 async def test_the_smallest_priority_is_taken_first(tmp_path: Path, shop: Shop) -> None:
     """Of what is due, a worker takes the smallest number first, whenever it was started."""
     engine = {**FAST, "pools": [{"queue": "runs", "slots": 1}]}

@@ -105,6 +105,7 @@ async def test_a_value_is_rotated_under_the_same_id(house: House) -> None:
     assert b"altogether" not in redacted
 
 
+@pytest.mark.req("AD-04")
 async def test_names_and_sharing_change_and_nothing_else_does(house: House, database: Database) -> None:
     """A secret may be renamed; its owner and type are fixed by the database itself, and a stored value too."""
     made = await house.keep()
@@ -181,6 +182,7 @@ async def test_an_owner_is_a_user_of_the_same_tenant(house: House, database: Dat
         await database.write(stranger.tenant_id, lambda tx: SqlSecretStore().add_version(tx, version, created_at=1))
 
 
+@pytest.mark.req("AD-04", "CH-23")
 async def test_every_change_is_audited_without_the_value(house: House, database: Database) -> None:
     """Who did what to which secret is in the chain, under the request's correlation id."""
     made = await house.keep(correlation_id="req-1")

@@ -313,6 +313,7 @@ async def test_a_forged_anchor_is_refused(audit: AuditLog, database: Database, t
     assert fault.kind in ("anchor", "truncated")
 
 
+@pytest.mark.req("CH-18")
 async def test_an_anchor_with_another_public_key_is_refused(
     audit: AuditLog, database: Database, tmp_path: Path
 ) -> None:

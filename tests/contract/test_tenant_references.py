@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Final
@@ -16,15 +17,65 @@ from twinraven.storage import Row, Transaction
 
 _ALONE: Final = frozenset(
     {
-        *("approvals", "blobs", "campaigns", "candidate_chains", "catalog_version", "compressions", "conversations"),
-        *("entities", "entity_merges", "envelopes", "episode_vectors", "episodes", "idempotency_claims"),
-        "introspections",
+        *("approvals", "blobs", "campaigns", "candidate_chains", "catalog_version"),
+        *("entities", "envelopes", "episode_vectors", "episodes", "idempotency_claims", "introspections"),
         *("knowledge_groups", "knowledge_postings", "learning_rounds", "ledger_accounts", "metric_definitions"),
-        *("muninn_event_log", "process_versions", "processes", "registry_state", "run_dispatch", "runs"),
+        *("muninn_event_log", "process_versions", "processes", "registry_state", "runs"),
         *("session_verdicts", "summaries", "tool_records", "users", "vault_state", "wallets"),
     }
 )
 """Tables whose rows refer to nothing but their tenant, or to what is looked up within it alone."""
+_FREE: Final = {
+    "activity_failures": {"tool_id"},
+    "alternatives": {"run_id"},
+    "approvals": {"correlation_id", "session_id", "tool_id"},
+    "audit_heads": {"key_id"},
+    "audit_log": {"actor_id", "correlation_id", "subject_id"},
+    "campaigns": {"persona_id"},
+    "compressions": {"group_id"},
+    "drafts": {"tool_id"},
+    "entities": {"group_id"},
+    "entity_facts": {"group_id"},
+    "entity_mentions": {"group_id"},
+    "entity_places": {"group_id"},
+    "envelopes": {"campaign_id", "correlation_id", "goal_id", "task_id"},
+    "episode_vectors": {"group_id"},
+    "episodes": {"group_id"},
+    "extraction_progress": {"group_id", "run_id"},
+    "graph_progress": {"run_id"},
+    "idempotency_claims": {"tool_id"},
+    "introspections": {"user_id"},
+    "judge_decisions": {"human_reviewer_id"},
+    "knowledge_postings": {"group_id"},
+    "ledger_transfers": {"subject_id"},
+    "media_assets": {"character_id"},
+    "metric_values": {"entity_id"},
+    "muninn_event_log": {"actor_id", "correlation_id", "parent_event_id", "session_id", "task_id", "tool_id"},
+    "outgoing_messages": {"correlation_id", "external_message_id"},
+    "process_versions": {"owner_id", "process_id"},
+    "publish_events": {"correlation_id", "external_post_id"},
+    "reflections": {"group_id", "user_id"},
+    "rejections": {"tool_id"},
+    "retention_notes": {"key_id"},
+    "run_steps": {"tool_id"},
+    "secret_versions": {"kek_id"},
+    "session_verdicts": {"session_id"},
+    "sign_ins": {"user_id"},
+    "summaries": {"group_id", "process_id", "run_id"},
+    "tasks": {"owner_id"},
+    "transactions": {"correlation_id"},
+    "upstream_tools": {"tool_id"},
+    "vault_state": {"kek_id"},
+    "wallets": {"agent_or_campaign_id"},
+    "alternative_episodes": {"episode_id"},
+    "introspection_contents": {"episode_id"},
+    "summary_contents": {"episode_id"},
+    "summary_sources": {"episode_id"},
+    "worker_runs": {"run_id"},
+}
+"""Columns named as ids that no key guards: names that people and protocols give (also of whom notes are), ids of other
+systems, records of what once was (runs and tools that may be gone), and episodes, of which only the parts have keys.
+What a call lies inside of is fenced by a trigger of its own."""
 _CHAINED: Final = frozenset({"audit_log", "audit_heads", "change_marks"})
 """Tables in which every tenant has a row of the same number."""
 
@@ -48,6 +99,48 @@ async def rows_of(home: ApiHome, tenant_id: str) -> dict[str, Row]:
         return {table: row for table, row in found.items() if row is not None}
 
     return await home.raven.database.read(tenant_id, read)
+
+
+async def guarded_columns(home: ApiHome, table: str) -> tuple[set[str], set[str]]:
+    """The columns of a table, and those that a foreign key or a trigger looks up, with the id of the row itself."""
+
+    def read(tx: Transaction) -> tuple[set[str], set[str]]:
+        if tx.dialect == "postgres":
+            named = tx.fetch_all(
+                "SELECT a.attname AS name, EXISTS (SELECT 1 FROM pg_constraint c WHERE c.conrelid = a.attrelid "
+                "AND (c.contype = 'f' AND a.attnum = ANY (c.conkey) OR c.contype = 'p' AND cardinality(c.conkey) > 1 "
+                "AND a.attnum = c.conkey[cardinality(c.conkey)])) AS known FROM pg_attribute a "
+                f"WHERE a.attrelid = '{table}'::regclass AND a.attnum > 0 AND NOT a.attisdropped"
+            )
+            return {row["name"] for row in named}, {row["name"] for row in named if row["known"]}
+        columns = tx.fetch_all(f"SELECT name, pk FROM pragma_table_info('{table}')")
+        keys = tx.fetch_all(f"SELECT \"from\" AS name FROM pragma_foreign_key_list('{table}')")
+        triggers = tx.fetch_all(
+            f"SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = '{table}' "
+            "AND (name LIKE '%\\_within\\_made' ESCAPE '\\' OR name LIKE '%\\_tenant\\_exists\\_made' ESCAPE '\\')"
+        )
+        looked_up = {name for row in triggers for name in re.findall(r"NEW\.(\w+)", row["sql"])}
+        last = max(row["pk"] for row in columns)
+        own = {row["name"] for row in columns if row["pk"] == last > 1}
+        return {row["name"] for row in columns}, looked_up | own | {row["name"] for row in keys}
+
+    return await home.raven.database.read("default", read)
+
+
+@pytest.mark.req("CH-12")
+async def test_every_reference_of_every_table_is_guarded(home: ApiHome) -> None:
+    """Each table of tenants leads to its tenant by a check of the database, and so does each id that it refers to."""
+    free: dict[str, set[str]] = {}
+    for table in OWNERS:
+        columns, guarded = await guarded_columns(home, table)
+        if "tenant_id" not in columns or table in ("tenants", "muninn_events"):
+            continue
+        assert "tenant_id" in guarded, table
+        ids = {name for name in columns if name.endswith("_id")} | (columns & {"merged_into", "forked_from"})
+        left = ids - guarded - {"event_id", "entry_id", "episode_id" if table == "episodes" else ""}
+        if left - {"forked_from" if table == "runs" else ""}:
+            free[table] = left
+    assert free == _FREE
 
 
 async def takes(home: ApiHome, table: str, row: Row, tenant_id: str) -> bool:

@@ -20,6 +20,7 @@ from twinraven.muninn import (
     Importer,
     MuninnEvent,
     SqlEventStore,
+    export_json,
     export_otlp,
     export_parquet,
 )
@@ -138,6 +139,45 @@ async def test_spans_read_back_are_the_same_events(recorded: Database) -> None:
     store = SqlEventStore(recorded)
     hashes = [event.output_hash for event in before if event.output_hash]
     assert await store.outputs("u", hashes) == await store.outputs("t", hashes)
+
+
+async def nested(database: Database, *, between: int) -> tuple[list[UUID], bytes]:
+    """A call inside one inside another, the innermost first in the log of `t`, and that log as lines of JSON."""
+    collector = Collector(database)
+    ids = [uuid4() for _ in range(3)]
+    with collector.observe("visit", tenant_id="t") as session:
+        for place, (event_id, parent) in enumerate(zip(ids, [*ids[1:], None], strict=True)):
+            when = START + timedelta(seconds=place)
+            session.record("call", {"n": place}, event_id=event_id, parent_event_id=parent, timestamp=when)
+            for number in range(between):
+                session.record("other", {"n": number}, timestamp=when + timedelta(milliseconds=1 + number / 1000))
+    collector.flush()
+    collector.close()
+    out = io.BytesIO()
+    await export_json(SqlEventStore(database), "t", out)
+    return ids, out.getvalue()
+
+
+@pytest.mark.parametrize("between", [0, 1100])
+async def test_outer_calls_are_stored_before_inner_ones(database: Database, between: int) -> None:
+    """One tenant's log enters another's though inner calls come first in it, in one batch or several apart."""
+    ids, lines = await nested(database, between=between)
+    report = await Importer(database).import_trace("u", lines.splitlines(keepends=True))
+    assert (report.events, report.duplicates, report.errors) == (3 + 3 * between, 0, [])
+    found = {event.event_id: event for event in await events_of(database, "u")}
+    assert [found[event_id].parent_event_id for event_id in ids] == [*ids[1:], None]
+    again = await Importer(database).import_trace("u", lines.splitlines(keepends=True))
+    assert (again.events, again.duplicates) == (0, report.events)
+
+
+async def test_calls_whose_outer_call_stays_away_are_reported(database: Database) -> None:
+    """Of a part of another tenant's log, what lies inside a call that is not in it is told, and the rest is stored."""
+    ids, lines = await nested(database, between=3)
+    part = [line for line in lines.splitlines(keepends=True) if json.loads(line)["event_id"] != str(ids[1])]
+    report = await Importer(database).import_trace("u", part)
+    assert (report.events, report.not_understood) == (10, 1)
+    assert str(ids[0]) in report.errors[0].reason
+    assert {event.parent_event_id for event in await events_of(database, "u")} == {None}
 
 
 async def test_a_log_that_reads_its_own_spans_stays_the_same(recorded: Database) -> None:

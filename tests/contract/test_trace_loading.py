@@ -79,6 +79,7 @@ async def test_only_the_wanted_sessions_and_calls_are_read(database: Database, s
     assert (await load_traces(store, TENANT, idle_gap_s=900, where=nothing)).sessions == []
 
 
+@pytest.mark.req("TR-08")
 async def test_a_verdict_and_an_idle_gap_are_seen(database: Database, store: SqlEventStore) -> None:
     """A session's verdict wins over its events, and a long pause counts as something from outside."""
     with closing(Collector(database)) as collector, collector.observe("s") as session:
@@ -137,6 +138,7 @@ async def test_a_window_bounds_what_is_mined(database: Database, store: SqlEvent
     assert [found.tools for found in await mine_log(store, TENANT, early, now=utc_now())] == [("a", "b")]
 
 
+@pytest.mark.req("TR-12")
 @pytest.mark.parametrize("window", [LogWindow(), LogWindow(last_sessions=60), LogWindow(tag="bill")])
 async def test_a_stored_snapshot_repeats_its_run_after_the_log_has_grown(
     database: Database, store: SqlEventStore, window: LogWindow

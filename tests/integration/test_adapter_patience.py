@@ -21,7 +21,8 @@ from twinraven.sdk import ServerUnreachable
 
 HABIT = [[("find_customer", {"email": "ada@x.org"})], [("list_orders", {"customer_id": "C-ada"})]]
 SHORT_S = 0.3
-SOON_S = 3.0
+SOON_S = 15.0
+"""Well below the 30 s for which a client waits for an answer."""
 """Far less than a client waits for an answer, and far more than the patience of these adapters."""
 
 WITHOUT_A_LOOP = """
@@ -40,7 +41,7 @@ with Client("{url}") as client:
     offered = adapter.tools_now()
     tool = StructuredTool.from_function(find)
     said = [tool.invoke({{"email": "a"}}, config={{"callbacks": [adapter.handler]}}) for _ in range(3)]
-    print(offered, said, time.monotonic() - begun < 5)
+    print(offered, said, time.monotonic() - begun < 15)
 """
 
 
@@ -82,13 +83,13 @@ async def test_a_silent_server_costs_an_agent_a_moment(library: Library, kind: t
 async def test_a_call_that_nobody_records_holds_up_its_agent_once(library: Library) -> None:
     """The first result waits as long as the adapter's patience, and those after it do not wait at all."""
     async with silent_server() as url, AsyncClient(url) as client:
-        adapter = library.adapter(client, session_id="s", patience_s=SHORT_S)
+        adapter = library.adapter(client, session_id="s", patience_s=1.5)
         await library.run(adapter, "ada?", HABIT)
         await adapter.flush(within_s=SHORT_S)
         begun = time.monotonic()
         heard = await library.run(adapter, "ada?", HABIT * 4)
         assert (heard.error, len(heard.results)) == (None, 8)
-        assert time.monotonic() - begun < SHORT_S * 8 * 0.75
+        assert time.monotonic() - begun < 1.5 * 8 * 0.75
 
 
 async def test_a_program_without_a_loop_ends_in_time() -> None:

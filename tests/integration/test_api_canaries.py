@@ -60,6 +60,8 @@ def bodies() -> list[tuple[str, str, Any]]:
         {"outside_input": CANARY},
         {"created_at": CANARY},
         {"side_effect": CANARY},
+        {"unlisted": {"deep": [CANARY], CANARY: 1}},
+        {"tool_name": "refund", "payload": {"order": 1}, "idempotency_key": "k0", "unlisted": CANARY},
     ]
     # What a tool answers is the caller's; so the value goes to tools that do not repeat it.
     calls.append({"tool_name": "refund", "payload": {"order": CANARY}, "idempotency_key": "k1"})

@@ -25,6 +25,8 @@ _LATE: Final = ("retireTool",)
 _REFUSED: Final = frozenset(
     [
         "decideInboxItem",
+        "extractAnew",
+        "showGraph",
         "publish",
         "postMessage",
         "pay",
@@ -56,6 +58,10 @@ _REFUSED: Final = frozenset(
     ]
 )
 """What they are about must stand in a state of its own; here they look it up and refuse, which reads as much."""
+
+
+_KEYS = {"fundWallet": "sample-fund"}
+"""What the body of a route has as its key, where the header must say the same."""
 
 
 def turn(route: Route) -> tuple[bool, bool]:
@@ -91,11 +97,11 @@ async def test_no_route_blocks_the_loop(tmp_path: Path, loop_guard: BlockBuster)
             for route in sorted(routes, key=turn):
                 await prepare(home.raven, seeds, route)
                 body: Any = BODIES[route.name] if route.body is not None or route.raw else None
-                headers = {"if-match": "*", "idempotency-key": f"loop-{route.name}"}
+                headers = {"if-match": "*", "idempotency-key": _KEYS.get(route.name, f"loop-{route.name}")}
                 loop_guard.activate()
                 asked = "&".join(f"{each.name}=x" for each in route.query if each.required)
                 path = seeds.path_of(route) + (f"?{asked}" if asked else "")
                 reply = await door.ask(route.method, path, body, headers=headers)
                 loop_guard.deactivate()
-                is_refused = route.name in _REFUSED and reply.status in (404, 409, 412)
+                is_refused = route.name in _REFUSED and reply.status in (400, 404, 409, 412)
                 assert is_refused or reply.status == route.status, (route.name, reply.body)

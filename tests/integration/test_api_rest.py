@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.api_client import HOST, Door
 from tests.api_homes import ApiHome, Seeds, api_home
 from tests.gateways import free_port, until
 from tests.unit.catalog.town import service_body
@@ -40,7 +41,7 @@ async def client(home: ApiHome, ada: Seeds) -> AsyncGenerator[httpx2.AsyncClient
     serving = asyncio.ensure_future(server.serve())
     await until(lambda: server.started)
     headers = {"Authorization": f"Bearer {ada.key}", "Accept-Encoding": "identity"}
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers) as client:
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60, headers=headers) as client:
         yield client
     server.should_exit = True
     await serving
@@ -79,6 +80,26 @@ async def test_without_the_setting_no_site_is_let_in(home: ApiHome) -> None:
     reply = await home.door.ask("OPTIONS", "/v1/calls", headers={name.lower(): value for name, value in ASKS.items()})
     assert reply.status == 204
     assert not any(name.startswith("access-control") for name in reply.headers)
+
+
+async def test_a_page_of_another_port_changes_nothing_without_a_key(tmp_path: Path) -> None:
+    """What browsers send without asking, a POST without a body, acts for no page but our own and those we name."""
+    async with api_home(tmp_path) as home:
+        door, own, named = home.door, f"http://{HOST}", "http://localhost:3000"
+        foreign = {"Origin": named}
+        for headers in (foreign, {**foreign, "Sec_Fetch_Site": "same-site"}, {"Sec_Fetch_Site": "cross-site"}):
+            refused = await door.post("/v1/maintenance", **headers)
+            assert (refused.status, refused.json()["code"]) == (401, "NOT_AUTHENTICATED"), headers
+        assert (await door.get("/v1/tools", **foreign)).status == 200
+        listed = Door(with_cors(door.app, [named]))
+        for reply in (
+            await door.post("/v1/maintenance", Origin=own),
+            await door.post("/v1/maintenance", Sec_Fetch_Site="same-origin", Origin=own),
+            await door.post("/v1/maintenance"),
+            await listed.post("/v1/maintenance", **foreign),
+            await (await home.user("default", "ann", role="admin")).door.post("/v1/maintenance", **foreign),
+        ):
+            assert reply.status == 200, reply.body
 
 
 async def test_large_answers_are_compressed_for_those_who_accept_it(client: httpx2.AsyncClient) -> None:

@@ -59,7 +59,7 @@ async def raw(port: int, *parts: bytes) -> bytes:
 
 async def test_a_call_over_the_wire(port: int) -> None:
     """A tool is called, its event is there, and the answer has the headers that keep it private."""
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         body = {"tool_name": "search", "payload": {"query": "ravens"}, "session_id": "wire"}
         reply = await client.post("/v1/calls", json=body)
         assert (reply.status_code, reply.json()["output"]) == (200, {"top_result_url": "doc:ravens"})
@@ -106,7 +106,7 @@ async def test_requests_that_no_client_sends_get_an_answer(port: int) -> None:
     for request, status in odd.items():
         answer = await raw(port, request)
         assert answer[9:12] == status, (request, answer[:200])
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         assert (await client.get("/healthz")).status_code == 200
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import signal
 import time
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from tests.homes import make_home
 from tests.payer import TIMEOUT_MS, pay, pay_into, payments, send, start_payer
+from tests.tracers import injecting
 from twinraven.app import TwinRaven, open_home
 from twinraven.calls.claims import GRACE_MS
 from twinraven.foundation.clock import now_micros
@@ -41,10 +41,9 @@ class Scene:
         payer = start_payer(
             role, self.home, self.paid, self.keys, PAYER_FIRST=str(first), PAYER_PAUSE=str(random.uniform(0, 0.01))
         )
-        assert payer.stdout is not None
         heard = [payer.stdout.readline() for _ in range(words)]
         time.sleep(pause_s)
-        payer.send_signal(signal.SIGKILL)
+        payer.kill()
         rest, _ = payer.communicate()
         return self._note("".join(heard) + rest)
 
@@ -134,8 +133,10 @@ async def test_a_file_that_cannot_grow_acknowledges_nothing_falsely(tmp_path: Pa
 
 @pytest.mark.soak
 @pytest.mark.req("CH-16")
-@pytest.mark.parametrize("fault", ["error=EIO:when={}", "error=ENOSPC:when={}+", "signal=SIGKILL:when={}"])
-async def test_a_disk_that_fails_at_any_write_acknowledges_nothing_falsely(tmp_path: Path, fault: str) -> None:
+@pytest.mark.parametrize(("harm", "since"), [("error=EIO", ""), ("error=ENOSPC", "+"), ("signal=SIGKILL", "")])
+async def test_a_disk_that_fails_at_any_write_acknowledges_nothing_falsely(
+    tmp_path: Path, harm: str, since: str
+) -> None:
     """One error, a disk that stays full, or death at each write of a call: no false word, no second effect."""
     beginning = make_home(tmp_path / "beginning")
     with open_home(beginning, functions=[pay]) as raven:
@@ -146,8 +147,7 @@ async def test_a_disk_that_fails_at_any_write_acknowledges_nothing_falsely(tmp_p
     for number in range(1, _MOST_WRITES):
         folder = Path(shutil.copytree(beginning.parent, tmp_path / "scene"))
         scene = Scene(folder, 2, folder / beginning.name)
-        tracer = ("strace", "-f", "-q", "-o", "/dev/null", "-e", f"trace={_WRITES}")
-        scene.run("work", *tracer, "-e", f"inject={_WRITES}:{fault.format(number)}")
+        scene.run("work", *injecting(_WRITES, harm, f"{number}{since}", threads=True))
         await scene.check()
         codes.append(dict(scene.told))
         shutil.rmtree(folder)

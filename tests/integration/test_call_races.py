@@ -6,19 +6,19 @@ import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from subprocess import Popen
 from typing import Any
 
 import pytest
 
 from tests.homes import make_home
 from tests.payer import CALLERS, payments, start_payer
+from tests.workers import ForkedProcess
 from twinraven.app import open_home
 
 PROCESSES = 4
 
 
-def answer_of(racer: Popen[str]) -> list[list[Any]]:
+def answer_of(racer: ForkedProcess) -> list[list[Any]]:
     return json.loads(racer.communicate("go\n")[0])
 
 

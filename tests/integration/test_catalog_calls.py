@@ -124,6 +124,7 @@ def message(response: SkillInvocationResponse) -> str:
     return f"{response.error['code']}: {response.error['message']}"
 
 
+@pytest.mark.req("AD-02")
 async def test_a_file_becomes_tools_that_can_be_called(office: Office, server: HttpServer) -> None:
     """Arguments and the secret arrive at the server, the answer comes back checked, and no record holds the secret."""
     done = await office.call("get_order", orderId="a/7", expand="lines")

@@ -108,6 +108,7 @@ async def test_health_is_looked_at_and_keeps_calls_away(tmp_path: Path) -> None:
         await raven.aclose()
 
 
+@pytest.mark.req("AD-03")
 async def test_a_write_to_a_program_that_hangs_while_it_starts_was_not_sent(tmp_path: Path) -> None:
     """The call ends in its time, as unavailable and not as unknown, so the same key may be used again."""
     silent = {**OLD, "args": [*OLD["args"], "--dumb", "initialize"]}

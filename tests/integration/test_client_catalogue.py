@@ -13,6 +13,7 @@ import pytest
 from tests.homes import opened_home
 from tests.served import served
 from tests.servers.http_server import HttpServer, Received, Reply, serving
+from tests.servers.model_server import KEY, ModelServer
 from twinraven import AsyncClient, Client
 from twinraven.foundation.errors import Conflict, InvalidDefinition, NotFound, StaleState
 from twinraven.sdk import ServiceInfo, ServiceTemplate, ToolDefinition, ToolTemplate
@@ -63,6 +64,7 @@ async def ask(request: pytest.FixtureRequest, url: str) -> AsyncGenerator[Ask]:
         yield awaited
 
 
+@pytest.mark.req("AD-02")
 async def test_what_is_defined_can_be_called(ask: Ask, shop: HttpServer) -> None:
     """A service and a tool on it are made, called, and gone when they are deleted, tools before their service."""
     service: ServiceInfo = await ask("add_service", "shop", "rest_api", "http", CONNECTION, shared=True)
@@ -85,6 +87,20 @@ async def test_what_is_defined_can_be_called(ask: Ask, shop: HttpServer) -> None
     for missing in (ask("service", service.service_id), ask("tool_definition", "get_order")):
         with pytest.raises(NotFound):
             await missing
+
+
+@pytest.mark.req("AD-02")
+async def test_a_model_is_asked_by_a_tool(ask: Ask) -> None:
+    """A prompt on a model's service is a tool like any other: its answer comes back, and its key from the vault."""
+    async with serving(ModelServer(lambda _: "Paris.")) as server:
+        await ask("add_secret", "model-key", "api_key", KEY)
+        await ask("add_service", "models", "llm_provider", "http", CONNECTION, requires_secret=True)
+        prompt = {"type": "llm_call", "prompt_template": "Name the capital of {{country}}."}
+        params = {"endpoint": server.url, "model": "small"}
+        inputs = {"type": "object", "required": ["country"], "properties": {"country": {"type": "string"}}}
+        await ask("add_tool", "capital", "models", prompt, inputs, connection_params=params, secret="model-key")
+        assert await ask("call", "capital", {"country": "France"}, session_id="s") == "Paris."
+    assert server.received[-1].json["messages"][-1]["content"] == "Name the capital of France."
 
 
 async def test_a_change_is_made_to_the_version_that_was_seen(ask: Ask, shop: HttpServer) -> None:

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from tests.acceptance.cli import Ended, Shell, home_in
 from tests.homes import opened_home
 from tests.servers.bolt_server import BoltServer, serving_bolt
+from tests.servers.certificates import Authority
 from tests.servers.graph_desk import ONE, always
 from tests.servers.http_server import HttpServer, Received, Reply, Write, serving
 from twinraven.app import TwinRaven
@@ -39,7 +41,15 @@ tools:
     operation: {type: graph_query, query: "MATCH (n) WHERE n.id = $id RETURN n"}
     inputSchema: {type: object, required: [id], properties: {id: {type: string}}}
 """
-_ALLOWED: dict[str, Any] = {"connectors": {"allow_private": ["127.0.0.0/8"]}}
+_ARCHIVE = "services:\n  - {name: archive, type: rest_api, protocol: https, connectionSchema: {type: object}}"
+_DOCUMENT = """
+  - key: get_document
+    service: archive
+    connectionParams: {{endpoint: "https://localhost:{}", ca_certificate: {}}}
+    operation: {{type: rest_call, method: GET, path: "/documents/{{{{id}}}}"}}
+    inputSchema: {{type: object, required: [id], properties: {{id: {{type: string}}}}}}
+"""
+_ALLOWED: dict[str, Any] = {"connectors": {"allow_private": ["127.0.0.0/8", "::1"]}}
 
 
 def answer(request: Received) -> Reply:
@@ -87,6 +97,7 @@ async def test_a_command_leaves_no_connection_open(tmp_path: Path, shop: HttpSer
         assert "Error" not in ended.err
 
 
+@pytest.mark.req("AD-02")
 async def test_a_home_serves_one_loop_after_another(tmp_path: Path, shop: HttpServer, graph: BoltServer) -> None:
     """Each loop opens connections of its own and takes them along; the home is closed from outside all of them."""
     done: list[str] = []
@@ -106,6 +117,30 @@ async def test_a_home_serves_one_loop_after_another(tmp_path: Path, shop: HttpSe
     assert shop.connections == 2
 
 
+@pytest.mark.req("AD-02")
+async def test_services_are_called_on_the_loop_that_servers_run_on(
+    tmp_path: Path, shop: HttpServer, graph: BoltServer
+) -> None:
+    """uvloop's connections are no asyncio ones by class, and carry plain text, TLS and long answers all the same."""
+    authority, long = Authority(), "x" * 2_000_000
+    context = authority.server_context(tmp_path, "localhost")
+    async with serving(lambda _: Reply(200, {"text": long}), context=context) as vault:
+        tools = ["get_order", "get_document", "find_node"]
+        stated = catalogue(shop, graph).replace("services:", _ARCHIVE)
+        stated += _DOCUMENT.format(vault.port, json.dumps(authority.pem))
+
+        def work() -> list[Any]:
+            with opened_home(tmp_path, **_ALLOWED) as raven, asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop:
+                loop.run(raven.defined.files.apply_file(LOCAL, read_file(stated)))
+                answers = [loop.run(call(raven, tool)) for tool in tools]
+                loop.run(raven.aclose())
+                return answers
+
+        answers = await asyncio.to_thread(work)
+    assert [answer.status for answer in answers] == ["success"] * 3
+    assert [answers[0].payload, answers[1].payload] == [{"target": "/orders/7"}, {"text": long}]
+
+
 async def test_a_home_can_be_closed_inside_a_loop_that_goes_on(
     tmp_path: Path, shop: HttpServer, graph: BoltServer
 ) -> None:
@@ -119,17 +154,19 @@ async def test_a_home_can_be_closed_inside_a_loop_that_goes_on(
             await shop.left()
 
 
-def silent(request: Received) -> Write:
-    async def wait(writer: StreamWriter) -> None:
-        await asyncio.sleep(5)
+def silent(request: Received) -> Reply | Write:
+    """Answers who asks whether anybody is there, and nothing else."""
 
-    return wait
+    async def wait(writer: StreamWriter) -> None:
+        await asyncio.sleep(120)
+
+    return wait if request.target.startswith("/orders") else Reply(200)
 
 
 async def test_the_settings_time_is_the_connectors_time(tmp_path: Path, graph: BoltServer) -> None:
     """A tool without a time of its own is given up by its connector within the time that the settings name."""
     async with serving(silent) as slow:
-        with opened_home(tmp_path, calls={"default_timeout_ms": 400}, **_ALLOWED) as raven:
+        with opened_home(tmp_path, calls={"default_timeout_ms": 2_000}, **_ALLOWED) as raven:
             await raven.defined.files.apply_file(LOCAL, read_file(catalogue(slow, graph)))
             response = await call(raven, "get_order")
             assert response.error["code"] == "TOOL_TIMEOUT"

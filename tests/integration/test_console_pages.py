@@ -8,6 +8,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import AsyncGenerator
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,13 +16,16 @@ import pytest
 
 from tests.api_client import Door
 from tests.console_desk import HOSTILE, fill_desk, make_desk
-from tests.console_pages import Pages, console_over, hidden, links, number_at, words
+from tests.console_pages import Json, Pages, console_over, hidden, links, number_at, words
 from tests.console_work import fill_work, make_work_desk
+from tests.gateways import free_port
+from tests.unit.catalog.town import service_body, tool_body
 from twinraven.app import TwinRaven
 from twinraven.cli.parser import build_parser
 from twinraven.console.replies import CONTENT_POLICY
 from twinraven.console.views import PAGES
 from twinraven.console.views.waiting import KINDS
+from twinraven.foundation.clock import iso, utc_now
 
 PLAIN = sorted({page.path for page in PAGES if page.method == "GET" and "{" not in page.path})
 
@@ -140,10 +144,49 @@ async def test_work_is_shown_as_it_stands(full: Path) -> None:
         board = words(await pages.text("goals"))
         assert "240.00 EUR to Printer & Co" in board
         assert "500.00 EUR" in board
+        await _review_says_what_is_at_stake(pages)
         talk = (await pages.door.get("/v1/conversations")).json()["items"][-1]["id"]
         shown = await pages.text(f"talk/{talk}")
         assert shown.count('class="alternatives"') == 2
         assert 'class="turn agent active other"' in shown
+
+
+async def _review_says_what_is_at_stake(pages: Pages) -> None:
+    """Which attempt is judged, and what a payment holds of its wallet as long as nobody decides."""
+    queue = words(await pages.text("review"))
+    assert "decide whether attempt 1 stands" in queue
+    assert "holds 12.50 EUR" in queue
+    items = (await pages.door.get("/v1/inbox?limit=100")).json()["items"]
+    payment = next(each for each in items if each["kind"] == "unknown_effect")
+    shown = words(await pages.text(f"review/items/{quote(payment['item_id'], safe='')}"))
+    assert "Holds 12.50 EUR until you decide" in shown
+    assert "Wallet wire: 87.50 EUR free, 12.50 held in all" in shown
+
+
+async def test_the_house_looks_after_itself(tmp_path: Path) -> None:
+    """Settings say whether the house is sound and what would leave; services have a past; the audit log has times."""
+    home = make_desk(tmp_path, connectors={"allow_private": ["127.0.0.1"]})
+    await asyncio.to_thread(fill_desk, home, sessions=3, learn=False)
+    async with console_over(home) as (pages, _):
+        made = await pages.door.post("/v1/services", service_body(name="shop"))
+        nowhere = {"endpoint": f"https://127.0.0.1:{free_port()}"}
+        assert (await pages.door.post("/v1/tools", tool_body(key="shop_order", connectionParams=nowhere))).status == 201
+        assert (await pages.post(f"services/{made.json()['id']}/check")).status == 303
+        history = (await pages.door.get("/v1/health-history")).json()["items"]
+        assert [(each["name"], each["checks"], each["healthy"]) for each in history] == [("shop", 1, 0)]
+        tools = await pages.text("tools")
+        assert "The last 24 hours: 0 of 1 check found it well" in tools
+        assert tools.count('<rect class="bad"') == 1
+        settings = words(await pages.text("settings"))
+        assert "Is the house sound? yes" in settings
+        assert re.search(r"schema ok version \d+, up to date", settings)
+        assert "Sessions are kept for good" in settings
+        assert "Nothing would leave" in words(await pages.text("settings?days=400"))
+        assert "no session is that old" not in settings
+        today = f"{utc_now():%Y-%m-%d}"
+        entries = (await pages.door.get("/v1/audit?limit=100")).json()["items"]
+        assert (await pages.text(f"audit?since={today}")).count('href="/console/audit/') == len(entries) > 3
+        assert "No entry fits" in await pages.text(f"audit?until={today}")
 
 
 async def test_empty_home(tmp_path: Path) -> None:
@@ -166,6 +209,17 @@ async def test_figures_are_those_of_the_api(pages: Pages) -> None:
     href, number = counted[1].replace("&amp;", "&"), int(counted[2])
     shown = (await pages.door.get(href)).body.decode()
     assert shown.count("/console/sessions/") // 2 == min(number, 100)
+
+
+async def test_a_quiet_day_says_when_the_last_call_was(tmp_path: Path) -> None:
+    """Where nothing happened for a day, Today says so, and leads to the session of the last call."""
+    async with console_over(make_desk(tmp_path)) as (pages, _):
+        at = iso(utc_now() - timedelta(days=3))
+        event: Json = {"session_id": "old job", "tool_id": "get_order", "input_params": {}, "timestamp": at}
+        assert (await Door(pages.door.app, {}).post("/v1/events", {"events": [event]})).status == 201
+        text = await pages.text("")
+        assert "No call was made in this time. The last one was 3 days ago" in words(text)
+        assert "/console/sessions/old%20job" in links(text)
 
 
 async def test_sessions_are_the_newest_first(pages: Pages) -> None:
@@ -238,6 +292,21 @@ async def test_stale_decision_keeps_the_note(tmp_path: Path) -> None:
         assert "Nothing was decided" in text
         assert "kept words" in late.body.decode()
         assert (await raven.approvals.get("default", waiting[0]["approval_id"])).state == "granted"
+
+
+async def test_a_decision_carries_what_was_shown(tmp_path: Path) -> None:
+    """A decision on another version than the one that waits is refused and decides nothing, though nobody decided."""
+    home = make_desk(tmp_path)
+    await asyncio.to_thread(fill_desk, home, sessions=2, learn=False)
+    async with console_over(home) as (pages, _):
+        waiting = (await pages.door.get("/v1/approvals?state=pending")).json()["items"][0]["approval_id"]
+        refused = await pages.post(f"review/calls/{waiting}", verdict="grant", seen="4711", note="as I saw it")
+        assert refused.status == 412
+        assert "as I saw it" in refused.body.decode()
+        assert (await pages.door.get(f"/v1/approvals/{waiting}")).json()["state"] == "pending"
+        seen = hidden(await pages.text(f"review/calls/{waiting}"), "seen")
+        assert (await pages.post(f"review/calls/{waiting}", verdict="grant", seen=seen)).status == 303
+        assert (await pages.door.get(f"/v1/approvals/{waiting}")).json()["state"] == "granted"
 
 
 async def test_store_away_is_a_page(pages: Pages, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

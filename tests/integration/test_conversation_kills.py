@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import re
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import pytest
 
+from tests.mortals import Mortals
 from tests.postgres import PostgresLogin
 from tests.talking import Speaker, bound, settled, talking_home, talking_process
 from tests.working import working
-from twinraven.app import TwinRaven
+from twinraven.app import TwinRaven, open_home
 from twinraven.tenancy import LOCAL
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = {"poll_s": 0.05, "lease_s": 1.0, "max_deaths": 1_000, "drain_s": 5.0}
-CALLS = "pwrite64,fsync,fdatasync"
+PARTS = 12
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -78,30 +77,60 @@ async def test_killed_workers_lose_no_turn_and_write_no_episode_twice(raven: Twi
     assert (await raven.audit.verify("default")).ok
 
 
+class Turns:
+    """A home in which one process after another has a turn, and others end what it leaves."""
+
+    def __init__(self, home: Path, folder: Path) -> None:
+        self._home = home
+        self._mortals = Mortals(folder, "tests.talk_worker", str(home))
+        self.close = self._mortals.close
+
+    async def begin(self) -> str:
+        with open_home(self._home, functions=[Speaker().speak]) as raven:
+            return (await raven.conversations.create(by=LOCAL)).conversation_id
+
+    async def one(self, *, die_before: int = 0) -> int | None:
+        """Have one turn and check that it is whole; how many calls were made, None where the process died."""
+        conversation_id = await self.begin()
+        made = await asyncio.to_thread(self._mortals.work, conversation_id, die_before=die_before)
+        with open_home(self._home, functions=[Speaker().speak]) as raven:
+            async with working(raven):
+                count = await check_whole(raven, conversation_id)
+            assert (await raven.audit.verify("default")).ok
+        assert count in ((0, 2) if made is None else (2,)), f"killed before call {die_before}"
+        return made
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def turns(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Turns]:
+    login: PostgresLogin | None = request.getfixturevalue("postgres_login") if request.param == "postgres" else None
+    with talking_home(tmp_path, Speaker(), postgres=login, engine=ENGINE) as raven:
+        await prepared(raven)
+        home = raven.home
+    made = Turns(home, tmp_path)
+    yield made
+    await asyncio.to_thread(made.close)
+
+
 @pytest.mark.req("AD-20")
-@pytest.mark.parametrize("raven", ["sqlite"], indirect=True)
-async def test_killed_at_a_system_call(raven: TwinRaven, tmp_path: Path, full_scale: bool) -> None:
-    """kill -9 before the k-th write or sync of a turn with its ingestion: one episode, one binding, no lost turn."""
-    await prepared(raven)
-    log = tmp_path / "calls"
-    whole = (await raven.conversations.create(by=LOCAL)).conversation_id
-    await asyncio.to_thread(
-        subprocess.run, talker(raven, whole, "strace", "-f", "-o", str(log), "-e", f"trace={CALLS}"), cwd=ROOT,
-        check=True,
-    )  # fmt: skip
-    count = len(re.findall(r"(?:pwrite64|fsync|fdatasync)\(", log.read_text()))
-    assert count > 20
-    chosen = range(1, count + 1) if full_scale else sorted(random.sample(range(1, count + 1), 3))
-    ids: list[str] = []
-    for number in chosen:
-        ids.append((await raven.conversations.create(by=LOCAL)).conversation_id)
-        inject = f"inject={CALLS}:signal=SIGKILL:when={number}"
-        command = talker(raven, ids[-1], "strace", "-f", "-o", os.devnull, "-e", f"trace={CALLS}", "-e", inject)
-        await asyncio.to_thread(subprocess.run, command, cwd=ROOT, check=False)
-    async with working(raven):
-        counts = [await check_whole(raven, each) for each in [whole, *ids]]
-    assert counts[0] == 2
-    assert all(each in (0, 2) for each in counts)
+async def test_killed_at_a_system_call(turns: Turns) -> None:
+    """kill -9 before any write, sync or message of a turn with ingestion: one episode, one binding, no lost turn."""
+    count = await turns.one()
+    assert count is not None
+    for number in sorted(random.sample(range(1, count), 3)):
+        await turns.one(die_before=number)
+
+
+@pytest.mark.soak
+@pytest.mark.req("AD-20")
+@pytest.mark.parametrize("part", range(PARTS), ids=lambda part: f"part{part}")
+async def test_killed_at_every_system_call(turns: Turns, part: int) -> None:
+    """The same before each of them, until a process outlives all; parts run alone (`-k part7-`) or at once (`-n 2`)."""
+    assert await turns.one() is not None
+    died = 0
+    while await turns.one(die_before=1 + part + died * PARTS) is None:
+        died += 1
+    assert died * PARTS > 100
 
 
 def _wait(child: subprocess.Popen[bytes], seconds: float) -> None:

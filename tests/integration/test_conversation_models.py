@@ -34,7 +34,8 @@ def add_note(text: str) -> str:
 
 
 def home(folder: Path, model: RunningModel, **more: Any) -> Any:
-    return opened_home(folder, [find_order, add_note], engine=FAST, **{**model.settings(), **more})
+    sections: dict[str, Any] = {"knowledge": {"extraction": "rules"}, **model.settings(), **more}
+    return opened_home(folder, [find_order, add_note], engine=FAST, **sections)
 
 
 @pytest.mark.req("AD-17", "AD-19")
@@ -130,7 +131,7 @@ async def test_conversations_over_http(tmp_path: Path) -> None:
     """Begin, say, follow the answer by its events, go on with a stream that broke, and branch: all by routes."""
     async with (
         scripted_model(SLOWLY) as model,
-        api_home(tmp_path, engine=FAST, **model.settings()) as home,
+        api_home(tmp_path, engine=FAST, knowledge={"extraction": "rules"}, **model.settings()) as home,
     ):
         door = home.door
         made = await door.post("/v1/conversations", {"title": "Order"})
@@ -163,7 +164,7 @@ async def test_branches_over_http(tmp_path: Path) -> None:
     """Edit, switch, quote, fork, see the memory, archive and list; what is wrong is a problem that names its field."""
     async with (
         scripted_model({"say": SLOWLY["say"]}) as model,
-        api_home(tmp_path, engine=FAST, **model.settings()) as home,
+        api_home(tmp_path, engine=FAST, knowledge={"extraction": "rules"}, **model.settings()) as home,
     ):
         door = home.door
         root = f"/v1/conversations/{(await door.post('/v1/conversations', {'title': 'Order'})).json()['id']}"

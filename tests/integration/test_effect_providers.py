@@ -12,7 +12,7 @@ import pytest
 from tests.contract.test_effects import settled, wallet_of
 from tests.effect_service import EffectService, effect_service
 from tests.governed import ApprovedTask, approved_task
-from tests.homes import opened_home
+from tests.homes import all_text, opened_home
 from tests.working import FAST, working
 from twinraven.app import TwinRaven
 from twinraven.audit import AuditFilter
@@ -25,16 +25,17 @@ from twinraven.tenancy import LOCAL
 
 @asynccontextmanager
 async def served(
-    tmp_path: Path, service: EffectService, *, keys: bool = True, asks: bool = True
+    tmp_path: Path, service: EffectService, *, keys: bool = True, asks: bool = True, patience_s: float = 30, **more: Any
 ) -> AsyncGenerator[TwinRaven]:
-    """A home whose payments and posts go to the service."""
+    """A home whose payments and posts go to the service; one that never answers is waited for so long."""
     bank = {
         "name": "bank",
         "url": service.url,
         "kinds": ["transaction", "publish"],
-        "timeout_s": 1,
+        "timeout_s": patience_s,
         "recognises_keys": keys,
         "can_be_asked": asks,
+        **more,
     }
     sections: dict[str, Any] = {
         "effects": {"providers": [bank], "first_pause_s": 0.01},
@@ -53,6 +54,16 @@ async def pay_once(raven: TwinRaven, task: ApprovedTask | None = None) -> tuple[
         done = await settled(raven, "transaction", made.as_json()["transaction_id"])
     assert isinstance(done, MoneyTransaction)
     return done, wallet_id
+
+
+async def test_a_provider_is_told_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token from the environment goes with what is sent and with what is asked, and into no table and no answer."""
+    monkeypatch.setenv("BANK_TOKEN", "tok-9f3c1b")
+    with effect_service(faults=["drop_after"]) as service:
+        async with served(tmp_path, service, token_variable="BANK_TOKEN") as raven:
+            done, _ = await pay_once(raven)
+            assert (done.status, service.asked, service.tokens) == ("executed", 1, {"Bearer tok-9f3c1b"})
+            assert "tok-9f3c1b" not in all_text(raven)
 
 
 @pytest.mark.req("CH-16")
@@ -77,7 +88,7 @@ async def pay_once(raven: TwinRaven, task: ApprovedTask | None = None) -> tuple[
 async def test_every_fault_ends_in_one_payment(tmp_path: Path, faults: list[str]) -> None:
     """With keys and somebody to ask, every fault ends in exactly one payment, and the money says so."""
     with effect_service(faults=faults) as service:
-        async with served(tmp_path, service) as raven:
+        async with served(tmp_path, service, patience_s=1 if "never" in faults else 30) as raven:
             done, wallet_id = await pay_once(raven)
             assert done.status == "executed"
             assert list(service.happened.values()) == [1]
@@ -119,10 +130,13 @@ async def test_what_nobody_knows_is_parked_and_decided_in_the_inbox(tmp_path: Pa
             assert (await raven.wallets.get("default", wallet_id)).held == 1250
             (item,) = await raven.inbox.list(by=LOCAL)
             assert (item.kind, item.cost is not None and item.cost.amount_minor) == ("unknown_effect", 1250)
+            held = {"amount": "12.50", "currency": "EUR", "wallet_id": wallet_id, "budget_id": None}
+            assert item.as_json()["holds"] == held
             answer = "bank-7" if word == "happened" else None
             said = InboxAnswer(word, item.bound_to, answer=answer)
             after = await raven.inbox.decide(item.item_id, said, by=LOCAL)
             assert (after.state, after.decision, after.decided_by) == ("decided", word, LOCAL.user_id)
+            assert after.as_json()["holds"] is None
             with pytest.raises(TwinRavenError) as raised:
                 await raven.inbox.decide(item.item_id, said, by=LOCAL)
             assert raised.value.code == "ILLEGAL_TRANSITION"
@@ -132,6 +146,7 @@ async def test_what_nobody_knows_is_parked_and_decided_in_the_inbox(tmp_path: Pa
             assert list(service.happened.values()) == [1]
 
 
+@pytest.mark.req("CH-22")
 async def test_a_provider_that_is_away_fails_in_the_end(tmp_path: Path) -> None:
     """What could never be sent failed after its attempts, and can be published again under another key."""
     with effect_service() as service:
@@ -144,6 +159,10 @@ async def test_a_provider_that_is_away_fails_in_the_end(tmp_path: Path) -> None:
             assert done.status == "failed"
             assert done.outgoing.attempts == 8
             assert dict(service.happened) == {}
+            told = await raven.audit.entries("default", AuditFilter(subject_id=done.publish_id))
+            failed = [entry for entry in told if entry.code is not None]
+            assert [entry.code for entry in failed] == ["PROVIDER_UNREACHABLE"] * 8
+            assert all(entry.message and entry.data["task_id"] == task.task_id for entry in failed)
 
 
 async def test_wrong_providers_are_refused_when_the_home_is_used(tmp_path: Path) -> None:

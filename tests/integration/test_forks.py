@@ -15,6 +15,7 @@ import pytest
 
 from tests.records import add_blob, blob_keys
 from twinraven.storage import Database, Transaction
+from twinraven.storage.sqlite import SqliteConnection, library
 
 pytestmark = [
     pytest.mark.tenants("t"),
@@ -59,6 +60,62 @@ def test_a_connection_of_ones_own_survives_a_fork(database: Database) -> None:
         add_blob("t", "after")(tx)
     connection.close()
     assert asyncio.run(database.read("t", blob_keys("t"))) == ["after", "before"]
+
+
+def test_a_fork_waits_for_a_file_that_is_being_opened(tmp_path: Path) -> None:
+    """A child that inherits the locks which SQLite holds while it opens a file could never open one itself."""
+    is_opening, may_open, opened = threading.Event(), threading.Event(), list[Path]()
+
+    def open_slowly() -> object:
+        is_opening.set()
+        may_open.wait(30)
+        opened.append(tmp_path / "twinraven.db")
+        return library.connect(str(opened[-1]), check_same_thread=False)
+
+    thread = threading.Thread(target=lambda: SqliteConnection(open_slowly).close())
+    thread.start()
+    assert is_opening.wait(30)
+    threading.Timer(0.2, may_open.set).start()
+
+    def see_it_open() -> None:
+        assert opened
+
+    assert in_child(see_it_open) == 0
+    thread.join()
+
+
+def test_an_error_before_a_fork_leaves_nobody_waiting(
+    sqlite_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python reports what a hook raises and forks all the same; databases can be opened and used afterwards."""
+    reported: list[str] = []
+
+    def report(told: sys.UnraisableHookArgs) -> None:
+        reported.append(str(told.exc_value))
+
+    monkeypatch.setattr(sys, "unraisablehook", report)
+    connections = [sqlite_database.connect() for _ in range(3)]
+    assert in_child(lambda: None) == 0
+    monkeypatch.setattr(connections[1], "before_fork", _fail)
+    assert in_child(lambda: None) == 0
+    assert set(reported) == {"broken"}
+    counts: list[int] = []
+
+    def use() -> None:
+        for connection in (*connections, sqlite_database.connect()):
+            with connection.transaction("t", write=False) as tx:
+                counts.append(len(blob_keys("t")(tx)))
+            connection.close()
+
+    # On a thread of its own, so that a wait without end is a failure.
+    thread = threading.Thread(target=use, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert counts == [0, 0, 0, 0]
+
+
+def _fail() -> None:
+    raise OSError("broken")
 
 
 def test_a_child_inherits_no_open_file(sqlite_database: Database, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tests.gateways import (
     home_with,
     http_gateway,
     http_server,
+    new_server,
     open_client,
     stdio_gateway,
     until,
@@ -48,7 +49,7 @@ URIS = {
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     """A home with an old and a new server, which have one address in common."""
-    return home_with(tmp_path, {"old": OLD, "new": NEW})
+    return home_with(tmp_path, {"old": OLD, "new": new_server()})
 
 
 @pytest.fixture
@@ -146,8 +147,13 @@ async def test_changes_are_passed_on(shell: Shell, way: str, mode: str) -> None:
     """Other lists reach every client; a changed resource those who subscribed, under the address they used."""
     uris = ("note://old/today", "twinraven://new/note://new/today")
     async with entering(shell, way, mode, *uris) as seen:
+
+        async def all_there() -> bool:
+            return await uris_of(seen.client) >= URIS
+
+        # A gateway may have told of its servers before this client listened.
+        await until(all_there)
         for server, uri in zip(("old", "new"), uris, strict=True):
-            await until(lambda: "prompts" in seen.heard and "resources" in seen.heard)
             seen.heard.clear()
             await seen.call(f"{server}__change_note")
             await until(lambda wanted=uri: {"prompts", "resources", wanted} <= set(seen.heard))
@@ -258,7 +264,7 @@ async def test_a_server_is_told_nothing_of_the_client(shell: Shell) -> None:
 
 async def test_a_server_that_hangs_does_not_spoil_the_list(tmp_path: Path) -> None:
     """A list waits a bounded time for it, then goes out without its part; the other lists are whole."""
-    shell = home_with(tmp_path, {"dumb": HALF_DUMB, "new": NEW})
+    shell = home_with(tmp_path, {"dumb": HALF_DUMB, "new": new_server()})
     async with entering(shell, "stdio", "auto") as seen:
         begun = time.monotonic()
         assert await uris_of(seen.client) == {uri.replace("twinraven://new/", "") for uri in URIS if "new" in uri}

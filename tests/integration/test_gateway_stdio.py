@@ -18,10 +18,10 @@ from mcp.shared.exceptions import MCPError
 
 from tests.acceptance.cli import COMMAND, Shell
 from tests.gateways import (
-    NEW,
     OLD,
     free_port,
     home_with,
+    new_server,
     open_client,
     promote_tool,
     stdio_gateway,
@@ -49,7 +49,7 @@ def shout(text: str) -> dict[str, str]:
 def shell(tmp_path: Path) -> Shell:
     """A home with an old and a new server, and a Python tool."""
     (tmp_path / "house_tools.py").write_text(TOOLS)
-    return home_with(tmp_path, {"old": OLD, "new": NEW}, tools={"modules": ["house_tools"]})
+    return home_with(tmp_path, {"old": OLD, "new": new_server()}, tools={"modules": ["house_tools"]})
 
 
 @pytest.fixture

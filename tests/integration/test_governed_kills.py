@@ -7,8 +7,9 @@ import random
 from pathlib import Path
 
 from tests.homes import make_home
-from tests.integration.test_run_kills import LEASE_S, effects, worker_process
+from tests.integration.test_run_kills import LEASE_S, effects
 from tests.run_worker import TOOLS, into
+from tests.workers import worker_process
 from tests.working import working
 from twinraven.app import open_home
 from twinraven.tenancy import LOCAL

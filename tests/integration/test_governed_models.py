@@ -18,6 +18,7 @@ def said(*tasks: dict[str, Any]) -> dict[str, Any]:
     return {"json": {"tasks": list(tasks)}, "times": 1}
 
 
+@pytest.mark.req("CH-04")
 async def test_a_refused_plan_goes_back_to_the_model(tmp_path: Path) -> None:
     """A plan that names no tool there is comes back with what is wrong, and the next one becomes tasks that run."""
     wrong = {**draft("one"), "run": {"tool": "nobody"}}
@@ -29,6 +30,26 @@ async def test_a_refused_plan_goes_back_to_the_model(tmp_path: Path) -> None:
         assert "nobody" in str(model.exchanges[1])
         await house.work()
         assert [(await house.task(task)).task.status for task in planned] == ["complete", "pending"]
+
+
+@pytest.mark.req("CH-07")
+async def test_a_model_is_told_why_its_work_came_back(tmp_path: Path) -> None:
+    """A task that a model plans and writes is attempted again with the judge's required actions in every question."""
+    step = {"step_id": "1", "description": "write", "agent": "llm"}
+    plan = {"json": {"goal": "write", "steps": [step]}, "times": 1}
+    words = [{"say": each, "times": 1} for each in ("guaranteed profit", "fair")]
+    checks = [{"check": "no-promises", "text": "guaranteed", "then": "reject", "action": "edit", "reason": "too sure"}]
+    script = (plan, words[0], plan, words[1])
+    async with (
+        scripted_model(*script) as model,
+        governed(tmp_path, **model.settings(), policy={"checks": checks}) as house,
+    ):
+        criteria = [{"id": "any", "description": "something", "check": "exists($.output)"}]
+        (task,) = await house.plan({**draft(acceptance_criteria=criteria), "run": {"plan": "write it"}, "inputs": {}})
+        await house.work()
+        found = await house.task(task)
+        assert [each.decision for each in found.decisions] == ["reject", "approve"]
+        assert ["too sure" in str(each) for each in model.exchanges] == [False, False, True, True]
 
 
 async def test_a_plan_is_made_anew_when_the_goal_has_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.gateways import until
 from tests.homes import opened_home
 from tests.postgres import PostgresLogin
-from tests.servers.http_server import HttpServer, Received, Reply, serving
+from tests.servers.http_server import HttpServer, Received, Reply, Write, serving
 from tests.unit.catalog.town import CONNECTION, service_body, tool_body
 from twinraven.app import TwinRaven, open_home
 from twinraven.catalog import HealthStatus, Service, ServiceSpec, ToolSpec
@@ -123,3 +123,25 @@ async def test_watching_can_be_switched_off(tmp_path: Path, server: HttpServer) 
         async with raven.watching():
             await asyncio.sleep(0.2)
         assert server.received == []
+
+
+async def test_a_look_ends_in_the_time_that_is_set(tmp_path: Path, server: HttpServer) -> None:
+    """How long a service may take to answer a look is a setting, and one that takes longer says which."""
+    settings: dict[str, Any] = {"allow_private": ["127.0.0.0/8"], "health_timeout_s": 0.05}
+    blocked = asyncio.Event()
+
+    async def say_nothing(_writer: asyncio.StreamWriter) -> None:
+        await blocked.wait()
+
+    def listen(_request: Received) -> Write:
+        return say_nothing
+
+    server.handler = listen
+    with opened_home(tmp_path, connectors=settings) as raven:
+        await define(raven, LOCAL, server)
+        found = await raven.defined.health.check_health(LOCAL, "shop")
+        blocked.set()
+        assert (found.status, found.error_message) == (
+            HealthStatus.DOWN,
+            "did not answer within 0.05 s (connectors.health_timeout_s)",
+        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-import subprocess
 import time
 from collections import Counter
 
@@ -13,6 +12,7 @@ import pytest
 
 from tests.postgres import PostgresLogin
 from tests.recording import assert_linked, start_recorder
+from tests.workers import ForkedProcess
 from twinraven.muninn import Collector, SqlEventStore
 from twinraven.storage import Database
 from twinraven.storage.sqlite import SqliteDatabase
@@ -50,14 +50,13 @@ def _record_and_kill(url: str, round_number: int, count: int, chance: random.Ran
     first = [_first_line(recorder) for recorder in recorders]
     for recorder in chance.sample(recorders, count):
         time.sleep(chance.uniform(0, 0.08))
-        recorder.send_signal(signal.SIGKILL)
+        recorder.kill()
     said = [recorder.communicate()[0].splitlines() for recorder in recorders]
     assert {recorder.returncode for recorder in recorders} == {-signal.SIGKILL}
     return {*first, *(line for lines in said for line in lines)}
 
 
-def _first_line(recorder: subprocess.Popen[str]) -> str:
-    assert recorder.stdout is not None
+def _first_line(recorder: ForkedProcess) -> str:
     line = recorder.stdout.readline().strip()
     assert line, "the recorder ended before it recorded anything"
     return line

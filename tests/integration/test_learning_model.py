@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.acceptance.cli import forked_command
 from tests.servers.http_server import HttpServer, Reply, serving
 from tests.servers.model_server import KEY, ModelServer
 from tests.servers.server_process import server_process
@@ -64,9 +64,9 @@ class Project:
     async def run(self, *arguments: str, given: str = "") -> str:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TWINRAVEN")}
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "twinraven", *arguments),
+            *(*forked_command(), *arguments),
             cwd=self.folder,
-            env={**environment, "PYTHONDONTWRITEBYTECODE": "1"},
+            env=environment,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

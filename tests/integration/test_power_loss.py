@@ -12,20 +12,23 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.recording import ROOT, assert_linked
+from tests.recording import assert_linked
+from tests.workers import ROOT
 from twinraven.muninn import SqlEventStore
 from twinraven.storage.sqlite import SqliteDatabase
 
 SECTOR = 512
 _CALLS = "pwrite64,write,fsync,fdatasync,ftruncate"
 _LINE = re.compile(r'\d+ +(\w+)\((\d+)<([^>]*)>(?:, "([^"]*)", \d+(?:, (\d+))?|, (\d+))?\) += \d+')
+
+_UNFINISHED = "<unfinished ...>"
 
 
 class Traced(NamedTuple):
@@ -98,13 +101,26 @@ def _record(folder: Path, count: int) -> list[Traced]:
 
 def _traced(path: Path) -> Iterator[Traced]:
     with path.open() as lines:
-        for line in lines:
+        for line in _whole(lines):
             found = _LINE.match(line)
             if found is not None:
                 name, descriptor, file, data, offset, length = found.groups()
                 yield Traced(
                     name, int(descriptor), _plain(file).decode(), _plain(data or ""), int(offset or length or 0)
                 )
+
+
+def _whole(lines: Iterable[str]) -> Iterator[str]:
+    """The lines of a trace, with calls that another thread's stood between in one piece, where they ended."""
+    begun: dict[str, str] = {}
+    for line in lines:
+        thread, _, rest = line.partition(" ")
+        if rest.rstrip().endswith(_UNFINISHED):
+            begun[thread] = line.rstrip().removesuffix(_UNFINISHED).rstrip()
+        elif " resumed>" in rest and thread in begun:
+            yield begun.pop(thread) + rest.partition(" resumed>")[2]
+        else:
+            yield line
 
 
 def _plain(text: str) -> bytes:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +13,12 @@ import pytest
 
 from tests.registry_child import ACTS, prepare
 from tests.registry_kit import TENANT, House
+from tests.tracers import injecting
+from tests.workers import run_forked
 from twinraven.storage import open_database
 
 T = TypeVar("T")
 
-_PROJECT = Path(__file__).parents[2]
 _CALLS = "write,pwrite64,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,ftruncate,flock"
 _FILE_CALLS = "write,fsync,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat"
 _FIRST = 9
@@ -67,18 +65,7 @@ class Scene:
 
     def act(self, name: str, *tracer: str) -> str:
         """Run one act in a child, perhaps under a tracer that harms it; gives what it said."""
-        command = [*tracer, sys.executable, "-m", "tests.registry_child", self.url, str(self.tools), name]
-        environment = {**os.environ, "PYTHONPATH": "src:.", "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run(command, cwd=_PROJECT, env=environment, capture_output=True, text=True, check=False)
-        return done.stdout.strip()
-
-
-def injecting(calls: str, harm: str, number: int) -> tuple[str, ...]:
-    """A tracer that does `harm` at the given one of these system calls."""
-    if shutil.which("strace") is None:
-        pytest.skip("deaths are injected with strace, which is not installed here")
-    # Without -f a tracer may sleep through everything else, and the act runs on one thread.
-    return ("strace", "-qq", "-o", "/dev/null", "-e", f"trace={calls}", "-e", f"inject={calls}:{harm}:when={number}")
+        return run_forked("tests.registry_child", self.url, str(self.tools), name, tracer=tracer)[1]
 
 
 async def state(house: House) -> dict[str, Any]:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +11,11 @@ import pytest
 
 from tests.postgres import PostgresLogin
 from tests.registry_kit import TENANT, House, RealClock
+from tests.workers import ForkedProcess
 from twinraven.registry import RetirementReason
 from twinraven.storage import Database, open_database
 
 RACERS = 8
-
-_PROJECT = Path(__file__).parents[2]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -44,20 +40,14 @@ class Race:
         self.database: Database = open_database(url)
         self.house = House(self.database, folder, clock=RealClock())
 
-    def line_up(self, role: str, times: int, *, count: int = RACERS) -> list[subprocess.Popen[str]]:
-        command = [sys.executable, "-m", "tests.registry_racer", self.url, str(self.folder), role, str(times)]
-        environment = {**os.environ, "PYTHONPATH": "src:."}
-        return [
-            subprocess.Popen(
-                command, cwd=_PROJECT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-            for _ in range(count)
-        ]
+    def line_up(self, role: str, times: int, *, count: int = RACERS) -> list[ForkedProcess]:
+        arguments = (self.url, str(self.folder), role, str(times))
+        return [ForkedProcess("tests.registry_racer", *arguments) for _ in range(count)]
 
-    async def run(self, *racers: subprocess.Popen[str]) -> list[Any]:
+    async def run(self, *racers: ForkedProcess) -> list[Any]:
         """Start all at once and gather their answers."""
         answers = await asyncio.gather(*(asyncio.to_thread(racer.communicate, "go\n") for racer in racers))
-        assert [racer.returncode for racer in racers] == [0] * len(racers)
+        assert [racer.returncode for racer in racers] == [0] * len(racers), answers
         return [json.loads(answer) for answer, _ in answers]
 
     async def agrees(self) -> bool:
@@ -143,8 +133,6 @@ async def test_a_process_that_is_killed_takes_no_use_with_it(url: str, tmp_path:
     race = Race(url, tmp_path / "tools")
     await race.house.promote()
     (racer,) = race.line_up("use_until_killed", 100_000, count=1)
-    assert racer.stdin is not None
-    assert racer.stdout is not None
     racer.stdin.write("go\n")
     racer.stdin.flush()
     answered = 0

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.neighbours import settle_tenants
 from tests.postgres import PostgresLogin
-from tests.pruning import DAYS, POINTS, loose_outputs, remember, retention_of, session_sizes, start_pruner
+from tests.pruning import DAYS, POINTS, loose_outputs, prune, remember, retention_of, session_sizes, start_pruner
 from tests.recording import start_recorder
 from twinraven.audit import AuditLog, KeyRing, Signer
 from twinraven.foundation.errors import AppendOnly
@@ -67,10 +67,10 @@ async def test_a_kill_in_the_middle_leaves_nothing_half_done(
     """Killed while the guard is lifted, or at any later step of a batch, SQLite stands as before the batch."""
     keys = tmp_path / "keys" / "audit.json"
     fill(sqlite_database)
-    assert start_pruner(sqlite_url, keys, point, count).wait(60) == -signal.SIGKILL
+    assert prune(sqlite_url, keys, point, count) == -signal.SIGKILL
     left = await assert_consistent(sqlite_database, keys)
     assert 0 < len(left) <= len(SESSIONS)
-    assert start_pruner(sqlite_url, keys, "never", 1).wait(60) == 0
+    assert prune(sqlite_url, keys, "never", 1) == 0
     assert await assert_consistent(sqlite_database, keys) == {}
 
 
@@ -82,9 +82,9 @@ async def test_a_kill_on_postgres_leaves_the_guard_standing(
     keys = tmp_path / "keys" / "audit.json"
     fill(postgres_database)
     owner = ("--admin-url", postgres_login.admin_url)
-    assert start_pruner(postgres_login.url, keys, "delete_sessions", 2, *owner).wait(60) == -signal.SIGKILL
+    assert prune(postgres_login.url, keys, "delete_sessions", 2, *owner) == -signal.SIGKILL
     assert await assert_consistent(postgres_database, keys) != {}
-    assert start_pruner(postgres_login.url, keys, "never", 1, *owner).wait(60) == 0
+    assert prune(postgres_login.url, keys, "never", 1, *owner) == 0
     assert await assert_consistent(postgres_database, keys) == {}
 
 
@@ -97,12 +97,11 @@ async def test_kills_at_any_moment_leave_nothing_half_done(
     fill(sqlite_database)
     chance = random.Random(7)
     for _ in range(200 if full_scale else 6):
-        pruner = start_pruner(sqlite_url, keys, "never", 1)
-        time.sleep(chance.uniform(0.15, 0.7))
-        pruner.kill()
-        pruner.wait()
+        with start_pruner(sqlite_url, keys, "never", 1) as pruner:
+            time.sleep(chance.uniform(0.02, 0.4))
+            pruner.kill()
         await assert_consistent(sqlite_database, keys)
-    assert start_pruner(sqlite_url, keys, "never", 1).wait(60) == 0
+    assert prune(sqlite_url, keys, "never", 1) == 0
     assert await assert_consistent(sqlite_database, keys) == {}
 
 
@@ -114,7 +113,7 @@ async def test_a_recorder_loses_nothing_beside_retention(
     recorder = start_recorder(storage_address[0], "busy", 300, "--acknowledge", "--pause", "1")
     keys = tmp_path / "keys" / "audit.json"
     await retention_of(database, keys, batch_events=3).run("t", days=DAYS)
-    printed, _ = recorder.communicate(timeout=60)
+    printed, _ = recorder.communicate()
     assert recorder.returncode == 0
     assert len(printed.splitlines()) == 300
     assert await database.read("default", lambda tx: session_sizes(tx, "default")) == {"busy": 300}

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.homes import make_home
-from tests.integration.test_run_kills import effects, order_of, tell_the_truth, worker_process
+from tests.integration.test_run_kills import effects, order_of, tell_the_truth
 from tests.postgres import PostgresLogin
 from tests.run_worker import TOOLS, into
 from tests.temporal import BINARY
+from tests.workers import worker_process
 from tests.working import reach, start, step, working
 from twinraven.app import TwinRaven, open_home
 from twinraven.foundation.errors import StorageUnavailable
@@ -62,7 +63,7 @@ async def test_killed_workers_lose_nothing_and_repeat_nothing(raven: TwinRaven, 
         with worker_process(raven) as child:
             await asyncio.sleep(random.uniform(0.3, 1.0))
             child.kill()
-    async with working(raven), asyncio.timeout(300):
+    async with working(raven), asyncio.timeout(1_800):
         while {(await raven.runs.get("default", each)).run.state for each in ids} != {"succeeded"}:
             for each in ids:
                 await tell_the_truth(raven, each)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ import pytest
 from tests.homes import opened_home
 from tests.postgres import PostgresLogin
 from twinraven.app import TwinRaven
-from twinraven.knowledge import Compression, CompressionWish, Introspection, NewEpisode
+from twinraven.catalog import tool
+from twinraven.foundation.errors import ToolError
+from twinraven.knowledge import Compression, CompressionWish, Introspection, NewEpisode, Reflection
+from twinraven.processes import Process
 from twinraven.tenancy import LOCAL
 
 TENANT = LOCAL.tenant_id
@@ -102,6 +106,78 @@ async def test_the_agent_reflects_at_the_threshold(raven: TwinRaven) -> None:
     assert (reflection.state, reflection.replaces) == ("done", 0)
     found = await raven.knowledge.search(TENANT, "Where does Clara live?", group_id=f"introspection:{LOCAL.user_id}")
     assert found[0].content == note.content
+
+
+@dataclass
+class Thinker:
+    """Reflects as it is told to: it fails, or gives what a process of its user's gives."""
+
+    gives: list[Any] = field(default_factory=list[Any])
+    seen: list[list[int]] = field(default_factory=list[list[int]])
+
+    @tool(effect="read")
+    async def think(self, compressions: list[dict[str, Any]]) -> dict[str, Any]:
+        """Make notes of compressions."""
+        self.seen.append([each["number"] for each in compressions])
+        given = self.gives.pop(0)
+        if given is None:
+            raise ToolError("no thought came")
+        return {"notes": given}
+
+
+def thinking_process() -> Process:
+    step = {"id": "a", "tool": "think", "inputs": {"compressions": "{step.compressions}"}}
+    return Process.from_json(
+        {
+            "id": "reflect_memory",
+            "description": "Mine",
+            "initialContext": ["compressions"],
+            "steps": [step | {"output": {"variable": "thought"}}],
+        }
+    )
+
+
+@pytest.mark.req("AD-30")
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+async def test_what_a_failed_reflection_was_about_is_reflected_on_again(
+    store: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A reflection that failed writes no note and counts for nothing: the next compression starts another on all of it.
+
+    One that succeeded counts: the next then waits for the threshold.
+    """
+    login: PostgresLogin | None = request.getfixturevalue("postgres_login") if store == "postgres" else None
+    good = {"position": 0, "content": "Ann lives in Lisbon."}
+    misshapen = [None, ["a text"], [good, {"position": 1}], [good, {"position": "x", "content": "b"}],
+                 [good, {"position": 99, "content": "b"}]]  # fmt: skip
+    thinker = Thinker([*misshapen, [good]])
+    knowledge = {"introspection_compression_threshold": 2, "embedder": "off"}
+    with opened_home(tmp_path, functions=[thinker.think], postgres=login, knowledge=knowledge) as raven:
+        await raven.processes.save(thinking_process(), by=LOCAL)
+
+        async def reflected(number: int) -> Reflection:
+            ids = await say(raven, "talk", (SAID[number % 4],), first=number)
+            assert (await compressed(raven, CompressionWish("talk", tuple(ids)))).state == "done"
+
+            async def ended() -> Reflection | None:
+                found = await raven.introspections.reflections(TENANT, LOCAL.user_id)
+                return found[0] if len(found) == number and found[0].state != "running" else None
+
+            return await until(ended)
+
+        async with raven.working():
+            await compressed(raven, CompressionWish("talk", tuple(await say(raven, "talk", SAID[:1]))))
+            for number in range(1, len(misshapen) + 1):
+                failed = await reflected(number)
+                assert (failed.state, failed.first_compression, failed.last_compression) == ("failed", 1, number + 1)
+                assert failed.error
+                assert await raven.introspections.notes(TENANT, LOCAL.user_id, with_archived=True) == []
+            last = len(misshapen) + 1
+            assert (await reflected(last)).state == "done"
+            [note] = await raven.introspections.notes(TENANT, LOCAL.user_id)
+            assert note.content == good["content"]
+            assert await raven.introspections.reflect(TENANT, LOCAL.user_id, "talk") is None
+    assert thinker.seen == [list(range(1, number + 2)) for number in range(1, last + 1)]
 
 
 @pytest.mark.req("AD-25")

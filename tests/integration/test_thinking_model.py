@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.homes import opened_home
-from tests.integration.test_thinking import SAID, TENANT, compressed, notes_of, say
+from tests.integration.test_thinking import SAID, TENANT, compressed, notes_of, say, until
 from tests.scripted import scripted_model
 from twinraven.app import TwinRaven
 from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, NotFound
@@ -36,17 +36,22 @@ async def test_a_model_compresses_enriches_and_reflects(tmp_path: Path) -> None:
         answer(summary="Ann moved to Lisbon to be near Clara."),
         answer(done=False, searches=["Who lives in Lisbon?"], entities=["Lisbon"]),
         answer(done=True, notes=[{"position": 0, "content": "Ann"}, {"position": 2, "content": "Family matters."}]),
+        answer(summary="A bakery hired Ann."),
+        answer(done=True, notes=[{"position": 5, "content": "Work is new."}]),
         answer(summary="A sister.", category="Person", facets={"role": ["sister"]}, confidence={"role": 0.9}),
     ]
     async with scripted_model(*told) as model:
         sections = model.settings()
-        knowledge = {"introspection_compression_threshold": 1}
+        knowledge = {"introspection_compression_threshold": 1, "extraction": "rules"}
         with opened_home(tmp_path, knowledge=knowledge, **sections) as raven:
             ids = await say(raven, "talk", SAID[:1])
             async with raven.working():
                 done = await compressed(raven, CompressionWish("talk", tuple(ids)))
                 assert done.state == "done", done.error
                 notes = await notes_of(raven, 2)
+                more = await say(raven, "talk", SAID[1:2], first=1)
+                assert (await compressed(raven, CompressionWish("talk", tuple(more)))).state == "done"
+                assert len(await notes_of(raven, 3)) == 3
             summary = await raven.summaries.summary(TENANT, done.summary_id or "")
             assert summary.content == "Ann moved to Lisbon to be near Clara."
             assert [(note.position, note.content) for note in notes] == [(0, "Ann"), (2, "Family matters.")]
@@ -56,11 +61,58 @@ async def test_a_model_compresses_enriches_and_reflects(tmp_path: Path) -> None:
             assert summary.content in asked[1]
             assert SAID[0] in asked[2]
             assert "Entity Lisbon" in asked[2]
+            shown = ("Ann", "Family matters.", "A bakery hired Ann.", "Position 3 will be replaced")
+            assert [text for text in shown if text not in asked[4]] == []
             [clara] = await raven.entities.entities(TENANT, text="clara")
             enriched = (await raven.entities.enrich(TENANT, clara.entity_id)).entity
             assert (enriched.facets, enriched.category) == ({"role": ["sister"]}, "Person")
             assert enriched.enriched_by == "model:scripted"
             assert enriched.confidence["facets"]["role"] == 0.9
+
+
+@pytest.mark.req("AD-30")
+async def test_the_agent_searches_what_its_user_may_read(tmp_path: Path) -> None:
+    """What others said in their conversations, and the notes about them, reach no note about somebody else."""
+    told = [
+        answer(summary="Ann moved to Lisbon."),
+        answer(done=False, searches=["salary in Lisbon"], entities=["Salary Corporation", "Lisbon"]),
+        answer(done=True, notes=[{"position": 0, "content": "Ann lives in Lisbon."}]),
+    ]
+    async with scripted_model(*told) as model:
+        knowledge = {"introspection_compression_threshold": 1, "extraction": "rules", "embedder": "off"}
+        with opened_home(tmp_path, knowledge=knowledge, **model.settings()) as raven:
+            user = await raven.tenancy.add_user(TENANT, "bob")
+            bob = Principal(TENANT, user.user_id, "member")
+            theirs = (await raven.conversations.create(by=bob)).conversation_id
+            await say(raven, theirs, ("The salary that Salary Corporation pays me in Lisbon is secret-4711.",))
+            await raven.introspections.add(bob.user_id, "His salary in Lisbon is secret-4712.", by=bob)
+            await say(raven, "shared", ("A fair salary in Lisbon is hard to find.",))
+            ids = await say(raven, "talk", SAID[:1])
+            async with raven.working():
+                await compressed(raven, CompressionWish("talk", tuple(ids)))
+                await notes_of(raven, 1)
+            findings = model.exchanges[2].asked.last
+    assert "A fair salary" in findings
+    assert "Entity Lisbon" in findings
+    assert [each for each in ("secret-471", "Entity Salary") if each in findings] == []
+
+
+@pytest.mark.req("AD-25")
+async def test_the_setting_says_how_many_mentions_start_enrichment(tmp_path: Path) -> None:
+    """With `enrichment_edge_threshold: 2` the second mention starts it, and one mention does not."""
+    knowledge = {"enrichment_edge_threshold": 2, "extraction": "rules"}
+    with opened_home(tmp_path, knowledge=knowledge) as raven:
+        await say(raven, "walks", ("I love walking with Clara in Sintra.", "I love walking with Clara again."))
+
+        async def enriched() -> Any:
+            found = await raven.entities.entities(TENANT, text="clara")
+            return found[0] if found and found[0].enriched_at is not None else None
+
+        async with raven.working():
+            clara = await until(enriched)
+        assert clara.enrichment["turns_read"] == 2
+        [sintra] = await raven.entities.entities(TENANT, text="sintra")
+        assert sintra.enriched_at is None
 
 
 @pytest.mark.req("AD-26")
@@ -160,6 +212,8 @@ async def test_summaries_and_archived_notes_are_found(raven: TwinRaven) -> None:
     assert found[0].why["words"] == ["bakery"]
     notes = await raven.knowledge.search(TENANT, "chess", group_id="introspection:ann", limit=10)
     assert {hit.content for hit in notes} == {f"Enjoys chess variant {number}." for number in range(4)}
+    of_notes = EpisodeFilter(source="introspection")
+    assert len(await raven.knowledge.search(TENANT, "chess", group_id="introspection:ann", wanted=of_notes)) == 4
     said = await raven.knowledge.search(TENANT, "bakery", group_id="talk", wanted=EpisodeFilter(speaker="Ann"))
     assert said[0].name == "Turn:talka1"
 
@@ -176,6 +230,7 @@ async def test_meaning_finds_what_words_do_not(tmp_path: Path) -> None:
         assert first.why["similarity"] > 0.2
 
 
+@pytest.mark.req("AD-22")
 async def test_relevance_rises_and_falls_with_the_path(raven: TwinRaven) -> None:
     """An entity's relevance follows the turns of the path that mention it; what a person put there keeps a floor."""
     texts = ("We met Clara today.", "It rained.", "It rained again.", "Then it snowed.")

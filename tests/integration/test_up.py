@@ -22,17 +22,20 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from tests.acceptance.cli import COMMAND, Shell
-from tests.gateways import NEW, free_port, home_with, http_gateway, open_client, until, wait_for_port
+from tests.gateways import free_port, home_with, http_gateway, new_server, open_client, until, wait_for_port
 from tests.postgres import PostgresLogin
+from tests.servers.http_server import Reply, serving
 from twinraven.app import open_home
 
 TOOLS = '''
 import time
+from pathlib import Path
 from twinraven import tool
 
 @tool(effect="write")
 def toil(number: int) -> dict[str, int]:
-    """Takes its time."""
+    """Says that it has begun, and takes its time."""
+    Path(f"toil-{number}").touch()
     time.sleep(4)
     return {"number": number}
 
@@ -63,7 +66,7 @@ def ask(port: int, path: str, body: Any = None, **headers: str) -> Any:
     data = None if body is None else json.dumps(body).encode()
     stated = {"Content-Type": "application/json", **_spelt(headers)}
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data=data, headers=stated)
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         return json.loads(answer.read())
 
 
@@ -105,7 +108,38 @@ async def listen(client: httpx2.AsyncClient, address: str) -> AsyncGenerator[htt
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     (tmp_path / "desk_tools.py").write_text(TOOLS)
-    return home_with(tmp_path, {"desk": NEW}, tools={"modules": ["desk_tools"]})
+    return home_with(tmp_path, {"desk": new_server()}, tools={"modules": ["desk_tools"]})
+
+
+@pytest.mark.req("AD-03")
+async def test_health_is_watched_while_the_server_is_up(tmp_path: Path) -> None:
+    """Nobody asks for a check, and still services and tools say how they are, since when, and what is wrong."""
+    well = [True]
+    shell = home_with(tmp_path, {}, connectors={"allow_private": ["127.0.0.0/8"], "health_every_s": 0.2})
+    port = free_port()
+    async with serving(lambda _: Reply(200 if well[0] else 503)) as shop:
+        with up(shell, "--no-gateway", "--no-console", port=port):
+            schema = {
+                "type": "object",
+                "properties": {name: {"type": "string"} for name in ("endpoint", "health_path")},
+            }
+            service = {"name": "shop", "type": "rest_api", "protocol": "http", "connectionSchema": schema}
+            await asyncio.to_thread(ask, port, "/v1/services", service)
+            params = {"endpoint": shop.url, "health_path": "/health"}
+            operation = {"type": "rest_call", "method": "GET", "path": "/"}
+            tool = {"key": "look", "service": "shop", "operation": operation, "inputSchema": {}}
+            await asyncio.to_thread(ask, port, "/v1/tools", {**tool, "connectionParams": params})
+
+            async def is_seen(status: str) -> bool:
+                (found,) = (await asyncio.to_thread(ask, port, "/v1/services"))["items"]
+                tool = await asyncio.to_thread(ask, port, "/v1/tools/look/definition")
+                return {found["status"], tool["status"]} == {status} and found["last_health_check"] is not None
+
+            await until(lambda: is_seen("healthy"))
+            well[0] = False
+            await until(lambda: is_seen("degraded"))
+            (found,) = (await asyncio.to_thread(ask, port, "/v1/services"))["items"]
+            assert "503" in found["error_message"]
 
 
 async def test_one_port_serves_programs_and_agents(shell: Shell) -> None:
@@ -128,6 +162,11 @@ async def test_one_port_serves_programs_and_agents(shell: Shell) -> None:
         assert process.wait(timeout=20) == 0
 
 
+async def begun(shell: Shell, *numbers: int) -> None:
+    """Return when the tool is at work on each of these."""
+    await until(lambda: all((shell.folder / f"toil-{number}").exists() for number in numbers))
+
+
 async def test_a_write_under_way_is_answered_when_the_server_is_asked_to_end(shell: Shell) -> None:
     """Over REST and over SSE, whose answers go through a stream, calls that take seconds come to their end."""
     port = free_port()
@@ -137,28 +176,28 @@ async def test_a_write_under_way_is_answered_when_the_server_is_asked_to_end(she
             assert "toil" in await agent.names()
             said = asyncio.ensure_future(agent.text("toil", number=8))
             answered = asyncio.ensure_future(asyncio.to_thread(ask, port, "/v1/calls", body, Idempotency_Key="toil-7"))
-            await asyncio.sleep(1)
+            await begun(shell, 7, 8)
             process.send_signal(signal.SIGTERM)
             assert (await answered)["output"] == {"number": 7}
             assert "8" in await said
-        assert await asyncio.to_thread(process.wait, 10) == 0
+        assert await asyncio.to_thread(process.wait, 60) == 0
 
 
 async def test_a_second_signal_ends_at_once(shell: Shell) -> None:
     """Whoever waits is told, and a tool that cannot be stopped does not keep the process."""
-    (shell.folder / "desk_tools.py").write_text(TOOLS.replace("sleep(4)", "sleep(30)"))
+    (shell.folder / "desk_tools.py").write_text(TOOLS.replace("sleep(4)", "sleep(300)"))
     port = free_port()
     body = {"tool_name": "toil", "payload": {"number": 7}, "session_id": "slow"}
     with up(shell, "--no-gateway", port=port) as process:
-        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
             asked = asyncio.ensure_future(client.post("/v1/calls", json=body, headers={"Idempotency-Key": "toil-7"}))
-            await asyncio.sleep(1)
+            await begun(shell, 7)
             process.send_signal(signal.SIGTERM)
             await asyncio.sleep(0.5)
             assert process.poll() is None
             process.send_signal(signal.SIGTERM)
-            answer = await asyncio.wait_for(asked, 5)
-        assert await asyncio.to_thread(process.wait, 5) == 0
+            answer = await asyncio.wait_for(asked, 60)
+        assert await asyncio.to_thread(process.wait, 60) == 0
     assert (answer.status_code, answer.json()["code"]) == (503, "SERVER_ENDING")
 
 
@@ -177,10 +216,34 @@ async def test_open_streams_do_not_keep_an_idle_server_from_ending(shell: Shell)
             assert [stream.status_code for stream in streams] == [200] * 4
             process.send_signal(signal.SIGTERM)
             began = time.monotonic()
-            assert await asyncio.to_thread(process.wait, 20) == 0
-            assert time.monotonic() - began < 3
+            assert await asyncio.to_thread(process.wait, 120) == 0
+            # A server that waited for them would wait as long as a call may take.
+            assert time.monotonic() - began < 25
             for stream in streams:
-                await asyncio.wait_for(stream.aread(), 5)
+                await asyncio.wait_for(stream.aread(), 60)
+
+
+async def test_a_user_who_opens_streams_without_end_shuts_nobody_out(tmp_path: Path) -> None:
+    """`serving.max_streams` counts at all doors together: one more is refused, requests are answered."""
+    shell = home_with(tmp_path, {"desk": new_server()}, serving={"max_streams": 3})
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    with up(shell, port=port):
+        async with httpx2.AsyncClient(timeout=30) as client, AsyncExitStack() as stack:
+            for path in ("/v1/events/live", "/v1/news", "/sse"):
+                opened = await stack.enter_async_context(client.stream("GET", f"{address}{path}"))
+                assert opened.status_code == 200
+            refused = await client.get(f"{address}/v1/events/live")
+            assert (refused.status_code, refused.json()["code"]) == (429, "TOO_MANY_STREAMS")
+            elsewhere = await client.get(f"{address}/sse")
+            assert (elsewhere.status_code, elsewhere.json()["error"]["code"]) == (429, "TOO_MANY_STREAMS")
+            assert (await client.get(f"{address}/v1/events")).status_code == 200
+
+        def is_open_again() -> bool:
+            with httpx2.stream("GET", f"{address}/v1/events/live", timeout=30) as again:
+                return again.status_code == 200
+
+        await until(is_open_again)
 
 
 async def test_streams_of_the_gateway_end_with_their_key(shell: Shell) -> None:
@@ -252,18 +315,18 @@ async def test_a_process_that_dies_is_replaced_and_no_call_is_lost(
     shell = home_with(tmp_path, {}, storage=storage, tools={"modules": ["desk_tools"]})
     port = free_port()
     with up(shell, "--no-gateway", "--processes", "2", port=port) as process:
-        await until(lambda: len(children(process.pid)) == 2, within_s=30)
+        await until(lambda: len(children(process.pid)) == 2)
         answered = [call_some(port, number) for number in range(10)]
         victim = children(process.pid)[0]
         os.kill(victim, signal.SIGKILL)
         answered += [call_some(port, number) for number in range(10, 30)]
-        await until(lambda: len(children(process.pid)) == 2 and victim not in children(process.pid), within_s=30)
+        await until(lambda: len(children(process.pid)) == 2 and victim not in children(process.pid))
         kept = {event["event_id"] for event in ask(port, "/v1/events?limit=500")["items"]}
         assert {event_id for event_id in answered if event_id is not None} <= kept
         assert sum(event_id is not None for event_id in answered) >= 28
         workers = children(process.pid)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
 
 
@@ -273,13 +336,13 @@ async def test_no_process_outlives_the_one_that_was_started(tmp_path: Path, post
     shell = home_with(tmp_path, {}, storage=storage)
     port = free_port()
     with up(shell, "--processes", "2", port=port) as process:
-        await until(lambda: len(children(process.pid)) == 3, within_s=30)
+        await until(lambda: len(children(process.pid)) == 3)
         await asyncio.to_thread(wait_for_port, port + 1)
         ask(port, "/v1/me")
         workers = children(process.pid)
         process.kill()
         process.wait()
-        await until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers), within_s=20)
+        await until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
 
 
 def call_some(port: int, number: int) -> str | None:

@@ -20,7 +20,8 @@ from uuid import UUID
 import pytest
 
 from bench.bench_import import generated_lines
-from tests.recording import ROOT, assert_linked
+from tests.recording import assert_linked
+from tests.workers import ROOT
 from twinraven.foundation.clock import from_micros
 from twinraven.foundation.errors import NotFound
 from twinraven.muninn import EventFilter, Importer, SqlEventStore, export_json

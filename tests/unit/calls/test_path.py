@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Generator
 from datetime import datetime
 from typing import Any
@@ -57,6 +56,8 @@ async def test_an_envelope_says_effect_sensitivity_cost_and_times(world: World) 
         assert len(body["id"]) == 32
     thought = await world.invoke("think")
     assert (thought.output, thought.confidence_score) == ("an idea", 0.7)
+    slow = (await world.invoke("read_slowly", {"seconds": 0.02})).as_json()["audit"]
+    assert slow["started_at"] < slow["finished_at"]
 
 
 @pytest.mark.req("CH-09")
@@ -155,7 +156,6 @@ async def test_a_tool_with_a_broken_schema_is_never_called(world: World) -> None
 
 async def test_sync_tools_do_not_hold_up_the_loop(world: World) -> None:
     """Functions that block run on the pool, side by side, while the loop goes on."""
-    begun = time.perf_counter()
     ticks = 0
 
     async def tick() -> None:
@@ -165,11 +165,12 @@ async def test_sync_tools_do_not_hold_up_the_loop(world: World) -> None:
             ticks += 1
 
     ticking = asyncio.create_task(tick())
-    responses = await asyncio.gather(*(world.invoke("read_slowly", {"seconds": 0.2}) for _ in range(4)))
+    together = await asyncio.gather(*(world.invoke("read_together") for _ in range(4)))
+    assert sorted(response.output for response in together) == [0, 1, 2, 3]
+    ticks = 0
+    await world.invoke("read_slowly", {"seconds": 0.2})
     ticking.cancel()
-    assert [response.output for response in responses] == [0.2] * 4
-    assert time.perf_counter() - begun < 0.7
-    assert ticks >= 5
+    assert ticks >= 2
 
 
 async def test_a_read_that_takes_too_long_can_be_tried_again(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -50,6 +51,7 @@ class Tools:
         self.effects: list[Any] = []
         self.started = asyncio.Event()
         self.go_on = asyncio.Event()
+        self.four = threading.Barrier(4)
         self.is_down = False
         self.is_off = False
         self.calls: Calls | None = None
@@ -64,6 +66,11 @@ class Tools:
         """Answer after a while, on a thread."""
         time.sleep(seconds)
         return seconds
+
+    @tool(effect="read", timeout_ms=60_000)
+    def read_together(self) -> int:
+        """Answer when four threads are here."""
+        return self.four.wait(30)
 
     @tool(effect="write", sensitivity="high")
     async def refund(self, order_id: int, amount: str = "1.00") -> dict[str, Any]:

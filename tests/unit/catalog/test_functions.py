@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
@@ -180,6 +182,27 @@ def test_modules_are_searched_for_tools(monkeypatch: pytest.MonkeyPatch) -> None
     assert tools.add_module("made_up_tools") == 1
     with pytest.raises(InvalidSetting, match=r"tools\.modules"):
         tools.add_module("no_such_module_anywhere")
+
+
+def test_a_module_that_exits_is_a_setting_to_correct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script that ends the process when it is imported is named, and the process goes on."""
+    (tmp_path / "leaving_tools.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with pytest.raises(InvalidSetting, match=r"'leaving_tools' raised SystemExit .*: 3 \(leaving_tools\.py, line 1\)"):
+        FunctionTools().add_module("leaving_tools")
+
+
+def test_a_hint_that_json_cannot_say_is_refused_in_one_line() -> None:
+    """The error names the tool and says what to do, without advice for authors of the library that reads the hints."""
+
+    def odd(order: Thread) -> None:
+        """Take a thread."""
+        del order
+
+    with pytest.raises(InvalidDefinition) as caught:
+        FunctionTools([tool(effect="read")(odd)]).entries(TENANT)
+    assert "\n" not in caught.value.message
+    assert caught.value.message.endswith("annotate parameters and result with types that JSON can say")
 
 
 def test_the_first_source_wins_and_names_are_sorted() -> None:

@@ -59,7 +59,7 @@ def test_what_is_written_is_read(services: list[dict[str, Any]], tools: list[dic
         ("services: [{since: 2026-01-01}]", "services[0].since is a date; write it in quotes"),
         ("services: [{1: a}]", "services[0] has the key 1; write it in quotes"),
         ("services: [{a: !!python/object:os.system x}]", "the file is not YAML"),
-        ("services: [", "the file is not YAML"),
+        ("services: [", "the file is not YAML: line 1, column 12: expected the node content, but found '<stream end>'"),
         ("services: [{a: &a [*a]}]", "more than 100 levels"),
         ("services: " + "[" * 2000 + "]" * 2000, "levels"),
         ("x" * 2_000_001, "longer than"),

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from twinraven.cli.exits import exit_code, guarded, wants_json
+from twinraven.cli.exits import LISTS, exit_code, guarded, wants_json
+from twinraven.cli.parser import build_parser
 from twinraven.foundation.errors import (
     AppendOnly,
     CallInProgress,
@@ -53,6 +54,28 @@ def test_an_error_is_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "twinraven: error: too old\nfix: twinraven db upgrade\n"
     assert guarded([], lambda: fail_with(NotFound("no tool 'x'"))) == 2
     assert capsys.readouterr().err == "twinraven: error: no tool 'x'\n"
+
+
+@pytest.mark.parametrize(
+    ("details", "lists"),
+    [
+        ({"run_id": "x"}, "runs"),
+        ({"field": "entity_id"}, "entities"),
+        ({"subject": "goal", "subject_id": "x"}, "goals"),
+    ],
+)
+def test_what_is_not_there_names_the_command_that_lists_what_is(
+    capsys: pytest.CaptureFixture[str], details: dict[str, str], lists: str
+) -> None:
+    """An id that nothing has is answered with where the ids are."""
+    assert guarded([], lambda: fail_with(NotFound("nothing of that id", **details))) == 2
+    assert capsys.readouterr().err == f"twinraven: error: nothing of that id\nfix: twinraven {lists} list\n"
+
+
+def test_every_list_that_is_named_can_be_typed() -> None:
+    """The commands of those fixes need nothing more."""
+    parse = build_parser().parse_args
+    assert all(parse(command.split()).run for command in LISTS.values())
 
 
 def test_a_fault_of_ours_is_a_sentence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

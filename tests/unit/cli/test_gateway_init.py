@@ -23,6 +23,9 @@ class Home:
         self._client = folder / "client.json"
         self._client.write_text(json.dumps({"mcpServers": {"git": {"command": "git-server"}}}))
 
+    def write_client(self, **servers: object) -> None:
+        self._client.write_text(json.dumps({"mcpServers": servers}))
+
     def initialize(self, *more: str) -> int:
         return main(["gateway", "init", "--home", str(self.path), "--from", str(self._client), *more])
 
@@ -36,6 +39,18 @@ class Home:
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
+
+
+def test_what_only_the_client_can_fill_in_is_named(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """Variables of a client are told with their place when its servers are taken over; ours are not."""
+    home.write_client(
+        gh={"command": "x", "args": ["${workspaceFolder}/a"], "env": {"T": "${input:gh}", "U": "${secret:gh}"}}
+    )
+    assert home.initialize() == 0
+    said = capsys.readouterr().out
+    assert "gh: ${workspaceFolder} in args[0]\n" in said
+    assert "gh: ${input:gh} in env.T\n" in said
+    assert "${secret:gh}" not in said
 
 
 def refuse_link(*_: object, **__: object) -> None:

@@ -38,11 +38,23 @@ def test_every_command_either_runs_or_has_commands(parser: CommandParser) -> Non
 
 def test_every_example_parses() -> None:
     """The examples in the help texts are commands that the parser accepts."""
+    parse = build_parser().parse_args
     for parser in COMMANDS:
         for line in parser.example.splitlines():
             words = shlex.split(line.partition(" | ")[0])
             assert words[0] == "twinraven"
-            build_parser().parse_args(words[1:])
+            parse(words[1:])
+
+
+def test_every_help_text_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands above the examples is wrapped, also where an argument has many choices, and all of them are named."""
+    monkeypatch.setattr("twinraven.cli.parser._help_width", lambda: 78)
+    for parser in COMMANDS:
+        text = parser.format_help()
+        wide = [line for line in text.partition("\nexample:\n")[0].splitlines() if len(line) > 80]
+        assert not wide, parser.prog
+    reads = next(parser for parser in COMMANDS if parser.prog == "twinraven import").format_help()
+    assert "pydantic-ai, otlp" in " ".join(reads.split())
 
 
 def test_groups_are_named_once() -> None:

@@ -95,7 +95,7 @@ async def test_the_operator_can_allow_networks() -> None:
     assert await guard.addresses("inside.example", 80) == [ipaddress.ip_address("10.0.0.7")]
     assert await guard.addresses("localhost", 80) == [ipaddress.ip_address("127.0.0.1")]
     assert await guard.addresses("127.0.0.1", 80) == [ipaddress.ip_address("127.0.0.1")]
-    with pytest.raises(PolicyViolation):
+    with pytest.raises(PolicyViolation, match=r"the operator can allow it in connectors\.allow_private"):
         await guard.addresses("127.0.0.2", 80)
     with pytest.raises(PolicyViolation):
         await guard.strict().addresses("127.0.0.1", 80)

@@ -80,6 +80,19 @@ _SCOPE: dict[str, Any] = {
         ({"$where": {"of": ["a", None], "equals": "$.parameters.none"}}, []),
         ({"$where": {"of": ["a"], "equals": "b", "first": True}}, None),
         ({"$where": {"of": "a", "equals": "a"}}, None),
+        ({"$where": {"of": "$.steps[1].output.by", "at": "$.k", "among": [2.0, 9]}}, [{"k": 2}]),
+        ({"$where": {"of": ["a", "b", "c"], "among": ["c", "a", "x"]}}, ["a", "c"]),
+        ({"$where": {"of": ["a", "A", "b"], "among": ["A", "B"]}}, ["A", "b"]),
+        ({"$where": {"of": ["a", None], "among": [None, "a"]}}, ["a"]),
+        ({"$where": {"of": ["a", "b"], "among": "$.parameters.none"}}, ["a", "b"]),
+        ({"$where": {"of": ["a", "b"], "among": "a"}}, []),
+        ({"$where": {"of": "a", "among": ["a"]}}, None),
+        ({"$where": {"of": ["a", "b", "c"], "among": "$.parameters.none", "most": 2}}, ["a", "b"]),
+        ({"$where": {"of": ["a", "b", "c"], "among": ["c", "b", "a"], "most": 2}}, ["a", "b", "c"]),
+        ({"$where": {"of": ["a", "b"], "among": "$.parameters.none", "most": "$.parameters.none"}}, ["a", "b"]),
+        ({"$where": {"of": ["a", "b"], "among": "$.parameters.none", "most": -1}}, ["a", "b"]),
+        ({"$where": {"of": ["a", "b"], "among": "$.parameters.none", "most": True}}, ["a", "b"]),
+        ({"$where": {"of": ["a", "b"], "among": "$.parameters.none", "most": "1"}}, ["a", "b"]),
     ],
 )  # fmt: skip
 def test_an_operator_yields(mapping: Any, value: Any) -> None:
@@ -104,6 +117,11 @@ def test_an_operator_yields(mapping: Any, value: Any) -> None:
         ({"$map": {"to": "x"}}, r"\$map\.over: is missing"),
         ({"$where": {"of": [], "at": "$.x"}}, r"\$where\.equals: is missing"),
         ({"$where": {"of": [], "equals": 1, "first": "yes"}}, r"\$where\.first: must be true or false"),
+        ({"$where": {"of": [], "among": [1], "equals": 1}}, r"\$where\.equals: is not a field"),
+        (
+            {"$map": {"over": ["a"], "to": {"$where": {"of": "$.item", "among": "$.parameters.x"}}}},
+            r"\$where\.among: inside a \$map it must come from \$\.item",
+        ),
         (
             {"$map": {"over": ["a"], "to": {"$read": {"of": "$.steps[0].output", "as": "json"}}}},
             r"\$read\.of: inside a \$map it must come from \$\.item",
@@ -168,7 +186,10 @@ def _around(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         "$at": st.fixed_dictionaries({"of": inner, "path": _PATHS}),
         "$join": st.lists(inner, min_size=1, max_size=3),
         "$map": st.fixed_dictionaries({"over": inner, "to": inner}),
-        "$where": st.fixed_dictionaries(choosing),
+        "$where": st.one_of(
+            st.fixed_dictionaries(choosing),
+            st.fixed_dictionaries({"of": inner, "at": _PATHS, "among": inner}, optional={"most": inner}),
+        ),
         "$string": inner,
         "$part": st.fixed_dictionaries({"of": inner, "separator": st.just(" ")}),
     }

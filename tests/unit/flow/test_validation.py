@@ -159,6 +159,15 @@ def test_needs_that_go_through_other_steps_forbid_running_at_once() -> None:
 
 
 @pytest.mark.req("TR-15")
+@pytest.mark.parametrize("name", ["", "Upper", "with space", "../up", "9lives", "é", "x" * 129])
+def test_the_name_of_a_tool_is_a_slug(name: str) -> None:
+    """A name that files, people and model providers could take for something else is refused."""
+    with pytest.raises(InvalidDefinition) as caught:
+        validate_tool(define(step(), step(), tool_id=name), known)
+    assert caught.value.details["field"] == "tool_id"
+
+
+@pytest.mark.req("TR-15")
 def test_a_single_call_is_no_composite_but_a_single_map_is() -> None:
     """One step is too few, unless it runs over a list."""
     assert refusal(step()).details["field"] == "steps"

@@ -150,6 +150,7 @@ def test_order_of_keys_does_not_matter(members: dict[str, Any], random: Any) -> 
     assert input_hash(dict(shuffled)) == input_hash(members)
 
 
+@pytest.mark.req("TR-05")
 @pytest.mark.parametrize(("bits", "expected"), NUMBERS)
 def test_numbers_are_written_as_the_standard_lists_them(bits: str, expected: str) -> None:
     """The doubles of RFC 8785's appendix come out as printed there."""
@@ -158,6 +159,7 @@ def test_numbers_are_written_as_the_standard_lists_them(bits: str, expected: str
     assert canonical_json([number, {"n": number}]).decode() == f'[{expected},{{"n":{expected}}}]'
 
 
+@pytest.mark.req("TR-05")
 def test_keys_are_sorted_by_utf16() -> None:
     """The sorting example of RFC 8785 comes out in its order, where an emoji precedes a Hebrew presentation form."""
     keys = ["\u20ac", "\r", "\ufb33", "1", "\U0001f600", "\u0080", "\u00f6"]

@@ -67,10 +67,10 @@ def test_what_a_template_makes_fits_it(first: str, second: str) -> None:
 
 def test_no_template_can_keep_us_busy() -> None:
     """A server's template that has endless ways through an address costs no more than a moment."""
-    begun = time.monotonic()
+    begun = time.process_time()
     assert not matches("a:" + "{+x}a{y}" * 4 + "!", "a:" + "a" * 2_000)
     assert not matches("a:" + "{+x}" * 10_000, "a:" + "a" * 10_000)
-    assert time.monotonic() - begun < 1
+    assert time.process_time() - begun < 2
 
 
 def test_parts_of_an_address() -> None:

@@ -46,3 +46,17 @@ def test_costs_are_added_exactly_and_rounded_up_once() -> None:
     assert mixed.has_foreign
     assert cost_of([{"cost_estimate": {"currency": "USD", "amount": "2"}}], None).total is not None
     assert cost_of([{"cost_estimate": {"currency": None, "amount": None}}, {}], "EUR").total is None
+
+
+@pytest.mark.parametrize(("amount", "currency"), [("much", "EUR"), ("-1", "EUR"), ("NaN", "EUR"), ("1", None)])
+def test_a_cost_that_cannot_be_counted_is_told(amount: str, currency: str | None) -> None:
+    """What is no amount is in no total, and is told like another currency: no limit is kept by not counting."""
+    calls = [{"cost_estimate": {"currency": "EUR", "amount": "0.50"}}]
+    cost = cost_of([*calls, {"cost_estimate": {"currency": currency, "amount": amount}}], "EUR")
+    assert (cost.total is not None and cost.total.minor, cost.has_foreign) == (50, True)
+
+
+def test_an_amount_beyond_64_bits_is_refused() -> None:
+    """Two amounts can always be added, in currencies of four digits too."""
+    with pytest.raises(InvalidInput, match="too large"):
+        parse_minor("999999999999999.9999", "CLF")

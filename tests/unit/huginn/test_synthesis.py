@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from tests.unit.huginn.billing_world import INVOICE, LOAD, LOOKUP, RATE, SessionScript, billing_sessions, traces
-from twinraven.catalog import ToolEntry
+from twinraven.catalog import Effect, ToolEntry
 from twinraven.flow import validate_definition
 from twinraven.foundation.json_schema import compile_schema
 from twinraven.huginn import CandidateChain, LearnedTool, Learner, LearningConfig, SessionTrace, ToolFacts
@@ -22,8 +22,10 @@ from twinraven.registry import SynthesizedTool
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def synthesize(sessions: list[SessionTrace], *tools: str, with_writes: bool = False) -> LearnedTool | str:
-    learner = Learner(LearningConfig(), ToolFacts(), now=lambda: NOW)
+def synthesize(
+    sessions: list[SessionTrace], *tools: str, with_writes: bool = False, facts: ToolFacts | None = None
+) -> LearnedTool | str:
+    learner = Learner(LearningConfig(), facts or ToolFacts(), now=lambda: NOW)
     chain = CandidateChain(
         chain_id=UUID(int=7),
         tools=tools,
@@ -66,13 +68,20 @@ def test_a_chain_becomes_a_complete_tool() -> None:
     assert tool.source_chain_id == str(UUID(int=7))
     assert tool.version == 1
     assert tool.status == "draft"
-    assert tool.parameters["required"] == ["email"]
+    assert (tool.parameters["required"], tool.parameters["additionalProperties"]) == (["email"], False)
     assert tool.parameters["$schema"].endswith("2020-12/schema")
     compile_schema(tool.parameters).check({"email": "x@y.test"})
     assert tool.internal_wiring == {
         "0": {"customer_id": "$.steps[0].output.customer.id"},
-        "1": {"invoices": "$.steps[1].output.invoices"},
+        "1": {
+            "invoices": {
+                "$where": {"of": "$.steps[1].output.invoices", "at": "$.id", "among": "$.parameters.only_invoice_ids"}
+            }
+        },
     }
+    only = tool.parameters["properties"]["only_invoice_ids"]
+    assert (only["type"], only["items"], only["minItems"]) == ("array", {"type": "string"}, 1)
+    assert only["description"] == "Only these of the invoices; all of them if left out."
     load, invoice = tool.steps[1:]
     assert load.input_mapping == {"customer_id": "$.internal_wiring.0.customer_id", "detail": "$.parameters.detail"}
     assert tool.parameters["properties"]["detail"]["default"] == "full"
@@ -80,6 +89,22 @@ def test_a_chain_becomes_a_complete_tool() -> None:
     assert invoice.input_mapping == {"invoice_id": "$.item.id"}
     assert tool.error_strategy.default_behavior == "skip"
     validate_definition(tool, lambda name: ToolEntry(name, "known", {"type": "object"}))
+
+
+def test_what_the_first_tool_lets_out_may_be_left_out() -> None:
+    """An argument with a default of the tool's own, which records show with every call, need not be given."""
+    scripts: list[SessionScript] = []
+    for number in range(40):
+        script = SessionScript(f"p{number}", f"task-{number}")
+        script.call("find_thing", {"query": f"q{number}", "deep": False}, {"id": f"t{number}"}, said=f"find q{number}")
+        script.call("read_thing", {"ref": f"t{number}"}, {"ok": True})
+        scripts.append(script)
+    schema = {"type": "object", "properties": {"query": {}, "deep": {"type": "boolean", "default": False}}}
+    entry = ToolEntry("find_thing", "finds", schema, effect=Effect.READ)
+    tool = synthesize(traces(scripts), "find_thing", "read_thing", facts=ToolFacts([entry]))
+    assert isinstance(tool, LearnedTool), tool
+    assert tool.definition.parameters["required"] == ["query"]
+    assert tool.definition.steps[0].input_mapping["deep"] == "$.parameters.deep"
 
 
 def _few_tasks(tasks: int, sessions: int) -> list[SessionTrace]:
@@ -121,6 +146,7 @@ def test_the_same_samples_give_the_same_tool() -> None:
     assert first.as_json() == second.as_json()
 
 
+@pytest.mark.req("TR-15")
 def test_every_choice_carries_its_evidence() -> None:
     """For each argument the definition says where it comes from and how many samples agree."""
     evidence = definition_of(billing_sessions(200), LOOKUP, LOAD).evidence
@@ -128,6 +154,25 @@ def test_every_choice_carries_its_evidence() -> None:
     assert argument["source"] == "$.steps[0].output.customer.id"
     assert argument["for"] > 100
     assert argument["against"] == 0
+
+
+@pytest.mark.req("TR-15")
+def test_two_values_of_one_output_are_wired_under_two_names() -> None:
+    """Where two steps take different values of one output for arguments of one name, each gets its own."""
+    scripts: list[SessionScript] = []
+    for number in range(40):
+        script = SessionScript(f"p{number}", f"task-{number}")
+        found = {"first": {"id": f"a-{number * 7}"}, "second": {"id": f"b-{number * 11}"}}
+        script.call("find_thing", {"query": f"q{number}"}, found, said=f"look for q{number}")
+        script.call("read_thing", {"ref": f"a-{number * 7}"}, {"ok": True})
+        script.call("get_thing", {"ref": f"b-{number * 11}"}, {"ok": True})
+        scripts.append(script)
+    tool = definition_of(traces(scripts), "find_thing", "read_thing", "get_thing")
+    wired = {f"$.internal_wiring.0.{name}": source for name, source in tool.internal_wiring["0"].items()}
+    assert [wired[step.input_mapping["ref"]] for step in tool.steps[1:]] == [
+        "$.steps[0].output.first.id",
+        "$.steps[0].output.second.id",
+    ]
 
 
 def test_a_nested_field_is_found_by_its_path() -> None:

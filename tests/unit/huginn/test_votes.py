@@ -63,14 +63,14 @@ def _partner(script: SessionScript, rng: random.Random) -> None:
 @pytest.mark.parametrize(("make", "tool"), [(_exfiltrate, FETCH), (_partner, QUOTE)])
 @pytest.mark.parametrize("named", [True, False])
 async def test_what_one_of_many_principals_does_is_not_learned(make: Any, tool: str, named: bool) -> None:
-    """A habit that only a forger has passes nothing; where no principals are named, nothing of its text does."""
-    sessions = [*honest(400), *forged(20, make, repeats=25)]
+    """A habit that only a forger has passes nothing, also where no principals are named and it is repeated often."""
+    sessions = [*honest(200), *forged(10, make, repeats=25)]
     if not named:
         sessions = [replace(session, principal=None) for session in sessions]
     report = await learn(sessions)
     passed = [draft.tool.definition.as_json() for draft in report.drafts if draft.verdict.passed]
     assert "evil" not in str(passed)
-    assert not named or tool not in proven(report)
+    assert tool not in proven(report)
     assert "load_customer" in proven(report)
 
 
@@ -102,7 +102,7 @@ async def test_many_repeats_in_few_sessions_outvote_nobody() -> None:
         script.call("search_customer", {"email": email}, {"hits": 1, "customer": {"id": "C-0"}}, said=email)
         script.call("load_customer", {"customer_id": f"C-{rng.randrange(10**8)}", "detail": "full"}, {"invoices": []})
 
-    report = await learn([*honest(400), *forged(8, contradict, repeats=40)])
+    report = await learn([*honest(200), *forged(4, contradict, repeats=40)])
     assert "load_customer" in proven(report)
 
 
@@ -120,7 +120,7 @@ async def test_mistakes_in_the_record_cost_little() -> None:
     """With one call in twenty made with a wrong argument, the chains are still learned."""
     rng = random.Random(4)
     sessions: list[SessionTrace] = []
-    for session in honest(300):
+    for session in honest(200):
         calls = [
             replace(call, params={**call.params, "customer_id": "C-wrong"}, key=f"{call.key}!")
             if "customer_id" in call.params and rng.random() < 0.05

@@ -61,6 +61,14 @@ class Memory:
         return [call.params["n"] for call in self.calls]
 
 
+class AwayOnce(Memory):
+    """It cannot be reached by the first who try."""
+
+    async def record(self, calls: Sequence[ObservedCall]) -> None:
+        self.trouble = StorageUnavailable("gone") if self.tries == 0 else None
+        await super().record(calls)
+
+
 class ForgetfulMemory(Memory):
     """It keeps what it is told, and its answer is lost as often as it is set to."""
 
@@ -238,6 +246,21 @@ async def test_an_agent_that_is_cancelled_leaves_its_calls_recorded() -> None:
     memory.is_open.set()
     assert await watch.flush() == 0
     assert memory.numbers == [0, 1, 2]
+
+
+async def test_a_flush_sends_though_whoever_sent_before_it_fails() -> None:
+    """A call that is being sent when somebody flushes, and fails then, is sent again by the flush."""
+    memory = AwayOnce()
+    watch = Watch(memory)
+    memory.is_open.clear()
+    ending = asyncio.ensure_future(watch.end(watch.begin(Place("s"), "t", {"n": 0}), None))
+    flushing = asyncio.ensure_future(watch.flush())
+    await asyncio.sleep(0.01)
+    assert memory.tries == 1
+    memory.is_open.set()
+    await ending
+    assert await flushing == 0
+    assert memory.numbers == [0]
 
 
 def test_a_loop_that_ends_takes_no_calls_with_it() -> None:

@@ -23,6 +23,9 @@ _SAID = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
         "Monday, May 8, 2023 1:56 PM",
         "2023/05/08 (Mon) 13:56",
         "Mon, 08 May 2023 15:56:00 +0200",
+        "08.05.2023 13:56",
+        "8-May-2023 13:56",
+        "1683554160",
         1683554160,
         1683554160000,
     ],
@@ -36,6 +39,9 @@ def test_a_moment_is_read_in_the_forms_of_exports(written: Any) -> None:
     ("written", "read"),
     [
         ("8 May 2023", datetime(2023, 5, 8, tzinfo=UTC)),
+        ("[20/05/2023, 13:56:01]", datetime(2023, 5, 20, 13, 56, 1, tzinfo=UTC)),
+        ("05/20/2023", datetime(2023, 5, 20, tzinfo=UTC)),
+        ("5/5/2023", datetime(2023, 5, 5, tzinfo=UTC)),
         ("12 am on June 1st, 2023", datetime(2023, 6, 1, tzinfo=UTC)),
         ("12:30 pm, 1st of June 2023", datetime(2023, 6, 1, 12, 30, tzinfo=UTC)),
     ],
@@ -47,7 +53,20 @@ def test_a_day_and_noon_are_read(written: str, read: datetime) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["yesterday", "05/08/2023", "8th of May", "31 June 2023", "25:00 on 8 May 2023", True, [], float("nan"), 1e20],
+    [
+        "yesterday",
+        "05/08/2023",
+        "05/08/23",
+        "13/13/2023",
+        "32.05.2023",
+        "8th of May",
+        "31 June 2023",
+        "25:00 on 8 May 2023",
+        True,
+        [],
+        float("nan"),
+        1e20,
+    ],
 )
 def test_what_can_be_read_in_two_ways_or_none_is_refused(written: Any) -> None:
     """05/08/2023 is a day in May or in August: the error names the field."""

@@ -37,6 +37,7 @@ def day(year: int, month: int, number: int) -> int:
         ("last weekend", day(2023, 5, 6), day(2023, 5, 7)),
         ("next Tuesday", day(2023, 5, 9), day(2023, 5, 9)),
         ("2023-02", day(2023, 2, 1), day(2023, 2, 28)),
+        ("before april", day(2023, 4, 1), day(2023, 4, 30)),
     ],
 )
 def test_dates_are_resolved_from_the_day_they_were_said(text: str, first: int, last: int) -> None:
@@ -120,10 +121,15 @@ def test_names_are_not_what_begins_a_sentence(text: str, names: list[str]) -> No
         ("https://x.org", None),
         ("see: this", None),
         ("Note: x", None),
+        ("**Ann:** hello", "Ann"),
+        ("[1:56 pm on 8 May, 2023] Ann Lee: hello", "Ann Lee"),
+        ("Speaker 2: hello", "Speaker 2"),
+        ("Day 3: we hiked", None),
+        ("Update: we hiked", None),
     ],
 )
 def test_a_speaker_may_stand_before_the_words(content: str, speaker: str | None) -> None:
-    """A capitalised name and a colon say who speaks; an address or a note does not."""
+    """A capitalised name and a colon say who speaks, also bold or behind a time; an address or a heading does not."""
     assert split_speaker(content)[0] == speaker
 
 
@@ -138,9 +144,40 @@ def test_a_question_knows_whom_and_what_it_is_about() -> None:
     assert stem("children") not in related(stem("guitar"))
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("what did mel's kids paint", {"melanie"}),
+        ("what is melanies plan", {"melanie"}),
+        ("What does Jo collect?", {"jolene park"}),
+        ("What did Jolene Park eat?", {"jolene park"}),
+        ("What did the Parks cook?", {"jolene park", "will park"}),
+        ("What will Melanie mark?", {"melanie"}),
+        ("Did Melanie see Mark and Will?", {"melanie", "mark", "will park"}),
+        ("Can Bob swim?", set[str]()),
+    ],
+)
+def test_a_question_names_speakers_as_people_write_them(text: str, named: set[str]) -> None:
+    """Names count in lower case, shortened, possessive or in part; an ordinary word counts only with a capital."""
+    speakers = ["Melanie", "Jolene Park", "Will Park", "Mark", "Candice"]
+    assert read_question(text, speakers).speakers == named
+
+
+def test_a_caption_behind_a_question_leaves_it_a_question() -> None:
+    """Whether a turn asks is told by what is said, not by the picture beside it."""
+    for text in ("What do you say? [photo: a dog by the lake]", "What do you say?\nImage: a dog by the lake"):
+        assert read_turn(text, None).marks & (Marks.ASKS | Marks.ENDS_ASKING) == Marks.ASKS | Marks.ENDS_ASKING
+
+
 def test_participants_weigh_less_where_nobody_is_named_as_speaker() -> None:
     """Who takes part is named by the others: the name alone must not decide, and a rare name still does."""
     question = read_question("What did Tessa say of Halvorsen's candles?", [])
     weighed = play_participants_down(question, {"tessa": 40, "halvorsen": 2, "candl": 60}, 600)
     weights = {each.word: each.weight for each in weighed.terms}
     assert weights["Tessa"] < weights["candles"] < weights["Halvorsen"]
+
+
+def test_common_words_weigh_less_than_rare_ones() -> None:
+    """A dialogue is too short to tell that "first" says less than "regatta"; a name keeps its weight."""
+    weights = {each.word: each.weight for each in read_question("What was the first regatta of Baker?", ["Ann"]).terms}
+    assert weights["first"] < 0.5 < weights["regatta"] == 1.0 < weights["Baker"]

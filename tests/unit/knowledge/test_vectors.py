@@ -18,6 +18,8 @@ class TableEmbedder:
 
     name = "table"
 
+    width = 2
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         rows = np.full((len(texts), 4), 0.1, dtype=np.float32)
         for place, text in enumerate(texts):

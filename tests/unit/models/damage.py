@@ -1,4 +1,7 @@
-"""Damages good answers of models in twelve ways, as models and networks do, and says what each way is called."""
+"""Damages good answers of models in twelve ways, as models and networks do, and gives what a real model said.
+
+The answers of the real model were gathered by `python -m tools.real_answers` and are as they came.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import json
 import random
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 GOODS = (
@@ -121,12 +125,19 @@ def corpus(each: int = 6, seed: int = 7) -> list[tuple[str, Any, str]]:
             for number in range(each):
                 text = json.dumps(good, indent=[None, 2][number % 2], ensure_ascii=bool(number % 3))
                 damaged = damage(text, chance)
-                if not _is_json(damaged) and (kind not in _TOUCHES_TEXTS or "{c}" not in text):
+                if not is_json(damaged) and (kind not in _TOUCHES_TEXTS or "{c}" not in text):
                     found.append((kind, good, damaged))
     return found
 
 
-def _is_json(text: str) -> bool:
+def real_answers() -> list[tuple[str, str]]:
+    """Requests, and what a real small model said to them when it was asked for a plan without a schema."""
+    kept = json.loads((Path(__file__).parent / "real_answers.json").read_text(encoding="utf-8"))
+    return [(each["request"], each["answer"]) for each in kept]
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is JSON as it stands."""
     try:
         json.loads(text)
     except ValueError:

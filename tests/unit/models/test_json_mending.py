@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.models.damage import KINDS, corpus, hostile_texts
+from tests.unit.models.damage import KINDS, corpus, hostile_texts, real_answers
 from twinraven.foundation.errors import InvalidOutput
 from twinraven.models.json_mending import MAX_MENDED_CHARS, mend_json
 
@@ -79,16 +79,20 @@ def test_any_text_is_mended_or_refused(text: str) -> None:
 
 
 def test_no_text_takes_long_or_much() -> None:
-    """Hostile texts are through within 100 ms of computing and 64 MiB."""
-    for text in hostile_texts():
+    """Hostile texts, and those of a real model, are through within 100 ms of computing and 64 MiB."""
+    for text in [*hostile_texts(), *(text for _, text in real_answers())]:
         tracemalloc.start()
         mended(text)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        begun = time.process_time()
-        mended(text)
-        assert time.process_time() - begun < 0.1, text[:20]
+        assert min(_seconds(text) for _ in range(5)) < 0.1, text[:20]
         assert peak < 64 * 2**20, text[:20]
+
+
+def _seconds(text: str) -> float:
+    begun = time.process_time()
+    mended(text)
+    return time.process_time() - begun
 
 
 def test_what_is_too_long_is_refused() -> None:

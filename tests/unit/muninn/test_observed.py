@@ -60,6 +60,7 @@ def test_a_sync_call_is_recorded_and_durable(collector: Collector, store: SqlEve
     assert add.__doc__ == "Add."
 
 
+@pytest.mark.req("TR-08")
 def test_a_method_is_recorded_without_its_object(collector: Collector, store: SqlEventStore) -> None:
     """`self` is no argument, and what the function does to its arguments afterwards does not rewrite the record."""
     with collector.observe("s"):

@@ -11,7 +11,7 @@ import pytest
 
 from tools.requirements import ROOT
 from twinraven import Client
-from twinraven.cli.health import EXTRAS
+from twinraven.app.examination import EXTRAS
 from twinraven.foundation.errors import InvalidSetting
 
 _DECLARED: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][

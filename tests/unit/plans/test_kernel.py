@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.models.damage import corpus
+from tests.unit.models.damage import GOODS, corpus, is_json, real_answers
 from tests.unit.plans.world import Crash, FakeRun, carry_out
 from twinraven.foundation.errors import ToolError, ToolUnavailable, TwinRavenError
 from twinraven.foundation.json_schema import compile_schema
@@ -148,3 +149,22 @@ def test_damaged_plans_are_repaired_by_rule_or_by_the_model() -> None:
         assert planning.plan is not None, text
         counts["rule" if len(run.asked) == 1 else "model"] += 1
     assert counts["rule"] > 5 * counts["model"] > 0
+
+
+def test_what_a_real_model_says_becomes_a_valid_plan_or_none() -> None:
+    """A malformed answer of a real model is never taken as it stands: a plan that comes of it is valid."""
+    answers = real_answers()
+    again = json.dumps(GOODS[0])
+    asked: Counter[int] = Counter()
+    for number, (request, text) in enumerate(answers):
+        other = answers[(number + 1) % len(answers)][1]
+        run = FakeRun(talker([text, other, again, "Hm."]))
+        asyncio.run(carry_out(run, request=request, ttl=1))
+        [planning, *_] = run.cycles
+        assert planning.plan is not None, text
+        assert Plan.from_json(planning.plan.as_json()) == planning.plan
+        asked[len(run.asked)] += 1
+    assert len(answers) >= 40
+    assert not any(is_json(text) for _, text in answers)
+    assert set(asked) <= {1, 2, 3}
+    assert asked[2] + asked[3] > 0, "some of them no rule can mend"

@@ -11,6 +11,7 @@ from twinraven.engine.journal import Outcome
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.models import ASK_MODEL
 from twinraven.plans.kernel import Kernel, PlanWish
+from twinraven.plans.model import Plan
 from twinraven.plans.state import Cycle
 
 LOOK = ToolEntry(
@@ -33,6 +34,12 @@ RESERVE = ToolEntry(
 
 Answer = Callable[[dict[str, Any]], Any]
 """What the model says to a question: a text, or an error that is raised."""
+
+
+class Cut(str):
+    """What a model said before its limit of tokens cut it off."""
+
+    __slots__ = ()
 
 
 class Crash(BaseException):
@@ -66,8 +73,9 @@ class FakeRun:
         *,
         attempt: int = 1,
         framing: CallFraming | None = None,
+        held: bool = False,
     ) -> Outcome:
-        del framing
+        del framing, held
         where = place if attempt == 1 else f"{place}#{attempt}"
         if where in self.journal:
             return self.journal[where]
@@ -86,7 +94,8 @@ class FakeRun:
             if isinstance(said, TwinRavenError):
                 return Outcome(tool_id, self.now(), error=said.as_record())
             usage = {"input_tokens": 3, "output_tokens": 2}
-            return Outcome(tool_id, self.now(), {"text": said, "stop": "end", "model": "m", "usage": usage})
+            stop = "length" if isinstance(said, Cut) else "end"
+            return Outcome(tool_id, self.now(), {"text": str(said), "stop": stop, "model": "m", "usage": usage})
         if tool_id == self._broken:
             return Outcome(tool_id, self.now(), error={"code": "TOOL_FAILED", "message": "broken", "retryable": False})
         return Outcome(tool_id, self.now(), {"did": tool_id, **params})
@@ -116,9 +125,12 @@ class FakeRun:
     @property
     def cycles(self) -> list[Cycle]:
         """The cycles that were kept."""
+        given = self.journal.get("plan")
+        plan = None if given is None else Plan.from_json(given.output)
         found: list[Cycle] = []
         while (known := self.journal.get(f"cycle:{len(found) + 1}")) is not None:
-            found.append(Cycle.from_json(known.output))
+            found.append(Cycle.from_json(known.output, plan))
+            plan = found[-1].plan
         return found
 
 

@@ -39,7 +39,7 @@ def whole_log(tx: Transaction) -> list[dict[str, object]]:
     ]
 
 
-@pytest.mark.req("TR-24")
+@pytest.mark.req("TR-24", "TR-22")
 async def test_thought_leaves_memory_alone_and_the_registry_stays_out_of_thought(house: House) -> None:
     """A round of learning changes nothing in the log, and the registry imports nothing of what learns."""
     folder = Path(twinraven.registry.__file__).parent
@@ -50,6 +50,8 @@ async def test_thought_leaves_memory_alone_and_the_registry_stays_out_of_thought
     assert before
     outcome = await _huginn(house).learn(TENANT, by="ann")
     assert outcome.proposals
+    for proposal in outcome.proposals:
+        assert await SqlChainStore(house.database).exists(TENANT, proposal.picture.source_chain_id)
     assert await house.database.read(TENANT, whole_log) == before
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from twinraven.foundation.errors import InvalidInput, StorageBusy
 from twinraven.registry import Places, Refused
+from twinraven.registry import locks as locking
+from twinraven.registry.folders import Folder
 from twinraven.registry.locks import ToolLocks
 
 
@@ -50,6 +52,29 @@ async def test_many_who_want_several_locks_all_get_them(tmp_path: Path) -> None:
             lock.finish()
 
     await asyncio.gather(*(work(names) for names in [["a", "b"], ["b", "a"], ["b", "c"], ["c", "a"]] * 5))
+    assert locks.marked("default") == []
+
+
+@pytest.mark.req("RG-14")
+async def test_a_lock_that_its_holder_removed_meanwhile_is_none(
+    locks: ToolLocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who opened the file before its holder removed it takes the file that is there now, and has it alone."""
+    first = locks.try_acquire("default", "a")
+    assert first is not None
+    opened = locking._open_lock  # pyright: ignore[reportPrivateUsage]
+
+    def open_late(folder: Folder, tool_id: str) -> tuple[int, bool]:
+        found = opened(folder, tool_id)
+        monkeypatch.setattr(locking, "_open_lock", opened)
+        first.finish()
+        return found
+
+    monkeypatch.setattr(locking, "_open_lock", open_late)
+    second = locks.try_acquire("default", "a")
+    assert second is not None
+    assert locks.try_acquire("default", "a") is None
+    second.finish()
     assert locks.marked("default") == []
 
 

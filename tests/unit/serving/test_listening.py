@@ -58,7 +58,7 @@ async def serving(app: Slow, *, patience_s: float) -> AsyncGenerator[tuple[httpx
     server = listener(app, "127.0.0.1", port, patience_s=patience_s)
     running = asyncio.ensure_future(serve(server))
     await until(lambda: server.started)
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         yield client, running
     await asyncio.wait_for(running, 10)
 
@@ -161,7 +161,7 @@ async def test_what_has_arrived_may_take_its_time(http: Literal["h11", "httptool
     """Whoever waits for an answer, or rests between two requests, is left alone."""
     async with (
         listening(Slow(), http=http) as (port, _),
-        httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client,
+        httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client,
     ):
         assert (await client.get("/3")).content == b"done"
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -217,7 +217,7 @@ async def test_an_upgrade_is_no_way_out_of_the_protocol(http: Literal["h11", "ht
             assert b" 200 " in await asyncio.wait_for(reader.readline(), 2)
             writer.close()
         assert server.started
-        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             assert (await client.get("/0")).content == b"done"
 
 

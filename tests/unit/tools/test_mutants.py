@@ -11,6 +11,7 @@ from tools import reqs
 from tools.mutation import (
     KILLED,
     SURVIVED,
+    Edit,
     Mutant,
     StaleMutantError,
     Verdict,
@@ -20,7 +21,7 @@ from tools.mutation import (
     read_verdicts,
     write_verdicts,
 )
-from tools.requirements import ROOT, Outcomes, digest_sources, known_requirements
+from tools.requirements import Outcomes, digest_sources, known_requirements
 
 _MODULE = """
 LIMIT = 7
@@ -38,8 +39,12 @@ class Box:
 """
 
 
-def mutant(symbol: str, find: str, replace: str = "0", *, requirement: str = "TR-01", breaks: str = "it") -> Mutant:
-    return Mutant(requirement, f"twinraven.pack.module{symbol}", find, replace, breaks)
+def edit(symbol: str, find: str, replace: str = "0") -> Edit:
+    return Edit(f"twinraven.pack.module{symbol}", find, replace)
+
+
+def mutant(symbol: str, find: str, *, requirement: str = "TR-01", breaks: str = "it") -> Mutant:
+    return Mutant(requirement, breaks, (edit(symbol, find),))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +59,7 @@ def mutant(symbol: str, find: str, replace: str = "0", *, requirement: str = "TR
 )
 def test_an_edit_stays_inside_its_symbol(symbol: str, find: str, edited: str) -> None:
     """The text is looked for in the named symbol alone, decorators included."""
-    text = mutant(symbol, find).edit(_MODULE)
+    text = edit(symbol, find).apply(_MODULE)
     assert edited in text
     assert len(text) == len(_MODULE) - len(find) + 1
 
@@ -65,16 +70,41 @@ def test_an_edit_stays_inside_its_symbol(symbol: str, find: str, edited: str) ->
 def test_data_that_no_longer_fits_is_stale(symbol: str, find: str) -> None:
     """A text that is there twice or never, or a symbol that is gone, is no edit."""
     with pytest.raises(StaleMutantError):
-        mutant(symbol, find).edit(_MODULE)
+        edit(symbol, find).apply(_MODULE)
 
 
 def test_a_changed_symbol_makes_an_outcome_stale_and_nothing_else_does() -> None:
     """The hash covers the symbol and the edit, and nothing around them."""
-    one = mutant(":first", "x + 1")
+    one = edit(":first", "x + 1")
     assert one.fingerprint(_MODULE) == one.fingerprint(_MODULE.replace("LIMIT = 7", "LIMIT = 8"))
     assert one.fingerprint(_MODULE) != one.fingerprint(_MODULE.replace("x + 1", "x + 1 + 0"))
-    assert one.fingerprint(_MODULE) != mutant(":first", "x + 1", "2").fingerprint(_MODULE)
-    assert not is_current(one, Verdict(KILLED, "x"))
+    assert one.fingerprint(_MODULE) != edit(":first", "x + 1", "2").fingerprint(_MODULE)
+    assert not is_current(mutant(":first", "x + 1"), Verdict(KILLED, "x"))
+
+
+def test_edits_of_one_mutant_are_made_together(tmp_path: Path) -> None:
+    """Further places of an entry are edited too, also in the same module, and each belongs to the hash."""
+    entry = """
+    [[mutant]]
+    requirement = "TR-01"
+    symbol = "twinraven.pack.module:LIMIT"
+    find = "7"
+    replace = "8"
+    breaks = "both"
+    [[mutant.also]]
+    symbol = "twinraven.pack.module:first"
+    find = "x + 1"
+    replace = "0"
+    """
+    (tmp_path / "TR.toml").write_text(entry, encoding="utf-8")
+    (both,) = read_mutants(tmp_path)
+    path = Path("src/twinraven/pack/module.py")
+    text = both.apply({path: _MODULE})[path]
+    assert "LIMIT = 8" in text
+    assert "return 0" in text
+    one = Mutant("TR-01", "both", both.edits[:1])
+    assert both.fingerprint({path: _MODULE}) != one.fingerprint({path: _MODULE})
+    assert both.packages == {"pack"}
 
 
 def test_what_has_no_killed_mutant_or_one_that_got_away_is_unproven(tmp_path: Path) -> None:
@@ -97,9 +127,9 @@ def test_every_mutant_fits_the_code() -> None:
     """Each edit of tests/mutants finds its text, changes it, and names a known requirement."""
     known = known_requirements()
     for one in read_mutants():
-        text = (ROOT / one.path).read_text(encoding="utf-8")
+        texts = one.read()
         assert one.requirement in known
-        assert one.edit(text) != text, one.key
+        assert all(one.apply(texts)[path] != text for path, text in texts.items()), one.key
 
 
 def test_the_report_counts_what_no_mutant_proves_as_unproven(

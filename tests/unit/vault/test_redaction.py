@@ -175,6 +175,24 @@ def test_what_this_process_changed_or_revealed_is_known_at_once(tmp_path: Path) 
     assert known.looks == looks
 
 
+def test_on_a_loop_a_text_is_redacted_only_while_no_look_is_due(tmp_path: Path) -> None:
+    """What would read the vault, or take long, is left to a thread; nothing passes by what was known a second ago."""
+    known, clock = HeldValues(t=["first-secret"]), Time()
+    redactor = make_redactor(tmp_path, known, monotonic=clock)
+    assert redactor.redact_now("t", b'"x"') is None
+    redactor.redact("t", b'"x"')
+    clean = redactor.redact_now("t", b'"first-secret"')
+    assert clean is not None
+    assert b"first-secret" not in clean
+    assert redactor.redact_now("t", b'"%s"' % (b"x" * 100_000)) is None
+    redactor.changed("t")
+    assert redactor.redact_now("t", b'"x"') is None
+    redactor.redact("t", b'"x"')
+    clock.now += 1.0
+    assert redactor.redact_now("t", b'"x"') is None
+    assert known.reads == 1
+
+
 def test_a_notice_that_comes_during_a_look_is_not_lost(tmp_path: Path) -> None:
     """A change announced while values are being read leads to another look."""
 

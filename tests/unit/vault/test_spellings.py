@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus, urlencode
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from twinraven.vault.spellings import spellings
@@ -39,6 +39,16 @@ def test_json_of_every_style_and_depth(value: str) -> None:
             for encode in nesting:
                 text = encode(text)
             assert is_found(value, f"{{{text}}}".encode())
+
+
+@given(_VALUES, st.text(max_size=3), st.text(max_size=3))
+@example("pa\\ss\"w'ord", "", "")
+@example('pa\\ss"word', "'", "")
+def test_python_literals(value: str, before: str, after: str) -> None:
+    """What `repr` makes of a text, or of a collection with it, holds a known spelling; inside JSON, too."""
+    for told in (repr(before + value + after), repr({"key": [value]}), f"no tool {value!r} here"):
+        for text in (told, json.dumps(told), orjson.dumps(told).decode(), json.dumps(json.dumps(told))):
+            assert is_found(value, text.encode())
 
 
 @given(_VALUES, st.binary(max_size=7), st.binary(max_size=7))

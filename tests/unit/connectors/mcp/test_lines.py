@@ -37,7 +37,12 @@ class Peer:
         self.faults: list[str] = []
         self.seen: list[tuple[str, Any]] = []
         self.wire = Wire()
-        self.line = LineDispatcher(max_bytes=max_bytes, on_fault=None if trusted else self.faults.append)
+        self.now = 0.0
+        self.line = LineDispatcher(
+            max_bytes=max_bytes,
+            on_fault=None if trusted else self.faults.append,
+            monotonic=lambda: self.now,
+        )
         self.line.attach(self.wire)
         self.running = asyncio.ensure_future(self.line.run(self.on_request, self.on_notify))
 
@@ -187,11 +192,20 @@ async def test_a_banner_is_passed_over_but_not_for_ever() -> None:
 
 
 async def test_a_peer_that_talks_without_end_is_cut_off() -> None:
-    """Thousands of messages that nobody asked for are a flood; as many answers to our own questions are not."""
+    """Thousands of messages at once that nobody asked for are a flood; as many over half a minute are not."""
+    chatter = json.dumps({"jsonrpc": "2.0", "method": "say"}).encode() + b"\n"
+    patient = Peer()
+    await patient.settle()
+    for _ in range(30):
+        patient.line.data_received(chatter * 400)
+        patient.now += 1
+    assert not patient.faults
+    await patient.end()
     peer = Peer()
     await peer.settle()
-    chatter = json.dumps({"jsonrpc": "2.0", "method": "say"}).encode() + b"\n"
-    peer.line.data_received(chatter * 6_000)
+    peer.line.data_received(chatter * 5_000)
+    assert not peer.faults
+    peer.line.data_received(chatter)
     assert "floods" in peer.faults[0]
     await peer.running
 

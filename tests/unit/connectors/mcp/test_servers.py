@@ -61,6 +61,7 @@ def test_a_server_that_is_switched_off_stays_off() -> None:
     ("entry", "names"),
     [
         ({}, "url"),
+        ({"cmd": "x"}, "must have a command (a program) or a url; it has cmd"),
         ({"command": ""}, "command"),
         ({"command": "x", "args": "y"}, "args"),
         ({"command": "x", "env": {"A": ["b"]}}, "env.A"),

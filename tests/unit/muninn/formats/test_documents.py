@@ -107,7 +107,7 @@ def test_an_unknown_format_is_refused_with_those_there_are() -> None:
         ([b"nonsense\n", b'{"a": 1}\n'], "begins with 'n'"),
         ([b'{"a": 1, "b": 2}\n'], "has: a, b"),
         ([b'[{"x": 1}]'], "has: x"),
-        ([b"17"], "has: int"),
+        ([b"17"], "holds integer where an object is expected"),
         ([b"\n", b"  \n"], "the file is empty"),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.traces import GOLDEN, as_facts, read
+from twinraven.muninn.formats import TraceReader
 
 WRITTEN = {
     "openai.jsonl": "openai",
@@ -65,7 +66,8 @@ def test_a_sample_is_understood_as_written_down_beside_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_format_of_a_sample_is_found_out(name: str) -> None:
-    """`auto` reads each sample as its format would."""
+    """`auto` reads each sample as its format would, and names it."""
+    assert TraceReader(lines_of(name), "t").format == SAMPLES[name]
     assert as_facts(*read(lines_of(name), "auto")) == as_facts(*read(lines_of(name), SAMPLES[name]))
 
 

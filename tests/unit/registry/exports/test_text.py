@@ -21,7 +21,7 @@ from twinraven.registry import SynthesizedTool
 from twinraven.registry.exports import export_tool
 from twinraven.registry.exports.python import python_module, python_name
 
-_FOLDER = {"type": "object", "properties": {"folder": {"type": "string"}}, "required": ["folder"]}
+_FOLDER: dict[str, Any] = {"type": "object", "properties": {"folder": {"type": "string"}}, "required": ["folder"]}
 _LISTED = {"$read": {"of": "$.steps[0].output", "as": "tagged"}}
 _FILES = {"$where": {"of": _LISTED, "at": "$.tag", "equals": "FILE"}}
 _EVERY_READER = {kind: {"$read": {"of": "$.steps[0].output", "as": kind}} for kind in READERS}
@@ -91,6 +91,55 @@ async def test_a_listed_folder_is_read_alike() -> None:
     ours, theirs = await both(definition, function_of(definition, text), FILES, folder="/data/")
     assert theirs == ours
     assert theirs["result"] == [{"path": "/data/README.md"}, {"path": "/data/my notes.txt"}]
+
+
+def pages_tool() -> SynthesizedTool:
+    """Reads the pages that a list names, or only those that the caller wants of them."""
+    only = {"type": "array", "items": {"type": "string"}}
+    return define(
+        step("list_directory", {"path": "$.parameters.folder"}),
+        step("read_page", {"page_id": "$.item.id"}, for_each="$.internal_wiring.0.pages", max_items=50),
+        parameters={**_FOLDER, "properties": {**_FOLDER["properties"], "only_page_ids": only}},
+        internal_wiring={
+            "0": {
+                "pages": {
+                    "$where": {"of": "$.steps[0].output.pages", "at": "$.id", "among": "$.parameters.only_page_ids"}
+                }
+            }
+        },
+    )
+
+
+async def test_a_map_is_narrowed_alike() -> None:
+    """Executor, exported function and skill take the elements that the caller names, and all where it names none."""
+    definition = pages_tool()
+    function = function_of(definition, python_module(definition, writes=lambda _: False))
+    listed = {"pages": [{"id": "a"}, {"id": "b"}, {"id": "c"}]}
+    for wanted, pages in (({}, "abc"), ({"only_page_ids": ["c", "a", "x"]}, "ac"), ({"only_page_ids": ["x"]}, "")):
+        ours, theirs = await both(definition, function, listed, folder="/", **wanted)
+        assert theirs == ours
+        assert theirs["result"] == [{"page_id": page} for page in pages]
+    page = export_tool(definition, "skill", entry, holds_secret=lambda _: False).files["SKILL.md"]
+    assert (
+        "2. Call `read_page` for each element of the elements whose `id` is one of the parameter `only_page_ids` (all, "
+        "if that is not given) in `pages` in the answer of step 1 (50 at most) with:"
+    ) in page
+
+
+async def test_a_map_is_capped_alike() -> None:
+    """Executor, exported function and skill go through the first elements; a caller raises the cap or names others."""
+    body = pages_tool().as_json()
+    body["parameters"]["properties"]["most_pages"] = {"type": "integer", "default": 2}
+    body["internal_wiring"]["0"]["pages"]["$where"]["most"] = "$.parameters.most_pages"
+    definition = SynthesizedTool.from_json(body)
+    function = function_of(definition, python_module(definition, writes=lambda _: False))
+    listed = {"pages": [{"id": "a"}, {"id": "b"}, {"id": "c"}]}
+    for wanted, pages in (({}, "ab"), ({"most_pages": 3}, "abc"), ({"only_page_ids": ["c", "b", "a"]}, "abc")):
+        ours, theirs = await both(definition, function, listed, folder="/", **wanted)
+        assert theirs == ours
+        assert theirs["result"] == [{"page_id": page} for page in pages]
+    page = export_tool(definition, "skill", entry, holds_secret=lambda _: False).files["SKILL.md"]
+    assert "`only_page_ids` (the first, so many as the parameter `most_pages` says, if that is not given)" in page
 
 
 def test_an_export_with_every_reader_is_in_good_order(tmp_path: Path) -> None:

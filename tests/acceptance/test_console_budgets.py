@@ -1,0 +1,60 @@
+"""What the console's pages weigh, how still they stand, and how often they ask, in a real browser."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browsing import Browser, Tab
+from tests.console_site import HOSTILE_SESSION, IN_A_BROWSER, PAGES, Site, live
+
+pytestmark = IN_A_BROWSER
+_WATCH = (
+    "window.__cls = 0; new PerformanceObserver(l => { for (const e of l.getEntries()) "
+    "if (!e.hadRecentInput) window.__cls += e.value; }).observe({type: 'layout-shift', buffered: true});"
+)
+
+
+@pytest.fixture
+def site(desk_site: Site) -> Site:
+    return desk_site
+
+
+def test_weight(site: Site, browser: Browser) -> None:
+    """A cold page is at most 160 kB, its scripts 45 kB, every further one 40 kB, and nothing moves once shown."""
+    with browser.profile() as person:
+        tab = person.open()
+        tab.send("Page.addScriptToEvaluateOnNewDocument", source=_WATCH)
+        tab.go(site.url)
+        person.browser.idle(0.5)
+        assert tab.received <= 160_000
+        scripts = tab.evaluate(
+            "performance.getEntriesByType('resource').filter(e => e.name.endsWith('.js'))"
+            ".reduce((s, e) => s + e.encodedBodySize, 0)"
+        )
+        assert 0 < scripts <= 45_000
+        assert tab.evaluate("window.__cls") < 0.05
+        for path in (*PAGES, f"sessions/{HOSTILE_SESSION}", "sessions/ticket-4101"):
+            before = tab.received
+            tab.go(site.url + path)
+            person.browser.idle(0.1)
+            assert tab.received - before <= 40_000, path
+            assert tab.evaluate("window.__cls") < 0.05, path
+            assert tab.evaluate("document.querySelectorAll('*').length") <= 3_000, path
+
+
+def test_today_asks_every_ten_seconds_at_most(site: Site, browser: Browser) -> None:
+    """However many calls come in, Today asks for its figures now and then, and shows all of them in the end."""
+    with browser.profile() as person:
+        tab = person.open(site.url)
+        live(tab)
+        before = _number(tab)
+        tab.requests.clear()
+        for number in range(30):
+            site.record("swarm", number)
+            person.browser.idle(0.05)
+        tab.wait(f"document.getElementById('calls-today').textContent.replace(/\\D/g, '') === '{before + 30}'")
+        assert tab.requests.count(site.url) <= 3
+
+
+def _number(tab: Tab) -> int:
+    return int(tab.evaluate("document.getElementById('calls-today').textContent.replace(/\\D/g, '')"))
