@@ -1,6 +1,6 @@
 """Reads whole dialogues with questions and evidence: two friends over a year, a team's chat, the notes of a club.
 
-They are in other forms than what the ranking was trained on, and nothing was trained on them. A file has sessions
+They are in other forms than the composed ones (bench.dialogue_sets). A file has sessions
 (`== TIME`, or `== -` without one), turns (`Name> text`, or text alone where nobody is named), tags before what answers
 a question (`[a1]`), and questions (`?s a1+b2 text`, where the letter says the kind).
 """
@@ -15,7 +15,9 @@ from typing import Final, NamedTuple
 
 from bench.dialogue_sets import FOLDER, HELD_OUT, VOICES, Asked, Dialogue, Said, exchanges, filled
 
-ANNOTATED: Final = ("couple", "team", "notes")
+ANNOTATED: Final = ("couple", "team", "notes", "rowers", "quarry", "mentors", "truck")
+TWO_PEOPLE: Final = ("couple", "rowers", "quarry", "mentors")
+"""Dialogues whose sessions can stand between those of each other."""
 _KINDS: Final = {"s": "single-hop", "t": "temporal", "m": "multi-hop", "o": "open-domain"}
 _TAG: Final = re.compile(r"\[([a-z]\d)\]\s*")
 _TURN: Final = re.compile(r"(\w+)> (.*)")
@@ -34,10 +36,57 @@ class _Session(NamedTuple):
 
 def read_annotated(name: str, *, distractors: int = 0, seed: int = 0, is_bare: bool = False) -> Dialogue:
     """One dialogue, with so many exchanges of other voices between; a bare one says neither who spoke nor when."""
+    sessions, asked = _read(name)
+    _distract(sessions, distractors, random.Random(f"{name}-{seed}"))
+    return _annotated(f"{name}-{distractors}-{seed}-{is_bare}", sessions, asked, is_bare=is_bare)
+
+
+def read_mixed(name: str) -> Dialogue:
+    """One dialogue of two people with the sessions of all others between its own, said by the same two."""
+    sessions, asked = _read(name)
+    people = _people(sessions)
+    for other in TWO_PEOPLE:
+        if other != name:
+            told, _ = _read(other)
+            sessions.extend(_retold(told, dict(zip(_people(told), people, strict=True))))
+    return _annotated(f"{name}-mixed", sorted(sessions, key=lambda each: each.at), asked)
+
+
+def read_dated(name: str) -> Dialogue:
+    """One dialogue whose questions name the day on which their answer was given, save those that ask for it."""
+    dialogue = read_annotated(name)
+    said_at = {turn.name: turn.at for turn in dialogue.turns}
+    asked: list[Asked] = []
+    for each in dialogue.questions:
+        at = said_at[each.evidence[0]]
+        if at is not None and each.kind != "temporal":
+            asked.append(each._replace(text=f"{each.text.rstrip('?')} on {at.day} {at:%B %Y}?"))
+    return Dialogue(f"{name}-dated", dialogue.turns, asked)
+
+
+def _read(name: str) -> tuple[list[_Session], list[str]]:
+    """The sessions and the questions of a file."""
     lines = (FOLDER / f"annotated_{name}.txt").read_text(encoding="utf-8").splitlines()
     sessions = list(_sessions(line for line in lines if not line.startswith("?")))
-    _distract(sessions, distractors, random.Random(f"{name}-{seed}"))
-    dialogue = Dialogue(f"{name}-{distractors}-{seed}-{is_bare}")
+    return sessions, [line for line in lines if line.startswith("?")]
+
+
+def _people(sessions: list[_Session]) -> list[str]:
+    return list(dict.fromkeys(turn.speaker for session in sessions for turn in session.turns))
+
+
+def _retold(sessions: list[_Session], names: dict[str, str]) -> Iterator[_Session]:
+    """The same sessions by other people, without tags."""
+    pattern = re.compile(rf"\b({'|'.join(names)})\b")
+    for session in sessions:
+        told = [
+            _Turn(names[each.speaker], pattern.sub(lambda match: names[match[1]], each.text)) for each in session.turns
+        ]
+        yield _Session(session.at, told)
+
+
+def _annotated(group_id: str, sessions: list[_Session], asked: list[str], *, is_bare: bool = False) -> Dialogue:
+    dialogue = Dialogue(group_id)
     places: dict[str, str] = {}
     for number, session in enumerate(sessions, start=1):
         for place, turn in enumerate(session.turns, start=1):
@@ -45,10 +94,9 @@ def read_annotated(name: str, *, distractors: int = 0, seed: int = 0, is_bare: b
             places.update(dict.fromkeys(turn.tags, called))
             at = None if is_bare or session.at == "-" else _moment(session.at) + timedelta(minutes=place)
             dialogue.turns.append(Said(called, None if is_bare else turn.speaker or None, turn.text, at))
-    for line in lines:
-        if line.startswith("?"):
-            kind, tags, text = line[1:].split(" ", 2)
-            dialogue.questions.append(Asked(_KINDS[kind], text, tuple(places[tag] for tag in tags.split("+"))))
+    for line in asked:
+        kind, tags, text = line[1:].split(" ", 2)
+        dialogue.questions.append(Asked(_KINDS[kind], text, tuple(places[tag] for tag in tags.split("+"))))
     return dialogue
 
 

@@ -1,13 +1,15 @@
 """What a working memory costs: it depends on the length of its path and on nothing around it.
 
 The tree has 10,000 turns, of which 100 are on the path, and 1,000 side alternatives on the path's turns; it is compared
-with a conversation that is its path alone. A path of 10,000 turns is compared with a hundred paths of 100.
+with a conversation that is its path alone, in a store that has nothing else. A path of 10,000 turns is compared with a
+hundred readings of one of 100.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench.harness import Contender, Harness, Row, cpu_timed
@@ -16,6 +18,7 @@ from twinraven.conversations.building import NewAlternative, TreeBuilder
 from twinraven.conversations.reading import MemoryReader
 from twinraven.conversations.sql import AnswerOutcome
 from twinraven.storage import Connection, Transaction, open_database
+from twinraven.tenancy import LOCAL_USER
 
 TENANT = "default"
 PATH = 100
@@ -26,18 +29,20 @@ TEXT = "The parcel went from Lisbon to Porto, and Ann paid for it."
 
 
 def measure(harness: Harness) -> list[Row]:
-    with tempfile.TemporaryDirectory(prefix="twinraven-bench-") as folder:
-        database = open_database(f"sqlite:///{Path(folder) / 'talk.db'}")
-        database.migrate()
-        connection = database.connect()
-        with connection.transaction(TENANT, write=True) as tx:
-            ends = {"path": _path(tx, "path", PATH), "long": _path(tx, "long", TURNS), "tree": _tree(tx, "tree")}
-        reads = {name: _reading(connection, name, end, times=1) for name, end in ends.items()}
-        reads["paths"] = _reading(connection, "path", ends["path"], times=TURNS // PATH)
-        beside = harness.sample({"tree": reads["tree"], "path": reads["path"]})
-        longer = harness.sample({"long": reads["long"], "paths": reads["paths"]})
-        connection.close()
-        database.close()
+    with tempfile.TemporaryDirectory(prefix="twinraven-bench-") as folder, ExitStack() as opened:
+        large, small = (opened.enter_context(_store(Path(folder) / name)) for name in ("large.db", "small.db"))
+        with large.transaction(TENANT, write=True) as tx:
+            long, tree = _path(tx, "long", TURNS), _tree(tx, "tree")
+        with small.transaction(TENANT, write=True) as tx:
+            path = _path(tx, "path", PATH)
+        alone = _reading(small, "path", path, times=10)
+        beside = harness.sample({"tree": _reading(large, "tree", tree, times=10), "path": alone})
+        longer = harness.sample(
+            {
+                "long": _reading(large, "long", long, times=1),
+                "paths": _reading(small, "path", path, times=TURNS // PATH),
+            }
+        )
     return [
         harness.row(
             f"memory of {PATH} turns within {TURNS:,}, and {SIDE:,} side alternatives", beside, ours="tree",
@@ -45,6 +50,18 @@ def measure(harness: Harness) -> list[Row]:
         ),
         harness.row(f"memory of a path of {TURNS:,} turns", longer, ours="long", against="paths", aim=1.5),
     ]  # fmt: skip
+
+
+@contextmanager
+def _store(path: Path) -> Generator[Connection]:
+    database = open_database(f"sqlite:///{path}")
+    database.migrate()
+    connection = database.connect()
+    try:
+        yield connection
+    finally:
+        connection.close()
+        database.close()
 
 
 def _reading(connection: Connection, conversation_id: str, end: str, *, times: int) -> Contender:
@@ -63,8 +80,8 @@ def _reading(connection: Connection, conversation_id: str, end: str, *, times: i
 
 def _begin(tx: Transaction, conversation_id: str) -> TreeBuilder:
     row = {
-        "tenant_id": TENANT, "conversation_id": conversation_id, "status": "active", "owner_id": "ann", "changes": 0,
-        "created_at": 0, "updated_at": 0,
+        "tenant_id": TENANT, "conversation_id": conversation_id, "status": "active", "owner_id": LOCAL_USER,
+        "changes": 0, "created_at": 0, "updated_at": 0,
     }  # fmt: skip
     store = ConversationStore()
     store.insert(tx, "conversations", row)

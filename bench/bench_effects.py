@@ -1,5 +1,6 @@
 """What governance costs: a judged task beside the same run ungoverned and beside LangGraph with an interrupt and its
-saver; and what a trace costs beside one look-up, among many audit entries.
+saver; what several workers make of judged tasks on Postgres; and what a trace costs beside one look-up, among many
+audit entries.
 """
 
 from __future__ import annotations
@@ -10,11 +11,32 @@ import sys
 import tempfile
 
 from bench.bench_engine import peer
-from bench.durable_sizes import NOISE
+from bench.durable_sizes import CROWD, NOISE
 from bench.harness import HERE, Contender, Harness, Row
+from tests.postgres import PostgresServer, running_server
 
 
 def measure(harness: Harness) -> list[Row]:
+    with running_server() as server:
+        return [*_measure(harness), _crowd_row(harness, server)]
+
+
+def _crowd_row(harness: Harness, server: PostgresServer) -> Row:
+    """Seconds until a crowd of judged tasks is done; the figure behind it is tasks per second."""
+    samples = harness.sample({name: crowd(server, workers) for name, workers in (("four", 4), ("one", 1))})
+    for name, seconds in samples.items():
+        rates = sorted(CROWD / each for each in seconds)
+        print(f"bench: {name} on Postgres: {rates[0]:.0f} to {rates[-1]:.0f} judged tasks a second", file=sys.stderr)
+    return harness.row(
+        f"{CROWD} judged tasks by four workers on Postgres, wall",
+        {"TwinRaven": samples["four"], "one worker": samples["one"]},
+        ours="TwinRaven",
+        against="one worker",
+        aim=1.0,
+    )
+
+
+def _measure(harness: Harness) -> list[Row]:
     cpu = harness.sample(
         {"TwinRaven": ours("judged"), "ungoverned": ours("bare"), "LangGraph": peer("langgraph", "interrupt", "cpu")}
     )
@@ -29,11 +51,21 @@ def measure(harness: Harness) -> list[Row]:
 
 def ours(kind: str) -> Contender:
     """Processor seconds of one kind of work, in a process of its own."""
+    return lambda: _done(kind, "cpu")
+
+
+def crowd(server: PostgresServer, workers: int) -> Contender:
+    """Seconds until so many workers, each a process of its own, have done a crowd of tasks."""
 
     def contender() -> float:
-        with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-m", "bench.governed_work", kind, folder]
-            done = subprocess.run(command, cwd=HERE.parent, check=True, capture_output=True, text=True)
-        return float(json.loads(done.stdout.splitlines()[-1])["cpu"])
+        with server.fresh_database() as login:
+            return _done("crowd", "wall", login.url, login.admin_url, str(workers))
 
     return contender
+
+
+def _done(kind: str, what: str, *more: str) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "bench.governed_work", kind, folder, *more]
+        done = subprocess.run(command, cwd=HERE.parent, check=True, capture_output=True, text=True)
+    return float(json.loads(done.stdout.splitlines()[-1])[what])

@@ -12,6 +12,7 @@ import random
 import time
 from typing import Any
 
+from bench.dense_spans import CONVENTIONS, calls_in, dense_lines
 from bench.harness import Harness, Row, cpu_timed
 from bench.samples import fresh_sqlite
 from twinraven.muninn import Importer
@@ -19,6 +20,7 @@ from twinraven.muninn import Importer
 SESSIONS = 1_500
 SPAN_SESSIONS = 600
 SPAN_CALLS = 6
+DENSE_BYTES = 6 << 20
 TOOLS = ("find_user_by_email", "get_user_details", "get_order_details", "get_product_details", "return_items")
 
 
@@ -39,7 +41,19 @@ def measure(harness: Harness) -> list[Row]:
             against="json.loads over the same lines",
             aim=8.0,
         ),
+        *(_dense(harness, convention) for convention in CONVENTIONS),
     ]
+
+
+def _dense(harness: Harness, convention: str) -> Row:
+    lines = list(dense_lines(convention, DENSE_BYTES))
+    return harness.compare(
+        f"OTLP, many small spans, {convention}, durable",
+        ours=lambda: _import(lines, calls=calls_in(lines)),
+        theirs=cpu_timed(lambda: [json.loads(line) for line in lines]),
+        against="json.loads over the same lines",
+        aim=8.0,
+    )
 
 
 def _import(lines: list[bytes], *, calls: int | None = None) -> float:

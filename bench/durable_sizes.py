@@ -11,8 +11,10 @@ JOBS = 400
 WIDE = 200
 """Steps beside each other, or in order."""
 IDLE_S = 6.0
-GOVERNED = 20
+GOVERNED = 100
 """Tasks that are judged, runs that are not, graphs with an interrupt."""
+CROWD = 100
+"""Judged tasks for one worker, or for several beside each other."""
 NOISE = 20_000
 """Audit entries about other things."""
 LOOKS = 50

@@ -1,7 +1,8 @@
 """The governed work that bench_effects measures, each kind in a process of its own.
 
-Usage: python -m bench.governed_work judged|bare|trace|look FOLDER. Prints JSON: processor and wall-clock seconds of the
-work alone. A home is opened, and its worker is up, before the clock starts.
+Usage: python -m bench.governed_work judged|bare|trace|look FOLDER, or crowd FOLDER URL ADMIN_URL WORKERS for workers
+on Postgres that are processes of their own. Prints JSON: processor and wall-clock seconds of the work alone. A home is
+opened, and its workers are up, before the clock starts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from bench.durable_sizes import GOVERNED, LOOKS, NOISE
+from bench.durable_sizes import CROWD, GOVERNED, LOOKS, NOISE
 from tests.governed import approved_task
 from twinraven.app import TwinRaven, open_home
 from twinraven.audit import AuditEntry
@@ -32,8 +33,8 @@ async def look(number: int) -> dict[str, int]:
     return {"number": number}
 
 
-async def judged(raven: TwinRaven) -> dict[str, float]:
-    """Tasks that are planned, attempted, judged by the checks of the house and approved."""
+async def _judging(raven: TwinRaven) -> Callable[[int, int], Awaitable[None]]:
+    """What plans so many tasks and waits until all of them are judged."""
     campaign = await raven.campaigns.create("bench", by=LOCAL)
     goal = await raven.campaigns.add_goal(campaign.campaign_id, "bench", by=LOCAL)
     criterion = {"id": "done", "description": "it answered", "check": "exists($.output)"}
@@ -54,7 +55,40 @@ async def judged(raven: TwinRaven) -> dict[str, float]:
         while await raven.tasks.are_moving("default"):  # noqa: ASYNC110 - what it asks sets no event
             await asyncio.sleep(0.05)
 
-    return await _worked(raven, work)
+    return work
+
+
+async def judged(raven: TwinRaven) -> dict[str, float]:
+    """Tasks that are planned, attempted, judged by the checks of the house and approved."""
+    return await _worked(raven, await _judging(raven))
+
+
+async def crowd(raven: TwinRaven, workers: int) -> dict[str, float]:
+    """The same by workers in processes of their own, which have all taken something before the clock starts."""
+    command = [sys.executable, "-m", "bench.governed_work", "worker", str(raven.home)]
+    pipe = asyncio.subprocess.PIPE
+    processes = [await asyncio.create_subprocess_exec(*command, stdout=pipe) for _ in range(workers)]
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            await process.stdout.readline()
+        work = await _judging(raven)
+        await work(0, 8 * workers)
+        begun = time.perf_counter()
+        await work(8 * workers, CROWD)
+        return {"wall": time.perf_counter() - begun}
+    finally:
+        for process in processes:
+            process.kill()
+            await process.wait()
+
+
+async def stay_at_work(home: Path) -> None:
+    """Work until the process is ended."""
+    with open_home(home, functions=[look]) as raven:
+        async with raven.working():
+            print("up", flush=True)
+            await asyncio.Event().wait()
 
 
 async def bare(raven: TwinRaven) -> dict[str, float]:
@@ -129,13 +163,19 @@ async def _repeated(ask: Callable[[], Awaitable[object]]) -> dict[str, float]:
 KINDS = {"judged": judged, "bare": bare, "trace": trace, "look": look_up}
 
 
-async def main(kind: str, folder: Path) -> None:
+async def main(kind: str, folder: Path, *store: str) -> None:
+    if kind == "worker":
+        await stay_at_work(folder)
+        return
     home = folder / ".twinraven"
+    sections: dict[str, Any] = {"engine": ENGINE}
     home.mkdir()
-    (folder / "twinraven.yaml").write_text(json.dumps({"engine": ENGINE}))
+    if store:
+        sections["storage"] = {"url": store[0], "admin_url": store[1]}
+    (folder / "twinraven.yaml").write_text(json.dumps(sections))
     with open_home(home, functions=[look]) as raven:
-        print(json.dumps(await KINDS[kind](raven)))
+        print(json.dumps(await (crowd(raven, int(store[2])) if store else KINDS[kind](raven))))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:]))

@@ -15,6 +15,7 @@ from pathlib import Path
 from bench.durable_ours import ENGINE
 from bench.plan_sizes import CYCLES
 from twinraven.app import TwinRaven, open_home
+from twinraven.engine import ended_run
 from twinraven.tenancy import LOCAL
 
 
@@ -23,9 +24,7 @@ async def carry_out(raven: TwinRaven, cycles: int) -> None:
     steps = [{"step_id": str(number), "description": "Think.", "agent": "llm"} for number in range(1, cycles + 1)]
     wish = raven.plans.wish(plan={"goal": "Think.", "steps": steps}, ttl=cycles + 1)
     run = await raven.plans.start(wish, by=LOCAL)
-    while (await raven.runs.list("default", limit=1))[0].finished_at is None:  # noqa: ASYNC110 - it sets no event
-        await asyncio.sleep(0.02)
-    found = await raven.runs.get("default", run.run_id)
+    found = await ended_run(raven.runs, "default", run.run_id)
     assert found.run.state == "succeeded", found.error
 
 

@@ -1,7 +1,9 @@
 """The peers of the benchmark of plans, run by the Python of their own environment.
 
-Usage: plans_peers.py langgraph|pydantic_ai MODEL_URL FOLDER. Prints JSON: processor and wall-clock seconds of the work
-alone. LangGraph keeps every cycle with its SQLite saver and asks the model by plain HTTP; pydantic-ai keeps nothing.
+Usage: plans_peers.py langgraph|langgraph_openai|pydantic_ai MODEL_URL FOLDER. Prints JSON: processor and wall-clock
+seconds of the work alone. LangGraph keeps every cycle with its SQLite saver. It asks the model by Python's own
+http.client, which costs next to nothing and which no agent uses, or by the client of its own documentation;
+pydantic-ai asks by its own and keeps nothing.
 """
 
 # pyright: basic
@@ -11,6 +13,7 @@ import http.client
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,18 +23,29 @@ from plan_sizes import CYCLES  # pyright: ignore[reportImplicitRelativeImport]
 
 
 def run_langgraph(url: str, folder: Path) -> dict[str, float]:
-    import sqlite3
-
-    from langgraph.checkpoint.sqlite import SqliteSaver  # pyright: ignore[reportMissingImports]
-    from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingImports]
-    from typing_extensions import TypedDict
-
     connection = http.client.HTTPConnection(urlsplit(url).netloc)
 
     def ask(text: str) -> str:
         body = json.dumps({"model": "scripted", "messages": [{"role": "user", "content": text}]})
         connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
         return json.loads(connection.getresponse().read())["choices"][0]["message"]["content"]
+
+    return _loop(ask, folder)
+
+
+def run_langgraph_openai(url: str, folder: Path) -> dict[str, float]:
+    from langchain_openai import ChatOpenAI  # pyright: ignore[reportMissingImports]
+
+    model = ChatOpenAI(model="scripted", base_url=url, api_key="none")
+    return _loop(lambda text: model.invoke(text).content, folder)
+
+
+def _loop(ask: Callable[[str], str], folder: Path) -> dict[str, float]:
+    import sqlite3
+
+    from langgraph.checkpoint.sqlite import SqliteSaver  # pyright: ignore[reportMissingImports]
+    from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingImports]
+    from typing_extensions import TypedDict
 
     class State(TypedDict):
         done: int
@@ -86,5 +100,9 @@ def timed(work: Any) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    run = {"langgraph": run_langgraph, "pydantic_ai": run_pydantic_ai}[sys.argv[1]]
+    run = {
+        "langgraph": run_langgraph,
+        "langgraph_openai": run_langgraph_openai,
+        "pydantic_ai": run_pydantic_ai,
+    }[sys.argv[1]]
     print(json.dumps(run(sys.argv[2], Path(sys.argv[3]))))

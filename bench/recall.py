@@ -13,7 +13,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from bench.annotated_dialogues import ANNOTATED, read_annotated
+from bench.annotated_dialogues import ANNOTATED, TWO_PEOPLE, read_annotated, read_dated, read_mixed
 from bench.dialogue_sets import HELD_OUT, VOICES, Dialogue, compose
 from twinraven.knowledge import Knowledge, NewEpisode, installed_embedder
 from twinraven.storage import open_database
@@ -58,11 +58,13 @@ async def measure(seeds: int, *, with_vectors: bool) -> None:
 
 
 def _sets(seeds: int) -> dict[str, list[Dialogue]]:
-    """The composed voices, and dialogues in other forms: whole, among others, and without speakers and times."""
+    """The composed voices, and dialogues in other forms: whole, dated, among others, and bare."""
     found = {voice: [compose(voice, seed) for seed in range(seeds)] for voice in (*VOICES, HELD_OUT)}
     found |= {name: [read_annotated(name)] for name in ANNOTATED}
     for name, among in (("couple", 90), ("team", 60)):
         found[f"{name}+{among}"] = [read_annotated(name, distractors=among, seed=seed) for seed in range(seeds)]
+    found |= {f"{name} mixed": [read_mixed(name)] for name in TWO_PEOPLE}
+    found |= {f"{name} dated": [read_dated(name)] for name in TWO_PEOPLE}
     bare = read_annotated("couple", distractors=90, is_bare=True)
     return {**found, "couple bare": [bare]}
 
