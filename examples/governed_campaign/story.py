@@ -32,6 +32,8 @@ SETTINGS: dict[str, Any] = {
     "engine": {"lease_s": 1.0, "poll_s": 0.05},
 }
 APPROVER = Principal("default", "olivia", "approver")
+PATIENCE_S = 600
+"""How long a busy machine may take for what takes a second on an idle one."""
 _OPEN = ("scheduled", "approved", "pending", "sending")
 
 
@@ -71,7 +73,7 @@ class Story:
             task("invoice", "commerce", "Check the printer's invoice 2026-7", "check_invoice", number="2026-7"),
         ]
         draft, invoice = await raven.planner.plan(goal.goal_id, tasks, by=LOCAL)
-        async with raven.working(), asyncio.timeout(120):
+        async with raven.working(), asyncio.timeout(PATIENCE_S):
             while await raven.tasks.are_moving("default"):  # noqa: ASYNC110 - what it asks sets no event
                 await asyncio.sleep(0.05)
         for each in (draft, invoice):
@@ -162,7 +164,7 @@ def task(name: str, kind: str, description: str, tool: str, **inputs: Any) -> di
 
 async def settled(raven: TwinRaven, kind: Any, effect_id: str) -> dict[str, Any]:
     """The effect, once its delivery is over."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             found = (await raven.effects.get(kind, effect_id, by=LOCAL)).as_json()
             if found["status"] not in _OPEN:

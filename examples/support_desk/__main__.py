@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+from argparse import ArgumentParser
 from pathlib import Path
 
 from examples.support_desk.show import Show
 
-asyncio.run(Show(Path(sys.argv[1] if len(sys.argv) > 1 else "demo-output")).run())
+parser = ArgumentParser(
+    "python -m examples.support_desk", description="A support desk at work, remembered and learned from."
+)
+parser.add_argument(
+    "folder", nargs="?", type=Path, default=Path("demo-output"), help="made anew (default: %(default)s)"
+)
+asyncio.run(Show(parser.parse_args().folder).run())

@@ -52,17 +52,29 @@ def create_desk(
         raise InvalidInput(f"customers is {customers}; give a number from 1 to 5000", field="customers")
     if path.exists():
         raise Conflict(f"{path} is there already; a desk is made in a new file", path=str(path))
-    raw = library.connect(str(path), isolation_level=None, check_same_thread=False)
-    raw.execute("PRAGMA journal_mode = WAL")
-    raw.execute("PRAGMA synchronous = NORMAL")
-    raw.execute("PRAGMA foreign_keys = ON")
-    desk = SupportDesk(raw, seed, Weather(seed, time_scale=time_scale, fault_scale=fault_scale))
+    raw = _connect(path)
     raw.executescript(SCHEMA)
+    desk = SupportDesk(raw, seed, Weather(seed, time_scale=time_scale, fault_scale=fault_scale))
     with desk.changing() as connection:
         for table, rows in make_world(seed, customers=customers).items():
             marks = ", ".join("?" * len(rows[0]))
             connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)  # noqa: S608  (tables of our own)
     return desk
+
+
+def open_desk(path: Path, seed: int) -> SupportDesk:
+    """Open the shop that `create_desk` made in a file, as it was left."""
+    if not path.exists():
+        raise NotFound(f"there is no desk at {path}", path=str(path))
+    return SupportDesk(_connect(path), seed, Weather(seed, time_scale=1.0, fault_scale=1.0))
+
+
+def _connect(path: Path) -> Any:
+    raw = library.connect(str(path), isolation_level=None, check_same_thread=False)
+    raw.execute("PRAGMA journal_mode = WAL")
+    raw.execute("PRAGMA synchronous = NORMAL")
+    raw.execute("PRAGMA foreign_keys = ON")
+    return raw
 
 
 class SupportDesk:

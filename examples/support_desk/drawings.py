@@ -7,14 +7,13 @@ are called.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 from xml.sax.saxutils import escape
 
-from twinraven.console.drawing.layers import Edge, Layout, Slot, arrange
+from twinraven.console.drawing.layers import Edge, Layout, arrange
+from twinraven.console.drawing.placement import BOX, Placement, commonest
 
 _STYLE = """
 svg { background: #ffffff; font: 13px system-ui, sans-serif }
@@ -37,7 +36,7 @@ text { fill: #1d2733; text-anchor: middle; dominant-baseline: central }
   .back { stroke: #c891c3 }
 }
 """
-_CHAR, _BOX, _ROW, _LANE, _GAP, _MARGIN, _TOP = 7.4, 34.0, 58.0, 22.0, 90.0, 24.0, 64.0
+_CHAR, _GAP, _MARGIN, _TOP = 7.4, 90.0, 24.0, 64.0
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -62,28 +61,15 @@ class ChainStep:
 
 def transition_svg(counts: Mapping[Edge, int], *, title: str = "What follows what", limit: int = 24) -> str:
     """The transition graph: the heavier the edge, the more often the right tool came after the left one."""
-    shown = _choose(counts, limit)
-    heaviest = max(shown.values(), default=1.0)
-    sheet = _Sheet(arrange(shown), {}, title)
+    shown = commonest(counts, limit)
+    heaviest = max(shown.values(), default=1)
+    sheet = _Sheet(arrange({edge: float(count) for edge, count in shown.items()}), {}, title)
     for edge, count in sorted(shown.items(), key=lambda item: (item[1], item[0])):
-        sheet.draw_edge(edge, width=1 + 9 * count / heaviest, label=f"{count:,.0f}")
+        sheet.draw_edge(edge, width=1 + 9 * count / heaviest, label=f"{count:,}")
     for name in sheet.names():
         sheet.draw_box(name, name)
     left_out = len(counts) - len(shown)
     return sheet.finish(f"{left_out} rarer transitions are not shown" if left_out else "")
-
-
-def _choose(counts: Mapping[Edge, int], limit: int) -> dict[Edge, float]:
-    """The commonest transitions, and for each tool in them its commonest way in, so that none seems to come first."""
-    ranked = sorted(counts, key=lambda edge: (-counts[edge], edge))
-    shown = dict.fromkeys(ranked[:limit])
-    names = {name for edge in shown for name in edge}
-    entered = {target for source, target in shown if source != target}
-    for source, target in ranked[limit:]:
-        if {source, target} <= names and source != target and target not in entered:
-            entered.add(target)
-            shown[source, target] = None
-    return {edge: float(counts[edge]) for edge in shown}
 
 
 def chain_svg(steps: Sequence[ChainStep], *, title: str) -> str:
@@ -121,94 +107,41 @@ def _style(step: ChainStep) -> str:
 
 
 class _Sheet:
-    """Boxes and edges at the places a layout gives them."""
+    """Boxes and edges as markup, at the places a layout gives them."""
 
     def __init__(self, layout: Layout, labels: Mapping[str, str], title: str, *, gap: float = _GAP) -> None:
-        self._layout = layout
-        self._leaving = Counter(source for source, _ in layout.routes)
-        self._entering = Counter(target for _, target in layout.routes)
+        names = [slot[0] for column in layout.columns for slot in column if len(slot) == 1]
+        widths = {name: _box_width(labels.get(name, name)) for name in names}
+        self._placed = Placement(layout, widths, gap=gap, margin=_MARGIN, top=_TOP)
         self._title = title
         self._parts: list[str] = []
-        self._lowest = 0.0
-        self._widths: dict[str, float] = {}
-        self._places: dict[Slot, tuple[float, float]] = {}
-        heights = [sum(_ROW if len(slot) == 1 else _LANE for slot in column) for column in layout.columns]
-        self._height = max(heights, default=0.0)
-        x = _MARGIN
-        for column, height in zip(layout.columns, heights, strict=True):
-            widths = {slot[0]: _box_width(labels.get(slot[0], slot[0])) for slot in column if len(slot) == 1}
-            widest = max(widths.values(), default=0.0)
-            self._place(column, x + widest / 2, _TOP + (self._height - height) / 2)
-            self._widths.update(widths)
-            x += widest + gap
-        self._width = max(x - gap + _MARGIN, _MARGIN * 2 + 9 * len(title))
-
-    def _place(self, column: Sequence[Slot], x: float, y: float) -> None:
-        for slot in column:
-            room = _ROW if len(slot) == 1 else _LANE
-            self._places[slot] = (x, y + room / 2)
-            y += room
+        self._width = max(self._placed.width, _MARGIN * 2 + 9 * len(title))
 
     def names(self) -> list[str]:
-        return list(self._widths)
+        return list(self._placed.widths)
 
     def draw_box(self, name: str, label: str, *, style: str = "", stacked: bool = False) -> None:
-        x, y = self._places[(name,)]
-        width = self._widths[name]
+        x, y = self._placed.centre(name)
+        width = self._placed.widths[name]
         for offset in (6, 3, 0) if stacked else (0,):
             self._parts.append(
-                f'<rect class="box {style}" x="{x - width / 2 + offset:.1f}" y="{y - _BOX / 2 + offset:.1f}" '
-                f'width="{width:.1f}" height="{_BOX:.0f}" rx="8"/>'
+                f'<rect class="box {style}" x="{x - width / 2 + offset:.1f}" y="{y - BOX / 2 + offset:.1f}" '
+                f'width="{width:.1f}" height="{BOX:.0f}" rx="8"/>'
             )
         self._parts.append(_text(label, x, y))
 
     def draw_edge(self, edge: Edge, *, width: float, label: str) -> None:
         source, target = edge
-        route = self._layout.routes.get(edge)
-        if route is not None:
-            path, middle = self._forward(route)
-        elif source == target:
-            path, middle = self._loop(source)
-            width = min(width, 4.0)
-        else:
-            path, middle = self._backward(source, target)
-        style = "edge" if route is not None or source == target else "edge back"
+        way = self._placed.way(edge)
+        style = "edge back" if way.leads == "back" else "edge"
+        wide = min(width, 4.0) if way.leads == "round" else width
         hint = f"<title>{_safe(source)} → {_safe(target)}: {_safe(label)}</title>"
-        self._parts.append(f'<path class="{style}" stroke-width="{width:.1f}" d="{path}">{hint}</path>')
+        self._parts.append(f'<path class="{style}" stroke-width="{wide:.1f}" d="{way.path}">{hint}</path>')
         if label:
-            self._parts.append(_text(label, *middle, style="note"))
-
-    def _forward(self, route: Sequence[Slot]) -> tuple[str, tuple[float, float]]:
-        points = [self._places[slot] for slot in route]
-        start, end = points[0], points[-1]
-        points[0] = (start[0] + self._widths[route[0][0]] / 2, start[1])
-        points[-1] = (end[0] - self._widths[route[-1][0]] / 2, end[1])
-        path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
-        for (x, y), (to_x, to_y) in pairwise(points):
-            half = (x + to_x) / 2
-            path += f" C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
-        # Where edges part, their ends are clear of each other; where they meet, their beginnings are.
-        parts = self._leaving[route[0][0]] >= self._entering[route[-1][0]]
-        near, far = points[-2:] if parts else points[:2]
-        return path, ((near[0] + far[0]) / 2, (near[1] + far[1]) / 2)
-
-    def _loop(self, name: str) -> tuple[str, tuple[float, float]]:
-        x, y = self._places[(name,)]
-        top = y - _BOX / 2
-        high = top - 24
-        path = f"M{x - 16:.1f} {top:.1f} C{x - 24:.1f} {high:.1f} {x + 24:.1f} {high:.1f} {x + 16:.1f} {top:.1f}"
-        return path, (x, top - 17)
-
-    def _backward(self, source: str, target: str) -> tuple[str, tuple[float, float]]:
-        (x, y), (to_x, to_y) = self._places[(source,)], self._places[(target,)]
-        y, to_y = y + _BOX / 2, to_y + _BOX / 2
-        depth = max(y, to_y) + 30 + abs(x - to_x) / 14
-        self._lowest = max(self._lowest, depth)
-        path = f"M{x:.1f} {y:.1f} C{x:.1f} {depth:.1f} {to_x:.1f} {depth:.1f} {to_x:.1f} {to_y:.1f}"
-        return path, ((x + to_x) / 2, 0.75 * depth + (y + to_y) / 8)
+            self._parts.append(_text(label, *way.middle, style="note"))
 
     def finish(self, note: str) -> str:
-        height = max(_TOP + self._height, self._lowest) + _MARGIN
+        height = self._placed.lowest + _MARGIN
         parts = list(self._parts)
         if note:
             parts.append(_text(note, self._width / 2, height))

@@ -40,6 +40,20 @@ TURN_S = 0.02
 SEED = 11
 MONTH_US = 32 * 86_400 * 1_000_000
 WHO = "demo"
+_ROOT = Path(__file__).resolve().parents[2]
+_DESK_TOOLS = '''"""The tools of the demo's support desk; the home's settings name this module."""
+
+import sys
+from pathlib import Path
+
+sys.path.append({root!r})
+
+from examples.support_desk.desk import open_desk
+from examples.support_desk.tools import desk_tools
+
+_DESK = open_desk(Path(__file__).resolve().parents[1] / "desk.db", {seed})
+globals().update({{function.__name__: function for function in desk_tools(_DESK)}})
+'''
 
 
 class Show:
@@ -64,10 +78,12 @@ class Show:
                 await self._compare(new, offered)
                 await self._next_day(raven, later, offered)
                 await self._month_later(raven, generate_tickets(desk, 40, seed=SEED + 1), offered)
+        self._leave_tools()
         print(f"\nPictures, databases and the learned tools are in {self._folder}.")
         print(f"Look around in it: .venv/bin/twinraven --home {self._folder / 'home'} sessions list")
         print("In a browser, after .venv/bin/python -m pip install -e '.[server]':")
         print(f"  .venv/bin/twinraven --home {self._folder / 'home'} up, then http://127.0.0.1:8765/console/")
+        print("What waits for your yes is under Review there.")
 
     def _open(self, desk: SupportDesk, name: str = "home") -> TwinRaven:
         home = self._folder / name / ".twinraven"
@@ -136,13 +152,26 @@ class Show:
         known = sum(proposal.novelty == "known" for proposal in again.proposals)
         print(f"Learning again: {known} of {len(again.proposals)} tools are what the registry already has.")
         best = max(offered, key=lambda tool: len(tool.steps))
-        draft = await raven.huginn.synthesize("default", best.source_chain_id)
+        tool_id = await self._register_again(raven, best)
+        record = await raven.registry.promote("default", tool_id, by=WHO)
+        print(f"\n{tool_id}: v{record.current_version} from more evidence is in service, v1 is superseded.")
+        record = await raven.registry.rollback("default", tool_id, to_version=1, by=WHO)
+        print(f"Rolled back: v{record.current_version} serves again, both versions stay on disk.")
+        for other in [each for each in offered if each is not best][:1]:
+            print(f"\n{await self._register_again(raven, other)}: v2 is validated and waits for a person's yes.")
+
+    async def _register_again(self, raven: TwinRaven, known: SynthesizedTool) -> str:
+        """Register a further version of a tool, from all that was recorded since."""
+        draft = await raven.huginn.synthesize("default", known.source_chain_id)
         draft, verdict = await raven.huginn.validate("default", draft.tool_id)
         await raven.huginn.register("default", draft, verdict, by=WHO)
-        record = await raven.registry.promote("default", draft.tool_id, by=WHO)
-        print(f"\n{draft.tool_id}: v{record.current_version} from more evidence is in service, v1 is superseded.")
-        record = await raven.registry.rollback("default", draft.tool_id, to_version=1, by=WHO)
-        print(f"Rolled back: v{record.current_version} serves again, both versions stay on disk.")
+        return draft.tool_id
+
+    def _leave_tools(self) -> None:
+        """Give the home the desk's tools by its settings, so that commands and the console can call them."""
+        home = self._folder / "home"
+        (home / "desk_tools.py").write_text(_DESK_TOOLS.format(root=str(_ROOT), seed=SEED), encoding="utf-8")
+        (home / ".twinraven" / "twinraven.yaml").write_text("tools: {modules: [desk_tools]}\n", encoding="utf-8")
 
     async def _month_later(
         self, raven: TwinRaven, tickets: Sequence[Ticket], offered: Sequence[SynthesizedTool]
