@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from twinraven.flow.executor import FlowExecutor
     from twinraven.flow.fields import Fields, invalid, refuse_excess
     from twinraven.flow.graph import StepGraph
-    from twinraven.flow.mapping import is_operator, literal
+    from twinraven.flow.mapping import compile_value, is_operator, literal
     from twinraven.flow.operators import VALUE_READERS
     from twinraven.flow.plan import MAX_TIMEOUT_MS, FlowPlan, PlannedStep, compile_flow
     from twinraven.flow.protocol import (
@@ -92,6 +92,7 @@ __all__ = [
     "as_powerful_as",
     "check_input_names",
     "compile_flow",
+    "compile_value",
     "draw_steps",
     "entry_of",
     "invalid",

@@ -8,12 +8,12 @@ saved.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import unified_diff
 from typing import Any, cast
 
 from twinraven.catalog import ToolEntry
-from twinraven.flow import StepDefinition, ToolLookup, entry_of, is_operator
+from twinraven.flow import StepDefinition, ToolLookup, compile_value, entry_of, is_operator
 from twinraven.foundation.canonical import JsonObject, to_json_value
 from twinraven.registry.exports.words import Phrases
 from twinraven.registry.model import RegisteredTool, ToolVersion
@@ -30,6 +30,8 @@ class ArgumentSource:
     agreed: int | None
     disagreed: int | None
     rivals: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    """The caller's parameters that it is made from; none for a constant and for what comes from earlier steps alone."""
 
     def as_json(self) -> JsonObject:
         return {
@@ -38,6 +40,7 @@ class ArgumentSource:
             "for": self.agreed,
             "against": self.disagreed,
             "also": list(self.rivals),
+            "parameters": list(self.parameters),
         }
 
 
@@ -162,7 +165,20 @@ def _arguments(step: StepDefinition, definition: SynthesizedTool, evidence: Json
                 f"{_members(rival).get('source')} ({_members(rival).get('for')})"
                 for rival in (cast("list[Any]", rivals) if isinstance(rivals, list) else [])
             ),
+            parameters=tuple(dict.fromkeys(_parameters(value, step, definition))),
         )
+
+
+def _parameters(value: Any, step: StepDefinition, definition: SynthesizedTool) -> Iterator[str]:
+    """Yield the names of the caller's parameters that a mapping refers to, also by way of the wiring and the list."""
+    for root, *path in (reference.segments for reference in compile_value(value, "input_mapping").references):
+        if root == "parameters" and path:
+            yield str(path[0])
+        elif root == "item" and step.for_each is not None:
+            yield from _parameters(step.for_each, replace(step, for_each=None), definition)
+        elif root == "internal_wiring" and len(path) > 1:
+            wired = definition.internal_wiring.get(str(path[0]), {}).get(str(path[1]))
+            yield from _parameters(wired, step, definition)
 
 
 def _words(value: Any, step: StepDefinition, definition: SynthesizedTool) -> str:

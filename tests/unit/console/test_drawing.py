@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from hypothesis import given, settings
@@ -37,13 +38,34 @@ def test_wiring_of_anything(arguments: list[str], tool_id: str) -> None:
     """The picture of a learned tool shows any names, with the evidence on its wires."""
     steps = [
         {"tool_id": tool_id, "effect": "read", "effect_origin": "declared", "for_each": None, "arguments": [
-            {"name": name, "source": "asked of the caller", "for": None, "against": None} for name in arguments]},
+            {"name": name, "source": "asked of the caller", "for": None, "against": None, "parameters": [name]}
+            for name in arguments]},
         {"tool_id": tool_id, "effect": "write", "effect_origin": "declared", "for_each": "x", "arguments": [
-            {"name": "id", "source": "$.steps[0].output.user_id", "for": 9, "against": 1}]},
+            {"name": "id", "source": "$.steps[0].output.user_id", "for": 9, "against": 1, "parameters": []}]},
     ]  # fmt: skip
     drawn = wiring(tool_id, steps, arguments)
     assert tags(drawn) <= _INERT
     assert "9 for, 1 against" in str(drawn)
+
+
+def test_wiring_tells_what_the_caller_gives_from_what_is_always_the_same() -> None:
+    """A constant is written at its argument, and wires lead from the parameter that an argument is really made from."""
+    said = {"for": 9, "against": 0}
+    arguments: list[dict[str, Any]] = [
+        {"name": "partner", "source": 'always "acme"', "parameters": [], **said},
+        {"name": "order_id", "source": "each of $.steps[0].output.ids", "parameters": ["only_ids"], **said},
+        {"name": "zip", "source": "asked of the caller", "parameters": ["zip_code"], **said},
+    ]
+    about = {"effect": "read", "effect_origin": "declared", "for_each": None}
+    steps = [
+        {"tool_id": "one", **about, "arguments": arguments[2:]},
+        {"tool_id": "two", **about, "arguments": arguments[:2]},
+    ]
+    drawn = str(wiring("tool", steps, ["zip_code", "only_ids"]))
+    assert drawn.count("wire asked") == 2
+    assert drawn.count("wire sure") == 1
+    assert drawn.count('"fixed"') == 1
+    assert "two takes partner: always &#34;acme&#34;." in drawn
 
 
 def test_columns_are_links_that_say_what_they_count() -> None:

@@ -45,28 +45,20 @@ def wiring(tool_id: str, steps: Sequence[Step], given: Sequence[str]) -> Markup:
     heights = [62 + _LINE * len(step["arguments"]) for step in steps]
     height = max([44 + _LINE * len(given), *heights]) + 46
     middle = height / 2 + 6
-    x = _PAD + (_GIVEN + _GAP - 40 if given else 0)
+    x = _PAD + (_GIVEN + _GAP - 40 if given or (steps and steps[0]["arguments"]) else 0)
     cards: list[Card] = []
     for step, tall in zip(steps, heights, strict=True):
         cards.append(Card(x, middle - tall / 2, tall, is_stacked=bool(step["for_each"])))
         x += _CARD + _GAP
     given_height = 40 + _LINE * len(given)
     given_top = cards[0].top + 23 if cards else _PAD
+    starts = {name: (_PAD + _GIVEN, given_top + 37 + _LINE * line) for line, name in enumerate(given)}
     wires: list[str] = []
     said: list[str] = []
-    for number, step in enumerate(steps):
+    for card, step in zip(cards, steps, strict=True):
         for place, argument in enumerate(step["arguments"]):
-            port = cards[number].port(place)
-            found = _STEP.search(argument["source"])
-            if found and int(found[1]) < len(cards):
-                wires.append(_evidence_wire(cards[int(found[1])], port, argument, found[2]))
-                said.append(f"{step['tool_id']} takes {argument['name']} from {argument['source']}.")
-            elif given:
-                name = argument["name"]
-                line = given.index(name) if name in given else 0
-                start = (_PAD + _GIVEN, given_top + 37 + _LINE * line)
-                wires.append(_wire("asked", start, port))
-                said.append(f"{step['tool_id']} takes {name} from the caller.")
+            wires += _wires_of(argument, card.port(place), cards, starts)
+            said.append(f"{step['tool_id']} takes {argument['name']}: {argument['source']}.")
     boxes = [_given(given, given_top, given_height)] if given else []
     boxes += [_card(step, card) for step, card in zip(steps, cards, strict=True)]
     return picture(
@@ -102,6 +94,22 @@ def _card(step: Step, card: Card) -> str:
     head = label(card.x + 14, card.top + 24, cut(step["tool_id"], 26), "name")
     sub = label(card.x + 14, card.top + 42, f"{step['effect']}, {step['effect_origin']}{often}", "sub")
     return f"{behind}<g>{box(card.x, card.top, _CARD, card.height, kind, round_by=9)}{head}{sub}{lines}</g>"
+
+
+def _wires_of(
+    argument: Mapping[str, Any],
+    port: tuple[float, float],
+    cards: Sequence[Card],
+    starts: Mapping[str, tuple[float, float]],
+) -> list[str]:
+    """Draw where one argument comes from: the caller's parameters, an earlier step, or a constant."""
+    drawn = [_wire("asked", starts[name], port) for name in argument["parameters"] if name in starts]
+    found = _STEP.search(argument["source"])
+    if found and int(found[1]) < len(cards):
+        drawn.append(_evidence_wire(cards[int(found[1])], port, argument, found[2]))
+    elif not drawn:
+        drawn.append(label(port[0] - 8, port[1] + 4, cut(argument["source"], 18), "fixed"))
+    return drawn
 
 
 def _evidence_wire(source: Card, port: tuple[float, float], argument: Mapping[str, Any], path: str) -> str:
