@@ -22,9 +22,9 @@ from twinraven.huginn import (
     LearningConfig,
     RepeatedBacktest,
     ToolFacts,
-    backtest,
     read_traces,
     repeat_backtest,
+    run_backtest,
 )
 
 SPLITS = 8
@@ -54,7 +54,7 @@ def measure(harness: Harness) -> list[Row]:
 
 def _backtest(lines: list[bytes]) -> Backtest:
     log = read_traces(lines)
-    return run_to_end(backtest(log.sessions, LearningConfig(), ToolFacts(), split="task", now=utc_now))
+    return run_to_end(run_backtest(log.sessions, LearningConfig(), ToolFacts(), split="task", now=utc_now))
 
 
 def _repeated(lines: list[bytes]) -> RepeatedBacktest:

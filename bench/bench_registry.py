@@ -21,7 +21,6 @@ from twinraven.calls import CallContext, Calls, Claims
 from twinraven.catalog import Catalog, FunctionTools, next_version, tool
 from twinraven.connectors import PythonConnector
 from twinraven.flow import FlowConnector, StepDefinition
-from twinraven.foundation.settings import RegistrySettings
 from twinraven.huginn import SqlChainStore
 from twinraven.muninn import Collector
 from twinraven.registry import (
@@ -29,6 +28,7 @@ from twinraven.registry import (
     RegisteredTool,
     Registry,
     RegistryChange,
+    RegistrySettings,
     SynthesizedTool,
     ToolRecord,
     ToolStatus,

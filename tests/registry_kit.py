@@ -13,7 +13,6 @@ from twinraven.catalog import Catalog, FunctionTools, tool
 from twinraven.connectors import PythonConnector
 from twinraven.flow import FlowConnector, StepDefinition
 from twinraven.foundation.clock import now_micros
-from twinraven.foundation.settings import RegistrySettings
 from twinraven.huginn import SqlChainStore
 from twinraven.muninn import Collector
 from twinraven.registry import (
@@ -22,6 +21,7 @@ from twinraven.registry import (
     Places,
     Registry,
     RegistryChange,
+    RegistrySettings,
     SupportProbe,
     SynthesizedTool,
     Verification,

@@ -14,11 +14,10 @@ from uuid import uuid4
 import pytest
 
 from tests.acceptance.desk import Desk, Step, customer_steps
-from twinraven.app import open_home
+from twinraven.app import describe_settings, open_home
 from twinraven.catalog import RUN_CODE
 from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import StorageBusy
-from twinraven.foundation.settings import describe_settings
 from twinraven.storage.sqlite import library
 
 SECTIONS = ("muninn", "mining", "validation", "retention")

@@ -339,7 +339,7 @@ def test_a_rule_that_cannot_be_understood_is_refused(rule: dict[str, Any], field
 
 def test_rules_are_read_from_the_settings(tmp_path: Path) -> None:
     """Policy is written in twinraven.yaml."""
-    from twinraven.foundation.settings import load_settings
+    from twinraven.app import load_settings
 
     home = tmp_path / ".twinraven"
     home.mkdir()

@@ -10,9 +10,9 @@ import pytest
 
 from tests.gateway_modes import House, code_of, open_house, text_of, value_of
 from tests.gateways import promote_tool, until
+from twinraven.app import load_settings
 from twinraven.flow import StepDefinition
 from twinraven.foundation.errors import InvalidSetting
-from twinraven.foundation.settings import load_settings
 
 MODES = ("auto", "legacy")
 WRONG: list[tuple[str, dict[str, Any]]] = [

@@ -11,11 +11,11 @@ import pytest
 from tests.gateways import OLD, home_with, open_client, stdio_gateway
 from tests.servers import talker
 from tests.servers.talker import NEWEST
+from twinraven.app import GatewaySettings
 from twinraven.connectors.mcp import connection
 from twinraven.connectors.mcp.connection import connect
 from twinraven.connectors.mcp.model import NewsKind
 from twinraven.connectors.mcp.servers import ServerConfig
-from twinraven.foundation.settings import GatewaySettings
 
 SHORTEST_CLIENT_S = 5.0
 """The shortest time-out of a client that was seen."""

@@ -23,8 +23,15 @@ from twinraven.cli import main
 from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import InvalidInput
 from twinraven.foundation.event_loop import run_to_end
-from twinraven.foundation.settings import MiningSettings
-from twinraven.huginn import CandidateChain, MiningConfig, MiningRun, mine_log, mine_parquet, open_engine
+from twinraven.huginn import (
+    CandidateChain,
+    MiningConfig,
+    MiningRun,
+    MiningSettings,
+    mine_log,
+    mine_parquet,
+    open_engine,
+)
 from twinraven.muninn import export_parquet, plan_parts, read_part
 
 RUN = MiningRun(config=MiningConfig(min_support=0.02, collapse_repeats=True), idle_gap_s=900)

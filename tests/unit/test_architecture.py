@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import twinraven
+from twinraven.app import Settings
 
 _ROOT = Path(twinraven.__file__).parent
 
@@ -40,3 +43,30 @@ def test_contexts_meet_at_their_facades() -> None:
         if is_trespass(path.relative_to(_ROOT).parts[0].removesuffix(".py"), module)
     ]
     assert trespasses == []
+
+
+def test_no_name_of_a_facade_is_a_submodule() -> None:
+    """A lazy facade would give the submodule instead, once anybody has imported that."""
+    collisions = [
+        f"{facade.parent.name}.{name}"
+        for facade in sorted(_ROOT.glob("*/__init__.py"))
+        for name in getattr(importlib.import_module(f"twinraven.{facade.parent.name}"), "__all__", ())
+        if (facade.parent / f"{name}.py").exists() or (facade.parent / name).is_dir()
+    ]
+    assert collisions == []
+
+
+def test_each_section_of_the_settings_is_declared_by_its_context() -> None:
+    """`foundation` loads settings and declares none; a section is found beside the code that it configures."""
+    declared = {section.type for section in fields(Settings) if str(section.type).endswith("Settings")}
+    found = {
+        node.name: path.relative_to(_ROOT).parts[0]
+        for path in _ROOT.glob("*/*settings.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and node.name in declared
+    }
+    assert set(found) == declared
+    assert "foundation" not in found.values()
+    assert [name for name, context in found.items() if context == "app"] == [
+        "ServingSettings", "GatewaySettings", "CodeSettings",
+    ]  # fmt: skip

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from tests.homes import opened_home
-from twinraven.app import TwinRaven
+from twinraven.app import TwinRaven, load_settings
 from twinraven.app.parts import Closeable, Home, LoopBound, Part
-from twinraven.foundation.settings import load_settings
 
 
 class Opened:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twinraven.app.home import TwinRaven, open_home
 from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from twinraven.app.door_settings import CodeSettings, GatewaySettings, ServingSettings
     from twinraven.app.examination import (
         Finding,
         examine_database,
@@ -20,15 +20,24 @@ if TYPE_CHECKING:
         examine_ground,
         examine_upstream_tools,
     )
+    from twinraven.app.home import TwinRaven, open_home
+    from twinraven.app.settings import Settings, describe_settings, load_settings, settings_as_rows
 
 __all__ = [
+    "CodeSettings",
     "Finding",
+    "GatewaySettings",
+    "ServingSettings",
+    "Settings",
     "TwinRaven",
+    "describe_settings",
     "examine_database",
     "examine_folder",
     "examine_ground",
     "examine_upstream_tools",
+    "load_settings",
     "open_home",
+    "settings_as_rows",
 ]
 
 __getattr__ = lazy_names(__name__)

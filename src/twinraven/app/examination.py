@@ -16,8 +16,8 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from twinraven.app.settings import settings_as_rows
 from twinraven.foundation.errors import TwinRavenError
-from twinraven.foundation.settings import settings_as_rows
 from twinraven.storage import check_login, pending_migrations
 
 if TYPE_CHECKING:

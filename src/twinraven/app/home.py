@@ -26,11 +26,11 @@ from twinraven.app import (
     running,
 )
 from twinraven.app.parts import Home
+from twinraven.app.settings import load_settings
 from twinraven.foundation.actors import SYSTEM, Actor
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import SchemaOutdated
 from twinraven.foundation.homes import existing_home
-from twinraven.foundation.settings import load_settings
 from twinraven.storage import DEFAULT_TENANT, check_login, pending_migrations
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Generic, Protocol, TypeVar, cast, overload, runtime_checkable
 
+from twinraven.app.settings import Settings
 from twinraven.foundation.actors import SYSTEM, Actor
 from twinraven.foundation.clock import now_micros
-from twinraven.foundation.settings import Settings
 
 T = TypeVar("T")
 

@@ -24,8 +24,7 @@ from twinraven.storage import Transaction
 
 if TYPE_CHECKING:
     from twinraven.conversations import Conversations
-    from twinraven.engine import EngineWorker, Schedules, WorkerParts
-    from twinraven.foundation.settings import EngineSettings
+    from twinraven.engine import EngineSettings, EngineWorker, Schedules, WorkerParts
     from twinraven.knowledge import Introspections
     from twinraven.metrics import Metrics
     from twinraven.processes import Processes

@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
-from twinraven.calls.approval import Approval, ApprovalState, ApprovalWish
-from twinraven.calls.approvals import Approvals
-from twinraven.calls.claims import Claim, Claims, EarlierAnswer, EffectWord
-from twinraven.calls.envelope import Envelope, Reach
-from twinraven.calls.evidence import CallEvidence
-from twinraven.calls.key_history import KeyHistory, key_history
-from twinraven.calls.model import (
-    CallAudit,
-    CallContext,
-    CallerChannel,
-    CallFailed,
-    Grant,
-    SkillInvocationRequest,
-    SkillInvocationResponse,
-    StepJournal,
-    ToolCall,
-    side_effect_of,
-)
-from twinraven.calls.policy import Rule, RulesGate, read_rules
-from twinraven.calls.ports import (
-    Approver,
-    CallFrame,
-    CompositeConnector,
-    Concealment,
-    Connector,
-    FirstCheck,
-    OpenGate,
-    PolicyDecision,
-    PolicyGate,
-)
-from twinraven.calls.service import Calls
-from twinraven.calls.sql import is_decided
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from twinraven.calls.approval import Approval, ApprovalState, ApprovalWish
+    from twinraven.calls.approvals import Approvals
+    from twinraven.calls.claims import Claim, Claims, EarlierAnswer, EffectWord
+    from twinraven.calls.envelope import Envelope, Reach
+    from twinraven.calls.evidence import CallEvidence
+    from twinraven.calls.key_history import KeyHistory, read_key_history
+    from twinraven.calls.model import (
+        CallAudit,
+        CallContext,
+        CallerChannel,
+        CallFailed,
+        Grant,
+        SkillInvocationRequest,
+        SkillInvocationResponse,
+        StepJournal,
+        ToolCall,
+        side_effect_of,
+    )
+    from twinraven.calls.policy import Rule, RulesGate, read_rules
+    from twinraven.calls.ports import (
+        Approver,
+        CallFrame,
+        CompositeConnector,
+        Concealment,
+        Connector,
+        FirstCheck,
+        OpenGate,
+        PolicyDecision,
+        PolicyGate,
+    )
+    from twinraven.calls.service import Calls
+    from twinraven.calls.settings import CallsSettings, PolicySettings
+    from twinraven.calls.sql import is_decided
 
 __all__ = [
     "Approval",
@@ -48,6 +54,7 @@ __all__ = [
     "CallFrame",
     "CallerChannel",
     "Calls",
+    "CallsSettings",
     "Claim",
     "Claims",
     "CompositeConnector",
@@ -62,6 +69,7 @@ __all__ = [
     "OpenGate",
     "PolicyDecision",
     "PolicyGate",
+    "PolicySettings",
     "Reach",
     "Rule",
     "RulesGate",
@@ -70,7 +78,9 @@ __all__ = [
     "StepJournal",
     "ToolCall",
     "is_decided",
-    "key_history",
+    "read_key_history",
     "read_rules",
     "side_effect_of",
 ]
+
+__getattr__ = lazy_names(__name__)

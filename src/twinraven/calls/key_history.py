@@ -36,7 +36,7 @@ class KeyHistory:
         }
 
 
-async def key_history(database: Database, tenant_id: str, key: str, *, requested_by: str | None) -> KeyHistory:
+async def read_key_history(database: Database, tenant_id: str, key: str, *, requested_by: str | None) -> KeyHistory:
     """What happened under a key, or NotFound; `requested_by` leaves out what others asked for."""
 
     def work(tx: Transaction) -> tuple[Row | None, list[Approval]]:

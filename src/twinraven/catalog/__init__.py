@@ -1,27 +1,14 @@
 """The catalogue: everything that can be called, as one list of entries.
 
 Sources (Python functions, data-defined tools, upstream servers, learned tools) plug in; callers see `ToolEntry` and
-nothing else. Behind data-defined tools stand services, templates, secrets and health (`DefinedCatalog`); those names
-are resolved on first use, so that a command which needs none of them does not pay for them.
+nothing else. Behind data-defined tools stand services, templates, secrets and health (`DefinedCatalog`). Names are
+resolved on first use, so that a command which needs none of them does not pay for them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twinraven.catalog.effects import infer_effect
-from twinraven.catalog.functions import FunctionTool, FunctionTools, tool
-from twinraven.catalog.lookup import Catalog, ToolSource
-from twinraven.catalog.model import (
-    BATCH_READS,
-    RUN_CODE,
-    Effect,
-    IdempotentBy,
-    Sensitivity,
-    ToolAnswer,
-    ToolEntry,
-)
-from twinraven.catalog.version_sql import current_version, next_version
 from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -31,8 +18,20 @@ if TYPE_CHECKING:
     from twinraven.catalog.defined_catalog import DefinedCatalog
     from twinraven.catalog.defined_tools import DefinedTools
     from twinraven.catalog.documents import plain_name
+    from twinraven.catalog.effects import infer_effect
+    from twinraven.catalog.functions import FunctionTool, FunctionTools, tool
     from twinraven.catalog.health import HealthChecks, HealthProbe
     from twinraven.catalog.known_names import KnownNames
+    from twinraven.catalog.lookup import Catalog, ToolSource
+    from twinraven.catalog.model import (
+        BATCH_READS,
+        RUN_CODE,
+        Effect,
+        IdempotentBy,
+        Sensitivity,
+        ToolAnswer,
+        ToolEntry,
+    )
     from twinraven.catalog.operations import (
         GraphQuery,
         GraphRequest,
@@ -57,12 +56,14 @@ if TYPE_CHECKING:
         WireProtocol,
     )
     from twinraven.catalog.services import Services
+    from twinraven.catalog.settings import ToolsSettings
     from twinraven.catalog.sql import SqlCatalogStore
     from twinraven.catalog.store import CatalogStore, Health
     from twinraven.catalog.template_model import Template, TemplateChange, TemplateKind, TemplateSpec
     from twinraven.catalog.templates import Templates
     from twinraven.catalog.tool_model import Tool, ToolChange, ToolPlacement, ToolSpec, ToolStructure
     from twinraven.catalog.tools import Tools
+    from twinraven.catalog.version_sql import current_version, next_version
     from twinraven.catalog.watch import HealthWatch
     from twinraven.catalog.yaml_file import CatalogFile, load_document, read_file
 
@@ -127,6 +128,7 @@ __all__ = [
     "ToolSpec",
     "ToolStructure",
     "Tools",
+    "ToolsSettings",
     "WireProtocol",
     "Witness",
     "audited",

@@ -12,7 +12,7 @@ from twinraven.cli.parser import CommandParser
 from twinraven.foundation.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from twinraven.foundation.settings import Settings
+    from twinraven.app import Settings
     from twinraven.storage import Folder, SqliteDatabase
 
 KEYS, TOOLS = "keys", "tools"
@@ -28,9 +28,9 @@ def register(parser: CommandParser) -> None:
 
 
 def run(options: Namespace) -> None:
+    from twinraven.app import load_settings
     from twinraven.cli.exports import replaced
     from twinraven.cli.home import locate_home
-    from twinraven.foundation.settings import load_settings
     from twinraven.storage import write_backup
 
     file = Path(options.file).expanduser().absolute()

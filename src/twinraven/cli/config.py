@@ -10,8 +10,8 @@ from twinraven.cli.output import Column, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
+    from twinraven.app import Settings
     from twinraven.connectors import ServerFault
-    from twinraven.foundation.settings import Settings
 
 _COLUMNS = (Column("key", "SETTING"), Column("value", "VALUE", shrinks=True), Column("origin", "FROM"))
 
@@ -27,7 +27,7 @@ def register(parser: CommandParser) -> None:
 
 
 def show_settings(options: Namespace) -> None:
-    from twinraven.foundation.settings import settings_as_rows
+    from twinraven.app import settings_as_rows
 
     show_rows(options.output, [row._asdict() for row in settings_as_rows(_load(options))], _COLUMNS)
 
@@ -87,9 +87,9 @@ def _check_modules(settings: Settings) -> None:
 
 def _load(options: Namespace) -> Settings:
     """Settings exist before a home does, so that they can be looked at before one is made."""
+    from twinraven.app import load_settings
     from twinraven.cli.home import locate_home, stated_home
     from twinraven.foundation.errors import NotFound
-    from twinraven.foundation.settings import load_settings
 
     try:
         return load_settings(locate_home(options).path)

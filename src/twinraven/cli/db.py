@@ -48,7 +48,7 @@ def _seen_version(raven: TwinRaven, applied: list[str]) -> int:
 
 
 def show_status(options: Namespace) -> None:
-    from twinraven.foundation.settings import settings_as_rows
+    from twinraven.app import settings_as_rows
     from twinraven.storage import pending_migrations
 
     with _as_it_is(options) as raven:
@@ -68,9 +68,8 @@ def show_status(options: Namespace) -> None:
 @contextmanager
 def _as_it_is(options: Namespace) -> Generator[TwinRaven]:
     """The home with its database untouched, whatever its version."""
-    from twinraven.app import TwinRaven
+    from twinraven.app import TwinRaven, load_settings
     from twinraven.cli.home import locate_home
-    from twinraven.foundation.settings import load_settings
 
     with TwinRaven(load_settings(locate_home(options).path)) as raven:
         yield raven

@@ -18,12 +18,12 @@ from twinraven.cli.home import locate_home, see_tools_of
 from twinraven.foundation.errors import TwinRavenError
 
 if TYPE_CHECKING:
-    from twinraven.foundation.settings import Settings
+    from twinraven.app import Settings
 
 
 def examine(options: Namespace, *, fast: bool) -> Iterator[Finding]:
     """Everything, from the ground up; what stands on something broken is not looked at."""
-    from twinraven.foundation.settings import load_settings
+    from twinraven.app import load_settings
 
     yield from examine_ground()
     try:

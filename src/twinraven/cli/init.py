@@ -29,8 +29,7 @@ def register(parser: CommandParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    from twinraven.app import TwinRaven
-    from twinraven.foundation.settings import load_settings
+    from twinraven.app import TwinRaven, load_settings
     from twinraven.storage import pending_migrations
 
     home = _wanted(options)
@@ -81,8 +80,9 @@ def _make_folder(home: Path, created: list[Path]) -> None:
 
 
 def _write_settings(home: Path, created: list[Path]) -> None:
+    from twinraven.app import describe_settings
     from twinraven.foundation.homes import HOME_NAME
-    from twinraven.foundation.settings import FILE_NAME, describe_settings
+    from twinraven.foundation.settings import FILE_NAME
 
     beside, inside = home.parent / FILE_NAME, home / FILE_NAME
     if not beside.exists():

@@ -101,11 +101,12 @@ def _mine_files(options: Namespace, note: Callable[[str], None]) -> list[Candida
 def _run_by_settings(options: Namespace) -> MiningRun:
     from dataclasses import replace
 
+    from twinraven.app import load_settings
     from twinraven.cli.home import locate_home, stated_home
     from twinraven.foundation.clock import utc_now
     from twinraven.foundation.errors import NotFound
-    from twinraven.foundation.settings import MiningSettings, MuninnSettings, load_settings
-    from twinraven.huginn import LogWindow, MiningRun
+    from twinraven.huginn import LogWindow, MiningRun, MiningSettings
+    from twinraven.muninn import MuninnSettings
 
     mining, gap = MiningSettings(), MuninnSettings().session_idle_gap_s
     try:

@@ -17,8 +17,8 @@ def register(parser: CommandParser) -> None:
 
 
 def run(options: Namespace) -> None:
+    from twinraven.app import load_settings
     from twinraven.cli.backup import embedded_database, folders_of, shown
-    from twinraven.foundation.settings import load_settings
     from twinraven.storage import restore_backup
 
     home = _wanted_home(options)

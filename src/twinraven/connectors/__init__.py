@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from twinraven.connectors.python import PythonConnector
     from twinraven.connectors.rest import RestConnector
     from twinraven.connectors.services import ServiceConnectors
+    from twinraven.connectors.settings import ConnectorsSettings
     from twinraven.connectors.transport import HttpTransport
     from twinraven.connectors.urls import parse_url
 
@@ -83,6 +84,7 @@ __all__ = [
     "Classification",
     "ClientSide",
     "Completion",
+    "ConnectorsSettings",
     "Credential",
     "GraphConnector",
     "GraphLimits",

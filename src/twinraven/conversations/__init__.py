@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from twinraven.conversations.records import ConversationParts
     from twinraven.conversations.service import Conversations
+    from twinraven.conversations.settings import ConversationsSettings
     from twinraven.conversations.sql import OTHERS_CONVERSATIONS, ConversationStore, process_users
     from twinraven.conversations.streaming import Piece, PieceWriter
     from twinraven.conversations.tokens import count_tokens
@@ -73,6 +74,7 @@ __all__ = [
     "ConversationStore",
     "ConversationTurn",
     "Conversations",
+    "ConversationsSettings",
     "EntityItem",
     "EpisodeWriter",
     "ForkOrigin",

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from twinraven.effects.providers.http import HttpProvider
     from twinraven.effects.providers.settings import read_providers
     from twinraven.effects.service import EffectParts, Effects
+    from twinraven.effects.settings import EffectsSettings
     from twinraven.effects.sql import EffectRecord, EffectStore
     from twinraven.effects.wallet_sql import WalletStore
     from twinraven.effects.wallets import WalletBalance, Wallets
@@ -58,6 +59,7 @@ __all__ = [
     "EffectStore",
     "EffectWitness",
     "Effects",
+    "EffectsSettings",
     "FileOutbox",
     "HttpProvider",
     "MediaAssets",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from twinraven.engine.programs import CallFraming, Program, ProgramRun
     from twinraven.engine.schedules import Schedules, next_slot
     from twinraven.engine.service import ProgramWish, Runs, RunWish
+    from twinraven.engine.settings import EngineSettings
     from twinraven.engine.temporal import TemporalWorker
     from twinraven.engine.views import Job, Run, RunDetail, StepRecord, Worker
     from twinraven.engine.waits import WaitStore, wake_approved
@@ -53,6 +54,7 @@ __all__ = [
     "CallingParts",
     "Dispatcher",
     "EmbeddedDispatcher",
+    "EngineSettings",
     "EngineWorker",
     "Job",
     "JournalKit",

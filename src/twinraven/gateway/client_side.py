@@ -12,9 +12,9 @@ import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel.server import Server
 
+from twinraven.app import GatewaySettings
 from twinraven.audit import AuditLog
 from twinraven.connectors import ClientSide
-from twinraven.foundation.settings import GatewaySettings
 from twinraven.gateway.callers import Caller
 from twinraven.gateway.channels import (
     LEVELS,

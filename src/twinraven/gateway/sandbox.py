@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
 
 import orjson
 
+from twinraven.app import CodeSettings
 from twinraven.foundation.errors import InvalidSetting, ScriptFailed, ScriptStopped, TwinRavenError
-from twinraven.foundation.settings import CodeSettings
 
 if TYPE_CHECKING:
     from pydantic_monty import (

@@ -13,11 +13,11 @@ from collections.abc import Coroutine, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, cast
 
+from twinraven.app import CodeSettings
 from twinraven.calls import CallContext, CallFailed, CallFrame, Calls, SkillInvocationRequest
 from twinraven.catalog import RUN_CODE, Effect, Sensitivity, ToolEntry
 from twinraven.foundation.canonical import content_hash
 from twinraven.foundation.errors import ApprovalPending, InvalidInput, ScriptFailed, ScriptStopped, TwinRavenError
-from twinraven.foundation.settings import CodeSettings
 from twinraven.gateway.sandbox import Sandbox, stopped
 from twinraven.gateway.toolbox import CALL_TOOL, SEARCH_TOOLS, Toolbox, unwrapped
 

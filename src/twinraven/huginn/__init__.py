@@ -6,37 +6,43 @@ learn from, selection keeps what is worth more than it costs. Huginn reads Munin
 
 from __future__ import annotations
 
-from twinraven.huginn.adoption import LoggedAdoption
-from twinraven.huginn.advice.counsel import Counsel
-from twinraven.huginn.advice.port import AdviceLimits, Advisor, Answer
-from twinraven.huginn.advice.record import AdviceRecord
-from twinraven.huginn.backtest import Backtest, RepeatedBacktest, SessionUses, backtest, repeat_backtest
-from twinraven.huginn.chains import CandidateChain, mine_chains
-from twinraven.huginn.drift import ChainSupport
-from twinraven.huginn.engines import Engine, EngineName, open_engine
-from twinraven.huginn.evidence import Evidence, SampleLimits, load_evidence, load_sample
-from twinraven.huginn.learning import Draft, Learner, LearningConfig, LearningReport
-from twinraven.huginn.mining import MiningConfig
-from twinraven.huginn.mining_run import LogWindow, MiningRun, mine_log
-from twinraven.huginn.parquet_mining import mine_parquet
-from twinraven.huginn.pictures import draw_chain
-from twinraven.huginn.rehearsal import LearnedTool
-from twinraven.huginn.rounds import (
-    SEEN_EVERY_S,
-    LearningRound,
-    RoundStore,
-    model_summary,
-    proposal_rows,
-    round_outcome,
-)
-from twinraven.huginn.selection import Prices, Worth
-from twinraven.huginn.service import Huginn, Proposal, Round, as_learned
-from twinraven.huginn.splitting import best_split
-from twinraven.huginn.sql import SqlChainStore
-from twinraven.huginn.store import ChainStore
-from twinraven.huginn.tool_facts import ToolFacts
-from twinraven.huginn.traces import RecordedCall, SessionTrace, TraceLog, load_traces, read_trace_files, read_traces
-from twinraven.huginn.validation.model import Criteria, EquivalenceScore, ValidationResult
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from twinraven.huginn.adoption import LoggedAdoption
+    from twinraven.huginn.advice.counsel import Counsel
+    from twinraven.huginn.advice.port import AdviceLimits, Advisor, Answer
+    from twinraven.huginn.advice.record import AdviceRecord
+    from twinraven.huginn.backtest import Backtest, RepeatedBacktest, SessionUses, repeat_backtest, run_backtest
+    from twinraven.huginn.chains import CandidateChain, mine_chains
+    from twinraven.huginn.drift import ChainSupport
+    from twinraven.huginn.engines import Engine, EngineName, open_engine
+    from twinraven.huginn.evidence import Evidence, SampleLimits, load_evidence, load_sample
+    from twinraven.huginn.learning import Draft, Learner, LearningConfig, LearningReport
+    from twinraven.huginn.mining import MiningConfig
+    from twinraven.huginn.mining_run import LogWindow, MiningRun, mine_log
+    from twinraven.huginn.parquet_mining import mine_parquet
+    from twinraven.huginn.pictures import draw_chain
+    from twinraven.huginn.rehearsal import LearnedTool
+    from twinraven.huginn.rounds import (
+        SEEN_EVERY_S,
+        LearningRound,
+        RoundStore,
+        model_summary,
+        proposal_rows,
+        round_outcome,
+    )
+    from twinraven.huginn.selection import Prices, Worth
+    from twinraven.huginn.service import Huginn, Proposal, Round, as_learned
+    from twinraven.huginn.settings import LearningSettings, MiningSettings, ValidationSettings
+    from twinraven.huginn.splitting import best_split
+    from twinraven.huginn.sql import SqlChainStore
+    from twinraven.huginn.store import ChainStore
+    from twinraven.huginn.tool_facts import ToolFacts
+    from twinraven.huginn.traces import RecordedCall, SessionTrace, TraceLog, load_traces, read_trace_files, read_traces
+    from twinraven.huginn.validation.model import Criteria, EquivalenceScore, ValidationResult
 
 __all__ = [
     "SEEN_EVERY_S",
@@ -61,10 +67,12 @@ __all__ = [
     "LearningConfig",
     "LearningReport",
     "LearningRound",
+    "LearningSettings",
     "LogWindow",
     "LoggedAdoption",
     "MiningConfig",
     "MiningRun",
+    "MiningSettings",
     "Prices",
     "Proposal",
     "RecordedCall",
@@ -78,9 +86,9 @@ __all__ = [
     "ToolFacts",
     "TraceLog",
     "ValidationResult",
+    "ValidationSettings",
     "Worth",
     "as_learned",
-    "backtest",
     "best_split",
     "draw_chain",
     "load_evidence",
@@ -96,4 +104,7 @@ __all__ = [
     "read_traces",
     "repeat_backtest",
     "round_outcome",
+    "run_backtest",
 ]
+
+__getattr__ = lazy_names(__name__)

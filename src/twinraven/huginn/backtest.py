@@ -145,7 +145,7 @@ def _both_sides(
     return learned, tested
 
 
-async def backtest(
+async def run_backtest(
     sessions: Sequence[SessionTrace],
     config: LearningConfig,
     facts: ToolFacts,
@@ -188,7 +188,7 @@ async def repeat_backtest(
     for number in range(repeats):
         salt = "backtest" if number == 0 else f"backtest {number}"
         say = None if progress is None else _numbered(progress, number, repeats)
-        runs.append(await backtest(sessions, config, facts, split=split, now=now, progress=say, salt=salt))
+        runs.append(await run_backtest(sessions, config, facts, split=split, now=now, progress=say, salt=salt))
     return RepeatedBacktest(runs)
 
 

@@ -26,7 +26,7 @@ from twinraven.huginn.traces import SessionTrace
 from twinraven.muninn import EventFilter, EventStore, Outcome
 
 if TYPE_CHECKING:
-    from twinraven.foundation.settings import MiningSettings
+    from twinraven.huginn.settings import MiningSettings
 
 Note = Callable[[str], None]
 

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from twinraven.knowledge.moments import parse_moment
     from twinraven.knowledge.privacy import HiddenGroups, note_group
     from twinraven.knowledge.service import Knowledge
+    from twinraven.knowledge.settings import KnowledgeSettings
     from twinraven.knowledge.summaries import (
         COMPRESS_PROCESS,
         Compression,
@@ -127,6 +128,7 @@ __all__ = [
     "Introspections",
     "Knowledge",
     "KnowledgeGraph",
+    "KnowledgeSettings",
     "KnownEntity",
     "LanguageModel",
     "MemoryTools",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from twinraven.models.model import ModelAnswer, ModelQuestion
     from twinraven.models.script import ModelScript, read_script
     from twinraven.models.scripted import ScriptedExchange, ScriptedModel
+    from twinraven.models.settings import ModelSettings
     from twinraven.models.tool import ASK_MODEL, ModelTool
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "ModelNotConfigured",
     "ModelQuestion",
     "ModelScript",
+    "ModelSettings",
     "ModelStream",
     "ModelTool",
     "ModelToolCall",

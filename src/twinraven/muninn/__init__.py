@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from twinraven.muninn.recent_sql import RecentSession, SessionFilter
     from twinraven.muninn.retention import Retention, RetentionNote, RetentionReport, RingSigner
     from twinraven.muninn.row import EncodingRules, Redact
+    from twinraven.muninn.settings import MuninnSettings, RetentionSettings
     from twinraven.muninn.span_receiver import Reception, SpanReceiver
     from twinraven.muninn.sql import SqlEventStore
     from twinraven.muninn.store import EventFilter, EventStore, ToolUse, Transition
@@ -79,6 +80,7 @@ __all__ = [
     "LineError",
     "LinkedEvent",
     "MuninnEvent",
+    "MuninnSettings",
     "Observation",
     "Outcome",
     "ParquetPart",
@@ -89,6 +91,7 @@ __all__ = [
     "Retention",
     "RetentionNote",
     "RetentionReport",
+    "RetentionSettings",
     "RingSigner",
     "Session",
     "SessionFilter",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from twinraven.plans.model import STEP_STATUSES, STEP_TRANSITIONS, Plan, PlanStep
     from twinraven.plans.saving import plan_as_process
     from twinraven.plans.service import PlanRun, Plans
+    from twinraven.plans.settings import PlansSettings
     from twinraven.plans.state import ACTION_TYPES, LogEntry, OrchestrationState, SupervisorAction
     from twinraven.plans.tools import MEMORY_TOOLS, PlanTools
 
@@ -47,6 +48,7 @@ __all__ = [
     "PlanUnrecoverable",
     "PlanWish",
     "Plans",
+    "PlansSettings",
     "SupervisorAction",
     "plan_as_process",
     "run_plan",

@@ -8,33 +8,39 @@ A tool is rows in the database, which decide, and files beside them, which peopl
 
 from __future__ import annotations
 
-from twinraven.registry.admission import BRING_TOOLS, missing_text
-from twinraven.registry.adoption import Adoption, UsedDay
-from twinraven.registry.callers import callers_of
-from twinraven.registry.exports import EXPORT_FORMS, ExportForm, ToolExport, export_tool
-from twinraven.registry.folders import Refused
-from twinraven.registry.learned import LearnedTools
-from twinraven.registry.maintenance import NOT_TAKEN, Action, Maintenance, MaintenanceReport, Measures
-from twinraven.registry.model import (
-    SYSTEM,
-    Draft,
-    Quarantine,
-    RegisteredTool,
-    RegistryChange,
-    Rejection,
-    RetirementReason,
-    ToolRecord,
-    ToolVersion,
-    chain_key,
-    definition_text,
-)
-from twinraven.registry.places import Places
-from twinraven.registry.ports import AdoptionProbe, ChainLookup, FindTool, Support, SupportProbe, Witness
-from twinraven.registry.review import Review, review_version
-from twinraven.registry.service import Registry
-from twinraven.registry.status import ALLOWED_TRANSITIONS, ToolStatus, check_transition
-from twinraven.registry.synthesized import SynthesizedTool, validate_tool
-from twinraven.registry.verification import Disagreement, Rebuilt, Verification
+from typing import TYPE_CHECKING
+
+from twinraven.foundation.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from twinraven.registry.admission import BRING_TOOLS, missing_text
+    from twinraven.registry.adoption import Adoption, UsedDay
+    from twinraven.registry.callers import callers_of
+    from twinraven.registry.exports import EXPORT_FORMS, ExportForm, ToolExport, export_tool
+    from twinraven.registry.folders import Refused
+    from twinraven.registry.learned import LearnedTools
+    from twinraven.registry.maintenance import NOT_TAKEN, Action, Maintenance, MaintenanceReport, Measures
+    from twinraven.registry.model import (
+        SYSTEM,
+        Draft,
+        Quarantine,
+        RegisteredTool,
+        RegistryChange,
+        Rejection,
+        RetirementReason,
+        ToolRecord,
+        ToolVersion,
+        chain_key,
+        definition_text,
+    )
+    from twinraven.registry.places import Places
+    from twinraven.registry.ports import AdoptionProbe, ChainLookup, FindTool, Support, SupportProbe, Witness
+    from twinraven.registry.review import Review, review_version
+    from twinraven.registry.service import Registry
+    from twinraven.registry.settings import RegistrySettings
+    from twinraven.registry.status import ALLOWED_TRANSITIONS, ToolStatus, check_transition
+    from twinraven.registry.synthesized import SynthesizedTool, validate_tool
+    from twinraven.registry.verification import Disagreement, Rebuilt, Verification
 
 __all__ = [
     "ALLOWED_TRANSITIONS",
@@ -61,6 +67,7 @@ __all__ = [
     "RegisteredTool",
     "Registry",
     "RegistryChange",
+    "RegistrySettings",
     "Rejection",
     "RetirementReason",
     "Review",
@@ -83,3 +90,5 @@ __all__ = [
     "review_version",
     "validate_tool",
 ]
+
+__getattr__ = lazy_names(__name__)

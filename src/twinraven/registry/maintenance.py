@@ -17,13 +17,13 @@ from typing import Final, Literal
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import from_micros, iso, iso_micros, now_micros
 from twinraven.foundation.errors import IllegalTransition
-from twinraven.foundation.settings import RegistrySettings
 from twinraven.registry import evidence, sql, usage
 from twinraven.registry.adoption import Adoption
 from twinraven.registry.model import SYSTEM, RegisteredTool, RetirementReason, ToolRecord
 from twinraven.registry.ports import AdoptionProbe, Support, SupportProbe
 from twinraven.registry.registration import tools_of
 from twinraven.registry.service import Registry
+from twinraven.registry.settings import RegistrySettings
 from twinraven.storage import Database, Transaction
 
 FAILURE_WINDOW: Final = timedelta(days=7)

@@ -18,7 +18,6 @@ from twinraven.catalog import next_version
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import from_micros, now_micros
 from twinraven.foundation.errors import InvalidInput, NotFound, StaleState, StorageError
-from twinraven.foundation.settings import RegistrySettings
 from twinraven.muninn import clean_text
 from twinraven.registry import lifecycle, sql, usage
 from twinraven.registry.acts import Acts
@@ -40,6 +39,7 @@ from twinraven.registry.ports import Announce, ChainLookup, FindTool, HoldsSecre
 from twinraven.registry.records import Records
 from twinraven.registry.registration import claim_version, new_record, refuse_circle, tested_version
 from twinraven.registry.renaming import move_rows, under_name
+from twinraven.registry.settings import RegistrySettings
 from twinraven.registry.status import ToolStatus
 from twinraven.registry.synthesized import SynthesizedTool
 from twinraven.storage import Database, Transaction

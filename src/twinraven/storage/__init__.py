@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from twinraven.storage.changes import Change, ChangeFeed
     from twinraven.storage.maintenance import MaintainedDatabase, clear_residue, lifted, maintained, pruning
     from twinraven.storage.postgres import PostgresDatabase
+    from twinraven.storage.settings import StorageSettings
     from twinraven.storage.sqlite import SqliteDatabase
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "MaintainedDatabase",
     "Row",
     "SqliteDatabase",
+    "StorageSettings",
     "Transaction",
     "Work",
     "check_login",

@@ -13,15 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import twinraven
+from twinraven.app import Settings, describe_settings, load_settings, settings_as_rows
 from twinraven.foundation.errors import InvalidSetting
 from twinraven.foundation.homes import find_home
 from twinraven.foundation.setting_kinds import mask_passwords
-from twinraven.foundation.settings import (
-    Settings,
-    describe_settings,
-    load_settings,
-    settings_as_rows,
-)
 
 
 def load(folder: Path, text: str | None = None, **env: str) -> Settings:
@@ -297,7 +292,7 @@ def test_any_file_loads_or_is_refused(tmp_path_factory: pytest.TempPathFactory, 
 def test_yaml_is_imported_only_for_a_file(tmp_path: Path) -> None:
     """Without a settings file nobody pays for a YAML parser, nor for anything heavy."""
     script = (
-        "import sys; from pathlib import Path; from twinraven.foundation.settings import load_settings; "
+        "import sys; from pathlib import Path; from twinraven.app import load_settings; "
         "load_settings(Path(sys.argv[1]) / '.twinraven', {}); "
         "print(sorted(sys.modules.keys() & {'yaml', 'pydantic', 'jsonschema_rs', 'orjson', 'difflib', 'numpy'}))"
     )

@@ -20,7 +20,7 @@ from tests.unit.huginn.billing_world import (
 )
 from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import InvalidInput
-from twinraven.huginn import Backtest, LearningConfig, SessionTrace, ToolFacts, backtest
+from twinraven.huginn import Backtest, LearningConfig, SessionTrace, ToolFacts, run_backtest
 from twinraven.huginn.rehearsal import Answers, Rehearsal
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.traces import call_key
@@ -29,7 +29,7 @@ from twinraven.huginn.validation.model import Criteria
 
 
 async def run(sessions: list[SessionTrace], **config: Any) -> Backtest:
-    return await backtest(sessions, LearningConfig(**config), ToolFacts(), split="task", now=utc_now)
+    return await run_backtest(sessions, LearningConfig(**config), ToolFacts(), split="task", now=utc_now)
 
 
 async def test_the_planted_chain_is_found_wired_and_saves_turns() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from twinraven.api.schemas import ref
-from twinraven.calls import key_history
+from twinraven.calls import read_key_history
 from twinraven.foundation.errors import NotFound
 from twinraven.serving import Request, Response, Route, RouteTable
 
@@ -25,5 +25,5 @@ ROUTES: Final = RouteTable()
 )
 async def show_key(request: Request) -> Response:
     whose = None if request.who.role == "admin" else request.who.user_id
-    found = await key_history(request.raven.database, request.tenant_id, request.path["key"], requested_by=whose)
+    found = await read_key_history(request.raven.database, request.tenant_id, request.path["key"], requested_by=whose)
     return Response(found.as_json())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from twinraven.api.schemas import TEXT, form
-from twinraven.calls import key_history
+from twinraven.calls import read_key_history
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.errors import NotFound
 from twinraven.muninn import SessionFilter
@@ -80,7 +80,7 @@ async def _by_id(request: Request, wanted: str) -> list[JsonObject]:
     for kind, ask in (
         ("run", lambda: raven.runs.get(tenant_id, wanted, caller=whose, exact=True)),
         ("approval", lambda: raven.approvals.get(tenant_id, wanted, requested_by=whose)),
-        ("key", lambda: key_history(raven.database, tenant_id, wanted, requested_by=whose)),
+        ("key", lambda: read_key_history(raven.database, tenant_id, wanted, requested_by=whose)),
     ):
         if await _exists(ask()):
             found.append(_hit(kind, wanted))

@@ -6,10 +6,16 @@ import asyncio
 from typing import Final
 
 from twinraven.api.schemas import TIME, WHOLE, form
-from twinraven.app import Finding, examine_database, examine_folder, examine_ground, examine_upstream_tools
+from twinraven.app import (
+    Finding,
+    examine_database,
+    examine_folder,
+    examine_ground,
+    examine_upstream_tools,
+    settings_as_rows,
+)
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import iso
-from twinraven.foundation.settings import settings_as_rows
 from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable
 
 ROUTES: Final = RouteTable()
