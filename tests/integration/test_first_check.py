@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from asyncio import StreamWriter
 from collections.abc import AsyncGenerator
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from tests.api_client import Reply as Answer
 from tests.api_homes import ApiHome, api_home, made
+from tests.gateways import until
 from tests.servers.http_server import HttpServer, Received, Reply, Write, serving
 
 SERVICE = {
@@ -90,6 +93,16 @@ def targets(server: HttpServer) -> list[str]:
     return [request.target for request in server.received]
 
 
+def posts(server: HttpServer) -> list[str]:
+    return [target for target in targets(server) if target != "/health"]
+
+
+async def has_intents(home: ApiHome, count: int) -> bool:
+    """Whether so many calls have taken their keys."""
+    entries = (await home.door.get("/v1/audit?subject_type=call")).json()["items"]
+    return [each["event_type"] for each in entries].count("call.intended") == count
+
+
 @pytest.mark.req("AD-03")
 async def test_the_first_call_is_preceded_by_a_check(home: ApiHome, server: HttpServer) -> None:
     """The check sets what is known of service and tool; it is not made again until one of the two is changed."""
@@ -143,3 +156,32 @@ async def test_a_check_that_takes_too_long_leaves_no_write_unknown(
     made(await home.door.post("/v1/services/shop/checks"))
     assert (await call(home, "ship", "k")).json()["status"] == "success"
     assert targets(server)[-1] == "/ship"
+
+
+@pytest.mark.req("AD-03", "CH-16")
+async def test_another_check_of_a_dead_service_leaves_no_write_unknown(
+    home: ApiHome, server: HttpServer, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service found down is checked again for a call; if that takes the call's time, the key is free again."""
+    monkeypatch.setattr("twinraven.catalog.bindings.RECHECK_AFTER", timedelta(0))
+    await define(home, server, "ship", "POST", timeout_ms=300)
+    await define(home, server, "send", "POST")
+    for tool in ("ship", "send"):
+        assert (await call(home, tool, tool)).json()["status"] == "success"
+    shop.is_well = False
+    checked = made(await home.door.post("/v1/services/shop/checks"))
+    assert checked["status"] == "down"
+    shop.is_slow = True
+    sent = len(posts(server))
+    error = (await call(home, "ship", "k")).json()["error"]
+    assert (error["code"], error["retryable"]) == ("TOOL_UNAVAILABLE", True)
+    assert "nothing was sent: checking the service of 'ship'" in error["message"]
+    waiting = asyncio.create_task(call(home, "send", "gone"))
+    await until(partial(has_intents, home, 4))
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    shop.is_well, shop.is_slow = True, False
+    made(await home.door.post("/v1/services/shop/checks"))
+    for tool, key in (("ship", "k"), ("send", "gone")):
+        assert (await call(home, tool, key)).json()["status"] == "success"
+    assert posts(server)[sent:] == ["/ship", "/send"]

@@ -39,6 +39,8 @@ class CallFrame:
     """The client that waits for this call, where a tool may reach it."""
     keep_alive: Callable[[], None] | None = None
     """Begins the call's time anew, for a tool that shows that it is at work."""
+    is_unsent: bool = False
+    """Whether the connector is still finding out where to send the call, so that nothing was sent."""
 
 
 class Connector(Protocol):

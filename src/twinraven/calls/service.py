@@ -228,10 +228,14 @@ class Calls:
             with self._limits.of(self._timeout(entry) / 1000):
                 await check.check_first(call.request.tenant_id, entry, caller=call.context.caller)
         except TimeoutError as error:
-            raise ToolUnavailable(
-                f"nothing was sent: checking the service of {entry.tool_id!r} took more than {self._timeout(entry)} ms",
-                tool_id=entry.tool_id,
-            ) from error
+            raise self._late_check(entry) from error
+
+    def _late_check(self, entry: ToolEntry) -> ToolUnavailable:
+        """The error for a check that took all the time that the tool has."""
+        return ToolUnavailable(
+            f"nothing was sent: checking the service of {entry.tool_id!r} took more than {self._timeout(entry)} ms",
+            tool_id=entry.tool_id,
+        )
 
     def _tools_inside(self, call: Invocation) -> Iterable[ToolEntry]:
         composite = self._composites.get(call.entry.connector)
@@ -282,9 +286,12 @@ class Calls:
             call.raw = error.details.get("result")
             raise
         except TimeoutError as error:
+            if frame.is_unsent and limit.is_over:
+                raise self._late_check(entry) from error
             self._raise_timeout(entry, error, is_ours=limit.is_over)
         except asyncio.CancelledError as error:
             if _is_cancelled():
+                call.is_sent = not frame.is_unsent
                 raise
             raise ToolError("the tool was cancelled from within", tool_id=entry.tool_id) from error
         except (Exception, SystemExit) as error:  # foreign code: whatever a tool raises is its own failure

@@ -78,9 +78,17 @@ class BindingSource(Protocol):
 
 
 async def bind_call(source: BindingSource, entry: ToolEntry, call: CallFrame) -> Binding[Any]:
-    """The binding that a call uses; one that was approved gets no other than the one that was approved."""
+    """Finds the binding that a call uses; one that was approved gets no other than the one that was approved.
+
+    A service that was found down may be checked again here, so the tool's own time begins afterwards.
+    """
     definition = None if call.grant is None else entry.definition
-    return await source.binding(call.tenant_id, entry.tool_id, caller=call.caller, definition=definition)
+    call.is_unsent = True
+    found = await source.binding(call.tenant_id, entry.tool_id, caller=call.caller, definition=definition)
+    call.is_unsent = False
+    if call.keep_alive is not None:
+        call.keep_alive()
+    return found
 
 
 class Prober(Protocol):

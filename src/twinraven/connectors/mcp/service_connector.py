@@ -30,8 +30,8 @@ class McpServiceConnector:
 
     async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: CallFrame) -> ToolAnswer:
         """Call the tool that the operation names; its output, or what went wrong."""
-        until = give_up_at(entry.timeout_ms or self._timeout_ms)
         binding: Binding[McpCall] = await bind_call(self._bindings, entry, call)
+        until = give_up_at(entry.timeout_ms or self._timeout_ms)
         asked = binding.operation.request(params)
         server = NamedServer.of(binding, await binding.secret(call.caller))
         async with self._servers.lease(call.tenant_id, server) as upstream:
