@@ -84,7 +84,7 @@ class Workshop:
         """The first marked test that fails, or never ends; none where all pass."""
         if not tests:
             return None
-        options = ["-x", "-q", "-n", "0", "--tb=line", "-p", "no:cacheprovider", f"--req={mutant.requirement}"]
+        options = ["-x", "-q", "--tb=line", "-p", "no:cacheprovider", f"--req={mutant.requirement}"]
         # The runner has imported plugins that pytest would have liked to import itself.
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
         log = self._folder / "pytest.log"

@@ -39,12 +39,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run_marked_tests(file: Path) -> Outcomes:
     print("reqs: the last test run is older than the sources; running the marked tests", file=sys.stderr)
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-m", "req", f"--requirements={file}"]
-    subprocess.run(command, cwd=ROOT, stdout=sys.stderr, check=False)
+    subprocess.run(run_command(file), cwd=ROOT, stdout=sys.stderr, check=False)
     outcomes = read_outcomes(file)
     if outcomes is None:
         raise SystemExit(f"reqs: the test run left no outcomes at {file}")
     return outcomes
+
+
+def run_command(file: Path) -> list[str]:
+    """The command that runs the marked tests and writes their outcomes."""
+    forked = ["-p", "tools.forked_tests", "--workers", "2"]
+    return [sys.executable, "-m", "pytest", "-q", *forked, "-m", "req", f"--requirements={file}"]
 
 
 def _summary(outcomes: Outcomes, mutants: Path) -> dict[str, dict[str, list[str]]]:

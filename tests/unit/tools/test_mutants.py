@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tools import reqs
+from tools.mutant_workshop import Workshop
 from tools.mutation import (
     KILLED,
     SURVIVED,
@@ -21,7 +23,7 @@ from tools.mutation import (
     read_verdicts,
     write_verdicts,
 )
-from tools.requirements import Outcomes, digest_sources, known_requirements
+from tools.requirements import ROOT, Outcomes, digest_sources, known_requirements, read_outcomes
 
 _MODULE = """
 LIMIT = 7
@@ -130,6 +132,29 @@ def test_every_mutant_fits_the_code() -> None:
         texts = one.read()
         assert one.requirement in known
         assert all(one.apply(texts)[path] != text for path, text in texts.items()), one.key
+
+
+def test_a_mutant_is_killed_in_a_copy_of_the_project() -> None:
+    """The tests really run there: the same one fails with the edit and passes without."""
+    broken = Edit("twinraven.foundation.ids:new_id", "return", "return 'same' or")
+    killer = "tests/unit/foundation/test_ids.py"
+    workshop = Workshop()
+    try:
+        verdict = workshop.judge(Mutant("CH-01", "ids are equal", (broken,)), Verdict(KILLED, "", killer))
+    finally:
+        workshop.close()
+    assert (verdict.outcome, (verdict.test or "").partition("::")[0]) == (KILLED, killer)
+
+
+def test_the_report_runs_the_marked_tests(tmp_path: Path) -> None:
+    """What `make reqs` starts where no outcomes are at hand is a command that pytest understands."""
+    found = tmp_path / "outcomes.json"
+    command = [*reqs.run_command(found), "--req=CH-01", "tests/unit/foundation/test_ids.py"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    outcomes = read_outcomes(found)
+    assert outcomes is not None
+    assert outcomes.is_passing("CH-01")
 
 
 def test_the_report_counts_what_no_mutant_proves_as_unproven(
