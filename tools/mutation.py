@@ -13,6 +13,7 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ class Edit:
     def _span(self, text: str) -> tuple[int, int]:
         lines = text.splitlines(keepends=True)
         first, last = 1, len(lines)
-        body: Sequence[ast.stmt] = ast.parse(text).body
+        body: Sequence[ast.stmt] = _statements(text)
         for name in filter(None, self.symbol.partition(":")[2].split(".")):
             node = next((node for node in body if name in _names(node)), None)
             if node is None:
@@ -100,6 +101,12 @@ class Mutant:
     def fingerprint(self, texts: Mapping[Path, str]) -> str:
         """A hash of what is edited and how."""
         return "-".join(edit.fingerprint(texts[edit.path]) for edit in self.edits)
+
+
+@lru_cache(maxsize=64)
+def _statements(text: str) -> Sequence[ast.stmt]:
+    """Parse a module; many edits are of the same one."""
+    return ast.parse(text).body
 
 
 def _names(node: ast.stmt) -> list[str]:
