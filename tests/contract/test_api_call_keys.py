@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.api_homes import ApiHome, api_home, login_of, made
 from twinraven.api import all_routes, openapi_document
+from twinraven.catalog import tool
 from twinraven.serving.metrics import HttpMetrics
 
 
@@ -32,6 +34,36 @@ async def test_a_task_that_is_handed_on_runs_once(home: ApiHome) -> None:
     other = await mia.door.post("/v1/calls", {**call, "payload": {"amount": 6}}, Idempotency_Key="task-7")
     assert (other.status, other.json()["code"]) == (422, "IDEMPOTENCY_CONFLICT")
     assert home.till.payments == [5, 5]
+
+
+@pytest.mark.req("CH-16")
+async def test_a_lost_answer_is_asked_for_again_where_the_tool_takes_keys(tmp_path: Path) -> None:
+    """The same call under its key finds out what happened; a tool that takes no keys is not called again."""
+    seen: list[str] = []
+
+    @tool(effect="write", takes_key=True, timeout_ms=200)
+    async def ship(idempotency_key: str) -> dict[str, int]:
+        """Ship once for each key, and be slow about it."""
+        seen.append(idempotency_key)
+        if len(seen) == 1:
+            await asyncio.sleep(30)
+        return {"shipped": len(set(seen))}
+
+    @tool(effect="write", timeout_ms=200)
+    async def send() -> dict[str, int]:
+        """Send each time."""
+        seen.append("sent")
+        await asyncio.sleep(30)
+        return {}
+
+    async with api_home(tmp_path, functions=[ship, send]) as home:
+        for name, key, wanted in (("ship", "k", "success"), ("send", "other", "failed")):
+            call = {"tool_name": name, "payload": {}, "session_id": "s"}
+            lost = (await home.door.post("/v1/calls", call, Idempotency_Key=key)).json()
+            assert lost["error"]["code"] == "EFFECT_UNKNOWN"
+            again = (await home.door.post("/v1/calls", call, Idempotency_Key=key)).json()
+            assert again["status"] == wanted
+        assert seen == ["k", "k", "sent"]
 
 
 @pytest.mark.req("CH-02")

@@ -180,6 +180,31 @@ async def test_a_claim_of_a_lost_epoch_is_sent_again_where_the_tool_takes_keys(c
     assert await _take_in(claims, 3, takes_key=True) == EarlierAnswer("success", {"output": 1})
 
 
+@pytest.mark.req("CH-16")
+async def test_an_unknown_effect_is_asked_about_again_where_the_tool_takes_keys(claims: Claims, clock: Clock) -> None:
+    """Whoever calls again under the key takes it over, one at a time; what is settled or still in time stays."""
+
+    async def again() -> Claim | EarlierAnswer:
+        return await claims.claim(TENANT, "k", tool_id="refund", body=b"{}", timeout_ms=1_000, takes_key=True)
+
+    first = await win(claims, "k")
+    with pytest.raises(CallInProgress):
+        await again()
+    clock.pass_ms(1_000 + GRACE_MS + 1)
+    results = await asyncio.gather(*(again() for _ in range(4)), return_exceptions=True)
+    assert sorted(type(result).__name__ for result in results) == ["CallInProgress"] * 3 + ["Claim"]
+    (second,) = [result for result in results if isinstance(result, Claim)]
+    await claims.settle(first, "success", {"output": "late"})
+    await claims.settle(second, "unknown", {"error": {"code": "EFFECT_UNKNOWN", "message": "?"}})
+    assert await take(claims, "k") == EarlierAnswer("unknown", {"error": {"code": "EFFECT_UNKNOWN", "message": "?"}})
+    with pytest.raises(IdempotencyConflict):
+        await claims.claim(TENANT, "k", tool_id="refund", body=b"[]", timeout_ms=1_000, takes_key=True)
+    third = await again()
+    assert isinstance(third, Claim)
+    await claims.settle(third, "success", {"output": 1})
+    assert await again() == EarlierAnswer("success", {"output": 1})
+
+
 async def test_a_claim_of_a_lost_epoch_is_unknown_at_once_where_the_tool_takes_none(claims: Claims) -> None:
     """Nobody waits out the time of a claim whose worker lost the run; if it speaks after all, its word counts."""
     lost = await _take_in(claims, 1)

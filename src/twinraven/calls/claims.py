@@ -3,7 +3,8 @@
 A claim is made by INSERT … ON CONFLICT DO NOTHING and committed before anything is sent. Success, final failure and
 "unknown" are kept for ever; a retryable failure frees the key. A claim that is still running after its time has run out
 belongs to a process that died: whether its effect happened cannot be known from here, so it becomes unknown and is
-never sent again blindly, unless that process was only slow and says after all what came of it. The same key with
+never sent again blindly, unless that process was only slow and says after all what came of it. A tool that recognises
+repetitions is asked again: whoever calls it once more under a key that is unknown takes the key over. The same key with
 another body is refused.
 
 A call of a durable run names its epoch. A claim of an earlier epoch was left by a worker that lost the run, so nobody
@@ -129,13 +130,15 @@ class Claims:
         def work(tx: Transaction) -> Row | None:
             refuse_secret_key(self._redact_names, tenant_id, key)
             taken = tx.execute(_INSERT, tool=tool_id, **wanted)
-            if not taken and epoch is not None and takes_key:
-                taken = tx.execute(_TAKE_OVER, **wanted)
+            before = 0 if timeout_ms is None else now - (timeout_ms + GRACE_MS) * 1000
+            if not taken and takes_key:
+                taken = tx.execute(
+                    _TAKE_OVER.format(left=_UNANSWERED if epoch is None else _LOST_EPOCH), **wanted, before=before
+                )
             if taken:
                 if along is not None:
                     along(tx)
                 return None
-            before = 0 if timeout_ms is None else now - (timeout_ms + GRACE_MS) * 1000
             self._expire(tx, tenant_id, key, before=before, epoch=epoch)
             return tx.fetch_one(
                 "SELECT body_hash, state, response, tool_id FROM idempotency_claims "
@@ -296,5 +299,6 @@ _INSERT = """
 _TAKE_OVER = """
     UPDATE idempotency_claims
     SET state = 'running', owner = :owner, claimed_at = :now, epoch = :epoch, settled_at = NULL, response = NULL
-    WHERE tenant_id = :tenant AND idempotency_key = :key AND body_hash = :hash
-        AND state IN ('running', 'unknown') AND epoch < :epoch"""
+    WHERE tenant_id = :tenant AND idempotency_key = :key AND body_hash = :hash AND {left}"""
+_LOST_EPOCH = "state IN ('running', 'unknown') AND epoch < :epoch"
+_UNANSWERED = "epoch IS NULL AND (state = 'unknown' OR (state = 'running' AND claimed_at < :before))"
