@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,7 @@ async def test_a_lost_answer_is_asked_for_again_where_the_tool_takes_keys(tmp_pa
 
     async with api_home(tmp_path, functions=[ship, send]) as home:
         for name, key, wanted in (("ship", "k", "success"), ("send", "other", "failed")):
-            call = {"tool_name": name, "payload": {}, "session_id": "s"}
+            call: dict[str, Any] = {"tool_name": name, "payload": {}, "session_id": "s"}
             lost = (await home.door.post("/v1/calls", call, Idempotency_Key=key)).json()
             assert lost["error"]["code"] == "EFFECT_UNKNOWN"
             again = (await home.door.post("/v1/calls", call, Idempotency_Key=key)).json()

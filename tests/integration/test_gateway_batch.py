@@ -47,6 +47,26 @@ async def test_a_batch_writes_nothing(tmp_path: Path) -> None:
         assert {event.tool_id for event in await house.events()} == {"batch_reads"}
 
 
+@pytest.mark.req("CH-23")
+@pytest.mark.parametrize(
+    ("mode", "name", "arguments"),
+    [
+        ("tools", "batch_reads", {"calls": [read("A1"), read("gone")]}),
+        ("code", "run_code", {"code": "get_order(order_id='A1')\npay(to='eve')"}),
+    ],
+)
+async def test_what_a_batch_or_a_script_does_has_its_id(
+    tmp_path: Path, mode: str, name: str, arguments: dict[str, Any]
+) -> None:
+    """The id that the client states with the call is in the events of all calls inside and in their audit entries."""
+    async with open_house(tmp_path, mode, batch=mode == "tools") as house:
+        await house.seen.call(name, meta={"correlation_id": "req-9"}, **arguments)
+        events = await house.events()
+        assert (len(events), {event.correlation_id for event in events}) == (3, {"req-9"})
+        entries = [entry for entry in await house.raven.audit.entries("default") if entry.subject_type == "call"]
+        assert {entry.correlation_id for entry in entries} == {"req-9"}
+
+
 async def test_policy_holds_inside_a_batch(tmp_path: Path) -> None:
     """A read that policy denies is denied in a batch, too."""
     async with open_house(tmp_path, "tools", batch=True, policy=DENY) as house:
