@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
 from tests.api_homes import ApiHome, Seeds, api_home, login_of
 from twinraven.foundation.clock import utc_now
-from twinraven.huginn import MiningRun, mine_log
+from twinraven.huginn import MiningRun, load_traces, mine_log
+from twinraven.muninn.tool_use import CallCount, count_calls
+from twinraven.storage import Transaction
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -55,6 +58,10 @@ async def test_reads_show_both_and_mining_uses_the_correction(home: ApiHome) -> 
         if number == 0:
             await record(ada, {**stated, "corrects": first})
     assert await chains(home, ada) == {("find", "load", "close"): 6}
+    learned_from = await load_traces(home.raven.events, ada.tenant_id, idle_gap_s=900)
+    assert {tuple(call.tool_id for call in session.calls) for session in learned_from.sessions} == {
+        ("find", "load", "close")
+    }
 
     shown = (await ada.door.get("/v1/sessions/s1")).json()["events"]
     assert [event["tool_id"] for event in shown] == ["find", "lod", "load", "close"]
@@ -78,6 +85,20 @@ async def test_a_run_is_repeated_without_what_was_corrected_since(home: ApiHome)
 
 
 @pytest.mark.req("TR-25")
+async def test_a_failure_that_was_corrected_does_not_count_against_its_tool(home: ApiHome) -> None:
+    """What maintenance counts of a tool's calls is what was stated last."""
+    ada = await home.tenant("ada")
+    (wrong,) = await record(ada, call("s", "load", 0, outcome="failure"))
+
+    def count(tx: Transaction) -> CallCount:
+        return count_calls(tx, ada.tenant_id, "load", since=datetime(2026, 1, 1, tzinfo=UTC))
+
+    assert await home.raven.database.read(ada.tenant_id, count) == (1, 1)
+    await record(ada, call("s", "load", 0, outcome="success", corrects=wrong))
+    assert await home.raven.database.read(ada.tenant_id, count) == (1, 0)
+
+
+@pytest.mark.req("CH-12", "TR-25")
 async def test_what_is_not_there_cannot_be_corrected(home: ApiHome) -> None:
     """An event of nobody, of another session or of another tenant is refused by its field, and nothing is stored."""
     ada, bob = await home.tenant("ada"), await home.tenant("bob")
@@ -90,6 +111,7 @@ async def test_what_is_not_there_cannot_be_corrected(home: ApiHome) -> None:
         assert (reply.status, reply.json()["code"]) == (400, "VALIDATION_FAILED")
         assert reply.json()["details"]["field"] == "events[1].corrects"
     observer = home.raven.collector.observe("other", tenant_id=ada.tenant_id)
-    with pytest.raises(Exception, match="corrects: this tenant has no such event"):
-        await observer.record("b", {}, corrects=uuid4())
+    for corrects in (uuid4(), UUID(theirs), UUID(mine)):
+        with pytest.raises(Exception, match="corrects: this tenant has no such event"):
+            await observer.record("b", {}, corrects=corrects)
     assert len((await ada.door.get("/v1/events")).json()["items"]) == 1

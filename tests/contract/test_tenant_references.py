@@ -149,9 +149,14 @@ async def takes(home: ApiHome, table: str, row: Row, tenant_id: str) -> bool:
     values["tenant_id"] = tenant_id
     names = ", ".join(values)
     marks = ", ".join(f":{name}" for name in values)
+    return await stores(home, tenant_id, f"INSERT INTO {table} ({names}) VALUES ({marks})", values)
+
+
+async def stores(home: ApiHome, tenant_id: str, statement: str, values: dict[str, Any]) -> bool:
+    """Whether the database of a tenant takes a statement; it is taken back."""
 
     def work(tx: Transaction) -> None:
-        tx.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", **values)
+        tx.execute(statement, **values)
         raise _TakenBackError
 
     try:
@@ -160,7 +165,7 @@ async def takes(home: ApiHome, table: str, row: Row, tenant_id: str) -> bool:
         return True
     except TwinRavenError:
         return False
-    raise AssertionError(table)
+    raise AssertionError(statement)
 
 
 class _TakenBackError(Exception):
@@ -177,6 +182,10 @@ async def test_no_row_names_a_tenant_that_is_not_there_or_what_another_tenant_ha
     assert (await bob.door.post("/v1/sessions/bob-session/verdicts", {"outcome": "failure"})).status == 201
     rows = await rows_of(home, bob.tenant_id)
     assert {table for table, row in rows.items() if await takes(home, table, row, "nobody")} == set()
+    moved = "UPDATE {} SET tenant_id = 'nobody' WHERE tenant_id = :tenant"
+    assert {
+        table for table in rows if await stores(home, bob.tenant_id, moved.format(table), {"tenant": bob.tenant_id})
+    } == set()
     taken = {table for table, row in rows.items() if await takes(home, table, row, ada.tenant_id)}
     assert taken - _CHAINED == _ALONE
     own_tool = {**rows["catalog_tools"], "owner_id": ada.user_id, "secret_id": None}
