@@ -54,7 +54,7 @@ async def recorded(home: ApiHome) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.req("TR-26")
+@pytest.mark.req("TR-10", "TR-26")
 @pytest.mark.parametrize(
     ("settings", "hidden", "kept", "longest"),
     [
