@@ -120,6 +120,7 @@ async def test_a_refusal_is_final_and_gives_the_money_back(tmp_path: Path) -> No
             }
 
 
+@pytest.mark.req("CH-22")
 @pytest.mark.parametrize("word", ["happened", "did_not_happen"])
 async def test_what_nobody_knows_is_parked_and_decided_in_the_inbox(tmp_path: Path, word: str) -> None:
     """Without keys and without anybody to ask, a lost answer is unknown; a person's word ends it, once."""
@@ -127,6 +128,9 @@ async def test_what_nobody_knows_is_parked_and_decided_in_the_inbox(tmp_path: Pa
         async with served(tmp_path, service, keys=False, asks=False) as raven:
             done, wallet_id = await pay_once(raven)
             assert (done.status, service.asked) == ("unknown", 0)
+            lost = (await raven.audit.entries("default", AuditFilter(subject_id=done.transaction_id)))[-1]
+            assert (lost.event_type, lost.code) == ("transaction.unknown", "PROVIDER_SILENT")
+            assert lost.message
             assert (await raven.wallets.get("default", wallet_id)).held == 1250
             (item,) = await raven.inbox.list(by=LOCAL)
             assert (item.kind, item.cost is not None and item.cost.amount_minor) == ("unknown_effect", 1250)
