@@ -110,8 +110,8 @@ async def test_what_is_not_there_cannot_be_corrected(home: ApiHome) -> None:
         )
         assert (reply.status, reply.json()["code"]) == (400, "VALIDATION_FAILED")
         assert reply.json()["details"]["field"] == "events[1].corrects"
-    observer = home.raven.collector.observe("other", tenant_id=ada.tenant_id)
-    for corrects in (uuid4(), UUID(theirs), UUID(mine)):
+    for session, corrects in (("s", uuid4()), ("s", UUID(theirs)), ("other", UUID(mine))):
+        observer = home.raven.collector.observe(session, tenant_id=ada.tenant_id)
         with pytest.raises(Exception, match="corrects: this tenant has no such event"):
             await observer.record("b", {}, corrects=corrects)
     assert len((await ada.door.get("/v1/events")).json()["items"]) == 1
