@@ -1,8 +1,9 @@
 """Where a chain occurs in recorded sessions.
 
-An instance is straight: nothing came from outside between its calls, and each step was asked for in a later model turn
-than the one before it, so the model had seen the earlier answer. Immediate repeats of a tool are one run of one step,
-because an agent that looks at five orders in a row is doing one thing five times.
+An instance is straight: nothing came from outside between its calls, and no step was asked for in an earlier model turn
+than the one before it. Steps of one turn were asked for together, so none of them can have taken what another answered.
+Immediate repeats of a tool are one run of one step, because an agent that looks at five orders in a row is doing one
+thing five times.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ class Instance:
 
     def last(self, step: int) -> RecordedCall:
         return self.session.calls[self.runs[step][-1]]
+
+    def asked_together(self, step: int, call: RecordedCall) -> bool:
+        """Whether a step's last call belongs to the model turn that made this call, so its answer was not seen yet."""
+        return self.last(step).turn >= call.turn
 
     @property
     def start(self) -> int:
@@ -103,5 +108,7 @@ def instances_of(sessions: Iterable[SessionTrace], tools: Sequence[str]) -> list
 
 
 def _in_turn(session: SessionTrace, runs: Sequence[tuple[int, ...]]) -> bool:
-    calls = session.calls
-    return all(calls[later[0]].turn > calls[earlier[-1]].turn for earlier, later in pairwise(runs))
+    """Whether no step was asked for in an earlier turn than the one before it, and the last came after an answer."""
+    turns = [(session.calls[run[0]].turn, session.calls[run[-1]].turn) for run in runs]
+    in_order = all(later[0] >= earlier[1] for earlier, later in pairwise(turns))
+    return in_order and turns[-1][0] > turns[0][1]

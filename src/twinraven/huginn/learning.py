@@ -281,6 +281,8 @@ class Learner:
     def _chain(
         self, chain: CandidateChain, instances: Sequence[Instance], votes: Votes, least: Least
     ) -> LearnedTool | str:
+        if not instances:
+            return "its calls are asked for together, in one turn, already"
         wiring = infer_wiring(chain.tools, instances, self.index, votes, self._facts, least=least)
         if len(wiring.steps) < 2:
             return wiring.ended or "nothing could be wired"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from twinraven.huginn.instances import Instance
 from twinraven.huginn.knowledge import SessionKnowledge
 from twinraven.huginn.synthesis.sources import Source, StepSample, index_values
 from twinraven.huginn.traces import RecordedCall, SessionTrace
@@ -17,6 +19,7 @@ class TraceIndex:
         self._samples: dict[RecordedCall, StepSample] = {}
         self._knowledge: dict[SessionTrace, SessionKnowledge] = {}
         self._answers: dict[Hashable, Sequence[Source]] = {}
+        self._unanswered: dict[RecordedCall, RecordedCall] = {}
         self.readings: dict[RecordedCall, Any] = {}
 
     def sample(self, call: RecordedCall) -> StepSample:
@@ -25,6 +28,19 @@ class TraceIndex:
         if sample is None:
             sample = self._samples[call] = StepSample(index_values(call.params), index_values(call.output))
         return sample
+
+    def earlier(self, instance: Instance, number: int, call: RecordedCall) -> list[RecordedCall]:
+        """The steps before one, as the model knew them when it asked for a call: the answers of its turn are unseen."""
+        return [
+            self._without_answer(instance.last(step)) if instance.asked_together(step, call) else instance.last(step)
+            for step in range(number)
+        ]
+
+    def _without_answer(self, call: RecordedCall) -> RecordedCall:
+        bare = self._unanswered.get(call)
+        if bare is None:
+            bare = self._unanswered[call] = replace(call, output=None)
+        return bare
 
     def knowledge(self, session: SessionTrace) -> SessionKnowledge:
         """What could be known when, in a session."""

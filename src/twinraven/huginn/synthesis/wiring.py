@@ -200,7 +200,7 @@ class _Inference:
         def ask(kind: str, question: Callable[..., Sequence[Source]]) -> list[Sequence[Source]]:
             found: list[Sequence[Source]] = []
             for (instance, call, name), value in zip(places, argument.values, strict=True):
-                earlier = [instance.last(step) for step in range(number)]
+                earlier = self.index.earlier(instance, number, call)
                 key = (kind, mapped, instance, call, name, number)
                 found.append(self.index.once(key, lambda e=earlier, v=value: question(v, e, self.index, mapped=mapped)))
             return found
@@ -226,12 +226,12 @@ class _Inference:
         found = [
             look_ups(
                 value,
-                [instance.last(step) for step in range(number)],
+                self.index.earlier(instance, number, call),
                 self.index,
                 self.index.knowledge(instance.session),
                 instance.start,
             )
-            for (instance, _), value in zip(samples, argument.values, strict=True)
+            for (instance, call), value in zip(samples, argument.values, strict=True)
         ]
         evidence = argument.best(found)
         if evidence is None:
@@ -243,7 +243,7 @@ class _Inference:
 
     def _part(self, part: Samples, number: int, samples: Sequence[tuple[Instance, RecordedCall]]) -> Evidence | None:
         """The source of one member of a list or an object."""
-        earlier = [[instance.last(step) for step in range(number)] for instance, _ in samples]
+        earlier = [self.index.earlier(instance, number, call) for instance, call in samples]
         plain = [
             _plain(value, steps, self.index, mapped=False) for value, steps in zip(part.values, earlier, strict=True)
         ]
