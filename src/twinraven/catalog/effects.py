@@ -61,6 +61,8 @@ _LISTING = _words("list search read count get find describe lookup")
 """Reading verbs that end a name after a plural (`pods_list`) or after one of `_NAMED`."""
 _BOTH_WAYS = _words("open select classify sort format echo cd render make generate process handle play take use")
 
+_VERBS = _READING | _ACTING | _NAMING | _BOTH_WAYS
+
 _KNOWN_NOUNS = _words("""
     git github gitlab brave google bing duckduckgo tavily exa slack notion jira confluence linear sqlite postgres mysql
     mongo mongodb redis duckdb aws azure gcp k8s kubernetes docker excel fs file files directory folder web image video
@@ -122,7 +124,8 @@ _JOINTS = ("and", "or", "then")
 @lru_cache(maxsize=8192)
 def infer_effect(tool_id: str) -> Effect:
     """Infer what a tool does to the world from its name; the server in `server__tool` says nothing of it."""
-    words = _own_words(tool_id.partition(_SERVER)[2] or tool_id)
+    server, _, name = tool_id.partition(_SERVER)
+    words = _own_words(name, server) if name else _own_words(tool_id)
     parts = _parts(words)
     effects = [_effect_of(part) for part in parts]
     if Effect.WRITE in effects:
@@ -133,11 +136,29 @@ def infer_effect(tool_id: str) -> Effect:
     return Effect.UNKNOWN if _acts_or_stores(words) else effects[0]
 
 
-def _own_words(name: str) -> list[str]:
-    """The words of a name in lower case, without those of a namespace as in `orders.list`."""
-    space, _, last = name.rpartition(".")
+def _own_words(name: str, server: str = "") -> list[str]:
+    """The words of a name in lower case, without a namespace as in `orders.list` or `canvas-canvas_get_page`."""
+    space, last = _namespace(name)
     around, own = ([word.lower() for word in _TOKENS.findall(text)] for text in (space, last))
-    return own if _ACTING.isdisjoint(around) else around + own
+    if not _ACTING.isdisjoint(around):
+        return around + own
+    names = {*around, *(word.lower() for word in _TOKENS.findall(server))} - _VERBS - _KNOWN_NOUNS
+    lead = next((place for place, word in enumerate(own) if word not in names | _KNOWN_NOUNS), len(own))
+    return [word for place, word in enumerate(own) if place >= lead or word not in names] or own
+
+
+def _namespace(name: str) -> tuple[str, str]:
+    """What stands before a name and the name: parted by a dot, or by a hyphen where one of both is spelt with `_`."""
+    space, dot, last = name.rpartition(".")
+    if dot or "_" not in name:
+        return space, last
+    space, _, last = name.rpartition("-")
+    if "_" not in last:
+        whole, _, end = name.rpartition("_")
+        tail, _, last = end.partition("-")
+        space = f"{whole}_{tail}"
+    is_named = bool(space and last) and _VERBS.isdisjoint(word.lower() for word in _TOKENS.findall(space))
+    return (space, last) if is_named else ("", name)
 
 
 def _parts(words: list[str]) -> list[list[str]]:

@@ -30,6 +30,9 @@ READS = """
     reddit_get_posts ticket_get_login_status message_get_login_status kubectl_describe_pods okx_get_price
     API-get-block-children API-retrieve-a-block pods_list events_list channels_list issue_read order_status
     order_details message_history API-post-search semantic_search model_details movie_details pdf_read dictionary_lookup
+    filesystem-read_file pdf-tools-search_pages google_sheet-list_sheets rail_12306-get-tickets
+    canvas-canvas_list_courses snowflake-read_query howtocook-mcp_howtocook_getAllRecipes
+    canvas__canvas_list_courses list-user_items
 """
 NOT_READS = """
     cancel_pending_order return_delivered_order_items get_or_create_user find_and_replace check_in_guest check_out
@@ -55,6 +58,8 @@ NOT_READS = """
     order_list_items order_now post_message get_and_share sync_get_items export_details update_details archive_list
     place_order_status report_status reserve_get_seat focus_list process_list fetch_into_book get_type_write
     deleteUserQuery pop_message receive_messages lookup_then_delete list_users_and_notify toggle_view schedule_check
+    send-list_items filesystem-write_file k8s_prod-delete-pod mail-sweep_read process__process_list read_all-reset
+    delete_all-list-items focus-warm_lookup
 """
 
 
