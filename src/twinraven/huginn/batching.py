@@ -1,7 +1,7 @@
 """Finds the reads that an agent could have asked for together, through the built-in batch tool.
 
 They follow each other without anything from outside between them, and every argument was known before the first of
-them was made. A call that needs the answer of another ends the batch.
+them was made, or given in it. A call that needs the answer of another ends the batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def batch_at(
             break
         if call.key in joined:
             continue
-        if not may_join(call) or not (call.turn == first.turn or knowledge.knows(call.params, position)):
+        if not may_join(call) or not (call.turn == first.turn or knowledge.knows_with(call.params, position)):
             break
         joined[call.key] = call
     if all(call.turn == first.turn for call in joined.values()):

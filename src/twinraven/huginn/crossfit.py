@@ -19,6 +19,7 @@ from twinraven.huginn.traces import SessionTrace
 from twinraven.registry import SynthesizedTool
 
 LEAST_AGREEING = 4
+UNSTABLE = "its wiring depends on which sessions are looked at"
 
 Synthesize = Callable[[Sequence[SessionTrace], Least], LearnedTool | str]
 
@@ -56,10 +57,7 @@ class Folds:
         if len(agreeing) < LEAST_AGREEING:
             refusal = next((reason for reason in fitted if isinstance(reason, str)), None)
             why = f"; without one of them: {refusal}" if refusal else ""
-            return (
-                f"its wiring depends on which sessions are looked at: only {len(agreeing)} of {self.count} folds agree"
-                f"{why}"
-            )
+            return f"{UNSTABLE}: only {len(agreeing)} of {self.count} folds agree{why}"
         judges = tuple(session for session in self.sessions if self._fold[session] in agreeing)
         return CrossFitted(whole, judges, len(agreeing), self.count)
 

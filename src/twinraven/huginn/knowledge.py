@@ -52,6 +52,12 @@ class SessionKnowledge:
             return True
         return brought and self._hears_nobody and all(self._first(leaf) <= before or self._own(leaf) for leaf in leaves)
 
+    def knows_with(self, value: Any, call: int) -> bool:
+        """Whether a caller knew every leaf of a value when it made the call at this position, or gave it there."""
+        return all(
+            self._given.get(leaf, _NEVER) <= call or self._first(leaf) <= call for leaf in _leaves(value, keys=False)
+        )
+
     def mentions(self, name: str, before: int) -> bool:
         """Whether a name was said or answered before the call at this position, in whatever case."""
         folded = name.casefold()

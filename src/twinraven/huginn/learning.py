@@ -10,19 +10,21 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from twinraven.flow import compile_flow
 from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.chains import CandidateChain, columns_of, is_batch, mine_chains
-from twinraven.huginn.crossfit import CrossFitted, Folds, essence
+from twinraven.huginn.crossfit import UNSTABLE, CrossFitted, Folds, essence
 from twinraven.huginn.evidence import SampleLimits, repeated_pairs
 from twinraven.huginn.instances import Instance, find_repeats, instances_of
 from twinraven.huginn.mining import MiningConfig
 from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
 from twinraven.huginn.selection import Chosen, Limits, Prices, select
 from twinraven.huginn.synthesis.compose import Origin, compose_batch, compose_chain
+from twinraven.huginn.synthesis.step_wiring import needed_steps
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.synthesis.wiring import Least, infer_wiring
 from twinraven.huginn.tool_facts import ToolFacts
@@ -248,6 +250,10 @@ class Learner:
         fitted = self._fit(chain, folds, votes, find_repeats, self._batch) if is_batch(chain.tools) else None
         if not isinstance(fitted, CrossFitted):
             other = self._fit(chain, folds, votes, instances_of, self._chain)
+            if isinstance(other, str) and other.startswith(UNSTABLE):
+                # A condition that only some folds see must not cost the map: without it more is read, nothing is lost.
+                whole = self._fit(chain, folds, votes, instances_of, partial(self._chain, narrow=False))
+                other = other if isinstance(whole, str) else whole
             fitted = other if fitted is None or isinstance(other, CrossFitted) else fitted
         self.index.forget()
         return fitted
@@ -279,13 +285,21 @@ class Learner:
         return None
 
     def _chain(
-        self, chain: CandidateChain, instances: Sequence[Instance], votes: Votes, least: Least
+        self,
+        chain: CandidateChain,
+        instances: Sequence[Instance],
+        votes: Votes,
+        least: Least,
+        *,
+        narrow: bool = True,
     ) -> LearnedTool | str:
         if not instances:
             return "its calls are asked for together, in one turn, already"
-        wiring = infer_wiring(chain.tools, instances, self.index, votes, self._facts, least=least)
+        wiring = infer_wiring(chain.tools, instances, self.index, votes, self._facts, least=least, narrow=narrow)
         if len(wiring.steps) < 2:
             return wiring.ended or "nothing could be wired"
+        if is_batch(chain.tools) and not needed_steps(wiring.steps[1]):
+            return f"{chain.tools[0]} takes nothing from its own answer"
         tools = tuple(step.tool_id for step in wiring.steps)
         definition = compose_chain(wiring, _origin(chain), self._facts)
         try:
@@ -311,7 +325,7 @@ class Learner:
         start = run.runs[0][0]
         knowledge = self.index.knowledge(run.session)
         turn = run.session.calls[start].turn
-        return all(call.turn == turn or knowledge.knows(call.params, start) for call in run.calls(0))
+        return all(call.turn == turn or knowledge.knows_with(call.params, start) for call in run.calls(0))
 
 
 def _silent(_: str) -> None:

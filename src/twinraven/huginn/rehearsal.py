@@ -284,7 +284,7 @@ def bind_batch(tool: LearnedTool, session: SessionTrace, position: int, index: T
         together = call.turn == session.calls[position].turn
         if bound is None or (shared is not None and bound != shared):
             break
-        if not together and not knowledge.knows(call.params, position):
+        if not together and not knowledge.knows_with(call.params, position):
             break
         shared = bound
         item = _item(step, call)

@@ -17,7 +17,8 @@ from twinraven.huginn.synthesis.step_wiring import StepWiring
 from twinraven.huginn.synthesis.text_sources import follow
 from twinraven.huginn.voting import Votes
 
-LEAST_AGREEMENT = 0.95
+LEAST_AGREEMENT = 0.88
+"""Share of the instances of whose every element a condition must be right: a record has mistakes."""
 LEAST_TELLING = 3
 """Sessions in which some elements were taken and others were not."""
 MAX_FIELDS = 12

@@ -69,11 +69,12 @@ def infer_wiring(
     facts: ToolFacts,
     *,
     least: Least = IN_ALL,
+    narrow: bool = True,
 ) -> ChainWiring:
-    """Wire as many steps as the record explains, from the first on."""
+    """Wire as many steps as the record explains, from the first on; with `narrow`, a map may have a condition."""
     usable = [instance for instance in instances if not any(instance.last(k).raised for k in range(len(tools) - 1))]
     firsts = [(instance, instance.last(0)) for instance in usable]
-    inference = _Inference(usable, index, votes, facts, least)
+    inference = _Inference(usable, index, votes, facts, least, narrow)
     steps = [StepWiring(tools[0], {}, tuple(inference.names(firsts)))]
     ended = None
     for number in range(1, len(tools)):
@@ -111,6 +112,7 @@ class _Inference:
     votes: Votes
     facts: ToolFacts
     least: Least
+    narrow: bool
 
     def wire(self, tool_id: str, number: int, *, last: bool) -> tuple[StepWiring | None, str]:
         problem = self._too_little()
@@ -260,7 +262,7 @@ class _Inference:
 
     def _narrowed(self, step: StepWiring, number: int) -> StepWiring:
         """The map with a condition on its elements, where agents only ever take those that fulfil it."""
-        where = filtered(step, number, self.instances, self.votes)
+        where = filtered(step, number, self.instances, self.votes) if self.narrow else None
         if where is None or step.each is None:
             return step
         each = replace(step.each, where=where)

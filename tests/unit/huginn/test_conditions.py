@@ -1,0 +1,69 @@
+"""Conditions on the elements of a map in records with mistakes, and when calls of one tool are a chain or a batch."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.unit.huginn.billing_world import SessionScript, traces
+from tests.unit.huginn.test_synthesis import synthesize
+from twinraven.foundation.clock import utc_now
+from twinraven.huginn import LearnedTool, Learner, LearningConfig, SessionTrace, ToolFacts, backtest
+
+
+def watch_sessions(count: int, *, mistaken: int) -> list[SessionTrace]:
+    """The logs of every failed job are read; in so many sessions one that did not fail is read as well."""
+    rng = random.Random(8)
+    scripts: list[SessionScript] = []
+    for number in range(count):
+        jobs = [{"job": f"j{rng.randrange(10**8)}", "state": state} for state in ("failed", "done", "failed", "done")]
+        rng.shuffle(jobs)
+        read = [job["job"] for job in jobs if job["state"] == "failed"]
+        if number < mistaken:
+            read.append(next(job["job"] for job in jobs if job["state"] == "done"))
+        script = SessionScript(f"w{number}", f"task-{number}")
+        script.call("list_jobs", {"queue": f"q{number}"}, {"jobs": jobs}, said=f"what is wrong with q{number}?")
+        for job in read:
+            script.call("get_logs", {"job": job, "tail": 100}, f"log of {job}")
+        scripts.append(script)
+    return traces(scripts)
+
+
+def condition_of(tool: LearnedTool | str) -> Any:
+    assert isinstance(tool, LearnedTool), tool
+    return tool.definition.internal_wiring["0"]["jobs"]["$where"]["of"]
+
+
+def test_a_few_mistakes_do_not_cost_a_condition() -> None:
+    """Where one session in thirteen reads an element that the condition leaves out, the condition is kept."""
+    condition = condition_of(synthesize(watch_sessions(52, mistaken=4), "list_jobs", "get_logs"))
+    assert condition == {"$where": {"of": "$.steps[0].output.jobs", "at": "$.state", "equals": "failed"}}
+
+
+@pytest.mark.parametrize("mistaken", [5, 6, 7])
+def test_a_condition_that_only_some_folds_see_does_not_cost_the_map(mistaken: int) -> None:
+    """Around the share from which a condition is kept, the map is learned with it or without it, never refused."""
+    tool = synthesize(watch_sessions(50, mistaken=mistaken), "list_jobs", "get_logs")
+    assert isinstance(tool, LearnedTool), tool
+
+
+async def test_a_value_that_the_first_call_of_a_batch_gives_is_known_to_it() -> None:
+    """Reads that share an argument which only the agent chose can be asked for together."""
+    sessions = watch_sessions(60, mistaken=0)
+    outcome = await backtest(sessions, LearningConfig(max_tools=0), ToolFacts(), split="task", now=utc_now)
+    assert outcome.batch.turns_saved == len(outcome.tested)
+
+
+async def test_two_calls_of_one_tool_that_share_an_argument_are_no_chain() -> None:
+    """A tool is chained with itself only where the second call takes something from the first one's answer."""
+    rng = random.Random(2)
+    scripts: list[SessionScript] = []
+    for number in range(30):
+        script = SessionScript(f"n{number}", f"task-{number}")
+        script.call("read_page", {"book": f"b{number}", "page": rng.randrange(10**6)}, "…", said=f"read b{number}")
+        script.call("read_page", {"book": f"b{number}", "page": rng.randrange(10**6)}, "…")
+        scripts.append(script)
+    report = await Learner(LearningConfig(), ToolFacts(), now=utc_now).learn(traces(scripts))
+    assert [draft.tool.tool_id for draft in report.drafts if draft.tool.shape == "chain"] == []
