@@ -49,6 +49,26 @@ def test_a_condition_that_only_some_folds_see_does_not_cost_the_map(mistaken: in
     assert isinstance(tool, LearnedTool), tool
 
 
+async def test_the_first_element_that_fulfils_a_condition_is_found_wherever_it_stands() -> None:
+    """Agents who read only the first failed job of a list, at whatever place, get a tool that does that."""
+    rng = random.Random(6)
+    scripts: list[SessionScript] = []
+    for number in range(40):
+        states = ["done"] * rng.randrange(4) + ["failed"] + rng.choices(["done", "failed"], k=4)
+        jobs = [{"job": rng.randrange(10**8), "state": state} for state in states]
+        script = SessionScript(f"f{number}", f"task-{number}")
+        script.call("list_jobs", {"queue": f"q{number}"}, {"jobs": jobs}, said=f"what is wrong with q{number}?")
+        script.call("get_logs", {"job": next(job["job"] for job in jobs if job["state"] == "failed")}, "log")
+        scripts.append(script)
+    report = await Learner(LearningConfig(), ToolFacts(), now=utc_now).learn(traces(scripts))
+    (chosen,) = report.chosen
+    assert (chosen.alone.turns_saved, chosen.alone.extra_calls) == (40, 0)
+    first = {"of": "$.steps[0].output.jobs", "at": "$.state", "equals": "failed", "first": True}
+    assert chosen.tool.definition.internal_wiring["0"]["job"] == {"$at": {"of": {"$where": first}, "path": "$.job"}}
+    told = chosen.tool.definition.evidence["steps"][1]["arguments"]["job"]["source"]
+    assert told == 'the first of $.steps[0].output.jobs, its job, where state is "failed"'
+
+
 async def test_a_value_that_the_first_call_of_a_batch_gives_is_known_to_it() -> None:
     """Reads that share an argument which only the agent chose can be asked for together."""
     sessions = watch_sessions(60, mistaken=0)

@@ -1,4 +1,6 @@
-"""Wires arguments that are lists or objects: every element of a list in an output, or members one by one."""
+"""Wires arguments that are chosen out of lists or made of them: the first element that fulfils a condition, every
+element, or members one by one.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,11 @@ from twinraven.huginn.synthesis.sources import (
     Default,
     EachOf,
     Evidence,
+    FirstWhere,
     FromStep,
     Joined,
     Path,
+    Read,
     Samples,
     Source,
     Where,
@@ -48,6 +52,30 @@ def listed(value: str, earlier: Sequence[RecordedCall], index: TraceIndex, *, ma
         for source in _whole_lists(each, texts, earlier):
             found[source] = None
     return list(found)
+
+
+def first_where(value: str, earlier: Sequence[RecordedCall], index: TraceIndex, *, mapped: bool) -> Sequence[Source]:
+    """Conditions on lists in earlier outputs, each such that the first element that fulfils it holds this value."""
+    del mapped
+    found: dict[Source, None] = {}
+    for number, call in enumerate(earlier):
+        paths = (*index.sample(call).output_paths.get(value, ()), *read_paths(call, index).get(value, ()))
+        for each in (each for path in paths for each in elements(number, path)):
+            if any(isinstance(segment, Read) for segment in each.item_path):
+                continue
+            items = follow(call.output, each.list_path)
+            for where in _conditions_of_first(cast("list[Any]", items) if isinstance(items, list) else [], each, value):
+                found[FirstWhere(number, each.list_path, each.item_path, where)] = None
+    return list(found)
+
+
+def _conditions_of_first(items: Sequence[Any], each: EachOf, value: str) -> Iterator[Where]:
+    place = next((place for place, item in enumerate(items) if _text_at(item, each.item_path) == value), None)
+    if place is None:
+        return
+    for path, text in _conditions(items[place]):
+        if path != each.item_path and not any(_text_at(item, path) == text for item in items[:place]):
+            yield Where(path, text)
 
 
 def assembled(argument: Samples, explain: Callable[[Samples], Evidence | None]) -> Evidence | None:

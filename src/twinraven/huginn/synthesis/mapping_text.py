@@ -17,6 +17,7 @@ from twinraven.huginn.synthesis.sources import (
     Default,
     EachOf,
     Evidence,
+    FirstWhere,
     FromStep,
     Joined,
     LookUp,
@@ -82,6 +83,8 @@ def source_mapping(source: Source, name: str, wire: Wire) -> Any:
         }
     if isinstance(source, AllOf):
         return _all_of(source, name, wire)
+    if isinstance(source, FirstWhere):
+        return wire(source.step, name, _first_where(source))
     if isinstance(source, Assembled):
         members = [(key, source_mapping(member, name, wire)) for key, member in source.members]
         return [member for _, member in members] if source.is_list else {str(key): member for key, member in members}
@@ -113,6 +116,12 @@ def read_look_up(body: dict[str, Any]) -> tuple[LookUp, str]:
     """The inverse of `look_up_json`."""
     paths = (tuple(body["path"]), tuple(body["by"]), tuple(body["item_path"]))
     return LookUp(body["step"], *paths), body["parameter"]
+
+
+def _first_where(source: FirstWhere) -> Any:
+    chosen = _where(path_mapping(("steps", source.step, "output"), source.list_path), source.where)
+    first = {"$where": {**chosen["$where"], "first": True}}
+    return {"$at": {"of": first, "path": reference_text(source.item_path)}} if source.item_path else first
 
 
 def list_mapping(source: EachOf | AllOf) -> Any:
@@ -148,8 +157,8 @@ def source_text(source: Source) -> str:
         return "left out" if source.text == MISSING else f"always {source.text}"
     if isinstance(source, Default):
         return f"by default {source.text}"
-    if isinstance(source, (EachOf, AllOf)):
-        kind = "each of" if isinstance(source, EachOf) else "all of"
+    if isinstance(source, (EachOf, AllOf, FirstWhere)):
+        kind = {EachOf: "each of", AllOf: "all of", FirstWhere: "the first of"}[type(source)]
         text = f"{kind} {_place_text(('steps', source.step, 'output'), source.list_path)}"
         text += f", its {_place_text((), source.item_path)}" if source.item_path else ""
         return (
@@ -238,6 +247,6 @@ def _extracts(source: Source) -> bool:
     """Whether a source takes something out of a text, which an approver should see done."""
     if isinstance(source, FromStep):
         return source.transform is not None or any(isinstance(segment, Read) for segment in source.path)
-    if isinstance(source, (EachOf, AllOf)):
+    if isinstance(source, (EachOf, AllOf, FirstWhere)):
         return any(isinstance(segment, Read) for segment in (*source.list_path, *source.item_path))
     return isinstance(source, (Joined, Assembled))

@@ -94,6 +94,16 @@ class EachOf:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstWhere:
+    """The first element of a list in an earlier output that fulfils a condition, or a place in it."""
+
+    step: int
+    list_path: Path
+    item_path: Path
+    where: Where
+
+
+@dataclass(frozen=True, slots=True)
 class AllOf:
     """A list made of every element of a list in an earlier output, each with the same text around it."""
 
@@ -153,7 +163,7 @@ class Transform:
         return {f"${self.kind}": mapping}
 
 
-Source = Constant | Default | FromStep | EachOf | AllOf | Joined | LookUp | Assembled
+Source = Constant | Default | FromStep | EachOf | FirstWhere | AllOf | Joined | LookUp | Assembled
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +337,7 @@ def cost(source: Source) -> tuple[int, int, int, str]:
     """Cheaper sources first: kind, then nearness, then length, then spelling."""
     if isinstance(source, (Constant, Default)):
         return (0, 0, 0, source.text)
-    if isinstance(source, (EachOf, AllOf)):
+    if isinstance(source, (EachOf, AllOf, FirstWhere)):
         length = len(source.list_path) + len(source.item_path)
         return (5 + _reading(source.list_path) + _reading(source.item_path), -source.step, length, repr(source))
     if isinstance(source, LookUp):

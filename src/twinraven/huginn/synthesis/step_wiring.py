@@ -12,6 +12,7 @@ from twinraven.huginn.synthesis.sources import (
     Default,
     EachOf,
     Evidence,
+    FirstWhere,
     FromStep,
     Joined,
     LookUp,
@@ -56,7 +57,7 @@ def needed_steps(step: StepWiring) -> set[int]:
 def _outputs_of(source: Source) -> set[int]:
     if isinstance(source, FromStep):
         return {source.step} if source.part == "output" else set()
-    if isinstance(source, (EachOf, LookUp)):
+    if isinstance(source, (EachOf, FirstWhere, LookUp)):
         return {source.step}
     if isinstance(source, AllOf):
         inner = [_outputs_of(part) for part in source.before if not isinstance(part, str)]

@@ -20,6 +20,7 @@ from twinraven.huginn.synthesis.sources import (
     AllOf,
     EachOf,
     Evidence,
+    FirstWhere,
     FromStep,
     Joined,
     LookUp,
@@ -92,7 +93,7 @@ def _from_output(source: Source) -> bool:
         return source.part == "output"
     if isinstance(source, Joined):
         return any(_from_output(part) for part in source.parts if not isinstance(part, str))
-    return isinstance(source, (EachOf, AllOf, LookUp))
+    return isinstance(source, (EachOf, FirstWhere, AllOf, LookUp))
 
 
 def _said(instance: Instance) -> Iterator[str]:

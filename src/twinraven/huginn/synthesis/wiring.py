@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from twinraven.foundation.canonical import canonical_json
 from twinraven.huginn.instances import Instance
-from twinraven.huginn.synthesis.composites import assembled, listed
+from twinraven.huginn.synthesis.composites import assembled, first_where, listed
 from twinraven.huginn.synthesis.filters import filtered
 from twinraven.huginn.synthesis.look_ups import look_ups
 from twinraven.huginn.synthesis.sources import (
@@ -216,6 +216,7 @@ class _Inference:
         if evidence is None and not mapped:
             evidence = (
                 argument.best(ask("listed", listed))
+                or argument.best(ask("first where", first_where))
                 or assembled(argument, lambda part: self._part(part, number, samples))
                 or self._looked_up(argument, number, samples)
             )
