@@ -72,3 +72,31 @@ def test_a_step_that_asks_a_person_first_is_shown_as_such(shell: Shell) -> None:
     shell.succeed("process", "save", "triage.yaml")
     rows = shell.succeed("process", "show", "triage").text.splitlines()
     assert ["manual" in row for row in rows if row.startswith(("look ", "note "))] == [False, True]
+
+
+def test_a_process_may_call_tools_that_were_made_at_the_terminal(shell: Shell) -> None:
+    """What the terminal defines is its own user's, so processes saved and forks made there may call it."""
+    described = {
+        "openapi": "3.0.0",
+        "info": {"title": "shop", "version": "1"},
+        "servers": [{"url": "http://127.0.0.1:9"}],
+        "paths": {"/orders": {"get": {"operationId": "list_orders", "responses": {"200": {"description": "all"}}}}},
+    }
+    (shell.folder / "shop.json").write_text(json.dumps(described))
+    shell.succeed("services", "import-openapi", "shop.json", "--name", "shop")
+    step = {"id": "all", "tool": "list_orders", "output": {"variable": "orders"}}
+    (shell.folder / "orders.json").write_text(json.dumps({"id": "orders", "description": "All.", "steps": [step]}))
+    saved = shell.json("process", "save", "orders.json")
+    run = shell.json("process", "run", "orders", "--detach")
+    fork = shell.json("runs", "fork", run["run_id"], "all")
+    assert saved["owner_id"] == run["caller"] == fork["caller"]
+
+
+def test_an_expression_without_quotes_says_so(shell: Shell) -> None:
+    """In YAML `{step.x}` without quotes is an object; whoever forgets them is told what to write."""
+    file = shell.folder / "triage.yaml"
+    file.write_text(file.read_text().replace('{order_id: "{step.order_id}"}', "{order_id: {step.order_id}}"))
+    refused = shell.run("process", "check", "triage.yaml")
+    assert refused.code == 2
+    assert "steps[0].inputs.order_id" in refused.err
+    assert "needs quotes" in refused.err

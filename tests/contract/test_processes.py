@@ -163,6 +163,21 @@ async def test_a_manual_step_waits_for_a_person_and_no_answer_of_an_agent_counts
     assert ended.error["code"] == "STEP_REFUSED"
 
 
+async def test_a_fork_from_a_step_does_all_of_that_step_anew(raven: TwinRaven, shop: Shop) -> None:
+    """A yes was said of one run: a fork from a manual step asks again, one from a sub-process repeats all its steps."""
+    await raven.processes.save(process(step("look"), step("put", "reserve"), name="inner"), by=LOCAL)
+    await raven.processes.save(process(step("sub", process="inner"), step("ok", interactionMode="manual")), by=LOCAL)
+    waiting = await ran(raven, "buy", "waiting")
+    await raven.runs.answer(waiting.run.run_id, "ok__ask", True, by=LOCAL)
+    async with working(raven):
+        await reach(raven, waiting.run.run_id, "succeeded")
+        before = len(shop.calls)
+        for name, calls in (("ok", 0), ("sub", 2)):
+            fork = await raven.runs.fork(waiting.run.run_id, name, by=LOCAL)
+            assert [wait.place for wait in (await reach(raven, fork.run_id, "waiting")).waits] == ["ok__ask"]
+            assert len(shop.calls) - before == calls
+
+
 @pytest.mark.req("AD-11")
 async def test_token_budgets_are_counted_and_enforced(raven: TwinRaven, shop: Shop) -> None:
     """A run whose steps report more tokens than the process may take ends before the next step."""

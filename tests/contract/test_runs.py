@@ -272,6 +272,7 @@ async def test_a_person_says_what_became_of_an_unknown_effect(
     async with working(raven):
         found = await reach(raven, run.run_id, "waiting")
         assert [(wait.kind, wait.subject) for wait in found.waits] == [("effect", f"run:{run.run_id}:0")]
+        assert found.waits[0].question["tool_id"] == "reserve"
         with pytest.raises(InvalidInput, match="did_not_happen"):
             await raven.runs.answer(run.run_id, "0", "yes", by=LOCAL)
         shop.gate.set()

@@ -11,7 +11,7 @@ from twinraven.cli.definitions import read_text
 from twinraven.cli.exits import DONE, FAILED
 from twinraven.cli.output import Column, encode_json, paint, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
-from twinraven.cli.runs import local_caller, local_operator, with_home
+from twinraven.cli.runs import local_caller, with_home
 from twinraven.cli.times import short_time
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def show_log(options: Namespace) -> None:
 def fork_plan(options: Namespace) -> None:
     fork: Run = with_home(
         options,
-        lambda raven: raven.plans.fork(options.run_id, options.step, by=local_operator(options), ttl=options.ttl),
+        lambda raven: raven.plans.fork(options.run_id, options.step, by=local_caller(options), ttl=options.ttl),
     )
     show_fields(options.output, fork.as_json())
 
@@ -171,7 +171,7 @@ def save_plan(options: Namespace) -> None:
 
         found = await raven.plans.get(options.tenant, options.run_id)
         definition = plan_as_process(found, options.process)
-        return await raven.processes.save(Process.from_json(definition), by=local_operator(options))
+        return await raven.processes.save(Process.from_json(definition), by=local_caller(options))
 
     saved: ProcessVersion = with_home(options, act)
     if options.output == "json":

@@ -9,7 +9,7 @@ from twinraven.cli.arguments import count
 from twinraven.cli.definitions import read_text
 from twinraven.cli.output import Column, show_fields, show_json, show_rows, write_bytes
 from twinraven.cli.parser import CommandParser
-from twinraven.cli.runs import local_caller, local_operator, look_at, show_detail, with_home
+from twinraven.cli.runs import local_caller, look_at, show_detail, with_home
 from twinraven.cli.times import short_time
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _add_process(parser: CommandParser) -> None:
 
 def check_process(options: Namespace) -> None:
     process = _read(options.file)
-    flow: FlowDefinition = with_home(options, lambda raven: raven.processes.check(process, by=local_operator(options)))
+    flow: FlowDefinition = with_home(options, lambda raven: raven.processes.check(process, by=local_caller(options)))
     if options.output == "json":
         show_json(flow.as_json())
     else:
@@ -115,7 +115,7 @@ def save_process(options: Namespace) -> None:
     process = _read(options.file)
     saved: ProcessVersion = with_home(
         options,
-        lambda raven: raven.processes.save(process, by=local_operator(options), expected_version=options.version),
+        lambda raven: raven.processes.save(process, by=local_caller(options), expected_version=options.version),
     )
     _show_version(options, saved)
 
@@ -129,7 +129,7 @@ def disable_process(options: Namespace) -> None:
 
 
 def delete_process(options: Namespace) -> None:
-    with_home(options, lambda raven: raven.processes.delete(options.process, by=local_operator(options)))
+    with_home(options, lambda raven: raven.processes.delete(options.process, by=local_caller(options)))
     show_fields(options.output, {"process": options.process, "deleted": True})
 
 
@@ -206,7 +206,7 @@ def run_process(options: Namespace) -> int:
 def _switch(options: Namespace, *, enabled: bool) -> None:
     saved: ProcessVersion = with_home(
         options,
-        lambda raven: raven.processes.enable(options.process, enabled=enabled, by=local_operator(options)),
+        lambda raven: raven.processes.enable(options.process, enabled=enabled, by=local_caller(options)),
     )
     _show_version(options, saved)
 

@@ -200,7 +200,7 @@ def retry_run(options: Namespace) -> None:
 
 
 def fork_run(options: Namespace) -> None:
-    _show_run(options, lambda raven: raven.runs.fork(options.run_id, options.step, by=local_operator(options)))
+    _show_run(options, lambda raven: raven.runs.fork(options.run_id, options.step, by=local_caller(options)))
 
 
 def answer_run(options: Namespace) -> None:

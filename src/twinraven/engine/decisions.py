@@ -32,7 +32,7 @@ from twinraven.engine.runs_sql import RunStore
 from twinraven.engine.views import Run
 from twinraven.engine.views_sql import RunViews
 from twinraven.engine.waits import WaitStore
-from twinraven.flow import FlowDefinition, compile_flow
+from twinraven.flow import PART_OF, FlowDefinition, compile_flow
 from twinraven.foundation.actors import Actor
 from twinraven.foundation.canonical import JsonObject, canonical_json, parse_json
 from twinraven.foundation.correlation import current_correlation
@@ -340,7 +340,7 @@ class RunDecisions:
         with suppress(NotFound):
             self._claims.resolve(tx, run.tenant_id, key, word, output=said.get("output"))
         now = self._dispatcher.now(tx)
-        tool_id = str(wait.question["error"].get("details", {}).get("tool_id", run.target))
+        tool_id = str(wait.question.get("tool_id", run.target))
         if word == "give_up":
             self._settle(tx, run, wait.place, Outcome(tool_id, now, error=wait.question["error"]))
         elif key != own:
@@ -435,12 +435,15 @@ def _check_answer(wait: Wait, answer: Any) -> None:
 
 
 def _before(definition: FlowDefinition, step_id: str) -> frozenset[str]:
-    """The ids of the steps that neither are the given one nor wait for it."""
+    """The ids of the steps that neither are the given one nor wait for it.
+
+    A step of a process is all that it was compiled to: with the question before it, and the steps of a sub-process.
+    """
     graph = compile_flow(definition, max_steps=MAX_RUN_STEPS).graph
     ids = [step.step_id for step in definition.steps]
-    if step_id not in ids:
+    again = {number for number, each in enumerate(ids) if each == step_id or each.startswith(f"{step_id}{PART_OF}")}
+    if not again:
         raise NotFound(f"there is no step {step_id!r}; there are {', '.join(ids[:20])}", field="step", step_id=step_id)
-    again = {ids.index(step_id)}
     for number, after in enumerate(graph.after):
         if after & again:
             again.add(number)

@@ -181,7 +181,7 @@ class DurableInvoker:
         if current.outcome is not None:
             return current.outcome
         if response.error is not None:
-            await self._defer(step, params, response.error)
+            await self._defer(tool_id, step, params, response.error)
         if response.replayed:
             return await self._replayed(tool_id, response, step)
         outcome = Outcome(tool_id, self._journal.now(), response.output, response.error, self._told(response))
@@ -206,7 +206,7 @@ class DurableInvoker:
         what = f"{tool_id!r} did not answer within {timeout_ms} ms"
         if self.writes(tool_id):
             late = EffectUnknown(f"{what}; whether it took effect is unknown", tool_id=tool_id)
-            await self._defer(step, params, late.as_record())
+            await self._defer(tool_id, step, params, late.as_record())
         return self._keeper.keep(
             step.place, Outcome(tool_id, self._journal.now(), error=ToolTimeout(what, tool_id=tool_id).as_record())
         )
@@ -272,7 +272,7 @@ class DurableInvoker:
         """What the result of an attempt says of a call; nobody asks it of other runs."""
         return None if self._identity.lineage is None else response.remarks
 
-    async def _defer(self, step: StepRun, params: JsonObject, error: dict[str, Any]) -> None:
+    async def _defer(self, tool_id: str, step: StepRun, params: JsonObject, error: dict[str, Any]) -> None:
         """Raise Waiting for an error that is no outcome."""
         code, details = str(error.get("code")), dict(error.get("details") or {})
         if code == RunSuperseded.code:
@@ -283,11 +283,9 @@ class DurableInvoker:
         if code == ApprovalPending.code:
             await self._await_approval(step, params, error, details)
         if code == EffectUnknown.code:
-            key = str(details.get("idempotency_key") or step_key(self._journal.lease.run_id, step))
-            asked = AskedWait(
-                "effect", key, {"error": error, "params": params, "key": step_key(self._journal.lease.run_id, step)}
-            )
-            await self._ask(step.place, asked)
+            own = step_key(self._journal.lease.run_id, step)
+            question: JsonObject = {"tool_id": tool_id, "params": params, "error": error, "key": own}
+            await self._ask(step.place, AskedWait("effect", str(details.get("idempotency_key") or own), question))
 
     async def _await_approval(
         self, step: StepRun, params: JsonObject, error: dict[str, Any], details: dict[str, Any]

@@ -17,7 +17,7 @@ from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.flow.composite import CONNECTOR, DefinitionSource, FlowConnector, as_powerful_as, entry_of
-    from twinraven.flow.definition import ErrorStrategy, FlowDefinition, RetryPolicy, StepDefinition
+    from twinraven.flow.definition import PART_OF, ErrorStrategy, FlowDefinition, RetryPolicy, StepDefinition
     from twinraven.flow.drawing import StepBox, draw_steps
     from twinraven.flow.executor import FlowExecutor
     from twinraven.flow.fields import Fields, invalid, refuse_excess
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONNECTOR",
     "MAX_TIMEOUT_MS",
+    "PART_OF",
     "SLUG",
     "VALUE_READERS",
     "Action",

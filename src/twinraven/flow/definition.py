@@ -19,6 +19,8 @@ BackoffStrategy = Literal["fixed", "exponential"]
 DefaultBehavior = Literal["retry", "skip", "abort"]
 
 DEFAULT_MAX_ITEMS: Final = 100
+PART_OF: Final = "__"
+"""Stands between the id of a step and the ids of the steps that it was compiled to."""
 MAX_BACKOFF_MS: Final = 600_000
 
 T = TypeVar("T")

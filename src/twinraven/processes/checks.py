@@ -67,7 +67,10 @@ def _check_literal(value: Any, schema: JsonObject, where: str, entry: ToolEntry)
     try:
         compile_schema({**root, "properties": {"value": schema}}).check({"value": value}, field="value")
     except InvalidInput as error:
-        raise invalid(where, f"does not fit {entry.tool_id!r}: {error.message}") from None
+        told = f"does not fit {entry.tool_id!r}: {error.message.removeprefix('value.value: ')}"
+        if isinstance(value, dict) and any(name.startswith("step.") for name in cast("JsonObject", value)):
+            told += "; {step.x} needs quotes in YAML"
+        raise invalid(where, told) from None
 
 
 def _member(schema: JsonObject, name: str) -> JsonObject | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
-from twinraven.flow import FlowDefinition, StepDefinition, invalid
+from twinraven.flow import PART_OF, FlowDefinition, StepDefinition, invalid
 from twinraven.foundation.canonical import JsonObject, content_hash
 from twinraven.processes.expressions import (
     Variables,
@@ -171,7 +171,7 @@ class _Layout:
                 chain=(*around.chain, step.process),
                 depth_left=around.depth_left - 1,
                 guards=(*around.guards, guarded),
-                prefix=f"{flow_id}__",
+                prefix=f"{flow_id}{PART_OF}",
                 where=f"{around.where}.process.",
                 after=after,
                 condition=condition,
@@ -257,7 +257,7 @@ class _Layout:
         is_optional: bool,
     ) -> tuple[str, tuple[str, ...]]:
         """Put a wait for a person before a step; gives the condition of the call and what it waits for."""
-        ask = _flow_id(f"{flow_id}__", "ask")
+        ask = _flow_id(f"{flow_id}{PART_OF}", "ask")
         question = {
             "question": f"Run {step.target!r} now?",
             "answer_schema": {"$literal": {"type": "boolean"}},
@@ -271,7 +271,7 @@ class _Layout:
         if not is_optional:
             refused = {"message": f"a person refused the step {step.id!r}"}
             stop = self._add(
-                f"{STOP}STEP_REFUSED", refused, _flow_id(f"{flow_id}__", "refused"), asked, f"{answer} == false"
+                f"{STOP}STEP_REFUSED", refused, _flow_id(f"{flow_id}{PART_OF}", "refused"), asked, f"{answer} == false"
             )
             asked = (*asked, stop)
         return f"{answer} == true", asked
@@ -287,7 +287,7 @@ class _Layout:
             "budget": budget,
         }
         return self._add(
-            f"{STOP}TOKEN_BUDGET_EXCEEDED", inputs, _flow_id(f"{at}__", name), (at,), f"{counted} > {budget}"
+            f"{STOP}TOKEN_BUDGET_EXCEEDED", inputs, _flow_id(f"{at}{PART_OF}", name), (at,), f"{counted} > {budget}"
         )
 
     def _wire(self, flow_id: str, value: Any) -> str:
@@ -373,4 +373,4 @@ def _flow_id(prefix: str, name: str) -> str:
     whole = f"{prefix}{name}"
     if len(whole) <= _LONGEST_FLOW_ID:
         return whole
-    return f"s{content_hash(whole.encode())[-16:]}__{whole[-40:].lstrip('_-')}"
+    return f"s{content_hash(whole.encode())[-16:]}{PART_OF}{whole[-40:].lstrip('_-')}"

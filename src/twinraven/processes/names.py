@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from twinraven.flow import MAX_TIMEOUT_MS, invalid
+from twinraven.flow import MAX_TIMEOUT_MS, PART_OF, invalid
 from twinraven.processes.model import Process
 
 MAX_STEPS: Final = 500
@@ -33,7 +33,7 @@ def check_names(process: Process) -> None:
     ids: set[str] = set()
     for number, step in enumerate(process.steps):
         where = f"steps[{number}].id"
-        if not _STEP_ID.fullmatch(step.id) or "__" in step.id:
+        if not _STEP_ID.fullmatch(step.id) or PART_OF in step.id:
             raise invalid(where, "must begin with a letter, then letters, digits, _ and -, 48 at most, no __")
         if step.id in ids:
             raise invalid(where, f"{step.id!r} is the id of an earlier step")

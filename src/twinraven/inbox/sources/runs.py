@@ -109,7 +109,7 @@ def _question(run: Run, wait: Wait) -> InboxItem:
 def _unknown(run: Run, wait: Wait) -> InboxItem:
     error: dict[str, Any] = wait.question.get("error") or {}
     details: dict[str, Any] = error.get("details") or {}
-    tool_id = str(details.get("tool_id", run.target))
+    tool_id = str(details.get("tool_id") or wait.question.get("tool_id", run.target))
     return InboxItem(
         tenant_id=run.tenant_id,
         kind="unknown_step",
