@@ -444,7 +444,7 @@ def _before(definition: FlowDefinition, step_id: str) -> frozenset[str]:
     again = {number for number, each in enumerate(ids) if each == step_id or each.startswith(f"{step_id}{PART_OF}")}
     if not again:
         raise NotFound(f"there is no step {step_id!r}; there are {', '.join(ids[:20])}", field="step", step_id=step_id)
-    for number, after in enumerate(graph.after):
-        if after & again:
+    for number, before in enumerate(graph.before):
+        if not again.isdisjoint(before):
             again.add(number)
     return frozenset(each for number, each in enumerate(ids) if number not in again)

@@ -10,14 +10,14 @@ def draw_run(definition: FlowDefinition, found: RunDetail, *, max_steps: int) ->
     """The flow of a run as an SVG document."""
     graph = compile_flow(definition, max_steps=max_steps).graph
     ids = [step.step_id for step in definition.steps]
-    before: list[list[str]] = [[] for _ in ids]
-    for number, unlocked in enumerate(graph.unlocks):
-        for later in unlocked:
-            before[later].append(ids[number])
     states = _states(found)
     has_ended = found.run.finished_at is not None
     boxes = [
-        _box(step, before[number], states.get(step.step_id) or ("skipped" if has_ended else None))
+        _box(
+            step,
+            [ids[each] for each in graph.before[number]],
+            states.get(step.step_id) or ("skipped" if has_ended else None),
+        )
         for number, step in enumerate(definition.steps)
     ]
     return draw_steps(f"{found.run.target} · {found.run.state}", boxes)

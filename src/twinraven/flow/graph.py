@@ -7,7 +7,7 @@ runs beside one whose result it uses, directly or through others: saying so is a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from twinraven.flow.definition import StepDefinition
@@ -15,33 +15,39 @@ from twinraven.flow.fields import invalid
 
 
 class StepGraph(NamedTuple):
-    """Per step, by index: whose results it uses, and who must have ended before it starts."""
+    """Per step, by index: which steps have to end right before it starts, and which ones wait for it."""
 
-    needs: tuple[frozenset[int], ...]
-    after: tuple[frozenset[int], ...]
+    before: tuple[tuple[int, ...], ...]
+    """Those that these waited for themselves are not among them."""
     blockers: tuple[int, ...]
-    """How many steps have to end right before it; those that these waited for are not counted again."""
+    """How many stand in `before`."""
     unlocks: tuple[tuple[int, ...], ...]
-    """The steps that count this one among their blockers."""
+    """The steps that have this one in `before`."""
 
 
 def build_graph(steps: Sequence[StepDefinition], needs: Sequence[frozenset[int]], ids: Mapping[str, int]) -> StepGraph:
     """The order of steps whose direct needs are known and point backwards; `ids` gives their indices."""
-    _check_parallel(steps, _with_indirect(needs))
-    allowed = [frozenset(step.parallelizable_with) for step in steps]
-    after = tuple(
-        frozenset(before for before in range(number) if before not in allowed[number] or number not in allowed[before])
-        if step.after is None
-        else _named(step, number, ids) | needs[number]
+    _check_parallel(steps, _closed([_bits(each) for each in needs])[1])
+    allowed = [_bits(step.parallelizable_with) for step in steps]
+    waits = [
+        _in_order(number, allowed) if step.after is None else _bits(_named(step, number, ids) | needs[number])
         for number, step in enumerate(steps)
-    )
-    reached = _with_indirect(after)
-    direct = [waits.difference(*(reached[number] for number in waits)) for waits in after]
+    ]
+    before = _closed(waits)[0]
     unlocks: list[list[int]] = [[] for _ in steps]
-    for number, waits in enumerate(direct):
-        for before in waits:
-            unlocks[before].append(number)
-    return StepGraph(tuple(needs), after, tuple(map(len, direct)), tuple(map(tuple, unlocks)))
+    for number, direct in enumerate(before):
+        for earlier in direct:
+            unlocks[earlier].append(number)
+    return StepGraph(tuple(before), tuple(map(len, before)), tuple(map(tuple, unlocks)))
+
+
+def _in_order(number: int, allowed: Sequence[int]) -> int:
+    """All earlier steps but those that this one and they themselves let run beside each other."""
+    waits = (1 << number) - 1
+    for other in _members(allowed[number] & waits):
+        if allowed[other] >> number & 1:
+            waits ^= 1 << other
+    return waits
 
 
 def _named(step: StepDefinition, number: int, ids: Mapping[str, int]) -> frozenset[int]:
@@ -52,15 +58,41 @@ def _named(step: StepDefinition, number: int, ids: Mapping[str, int]) -> frozens
     return frozenset(ids[name] for name in step.after or ())
 
 
-def _with_indirect(needs: Sequence[frozenset[int]]) -> list[frozenset[int]]:
-    """Each step's needs and the needs of those."""
-    reached: list[frozenset[int]] = []
-    for direct in needs:
-        reached.append(direct.union(*(reached[number] for number in direct)))
-    return reached
+def _closed(waits: Sequence[int]) -> tuple[list[tuple[int, ...]], list[int]]:
+    """Each step's direct predecessors, and all that it waits for through others; sets are bits of an integer.
+
+    The latest of the steps that one waits for is direct, because nothing earlier waits for it; what it waits for itself
+    is not. So a step is looked at once for each of its direct predecessors, however many steps come before it.
+    """
+    direct: list[tuple[int, ...]] = []
+    reached: list[int] = []
+    for waiting in waits:
+        found: list[int] = []
+        left = all_of = waiting
+        while left:
+            latest = left.bit_length() - 1
+            found.append(latest)
+            all_of |= reached[latest]
+            left &= ~(reached[latest] | 1 << latest)
+        direct.append(tuple(reversed(found)))
+        reached.append(all_of)
+    return direct, reached
 
 
-def _check_parallel(steps: Sequence[StepDefinition], reached: Sequence[frozenset[int]]) -> None:
+def _bits(members: Iterable[int]) -> int:
+    bits = 0
+    for member in members:
+        bits |= 1 << member
+    return bits
+
+
+def _members(bits: int) -> Iterator[int]:
+    while bits:
+        yield bits.bit_length() - 1
+        bits ^= 1 << bits.bit_length() - 1
+
+
+def _check_parallel(steps: Sequence[StepDefinition], reached: Sequence[int]) -> None:
     for number, step in enumerate(steps):
         where = f"steps[{number}].parallelizable_with"
         for other in step.parallelizable_with:
@@ -68,7 +100,7 @@ def _check_parallel(steps: Sequence[StepDefinition], reached: Sequence[frozenset
                 raise invalid(where, "a step cannot run beside itself", step_index=number)
             if not 0 <= other < len(steps):
                 raise invalid(where, f"there is no step {other}", step_index=number)
-            if other in reached[number] or number in reached[other]:
+            if (reached[number] >> other | reached[other] >> number) & 1:
                 first, second = sorted((number, other))
                 problem = f"step {second} uses what step {first} gives, so the two cannot run at once"
                 raise invalid(where, problem, step_index=number)

@@ -124,13 +124,19 @@ def compile_flow(definition: FlowDefinition, *, max_steps: int = MAX_STEPS) -> F
         steps=steps,
         graph=graph,
         wiring=compiler.wiring,
-        wired_after=tuple(
-            tuple(wired for wired in compiler.wiring if number in wired.needs) for number in range(len(steps))
-        ),
+        wired_after=_wired_after(compiler.wiring, len(steps)),
         aborts=compiler.aborts(),
         output=compiler.output(),
         budget_ms=definition.timeout_ms or min(sum(map(_longest_ms, steps)) + _SLACK_MS, _LONGEST_MS),
     )
+
+
+def _wired_after(wiring: Iterable[WiredField], steps: int) -> tuple[tuple[WiredField, ...], ...]:
+    after: list[list[WiredField]] = [[] for _ in range(steps)]
+    for wired in wiring:
+        for number in wired.needs:
+            after[number].append(wired)
+    return tuple(map(tuple, after))
 
 
 class _Place(NamedTuple):

@@ -185,7 +185,9 @@ async def test_running_at_once_changes_nothing_but_time(graph: tuple[Synthesized
 
 
 def _check_order(tool: SynthesizedTool, order: list[tuple[str, int]]) -> None:
-    after = compile_flow(tool).graph.after
+    after: list[set[int]] = []
+    for before in compile_flow(tool).graph.before:
+        after.append(set(before).union(*(after[number] for number in before)))
     for place, (what, number) in enumerate(order):
         if what == "start":
             ended = {other for kind, other in order[:place] if kind == "end"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -61,6 +62,19 @@ async def test_many_steps_stand_side_by_side_without_naming_each_other() -> None
     tools = FakeTools(echo=lambda params: params)
     result = await FlowExecutor(max_steps=500).run(tool, {}, tools)
     assert result.output["result"] == {"last": 199}
+
+
+@pytest.mark.parametrize("links", [{}, {"after": True}])
+def test_a_long_chain_is_compiled_in_time_that_grows_with_its_length(links: dict[str, bool]) -> None:
+    """A flow comes from a request, so a long one must not hold up the loop: each step waits for the one before it."""
+    chain = [
+        step("echo", {"n": 1}, id=f"s{number}", **({"after": [f"s{number - 1}"] if number else []} if links else {}))
+        for number in range(2_000)
+    ]
+    begun = time.process_time()
+    graph = compile_flow(define(*chain), max_steps=2_000).graph
+    assert time.process_time() - begun < 5
+    assert graph.before == ((), *((number,) for number in range(1_999)))
 
 
 @pytest.mark.parametrize(
