@@ -192,7 +192,8 @@ async def test_a_critical_step_ends_the_plan(tmp_path: Path) -> None:
     assert found.status == "failed"
     assert found.error is not None
     assert found.error["code"] == "PLAN_FAILED"
-    assert "'2'" in found.error["message"]
+    assert found.error["message"].startswith("the critical step '2' failed: ")
+    assert found.error["details"]["step_id"] == "2"
     assert statuses(found) == ["complete", "failed", "pending"]
     assert home.shop.calls == ["look lamp", "broken lamp"]
 
@@ -284,7 +285,8 @@ async def test_a_plan_that_uses_up_its_cycles_expires(tmp_path: Path, login: Pos
     assert found.status == "expired"
     assert found.error is not None
     assert found.error["code"] == "PLAN_TTL_EXPIRED"
-    assert "TTL expired" in found.error["message"]
+    assert found.error["message"].startswith("TTL expired")
+    assert found.error["details"]["step_id"] == "4"
     assert statuses(found) == ["complete", "complete", "complete", "pending"]
     assert [entry.ttl_remaining for entry in found.state.log] == [2, 1, 0]
     assert found.state.results["2"] == {"reserved": "lamp"}

@@ -14,7 +14,7 @@ from twinraven.engine.invoker import CallingParts, DurableInvoker, RunIdentity
 from twinraven.engine.journal import Journal
 from twinraven.engine.loading import MAX_RUN_STEPS, LoadedRun, RunLoader
 from twinraven.engine.model import RunEnd, Wait
-from twinraven.engine.programs import CallFraming
+from twinraven.engine.programs import PROGRAM, CallFraming
 from twinraven.engine.runs_sql import RunStore
 from twinraven.flow import StepRun, Waiting
 from twinraven.foundation.actors import SYSTEM, Actor, parse_actor
@@ -135,7 +135,7 @@ class Advancer:
         if result.status == "waiting":
             await self._rest(journal, result, deadline)
             return True
-        error = None if result.error is None else result.error.as_record()
+        error = _told_error(run, result)
         await self._finish(run, journal, "succeeded" if error is None else "failed", result.output, error)
         return error is None
 
@@ -236,6 +236,14 @@ class Advancer:
     async def _write(self, lease: Lease, work: Callable[[Transaction], None]) -> None:
         """Commit the end of an advance; a run whose store is away is taken up again when the lease has run out."""
         await self._parts.database.write(lease.tenant_id, work)
+
+
+def _told_error(run: LoadedRun, result: FlowResult) -> dict[str, Any] | None:
+    """What a run failed with; a program is the one step of its run, so its own error says what there is to say."""
+    error = result.error
+    if error is not None and run.definition.definition.steps[0].tool_id.startswith(PROGRAM):
+        error = error.__cause__ if isinstance(error.__cause__, TwinRavenError) else error
+    return None if error is None else error.as_record()
 
 
 def _time_waited(waits: dict[str, Wait], now: int) -> int:
