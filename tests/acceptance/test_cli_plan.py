@@ -94,19 +94,22 @@ def test_a_request_at_the_terminal(shell: Shell) -> None:
 
 def test_a_plan_in_a_file_and_bad_input(shell: Shell) -> None:
     """A plan is given as a file; what is wrong with it, with a time to live or a log is named, with exit code 2."""
-    plan = {"goal": "Look.", "steps": [{"step_id": "1", "description": "Look.", "tool": "get_order"}]}
-    plan["steps"][0]["arguments"] = {"order_id": "W1"}  # type: ignore[index]  # pyright: ignore[reportArgumentType, reportIndexIssue]
+    step = {"step_id": "1", "description": "Look.", "tool": "get_order", "arguments": {"order_id": "W1"}}
+    plan = {"goal": "Look.", "steps": [step]}
     (shell.folder / "plan.json").write_text(json.dumps(plan))
     found = shell.json("plan", "run", "--file", "plan.json", "--ttl", "2")
     assert (found["status"], found["state"]["ttl_remaining"]) == ("completed", 2)
     assert shell.json("plan", "show", found["run_id"])["results"]["1"]["order_id"] == "W1"
     (shell.folder / "empty.json").write_text('{"goal": "", "steps": [{"step_id": "1", "description": "x"}]}')
+    (shell.folder / "status.json").write_text(json.dumps({**plan, "steps": [{**step, "status": False}]}))
     (shell.folder / "other.txt").write_text("not a log\n")
     shell.succeed("plan", "run", "--file", "plan.json", "--log", "first.jsonl", "--id", "first")
     first = (shell.folder / "first.jsonl").read_bytes()
     for arguments, field in (
         (("--file", "empty.json"), "goal"),
+        (("--file", "status.json"), "steps[0].status"),
         (("--file", "plan.json", "--ttl", "0"), "ttl"),
+        (("--file", "plan.json", "--tool", "get_order", "--tool", "get_ordr"), "tools[1]"),
         (("--file", "plan.json", "--log", "other.txt"), "log"),
         (("--file", "plan.json", "--log", "first.jsonl"), "log"),
         (("--file", "plan.json", "--log", "first.jsonl", "--id", "second"), "log"),

@@ -9,6 +9,7 @@ from twinraven.app.foundations import database, redactor
 from twinraven.app.parts import Home, Part
 
 if TYPE_CHECKING:
+    from twinraven.catalog import Catalog
     from twinraven.engine import Program, Runs
     from twinraven.models import Models
     from twinraven.plans import Memory, Plans, PlanTools
@@ -22,6 +23,9 @@ class _PlanningHome(Protocol):
 
     @property
     def models(self) -> Models: ...
+
+    @property
+    def catalog(self) -> Catalog: ...
 
     def working(self) -> AbstractAsyncContextManager[Any]: ...
 
@@ -40,7 +44,7 @@ def plans(home: Home) -> Plans:
     from twinraven.plans import Plans
 
     whole = cast("_PlanningHome", home)
-    return Plans(lambda: whole.runs, lambda: whole.models, ttl=home.settings.plans.ttl)
+    return Plans(lambda: whole.runs, lambda: whole.models, lambda: whole.catalog, ttl=home.settings.plans.ttl)
 
 
 @Part

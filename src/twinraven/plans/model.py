@@ -104,7 +104,7 @@ class PlanStep:
             return cls(
                 step_id=_text(found, "step_id"),
                 description=_text(found, "description"),
-                status=cast("StepStatus", found.get("status") or "pending"),
+                status=cast("StepStatus", "pending" if found.get("status") is None else found["status"]),
                 tool=_text_or_none(found, "tool"),
                 agent=_text_or_none(found, "agent"),
                 errors=_texts(found, "errors"),

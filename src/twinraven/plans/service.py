@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from twinraven.engine import ProgramFork, ProgramWish, Run, RunDetail, Runs, RunState, Wait
 from twinraven.foundation.actors import Actor
 from twinraven.foundation.canonical import JsonObject
-from twinraven.foundation.errors import InvalidInput, NotFound
+from twinraven.foundation.errors import InvalidInput, NotFound, ToolUnavailable
 from twinraven.plans.kernel import PlanWish
 from twinraven.plans.model import MAX_TEXT, Plan
 from twinraven.plans.state import LogEntry, OrchestrationState, take_all
 from twinraven.tenancy import Principal
 
 if TYPE_CHECKING:
+    from twinraven.catalog import Catalog
     from twinraven.models import Models
 
 PROGRAM: Final = "plan"
@@ -66,9 +68,12 @@ class PlanRun:
 class Plans:
     """The plans of all tenants."""
 
-    def __init__(self, runs: Callable[[], Runs], models: Callable[[], Models], *, ttl: int) -> None:
+    def __init__(
+        self, runs: Callable[[], Runs], models: Callable[[], Models], catalog: Callable[[], Catalog], *, ttl: int
+    ) -> None:
         self._runs = runs
         self._models = models
+        self._catalog = catalog
         self._ttl = ttl
 
     @property
@@ -115,6 +120,8 @@ class Plans:
         timeout_s: float | None = None,
     ) -> Run:
         """The same for a caller who may be nobody in particular, and so acts for the whole tenant."""
+        for number, name in enumerate(wish.tools or ()):
+            self._check_tool(tenant_id, caller, name, f"tools[{number}]")
         started = self.program(wish)._replace(run_id=run_id, timeout_s=timeout_s)
         return await self._runs().start_program(started, tenant_id=tenant_id, caller=caller, actor=actor)
 
@@ -124,6 +131,14 @@ class Plans:
             self._models().require()
         goal = wish.request or str(cast("JsonObject", wish.plan)["goal"])
         return ProgramWish(PROGRAM, wish.as_json(), f"Plan: {goal[:200]}")
+
+    def _check_tool(self, tenant_id: str, caller: str | None, name: str, field: str) -> None:
+        """Refuse a tool that is not there for the caller; one that is held back may be there in time."""
+        try:
+            with suppress(ToolUnavailable):
+                self._catalog().resolve(tenant_id, name, caller)
+        except NotFound as error:
+            raise InvalidInput(f"{field}: {error.message}", field=field) from None
 
     async def get(self, tenant_id: str, run_id: str, *, caller: str | None = None) -> PlanRun:
         """A plan with its state, or NotFound; values are shown without the tenant's secrets."""
