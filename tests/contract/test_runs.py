@@ -19,6 +19,7 @@ from twinraven.foundation.errors import (
     InvalidInput,
     NotFound,
     PolicyViolation,
+    TwinRavenError,
 )
 from twinraven.storage import Transaction
 from twinraven.tenancy import LOCAL, Principal
@@ -225,12 +226,25 @@ async def test_what_cannot_be_run_is_refused_with_its_place(raven: TwinRaven) ->
         await start(raven, [step("look", item="tea"), step("nothing")])
     with pytest.raises(InvalidInput, match="house"):
         await start(raven, [step("house:maintenance")])
+    for stand_in, problem in (("house:deliver", "house"), ("program:plan", "house"), ("nothing", "no tool")):
+        strategy = {"fallback_steps": {"0": [{**step(stand_in), "step_index": 0}]}}
+        definition = flow_of([step("broken", item="tea")], error_strategy=strategy)
+        with pytest.raises(TwinRavenError, match=problem) as refused:
+            await raven.runs.start(RunWish({}, definition=definition), by=LOCAL)
+        assert refused.value.details["field"] == "definition.error_strategy.fallback_steps.0[0].tool_id"
     with pytest.raises(InvalidInput, match="amount"):
         await raven.runs.start(RunWish({"item": "tea"}, tool_id="charge"), by=LOCAL)
     with pytest.raises(InvalidInput, match="not both"):
         await raven.runs.start(RunWish({}), by=LOCAL)
     with pytest.raises(NotFound):
         await raven.runs.get("default", "nothing")
+
+
+async def test_a_question_that_no_answer_could_fit_ends_the_run(raven: TwinRaven) -> None:
+    """A form of the answer that is no schema would leave the run waiting for ever; it fails with a stable code."""
+    run = await start(raven, [step("person:boss", question="?", answer_schema={"$literal": {"type": "nonsense"}})])
+    async with working(raven):
+        assert (await reach(raven, run.run_id, "failed", "waiting")).run.error_code == "SCHEMA_INVALID"
 
 
 @pytest.mark.req("CH-24")

@@ -272,19 +272,25 @@ class Runs(RunDecisions):
         )
 
     def _check_targets(self, definition: FlowDefinition, tenant_id: str, caller: str | None) -> None:
-        """Refuse a step whose tool is not there, before anything ran."""
-        for number, step in enumerate(definition.steps):
-            where = f"definition.steps[{number}].tool_id"
-            if step.tool_id.startswith((HOUSE, PROGRAM)):
-                raise InvalidInput(f"{where}: {step.tool_id!r} is work of the house alone", field=where)
-            if step.tool_id.startswith(STOP):
-                if step.tool_id.removeprefix(STOP) not in STOPS:
-                    raise InvalidInput(f"{where}: a stop is one of {', '.join(STOPS)}", field=where)
-            elif wait_kind(step.tool_id) is None:
-                try:
-                    self._catalog().resolve(tenant_id, step.tool_id, caller)
-                except NotFound as error:
-                    raise NotFound(f"{where}: {error.message}", field=where, tool_id=step.tool_id) from None
+        """Refuse a call, of a step or of its fallback, whose tool is not there, before anything ran."""
+        calls = [(f"definition.steps[{number}]", step) for number, step in enumerate(definition.steps)]
+        for index, sequence in definition.error_strategy.fallback_steps.items():
+            where = f"definition.error_strategy.fallback_steps.{index}"
+            calls += [(f"{where}[{position}]", step) for position, step in enumerate(sequence)]
+        for where, step in calls:
+            self._check_target(step.tool_id, f"{where}.tool_id", tenant_id, caller)
+
+    def _check_target(self, tool_id: str, where: str, tenant_id: str, caller: str | None) -> None:
+        if tool_id.startswith((HOUSE, PROGRAM)):
+            raise InvalidInput(f"{where}: {tool_id!r} is work of the house alone", field=where)
+        if tool_id.startswith(STOP):
+            if tool_id.removeprefix(STOP) not in STOPS:
+                raise InvalidInput(f"{where}: a stop is one of {', '.join(STOPS)}", field=where)
+        elif wait_kind(tool_id) is None:
+            try:
+                self._catalog().resolve(tenant_id, tool_id, caller)
+            except NotFound as error:
+                raise NotFound(f"{where}: {error.message}", field=where, tool_id=tool_id) from None
 
     def _adding(
         self,

@@ -17,6 +17,7 @@ from twinraven.engine.runs_sql import marked
 from twinraven.foundation.canonical import JsonObject, canonical_json, parse_json
 from twinraven.foundation.clock import from_micros, parse_iso, to_micros
 from twinraven.foundation.errors import InvalidInput
+from twinraven.foundation.json_schema import compile_schema
 from twinraven.storage import Row, Transaction
 
 _KINDS: Final[dict[str, WaitKind]] = {"person": "person", "event": "event", "moment": "moment"}
@@ -47,6 +48,8 @@ def asked_wait(tool_id: str, params: JsonObject, now: int) -> AskedWait:
         return AskedWait(kind, None, params, _moment(params, now))
     if not name:
         raise InvalidInput(f"{tool_id!r} must name whom or what it waits for, such as {kind}:NAME", field="tool_id")
+    if params.get("answer_schema") is not None:
+        compile_schema(params["answer_schema"])  # one that is none would refuse every answer
     until = None
     if params.get("expires_s") is not None:
         until = now + _seconds(params["expires_s"], "expires_s")
