@@ -35,7 +35,7 @@ from twinraven.app.planning import plan_tools
 from twinraven.storage import Transaction
 
 if TYPE_CHECKING:
-    from twinraven.calls import Approvals, Calls, Claims
+    from twinraven.calls import Approvals, Calls, Claims, TaskDecision
     from twinraven.connectors import PythonConnector
     from twinraven.conversations import ChatConnector, Conversations
     from twinraven.effects import Delivery
@@ -249,7 +249,8 @@ class _Decisions:
     def __init__(self, home: Home) -> None:
         self._home = home
 
-    async def require(self, tenant_id: str, task_id: str | None) -> str:
+    async def require(self, tenant_id: str, task_id: str | None) -> TaskDecision:
+        from twinraven.calls import TaskDecision
         from twinraven.foundation.errors import NotFound, PolicyViolation
 
         if task_id is None:
@@ -259,7 +260,7 @@ class _Decisions:
             found = await database(self._home).read(tenant_id, lambda tx: judge.gate(tx, tenant_id, task_id))
         except NotFound as error:
             raise PolicyViolation(error.message, task_id=task_id) from error
-        return found.decision_id
+        return TaskDecision(found.decision_id, found.lineage.campaign_id, found.lineage.goal_id)
 
 
 class _WorkingHome(Protocol):

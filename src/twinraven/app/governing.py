@@ -44,10 +44,11 @@ def policy_checks(home: Home) -> PolicyChecks:
 def task_moves(home: Home) -> TaskMoves:
     from twinraven.governance import PlanStore, ResultStore, TaskMoves, Witness
 
+    plans = PlanStore()
     return TaskMoves(
-        PlanStore(),
+        plans,
         ResultStore(),
-        Witness(audit(home)),
+        Witness(audit(home), plans),
         runs=lambda: runs(home),
         catalog=lambda: catalog(home),
         program=partial(_program, home),

@@ -39,6 +39,7 @@ from twinraven.storage import Database, Transaction, settled_arrival
 T = TypeVar("T")
 LinkCheck = Callable[[Transaction, str], Iterable[UnlinkedEffect]]
 """Names the effects of a tenant that no entry links to their origin."""
+KnownOf = Callable[[Transaction], Mapping[str, Any]]
 
 SEAL_AT_MOST = 50_000
 _SALT_BYTES = 32
@@ -92,9 +93,17 @@ class AuditLog:
         """One entry inside the caller's transaction, or None."""
         return self._store.entry(tx, tenant_id, entry_id)
 
-    async def write(self, entry: AuditEntry) -> AuditRecord:
-        """Add an entry that stands for itself, such as a refusal, in a transaction of its own."""
-        return await self._database.write(entry.tenant_id, lambda tx: self.append(tx, entry))
+    async def write(self, entry: AuditEntry, *, known: KnownOf | None = None) -> AuditRecord:
+        """Add an entry that stands for itself, such as a refusal, in a transaction of its own.
+
+        `known` looks up what else is to stand in its data, in that transaction.
+        """
+
+        def work(tx: Transaction) -> AuditRecord:
+            whole = entry if known is None else replace(entry, data={**known(tx), **entry.data})
+            return self.append(tx, whole)
+
+        return await self._database.write(entry.tenant_id, work)
 
     async def entries(self, tenant_id: str, where: AuditFilter | None = None) -> list[AuditRecord]:
         """Entries without their bodies."""

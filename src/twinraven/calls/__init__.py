@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         OpenGate,
         PolicyDecision,
         PolicyGate,
+        TaskDecision,
     )
     from twinraven.calls.service import Calls
     from twinraven.calls.settings import CallsSettings, PolicySettings
@@ -76,6 +77,7 @@ __all__ = [
     "SkillInvocationRequest",
     "SkillInvocationResponse",
     "StepJournal",
+    "TaskDecision",
     "ToolCall",
     "is_decided",
     "read_key_history",

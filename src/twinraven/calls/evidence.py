@@ -34,7 +34,7 @@ class CallEvidence:
 
     def intended(self, call: Invocation, decision: PolicyDecision) -> Append:
         """To be run in the transaction that claims the key."""
-        data = {"policy": {"verdict": decision.verdict, "rule": decision.rule, "reason": decision.reason}}
+        data = {"policy": {**decision.as_json(), "reason": decision.reason}}
         entry = _entry(call, "call.intended", data=data, body=_asked(call))
         return lambda tx: append_entry(self._audit, tx, entry)
 
@@ -63,13 +63,14 @@ class CallEvidence:
 
     async def refused(self, call: Invocation, error: TwinRavenError, decision: PolicyDecision) -> None:
         """A policy's no, which stands for itself."""
-        data = {"policy": {"verdict": decision.verdict, "rule": decision.rule}}
+        lineage = {name: error.details[name] for name in ("campaign_id", "goal_id") if error.details.get(name)}
+        data = {"policy": decision.as_json(), **lineage}
         entry = _entry(call, "policy.refused", code=error.code, message=error.message, data=data)
         await self._audit.write(entry)
 
     async def read(self, call: Invocation, decision: PolicyDecision) -> None:
         """A read whose data could do harm, or that somebody approved, leaves its entry before it happens."""
-        data = {"policy": {"verdict": decision.verdict, "rule": decision.rule}}
+        data = {"policy": decision.as_json()}
         await self._audit.write(_entry(call, "call.read", data=data, body=_asked(call)))
 
 

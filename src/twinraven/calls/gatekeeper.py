@@ -56,7 +56,7 @@ class Gatekeeper:
         elif decision.verdict == "deny":
             await self._refuse(call, decision)
         elif decision.verdict == "judge":
-            await self._require_decision(call, decision)
+            decision = await self._require_decision(call, decision)
         return decision
 
     async def _judge(self, call: Invocation, inside: Iterable[ToolEntry]) -> tuple[PolicyDecision, tuple[str, ...]]:
@@ -77,27 +77,37 @@ class Gatekeeper:
                         judged = inner
         if judged is not None and asked:
             # A person's word does not stand in for a judge's: both are needed, and the judge's comes first.
-            await self._require_decision(call, judged)
+            judged = await self._require_decision(call, judged)
         if asked:
             decision = next(iter(asked.values()))
+            decision = decision if judged is None else replace(decision, decision_id=judged.decision_id)
         return decision if judged is None or asked else judged, tuple(sorted(asked))
 
-    async def _require_decision(self, call: Invocation, decision: PolicyDecision) -> None:
-        """Let a call pass that policy marks, if its task has a judge's approval in force."""
+    async def _require_decision(self, call: Invocation, decision: PolicyDecision) -> PolicyDecision:
+        """Let a call pass that policy marks, if its task has a judge's approval in force; its evidence names that.
+
+        The call is of the task's campaign and goal from here on, whether it named them or not.
+        """
         if self._decisions is None:
             await self._refuse(call, decision)
+        request = call.request
         try:
-            await self._decisions.require(call.request.tenant_id, call.request.task_id)
+            found = await self._decisions.require(request.tenant_id, request.task_id)
+            for name in ("campaign_id", "goal_id"):
+                if getattr(request, name) not in (None, getattr(found, name)):
+                    raise PolicyViolation(f"task {request.task_id!r} is not of {name} {getattr(request, name)!r}")
         except PolicyViolation as error:
-            refusal = PolicyViolation(
-                f"{decision.reason}; {error.message}",
-                tool_id=call.entry.tool_id,
-                rule=decision.rule,
-                verdict="judge",
-                task_id=call.request.task_id,
-            )
+            told = {
+                "tool_id": call.entry.tool_id,
+                "rule": decision.rule,
+                "verdict": "judge",
+                "task_id": request.task_id,
+            }
+            refusal = PolicyViolation(f"{decision.reason}; {error.message}", **{**error.details, **told})
             await self._note(call, refusal, decision)
             raise refusal from error
+        call.request = replace(request, campaign_id=found.campaign_id, goal_id=found.goal_id)
+        return replace(decision, decision_id=found.decision_id)
 
     async def _approval(
         self, call: Invocation, decision: PolicyDecision, asked: tuple[str, ...], definition: Mapping[str, str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 from uuid import UUID
 
 from twinraven.calls.approval import ApprovalWish
@@ -66,6 +66,12 @@ class PolicyDecision:
     verdict: Literal["allow", "deny", "ask", "judge"]
     reason: str
     rule: str | None = None
+    decision_id: str | None = None
+    """The judge's decision in force that lets it pass, where policy wants one."""
+
+    def as_json(self) -> dict[str, str | None]:
+        told = {"verdict": self.verdict, "rule": self.rule}
+        return told if self.decision_id is None else {**told, "decision_id": self.decision_id}
 
 
 ALLOWED = PolicyDecision("allow", "no rule forbids it")
@@ -92,11 +98,19 @@ class Approver(Protocol):
         ...
 
 
+class TaskDecision(NamedTuple):
+    """A judge's approval in force, and where the task that it is about belongs."""
+
+    decision_id: str
+    campaign_id: str
+    goal_id: str | None
+
+
 class DecisionSource(Protocol):
     """Knows which judges' approvals are in force."""
 
-    async def require(self, tenant_id: str, task_id: str | None) -> str:
-        """The id of the decision in force that approves a task; raises PolicyViolation where there is none."""
+    async def require(self, tenant_id: str, task_id: str | None) -> TaskDecision:
+        """The decision in force that approves a task; raises PolicyViolation where there is none."""
         ...
 
 

@@ -229,8 +229,8 @@ class Delivery:
 
     def _refuse_withdrawn(self, tx: Transaction, effect: StoredEffect) -> None:
         """Refuse an effect whose approval is gone, which a check forbids by now, or whose wallet was frozen."""
-        leaving = leaving_of(effect.kind, effect.request)
-        self._parts.judge().gate(tx, effect.tenant_id, str(effect.task_id), leaving=leaving)
+        leaving, judge = leaving_of(effect.kind, effect.request), self._parts.judge()
+        judge.gate(tx, effect.tenant_id, str(effect.task_id), allowed_by=effect.decision_id, leaving=leaving)
         if effect.kind == "transaction":
             refuse_closed_wallet(effect.row["wallet_id"], effect.row["wallet_status"])
 

@@ -34,7 +34,7 @@ class EffectPlaces:
             self._check_asset(tx, tenant_id, campaign_id, columns["media_asset_id"])
         if intent.kind != "transaction":
             return columns
-        self._check_wallet(tx, tenant_id, columns["wallet_id"], columns["currency"])
+        self._check_wallet(tx, tenant_id, campaign_id, columns)
         budget = self._budget(tx, tenant_id, campaign_id, columns)
         return {**columns, "budget_id": None if budget is None else budget.budget_id}
 
@@ -42,11 +42,19 @@ class EffectPlaces:
         if self._assets.find(tx, tenant_id, asset_id).campaign_id != campaign_id:
             raise NotFound(f"the campaign has no media asset {asset_id!r}", field="media_asset_id")
 
-    def _check_wallet(self, tx: Transaction, tenant_id: str, wallet_id: str, currency: str) -> None:
-        wallet = self._wallets.find(tx, tenant_id, wallet_id)
+    def _check_wallet(self, tx: Transaction, tenant_id: str, campaign_id: str, columns: dict[str, Any]) -> None:
+        """Refuse a wallet in another currency, one that is not open, and one that is another campaign's."""
+        wallet = self._wallets.find(tx, tenant_id, columns["wallet_id"])
+        wallet_id, currency, owner = wallet.wallet_id, columns["currency"], wallet.agent_or_campaign_id
         if wallet.currency != currency:
             raise InvalidInput(f"wallet {wallet_id!r} holds {wallet.currency}, not {currency}", field="currency")
         refuse_closed_wallet(wallet_id, wallet.status)
+        if owner != campaign_id and self._plans.has_campaign(tx, tenant_id, owner):
+            raise PolicyViolation(
+                f"wallet {wallet_id!r} is of campaign {owner!r}, so nothing is paid out of it for another",
+                campaign_id=campaign_id,
+                wallet_id=wallet_id,
+            )
 
     def _budget(self, tx: Transaction, tenant_id: str, campaign_id: str, columns: dict[str, Any]) -> Budget | None:
         """The budget that a payment is charged to; None for a campaign that has none."""

@@ -90,8 +90,10 @@ class Effects:
 
     async def reverse(self, transaction_id: str, *, by: Principal, note: str) -> EffectRecord:
         """Take an executed payment of our own ledger back by transfers the other way, once."""
-        if not by.may_decide:
-            raise PolicyViolation("only an approver or an administrator takes a payment back", user_id=by.user_id)
+        if not by.may_decide or by.kind != "person":
+            raise PolicyViolation(
+                "only a person who is an approver or an administrator takes a payment back", user_id=by.user_id
+            )
         if not note.strip():
             raise InvalidInput("note must say why the payment is taken back", field="note")
         return to_record(
@@ -316,4 +318,4 @@ class Effects:
             code=error.code,
             message=error.message[:500],
         )
-        await self._parts.witness.refused(entry)
+        await self._parts.witness.refused(entry, intent.task_id)

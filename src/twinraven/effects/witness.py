@@ -7,6 +7,7 @@ from typing import Any
 from twinraven.audit import AuditEntry, AuditLog
 from twinraven.effects.model import StoredEffect
 from twinraven.foundation.actors import SYSTEM, Actor
+from twinraven.governance import PlanStore
 from twinraven.storage import Transaction
 
 
@@ -15,6 +16,7 @@ class EffectWitness:
 
     def __init__(self, audit: AuditLog) -> None:
         self._audit = audit
+        self._plans = PlanStore()
 
     def note(
         self,
@@ -43,6 +45,6 @@ class EffectWitness:
             ),
         )
 
-    async def refused(self, entry: AuditEntry) -> None:
-        """Say, in a transaction of its own, that an effect was refused; there is no effect that it could be about."""
-        await self._audit.write(entry)
+    async def refused(self, entry: AuditEntry, task_id: str) -> None:
+        """Say, in a transaction of its own, that an effect for a task was refused; no effect is there to be named."""
+        await self._audit.write(entry, known=lambda tx: self._plans.lineage(tx, entry.tenant_id, task_id))

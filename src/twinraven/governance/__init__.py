@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from twinraven.governance.work.check_functions import CheckFunctions
     from twinraven.governance.work.check_rules import read_check_rules
     from twinraven.governance.work.checks import PolicyChecks
-    from twinraven.governance.work.contracts import ENVELOPE_SCHEMAS, EXPORTED
+    from twinraven.governance.work.contracts import ENVELOPE_SCHEMAS, EXPORTED, REQUIRED_ACTION
     from twinraven.governance.work.envelopes import MAX_ENVELOPE_BYTES, EnvelopeLog
     from twinraven.governance.work.judge import Judge
     from twinraven.governance.work.moves import TaskMoves
@@ -63,6 +63,7 @@ __all__ = [
     "ENVELOPE_SCHEMAS",
     "EXPORTED",
     "MAX_ENVELOPE_BYTES",
+    "REQUIRED_ACTION",
     "AssetKind",
     "Attempts",
     "Budget",

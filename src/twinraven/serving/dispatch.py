@@ -43,6 +43,7 @@ from twinraven.tenancy import LOCAL, NotAuthenticated, Principal
 
 _logger = logging.getLogger("twinraven.serving")
 _CREATED: Final = 201
+_LINEAGE: Final = ("campaign_id", "goal_id", "task_id")
 
 
 class HttpApp:
@@ -109,6 +110,7 @@ class HttpApp:
             exchange.who = who
             if who.tenant_id not in self._met or b"x-correlation-id" in headers:
                 await self._welcome(who, headers, exchange)
+        exchange.named = bound.path_of(values)
         text = await read_body(receive, headers)
         if not (who.may_change or route.is_looking):
             raise PolicyViolation("a viewer reads, and changes and calls nothing", user_id=who.user_id)
@@ -120,7 +122,7 @@ class HttpApp:
         request = Request(
             self._raven,
             who,
-            bound.path_of(values),
+            exchange.named,
             bound.query_of(query),
             parse_body(bound, text, headers),
             exchange.correlation_id,
@@ -209,6 +211,7 @@ class HttpApp:
     async def _note_violation(self, exchange: HttpExchange, who: Principal, body: bytes) -> None:
         """Append a violation that was refused at this door to the audit log, in the words the caller is told."""
         told = parse_json(body)
+        lineage = {name: told["details"][name] for name in _LINEAGE if told["details"].get(name) is not None}
         with suppress(StorageError):
             await self._raven.audit.write(
                 AuditEntry(
@@ -217,6 +220,7 @@ class HttpApp:
                     subject_type="request",
                     subject_id=f"{exchange.method} {exchange.path}",
                     actor=who.actor,
+                    data={**exchange.named, **lineage},
                     code=told["code"],
                     message=told["detail"],
                 )

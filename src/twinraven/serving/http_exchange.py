@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import aclosing
+from types import MappingProxyType
 from typing import Final
 
 from twinraven.foundation.errors import TwinRavenError
@@ -31,6 +32,8 @@ class HttpExchange:
     path = _NO_MATCH
     status = 500
     who: Principal | None = None
+    named: Mapping[str, str] = MappingProxyType({})
+    """What the path names, by the names of its template."""
     only_if: Condition | None = None
     """What If-Match states."""
     unless: Condition | None = None

@@ -23,6 +23,7 @@ from twinraven.foundation.errors import (
     PolicyViolation,
     ToolError,
 )
+from twinraven.foundation.ids import new_id
 from twinraven.serving import Request, Response, Route, RouteTable, moment, refuse_secrets
 
 _OF_THE_CONTEXT: Final = frozenset({"session_id", "turn", "outside_input", "tags"})
@@ -31,12 +32,17 @@ _REQUEST, _RESPONSE = "skill.request", "skill.response"
 _FAILED_TOOLS: Final = frozenset(
     {ToolError.code, "TOOL_UNAVAILABLE", "TOOL_TIMEOUT", "OUTPUT_INVALID", "EFFECT_UNKNOWN"}
 )
+_TEXT_OR_NULL: Final = {**TEXT, "type": ["string", "null"]}
 _BODY: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
         "tool_name": {**TEXT, "description": "the tool's id in the catalogue"},
         "payload": {**OBJECT, "description": "the arguments"},
-        "session_id": {**TEXT, "description": "the task of the agent that this call belongs to; learning needs it"},
+        "session_id": {
+            **TEXT,
+            "description": "the task of the agent that this call belongs to, which learning needs; "
+            "left out, it is task_id, else a session of its own",
+        },
         "turn": {"type": "integer", "minimum": 0, "maximum": 1_000_000_000, "description": "the model turn"},
         "outside_input": {
             "type": "string",
@@ -44,13 +50,10 @@ _BODY: Final[dict[str, Any]] = {
             "description": "what came from outside since the call before, if anything did",
         },
         "tags": {"type": "array", "items": {**TEXT, "maxLength": 200}, "maxItems": 50},
-        "idempotency_key": {**TEXT, "description": "as the Idempotency-Key header"},
+        "idempotency_key": {**_TEXT_OR_NULL, "description": "as the Idempotency-Key header"},
         "id": TEXT,
         "skill_id": TEXT,
-        "campaign_id": TEXT,
-        "goal_id": TEXT,
-        "task_id": TEXT,
-        "correlation_id": TEXT,
+        **dict.fromkeys(("campaign_id", "goal_id", "task_id", "correlation_id"), _TEXT_OR_NULL),
         "side_effect": {"enum": ["read", "write", "read_write"]},
         "sensitivity": {"enum": ["low", "medium", "high"]},
         "created_at": {"type": "string", "format": "date-time"},
@@ -61,7 +64,7 @@ _BODY: Final[dict[str, Any]] = {
         "confidence_score": {"type": "number", "minimum": 0, "maximum": 1},
         "risk_tags": {"type": "array", "items": {**TEXT, "maxLength": 200}, "maxItems": 50},
     },
-    "required": ["tool_name", "session_id"],
+    "required": ["tool_name"],
 }
 _MESSAGE: Final[dict[str, Any]] = {
     **{name: {"type": ["string", "null"]} for name in _OF_THE_ENVELOPE},
@@ -151,7 +154,7 @@ async def _without_secrets(request: Request, stated: dict[str, Any]) -> dict[str
 def _read(request: Request, extra: dict[str, Any]) -> tuple[CallContext, SkillInvocationRequest]:
     body: dict[str, Any] = request.body
     context = CallContext(
-        session_id=body["session_id"],
+        session_id=body.get("session_id") or body.get("task_id") or new_id(),
         turn=body.get("turn"),
         outside_input=body.get("outside_input"),
         tags=tuple(body.get("tags", ())),
@@ -161,7 +164,7 @@ def _read(request: Request, extra: dict[str, Any]) -> tuple[CallContext, SkillIn
     if body.get("tenant_id", request.tenant_id) != request.tenant_id:
         raise NotFound(f"there is no tenant {body['tenant_id']!r}", field="tenant_id")
     # The schema has checked every field that a request has by name and kind.
-    stated = with_key(request, {name: value for name, value in body.items() if name in _FIELDS})
+    stated = with_key(request, {name: value for name, value in body.items() if name in _FIELDS and value is not None})
     if "created_at" in stated:
         stated["created_at"] = moment(stated["created_at"], field="created_at")
     if "correlation_id" not in stated:

@@ -15,13 +15,13 @@ from twinraven.foundation.errors import (
     PolicyViolation,
     StaleState,
 )
-from twinraven.governance import ENVELOPE_SCHEMAS, JudgeDecision, SpecVersion, Task
+from twinraven.governance import ENVELOPE_SCHEMAS, REQUIRED_ACTION, JudgeDecision, SpecVersion, Task
 from twinraven.serving import JsonSchema, QueryParameter, Request, Response, Route, RouteTable, page_of
 
 _CHANGES: Final = (NotFound, StaleState, Conflict, IllegalTransition, PolicyViolation)
 _ENVELOPE_ERRORS: Final = (NotFound, Conflict, IdempotencyConflict, StaleState, IllegalTransition, PolicyViolation)
 _STATUSES: Final = ["pending", "in_progress", "review", "escalated", "complete", "rejected", "failed", "cancelled"]
-_ACTIONS: Final = {"type": "array", "items": OBJECT, "maxItems": 100}
+_ACTIONS: Final = {"type": "array", "items": REQUIRED_ACTION, "maxItems": 100}
 _CLAIMED: Final[JsonSchema] = {
     "allOf": [
         ref("WorkerRun"),

@@ -25,7 +25,7 @@ from twinraven.foundation.errors import (
 )
 from twinraven.governance.model import Task, WorkerRun
 from twinraven.governance.work.checks import Evaluation, PolicyChecks
-from twinraven.governance.work.envelopes import MAX_ENVELOPE_BYTES, HoldsSecret, read_envelope
+from twinraven.governance.work.envelopes import MAX_ENVELOPE_BYTES, HoldsSecret, read_envelope, refuse_foreign
 from twinraven.governance.work.moves import OWN_WORKER
 from twinraven.governance.work.plan_sql import stale
 from twinraven.governance.work.recording import ResultRecorder, Sight, attempt_cost, minor_of
@@ -121,11 +121,7 @@ class Attempts:
             task = self._moves.plans.task(tx, by.tenant_id, task_id)
             if state_version is not None and state_version != task.state_version:
                 raise stale("task", task_id, state_version, task.state_version)
-            spec = spec_of(task)
-            if spec.work is not None:
-                raise Conflict(f"task {task_id!r} is run by the house's own worker", task_id=task_id)
-            self._recorder.refuse_limits(task, spec)
-            return self._recorder.begin_outside(tx, task, by)
+            return self._recorder.begin_outside(tx, task, spec_of(task), by)
 
         async with self._moves.witness.refusals("task.claim", ("task", task_id), by):
             return await self._database.write(by.tenant_id, work)
@@ -180,10 +176,7 @@ class Attempts:
     def _sight(self, tx: Transaction, envelope: Envelope, by: Principal) -> Sight:
         """What an envelope from outside is about; whatever it names must be so."""
         task = self._moves.plans.task(tx, by.tenant_id, str(envelope.task_id))
-        for name in ("campaign_id", "goal_id"):
-            stated = getattr(envelope, name)
-            if stated is not None and stated != getattr(task, name):
-                raise NotFound(f"task {task.task_id!r} has no {name} {stated!r}", field=name)
+        refuse_foreign(envelope, task)
         number = envelope.payload["attempt_number"]
         run = self._moves.results.attempt(tx, by.tenant_id, task.task_id, number)
         if run is None and (number != task.attempts + 1 or task.status != "pending"):

@@ -27,6 +27,7 @@ from twinraven.governance.work.subject import Subject
 Consequence = Literal["reject", "escalate", "warn"]
 
 _GLOBS: Final = ("tenant", "campaign", "task_type", "channel", "persona", "risk_tag", "artifact")
+_SAID: Final = ("channel", "persona")
 _FIELDS: Final = (
     "check",
     "name",
@@ -61,9 +62,9 @@ class CheckRule:
     reason: str = ""
 
     @property
-    def looks_at_words(self) -> bool:
-        """Whether the rule is about what is said, so that it holds for what leaves the house as well."""
-        return self.pattern is not None or self.is_undisclosed
+    def looks_at_leaving(self) -> bool:
+        """Whether the rule is about what is said, where or in whose voice: it holds for what leaves the house too."""
+        return self.pattern is not None or self.is_undisclosed or not self.globs.keys().isdisjoint(_SAID)
 
     def fires(self, subject: Subject) -> bool:
         """Whether all that the rule says holds of a result."""

@@ -97,12 +97,12 @@ class PolicyChecks:
         return Evaluation(tuple(found))
 
     def forbids(self, subject: Subject, overridden: Collection[str]) -> str | None:
-        """Why what is about to leave the house may not, by the rules about words that nobody has overridden."""
+        """Why what is about to leave the house may not, by the rules about it that nobody has overridden."""
         wanted = subject.spec.constraints.safety_policies
         for rule in self._rules:
             is_mandatory = rule.then != "warn" or rule.check_id in wanted
-            if is_mandatory and rule.looks_at_words and rule.check_id not in overridden and rule.fires(subject):
-                return f"check {rule.check_id!r} forbids what it says{rule.reason and f': {rule.reason}'}"
+            if is_mandatory and rule.looks_at_leaving and rule.check_id not in overridden and rule.fires(subject):
+                return f"check {rule.check_id!r} forbids it{rule.reason and f': {rule.reason}'}"
         return None
 
     def close(self) -> None:

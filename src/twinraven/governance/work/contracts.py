@@ -164,7 +164,7 @@ _CHECK: Final = _of(
     "name",
     "result",
 )
-_ACTION: Final = _of(
+REQUIRED_ACTION: Final = _of(
     {
         "action": {"enum": list(get_args(ActionWord))},
         "target_artifact_id": {"type": ["string", "null"]},
@@ -178,7 +178,7 @@ DECISION_PAYLOAD: Final = _of(
         "decision": {"enum": list(VERDICTS)},
         "reason_summary": _TEXT,
         "policy_checks": _list(_CHECK, 200),
-        "required_actions": _list(_ACTION, 100),
+        "required_actions": _list(REQUIRED_ACTION, 100),
         "human_review": _or_null(_OBJECT),
         "state_version": {"type": "integer", "minimum": 1, "maximum": 2_147_483_647},
         "override": _or_null(_of({"reason": _TEXT}, "reason")),

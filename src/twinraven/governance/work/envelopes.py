@@ -18,7 +18,7 @@ from twinraven.foundation.canonical import canonical_json, content_hash, parse_j
 from twinraven.foundation.correlation import correlation_or_new
 from twinraven.foundation.errors import IdempotencyConflict, InvalidInput, NotFound
 from twinraven.foundation.json_schema import Schema, compile_schema
-from twinraven.governance.model import Lineage
+from twinraven.governance.model import Lineage, Task
 from twinraven.governance.work.contracts import ENVELOPE_SCHEMAS
 from twinraven.governance.work.result_sql import ResultStore
 from twinraven.storage import Row, Transaction
@@ -58,6 +58,14 @@ def read_envelope(body: Any, kind: str, *, tenant_id: str, holds_secret: HoldsSe
     if envelope.correlation_id is None:
         return replace(envelope, correlation_id=correlation_or_new())
     return envelope
+
+
+def refuse_foreign(envelope: Envelope, task: Task) -> None:
+    """Refuse an envelope about a task that names another task, or a campaign or a goal that is not the task's."""
+    for name in ("task_id", "campaign_id", "goal_id"):
+        stated = getattr(envelope, name)
+        if stated is not None and stated != getattr(task, name):
+            raise NotFound(f"what the envelope is about is not of {name} {stated!r}", field=name)
 
 
 class EnvelopeLog:

@@ -21,7 +21,15 @@ from twinraven.governance.model import Campaign, JudgeDecision, PolicyCheck, Tas
 from twinraven.governance.money import Money
 from twinraven.governance.work.checks import Evaluation, PolicyChecks
 from twinraven.governance.work.costs import cost_of
-from twinraven.governance.work.envelopes import EnvelopeLog, HoldsSecret, read_envelope, shown_envelope
+from twinraven.governance.work.envelopes import EnvelopeLog, HoldsSecret, read_envelope, refuse_foreign, shown_envelope
+from twinraven.governance.work.judging_rights import (
+    may_review,
+    refuse_override,
+    refuse_own,
+    refuse_unknown_artifacts,
+    refuse_unreviewed,
+    refuse_who_may_not,
+)
 from twinraven.governance.work.moves import TaskMoves
 from twinraven.governance.work.result_sql import read_check
 from twinraven.governance.work.specs import spec_of
@@ -76,10 +84,11 @@ class Judge:
                 return earlier
             task, result = await self.judged(by.tenant_id, subject[1])
             known.update(task.lineage.as_json())
-            _refuse_own(result, by)
-            if envelope.task_id != task.task_id:
-                raise NotFound(f"result {subject[1]!r} is not of task {envelope.task_id!r}", field="task_id")
-            _refuse_override(payload.get("override"), task, by)
+            refuse_own(result, by)
+            refuse_foreign(envelope, task)
+            refuse_unknown_artifacts(payload.get("required_actions") or (), result, "payload.required_actions")
+            refuse_unreviewed(payload, by)
+            refuse_override(payload.get("override"), task, by)
             said = _judgement(envelope, await self._evaluate(task, result), by)
 
             def work(tx: Transaction) -> dict[str, Any]:
@@ -117,7 +126,9 @@ class Judge:
         async with self._moves.witness.refusals("decision", ("judge_decision", decision_id), by) as known:
             before = await self.get(by.tenant_id, decision_id)
             known.update(before.lineage.as_json())
-            _refuse_who_may_not(before, by)
+            refuse_who_may_not(before, by)
+            _, result = await self.judged(by.tenant_id, before.result_id)
+            refuse_unknown_artifacts(actions, result, "required_actions")
             open_checks = [check for check in before.policy_checks if check.is_open]
             overrides = verdict == "approve" and bool(open_checks)
             said = Judgement(
@@ -195,7 +206,7 @@ class Judge:
         tenant_id: str,
         task_id: str,
         *,
-        result_id: str | None = None,
+        allowed_by: str | None = None,
         leaving: Leaving | None = None,
         amount: Money | None = None,
     ) -> JudgeDecision:
@@ -204,7 +215,8 @@ class Judge:
         PolicyViolation says why there is none: nothing was approved, the campaign is not active, the task's window is
         closed, its channels or personas do not name this one, its budget does not reach, or a check forbids what would
         be said.
-        `amount` is what the task's effects cost with this one, in one sum.
+        `allowed_by` is the decision that allowed an effect before: an approval of a later result is not one of what
+        was to leave for an earlier one. `amount` is what the task's effects cost with this one, in one sum.
         """
         task = self._moves.plans.task(tx, tenant_id, task_id)
         result = self._moves.results.last_result(tx, tenant_id, task_id)
@@ -212,8 +224,8 @@ class Judge:
         why = None
         if result is None or decision is None or decision.decision != "approve" or task.status != "complete":
             why = "no approval of its last result is in force"
-        elif result_id is not None and result_id != result.result_id:
-            why = f"result {result_id!r} was superseded by {result.result_id!r}"
+        elif allowed_by is not None and self._approved(tx, tenant_id, allowed_by) != result.result_id:
+            why = f"what decision {allowed_by!r} approved was superseded by result {result.result_id!r}"
         else:
             why = self._why_not(tx, task, leaving or Leaving(), amount)
             if why is None and leaving is not None:
@@ -221,6 +233,10 @@ class Judge:
         if why is not None or decision is None:
             raise PolicyViolation(f"no effect for task {task_id!r}: {why}", **task.lineage.as_json())
         return decision
+
+    def _approved(self, tx: Transaction, tenant_id: str, decision_id: str) -> str:
+        """The result that a decision is about."""
+        return self._moves.results.decision(tx, tenant_id, decision_id).result_id
 
     def _why_not(self, tx: Transaction, task: Task, leaving: Leaving, amount: Money | None) -> str | None:
         """What the task's constraints have against an effect now."""
@@ -249,7 +265,7 @@ class Judge:
     def _forbidden(
         self, tx: Transaction, task: Task, result: WorkerResult, decision: JudgeDecision, leaving: Leaving
     ) -> str | None:
-        """Hold what is about to leave against the checks that look at words; what a person overrode may leave."""
+        """Hold what is about to leave against the checks that look at it; what a person overrode may leave."""
         campaign = self._moves.plans.campaign(tx, task.tenant_id, task.campaign_id)
         overridden = [check.check_id for check in decision.policy_checks if check.is_open]
         return self._checks.forbids(self._subject(task, result, campaign).showing(leaving), overridden)
@@ -290,7 +306,7 @@ class Judge:
             actions=evaluation.actions,
             confidence=result.confidence_score,
             risk_tags=result.risk_tags,
-            may_review=_may_review(by),
+            may_review=may_review(by),
         )
         return await self._written(by.tenant_id, lambda tx: self._record(tx, by.tenant_id, result_id, said, SYSTEM))
 
@@ -337,8 +353,8 @@ def _judgement(envelope: Envelope, evaluation: Evaluation, by: Principal) -> Jud
         confidence=envelope.confidence_score,
         risk_tags=envelope.risk_tags,
         override_reason=None if override is None else override["reason"],
-        reviewer_id=by.user_id if _may_review(by) else None,
-        may_review=_may_review(by),
+        reviewer_id=by.user_id if may_review(by) else None,
+        may_review=may_review(by),
         wants_review=bool(review.get("required")),
         envelope=envelope,
     )
@@ -348,29 +364,3 @@ def _all_checks(brought: tuple[PolicyCheck, ...], evaluation: Evaluation) -> tup
     """What a judge outside brings, and what the house found itself; of two of one name the house's counts."""
     own = {check.check_id for check in evaluation.checks}
     return (*evaluation.checks, *(check for check in brought if check.check_id not in own))
-
-
-def _may_review(by: Principal) -> bool:
-    """Whether somebody is a person who may decide what is left to people."""
-    return by.kind == "person" and by.may_decide
-
-
-def _refuse_own(result: WorkerResult, by: Principal) -> None:
-    """Refuse whoever judges what they did themselves, unless it is a person who may decide anyway."""
-    if result.worker == str(by.actor) and not _may_review(by):
-        words = "an agent does not judge its" if by.kind == "agent" else "members do not judge their"
-        raise PolicyViolation(f"{words} own result", **result.lineage.as_json(), result_id=result.result_id)
-
-
-def _refuse_override(override: Any, task: Task, by: Principal) -> None:
-    if override is not None and not _may_review(by):
-        raise PolicyViolation(
-            "an override needs a person who may decide: an administrator or an approver", **task.lineage.as_json()
-        )
-
-
-def _refuse_who_may_not(before: JudgeDecision, by: Principal) -> None:
-    if not _may_review(by):
-        raise PolicyViolation(
-            "what is escalated is decided by a person: an administrator or an approver", **before.lineage.as_json()
-        )

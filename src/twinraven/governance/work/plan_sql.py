@@ -161,6 +161,23 @@ class PlanStore:
         )
         return [row["task_id"] for row in rows]
 
+    def lineage(self, tx: Transaction, tenant_id: str, task_id: str) -> dict[str, Any]:
+        """The campaign and the goal of a task, with its id, as audit entries name them; empty where it is not there."""
+        row = tx.fetch_one(
+            "SELECT campaign_id, goal_id, task_id FROM tasks WHERE tenant_id = :tenant AND task_id = :task",
+            tenant=tenant_id,
+            task=task_id,
+        )
+        return row or {}
+
+    def has_campaign(self, tx: Transaction, tenant_id: str, campaign_id: str) -> bool:
+        found = tx.fetch_one(
+            "SELECT 1 AS found FROM campaigns WHERE tenant_id = :tenant AND campaign_id = :campaign",
+            tenant=tenant_id,
+            campaign=campaign_id,
+        )
+        return found is not None
+
     def has_task(self, tx: Transaction, tenant_id: str, task_id: str) -> bool:
         found = tx.fetch_one(
             "SELECT 1 AS found FROM tasks WHERE tenant_id = :tenant AND task_id = :task",

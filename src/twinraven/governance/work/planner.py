@@ -81,7 +81,7 @@ class Planner:
         if earlier is not None:
             return earlier  # what was planned stays so, whatever became of the tools that it names
         await self._refresh(by.tenant_id)
-        spec = self._checked(envelope.payload, by)
+        spec = self._checked(_with_task_id(envelope), by)
 
         def work(tx: Transaction) -> dict[str, Any]:
             earlier = self._envelopes.earlier(tx, envelope)
@@ -333,6 +333,14 @@ def _named(tasks: Sequence[JsonObject]) -> dict[str, JsonObject]:
 def _meaning(payload: JsonObject) -> JsonObject:
     """What a task of a plan says, without the ids that are minted anew each time it is planned."""
     return {name: value for name, value in payload.items() if name not in ("task_id", "dependencies")}
+
+
+def _with_task_id(envelope: Envelope) -> JsonObject:
+    """A planner's payload with the task's id, which stands in the envelope, in the payload, or the same in both."""
+    outer, inner = envelope.task_id, envelope.payload.get("task_id")
+    if outer is not None and inner not in (None, outer):
+        raise InvalidInput(f"task_id is {outer!r} and payload.task_id {inner!r}; state one", field="payload.task_id")
+    return envelope.payload if outer is None else {**envelope.payload, "task_id": outer}
 
 
 def _payload(payload: JsonObject, name: str, ids: Mapping[str, str]) -> JsonObject:

@@ -57,7 +57,11 @@ class ResultRecorder:
         if why is not None:
             raise PolicyViolation(f"task {task.task_id!r} is not attempted: {why}", **task.lineage.as_json())
 
-    def begin_outside(self, tx: Transaction, task: Task, by: Principal) -> WorkerRun:
+    def begin_outside(self, tx: Transaction, task: Task, spec: TaskSpec, by: Principal) -> WorkerRun:
+        """Begin the attempt of a worker outside, within the task's limits."""
+        if spec.work is not None:
+            raise Conflict(f"task {task.task_id!r} is run by the house's own worker", task_id=task.task_id)
+        self.refuse_limits(task, spec)
         if task.status != "pending":
             raise IllegalTransition(
                 f"task {task.task_id!r} is {task.status}; only a pending one can be attempted",
@@ -122,7 +126,7 @@ class ResultRecorder:
         if task.state_version != sight.task.state_version:
             raise stale("task", task.task_id, sight.task.state_version, task.state_version)
         if run is None and by is not None:
-            run = self.begin_outside(tx, task, by)
+            run = self.begin_outside(tx, task, sight.spec, by)
             task = moves.plans.task(tx, task.tenant_id, task.task_id)
         assert run is not None
         if run.status == "queued":  # it was refused before it began

@@ -10,6 +10,7 @@ from twinraven.audit import AuditEntry, AuditLog
 from twinraven.foundation.actors import Actor
 from twinraven.foundation.errors import PolicyViolation, StaleState
 from twinraven.governance.model import Lineage
+from twinraven.governance.work.plan_sql import PlanStore
 from twinraven.storage import Transaction
 from twinraven.tenancy import Principal
 
@@ -17,8 +18,9 @@ from twinraven.tenancy import Principal
 class Witness:
     """Writes audit entries about governed work."""
 
-    def __init__(self, audit: AuditLog) -> None:
+    def __init__(self, audit: AuditLog, plans: PlanStore) -> None:
         self._audit = audit
+        self._plans = plans
 
     def note(
         self,
@@ -53,22 +55,22 @@ class Witness:
     async def refusals(self, what: str, subject: tuple[str, str], by: Principal) -> AsyncGenerator[dict[str, Any]]:
         """Audit a violation of policy, or a decision on old state, that ends the block.
 
-        The block fills what it yields with the lineage as soon as that is known.
+        The block fills what it yields with the lineage as soon as that is known; that of a task is looked up.
         """
         known: dict[str, Any] = {"tenant_id": by.tenant_id}
+        task_id = subject[1] if subject[0] == "task" else ""
         try:
             yield known
         except (PolicyViolation, StaleState) as error:
-            await self._audit.write(
-                AuditEntry(
-                    tenant_id=by.tenant_id,
-                    event_type=f"{what}.refused",
-                    subject_type=subject[0],
-                    subject_id=subject[1],
-                    actor=by.actor,
-                    data=known,
-                    code=error.code,
-                    message=error.message,
-                )
+            entry = AuditEntry(
+                tenant_id=by.tenant_id,
+                event_type=f"{what}.refused",
+                subject_type=subject[0],
+                subject_id=subject[1],
+                actor=by.actor,
+                data=known,
+                code=error.code,
+                message=error.message,
             )
+            await self._audit.write(entry, known=lambda tx: self._plans.lineage(tx, by.tenant_id, task_id))
             raise

@@ -1,0 +1,300 @@
+"""Ways around governance that must be closed: effects without the right decision, ids that do not belong."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api_client import Reply
+from tests.api_homes import api_home, login_of
+from tests.contract.test_effects import settled
+from tests.governed import approved_task
+from tests.governing import Governed, decision, draft, envelope, governed, outside, result
+from tests.working import reach, working
+from twinraven.audit import AuditFilter
+from twinraven.foundation.errors import PolicyViolation
+from twinraven.foundation.ids import new_id
+from twinraven.tenancy import LOCAL, Principal
+
+CHECKS = [
+    {"check": "no-radio", "channel": "radio*", "then": "reject", "reason": "we are not on air"},
+    {"check": "no-carl", "persona": "carl", "then": "escalate"},
+    {"check": "shy", "channel": "blog", "confidence_below": 0.5, "then": "reject"},
+]
+ONCE = {"max_attempts": 1}
+PAST = {"time_window": {"end": "2020-01-01T00:00:00Z"}}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Governed]:
+    async with governed(tmp_path, postgres=login_of(request)) as made:
+        yield made
+
+
+@pytest.fixture
+async def small(tmp_path: Path) -> AsyncGenerator[Governed]:
+    async with governed(tmp_path, policy={"checks": CHECKS}) as made:
+        yield made
+
+
+@pytest.fixture
+async def judged_outside(tmp_path: Path) -> AsyncGenerator[Governed]:
+    async with governed(tmp_path, policy={"judge": "outside"}) as made:
+        yield made
+
+
+def post(task_id: str, key: str = "k", **more: Any) -> dict[str, Any]:
+    return {"task_id": task_id, "channel": "blog", "text": "x", "idempotency_key": key, **more}
+
+
+def told(reply: Reply) -> tuple[int, str]:
+    return reply.status, reply.json()["code"]
+
+
+@pytest.mark.req("CH-15")
+async def test_what_was_to_leave_for_a_result_does_not_leave_for_the_next(house: Governed) -> None:
+    """A publication that was allowed for a result is not sent once a person withdrew that approval, although a later
+    result of the same task was approved since; where the same result is approved anew, it is sent."""
+    door, raven = house.door, house.raven
+    (replaced,), (restored,) = await house.plan(outside("a")), await house.plan(outside("b", retry_policy=ONCE))
+    made: list[str] = []
+    for task in (replaced, restored):
+        assert (await door.post("/v1/results", result(task))).status == 200
+        made.append((await door.post("/v1/publications", post(task.task_id, task.task_id))).json()["publish_id"])
+        await _resolve(house, task.task_id, "reject")
+    assert (await door.post("/v1/results", result(replaced, 2))).status == 200
+    await _resolve(house, restored.task_id, "approve")
+    assert [(await house.task(each)).task.status for each in (replaced, restored)] == ["complete"] * 2
+    async with working(raven):
+        failed, sent = [await settled(raven, "publish", each) for each in made]
+    assert (failed.status, sent.status) == ("failed", "published")
+    assert (failed.outgoing.error["code"], "superseded" in failed.outgoing.error["message"]) == (
+        "POLICY_VIOLATION",
+        True,
+    )
+    assert len(list((raven.home / "outbox").rglob("*.json"))) == 1
+
+
+async def _resolve(house: Governed, task_id: str, verdict: str) -> None:
+    last = (await house.task(task_id)).decisions[-1].decision_id
+    said = await house.door.post(f"/v1/decisions/{last}/resolve", {"decision": verdict, "reason": "looked again"})
+    assert said.status == 200, said.body
+
+
+@pytest.mark.req("CH-05", "CH-15")
+async def test_rules_about_channels_and_personas_hold_for_what_leaves(small: Governed) -> None:
+    """A rule about a channel or a voice that no artifact named is held against the effect that names it."""
+    door = small.door
+    (task,) = await small.plan(outside())
+    assert (await door.post("/v1/results", {**result(task), "confidence_score": 0.4})).status == 200
+    for number, (path, more, check) in enumerate((
+        ("publications", {"channel": "radio-1"}, "no-radio"),
+        ("messages", {"channel": "radio-1", "recipient": "ann"}, "no-radio"),
+        ("publications", {"channel": "mail", "persona_id": "carl"}, "no-carl"),
+        ("publications", {}, "shy"),
+    )):  # fmt: skip
+        refused = await door.post(f"/v1/{path}", post(task.task_id, f"k{number}", **more))
+        assert (*told(refused), check in refused.json()["detail"]) == (403, "POLICY_VIOLATION", True), refused.body
+    assert (await door.post("/v1/publications", post(task.task_id, "fine", channel="mail"))).status == 202
+
+
+@pytest.mark.req("CH-02", "CH-12")
+async def test_a_decision_about_something_else_than_it_names_is_refused(judged_outside: Governed) -> None:
+    """A judge's envelope that names another campaign, goal, task or artifact than its result has is a 404 that says
+    which; nothing is decided."""
+    house = judged_outside
+    (task,) = await house.plan(outside())
+    artifacts = [{"artifact_id": "post-1", "kind": "post_draft"}]
+    assert (await house.door.post("/v1/results", result(task, outputs={"artifacts": artifacts}))).status == 200
+    found = await house.task(task)
+    for name in ("campaign_id", "goal_id", "task_id"):
+        refused = await house.door.post("/v1/decisions", {**decision(found), name: new_id()})
+        assert (*told(refused), refused.json()["details"]["field"]) == (404, "NOT_FOUND", name), refused.body
+    edit = {"action": "edit", "target_artifact_id": "post-2"}
+    refused = await house.door.post("/v1/decisions", decision(found, "reject", required_actions=[edit]))
+    place = "payload.required_actions[0].target_artifact_id"
+    assert (*told(refused), refused.json()["details"]["field"]) == (404, "NOT_FOUND", place)
+    assert (await house.task(task)).decisions == ()
+    own = {**edit, "target_artifact_id": "post-1"}
+    right = decision(found, "reject", required_actions=[own])
+    named = {"campaign_id": task.campaign_id, "goal_id": task.goal_id}
+    assert (await house.door.post("/v1/decisions", {**right, **named})).status == 200
+
+
+@pytest.mark.req("CH-07")
+async def test_a_person_asks_for_actions_that_there_are(small: Governed) -> None:
+    """A person who sends a result back names an action of the contract and an artifact of the result, or is told so."""
+    (task,) = await small.plan(draft())
+    await small.work()
+    path = f"/v1/decisions/{(await small.task(task)).decisions[-1].decision_id}/resolve"
+    for action, status in (
+        ({"action": "dance"}, 400),
+        ({"notes": "no action"}, 400),
+        ({"action": "edit", "target_artifact_id": "nothing"}, 404),
+    ):
+        said = {"decision": "reject", "reason": "no", "required_actions": [action]}
+        refused = await small.door.post(path, said)
+        assert (refused.status, "required_actions[0]" in refused.json()["details"]["field"]) == (status, True)
+    assert len((await small.task(task)).decisions) == 1
+
+
+@pytest.mark.req("CH-04")
+async def test_a_task_has_one_id(house: Governed) -> None:
+    """A planner's envelope may name the task beside its payload or inside it; two that differ are refused."""
+    payload = {name: value for name, value in outside().items() if name != "name"}
+    goal, ids = house.goal.goal_id, [new_id(), new_id()]
+    inside = envelope("planner.task", {**payload, "task_id": ids[0]}, goal_id=goal)
+    refused = await house.door.post("/v1/tasks", {**inside, "task_id": ids[1]})
+    assert (*told(refused), refused.json()["details"]["field"]) == (400, "VALIDATION_FAILED", "payload.task_id")
+    assert (await house.door.post("/v1/tasks", {**inside, "task_id": ids[0]})).json()["task_id"] == ids[0]
+    beside = envelope("planner.task", payload, goal_id=goal, task_id=ids[1])
+    planned = (await house.door.post("/v1/tasks", beside)).json()
+    assert (planned["task_id"], planned["spec_json"]["task_id"]) == (ids[1], ids[1])
+
+
+@pytest.mark.req("CH-07", "CH-15")
+async def test_an_approval_that_needs_a_person_is_none(judged_outside: Governed) -> None:
+    """A judge who says that a person has to look cannot approve in their place, whatever it says of that person."""
+    house, agent = judged_outside, Principal("default", "critic", "member", kind="agent")
+    (task,) = await house.plan(outside())
+    assert (await house.door.post("/v1/results", result(task))).status == 200
+    found = await house.task(task)
+    for status in ("pending", "completed"):
+        review = {"required": True, "status": status, "reviewer_id": "olivia"}
+        with pytest.raises(Exception, match="human_review") as raised:
+            await house.raven.judge.decide(decision(found, human_review=review), by=agent)
+        assert raised.value.details["field"] == "payload.human_review"  # pyright: ignore
+    refused = await house.door.post("/v1/publications", post(task.task_id))
+    assert told(refused) == (403, "POLICY_VIOLATION")
+    person = await house.door.post("/v1/decisions", decision(found, human_review={"required": True}))
+    assert person.json()["human_review"]["reviewer_id"] == LOCAL.user_id
+    assert (await house.door.post("/v1/publications", post(task.task_id))).status == 202
+
+
+@pytest.mark.req("CH-05")
+async def test_a_result_without_a_claim_is_held_to_the_same_limits(small: Governed) -> None:
+    """Whoever reports an attempt that was never begun cannot attempt a task after its window, nor one of the house."""
+    (late,) = await small.plan(outside(constraints=PAST))
+    refused = await small.door.post("/v1/results", result(late))
+    assert (*told(refused), (await small.task(late)).results) == (403, "POLICY_VIOLATION", ())
+    first, own = await small.plan(outside("first"), draft("own", dependencies=["first"]))
+    refused = await small.door.post("/v1/results", result(own))
+    assert (*told(refused), "own worker" in refused.json()["detail"]) == (409, "CONFLICT", True), refused.body
+    assert (await small.task(first)).task.status == "pending"
+
+
+@pytest.mark.req("CH-22", "CH-25")
+async def test_every_refusal_says_where_it_belongs(house: Governed) -> None:
+    """Refused claims, results, changes and effects of a task are audited with its campaign, goal and task."""
+    (task,) = await house.plan(outside(constraints=PAST))
+    path = f"/v1/tasks/{task.task_id}"
+    replies = [
+        await house.door.post(f"{path}/attempts", {}),
+        await house.door.post("/v1/results", result(task)),
+        await house.door.post("/v1/publications", post(task.task_id)),
+        await house.door.post(f"{path}/cancel", {"state_version": 7}),
+    ]
+    assert [each.status for each in replies] == [403, 403, 403, 412]
+    entries = [each for each in await house.raven.audit.entries("default") if each.code is not None]
+    names = [each.event_type for each in entries if each.event_type != "policy.refused"]
+    assert names == ["task.claim.refused", "result.refused", "publish.refused", "task.refused"]
+    assert {entry.event_type for entry in entries if _lineage(entry.data) != _lineage(task.as_json())} == set()
+
+
+@pytest.mark.req("CH-22")
+async def test_a_refusal_at_the_door_names_what_it_was_about(tmp_path: Path) -> None:
+    """What a viewer may not do is audited with the ids that the request named."""
+    async with api_home(tmp_path, needs_key=True) as home:
+        admin = await home.tenant("ada")
+        eve = await home.user(admin.tenant_id, "eve", role="viewer")
+        assert (await eve.door.post("/v1/tasks/some-task/cancel", {})).status == 403
+        (entry,) = await home.raven.audit.entries(admin.tenant_id, AuditFilter(event_type="policy.refused"))
+        assert (entry.subject_id, entry.data) == ("POST /v1/tasks/{task_id}/cancel", {"task_id": "some-task"})
+
+
+@pytest.mark.req("CH-14")
+async def test_a_campaigns_wallet_pays_for_that_campaign(house: Governed) -> None:
+    """The wallet that belongs to a campaign pays for no other; one that belongs to none pays for any."""
+    door, task, other = house.door, await approved_task(house.raven), await approved_task(house.raven)
+    paid = {"amount": "1.00", "currency": "EUR", "counterparty": "printer"}
+    for owner, status in ((other.campaign_id, 403), (task.campaign_id, 202), ("marketing", 202)):
+        opened = await door.post("/v1/wallets", {"agent_or_campaign_id": owner, "currency": "EUR"})
+        wallet = {"wallet_id": opened.json()["wallet_id"]}
+        funded = await door.post(f"/v1/wallets/{wallet['wallet_id']}/fund", {"amount": "5.00", "idempotency_key": "f"})
+        assert funded.status == 200, funded.body
+        wish = {"task_id": task.task_id, "idempotency_key": owner, **wallet, **paid}
+        reply = await door.post("/v1/transactions", wish)
+        assert reply.status == status, reply.body
+        assert (await door.get(f"/v1/wallets/{wallet['wallet_id']}")).json()["held"] == ("1.00", "0.00")[status == 403]
+
+
+@pytest.mark.req("CH-14")
+async def test_an_agent_takes_no_payment_back(small: Governed) -> None:
+    """Money is given back by people, whatever role an agent has."""
+    for who in (Principal("default", "bot", "admin", kind="agent"), Principal("default", "ann", "member")):
+        with pytest.raises(PolicyViolation, match="person"):
+            await small.raven.effects.reverse("t", by=who, note="again")
+
+
+@pytest.mark.req("CH-15", "CH-19", "CH-25")
+async def test_a_judged_call_names_its_decision(tmp_path: Path) -> None:
+    """A call that a judge let pass is recorded with the decision, the campaign and the goal; a call that names another
+    campaign than its task's is refused, and so is a process, however it was started, that has the tool inside."""
+    rules = [{"tool": "refund", "then": "judge", "reason": "refunds are judged"}]
+    async with api_home(tmp_path, policy={"rules": rules}) as home:
+        task, other = await approved_task(home.raven), await approved_task(home.raven)
+        call = {"tool_name": "refund", "payload": {"order": 7}, "session_id": "s", "task_id": task.task_id}
+        ran = await home.door.post("/v1/calls", call, Idempotency_Key="fine")
+        assert ran.json()["status"] == "success", ran.body
+        (entry,) = await home.raven.audit.entries("default", AuditFilter(event_type="call.intended"))
+        assert entry.data["policy"]["decision_id"] == task.decision_id
+        assert (entry.data["campaign_id"], entry.data["goal_id"]) == (task.campaign_id, task.goal_id)
+        for name in ("campaign_id", "goal_id"):
+            foreign = {**call, name: getattr(other, name)}
+            refused = await home.door.post("/v1/calls", foreign, Idempotency_Key=f"foreign-{name}")
+            assert told(refused) == (403, "POLICY_VIOLATION"), refused.body
+        step = {"id": "s1", "tool": "refund", "inputs": {"order": 7}, "output": {"variable": "done"}}
+        process = {"id": "wrapped", "description": "Give it back", "initial_context": [], "steps": [step]}
+        assert (await home.door.post("/v1/processes", {"definition": process})).status in (200, 201)
+        async with working(home.raven):
+            assert (await home.door.post("/v1/processes/wrapped/runs", {"run_id": "sly"})).status == 202
+            run = await reach(home.raven, "sly", "failed")
+            assert (run.error or {})["code"] == "POLICY_VIOLATION"
+            wrapped = {**call, "tool_name": "wrapped", "payload": {}}
+            for key, named in (("w1", {"task_id": None}), ("w2", {})):
+                refused = await home.door.post("/v1/calls", {**wrapped, **named}, Idempotency_Key=key)
+                assert told(refused) == (403, "POLICY_VIOLATION"), refused.body
+
+
+@pytest.mark.req("CH-02", "CH-09")
+async def test_a_skill_request_as_the_contract_writes_it_is_taken(tmp_path: Path) -> None:
+    """The fields of SkillInvocationRequest are enough, those that may be null may be; the session is then the task."""
+    async with api_home(tmp_path) as home:
+        request = {
+            "id": new_id(),
+            "tenant_id": "default",
+            "campaign_id": None,
+            "task_id": None,
+            "skill_id": "town",
+            "tool_name": "pay",
+            "idempotency_key": "k1",
+            "side_effect": "write",
+            "sensitivity": "low",
+            "payload": {"amount": 5},
+        }
+        answer = await home.door.post("/v1/calls", request)
+        assert (answer.status, answer.json()["status"], answer.json()["task_id"]) == (200, "success", None)
+        named = {**request, "task_id": "t" * 32, "idempotency_key": "k2", "correlation_id": None, "goal_id": None}
+        assert (await home.door.post("/v1/calls", named)).json()["task_id"] == "t" * 32
+        keyless = await home.door.post("/v1/calls", {**request, "idempotency_key": None})
+        assert (*told(keyless), keyless.json()["details"]["field"]) == (400, "VALIDATION_FAILED", "idempotency_key")
+        home.raven.collector.flush()
+        sessions = {each["session_id"] for each in (await home.door.get("/v1/sessions")).json()["items"]}
+        assert "t" * 32 in sessions
+
+
+def _lineage(data: Any) -> tuple[Any, ...]:
+    return data.get("campaign_id"), data.get("goal_id"), data.get("task_id")
