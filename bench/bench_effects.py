@@ -11,24 +11,28 @@ import sys
 import tempfile
 
 from bench.bench_engine import peer
-from bench.durable_sizes import CROWD, NOISE
+from bench.durable_sizes import CROWD, NOISE, TOOL_MS
 from bench.harness import HERE, Contender, Harness, Row
 from tests.postgres import PostgresServer, running_server
 
 
 def measure(harness: Harness) -> list[Row]:
     with running_server() as server:
-        return [*_measure(harness), _crowd_row(harness, server)]
+        crowds = [_crowd_row(harness, server, 0), _crowd_row(harness, server, TOOL_MS)]
+        return [*_measure(harness), *crowds]
 
 
-def _crowd_row(harness: Harness, server: PostgresServer) -> Row:
+def _crowd_row(harness: Harness, server: PostgresServer, milliseconds: int) -> Row:
     """Seconds until a crowd of judged tasks is done; the figure behind it is tasks per second."""
-    samples = harness.sample({name: crowd(server, workers) for name, workers in (("four", 4), ("one", 1))})
+    workers = (("four", 4), ("one", 1))
+    samples = harness.sample({name: crowd(server, count, milliseconds) for name, count in workers})
+    what = f"tools of {milliseconds} ms" if milliseconds else "no-op tools"
     for name, seconds in samples.items():
         rates = sorted(CROWD / each for each in seconds)
-        print(f"bench: {name} on Postgres: {rates[0]:.0f} to {rates[-1]:.0f} judged tasks a second", file=sys.stderr)
+        told = f"{rates[0]:.0f} to {rates[-1]:.0f} judged tasks a second"
+        print(f"bench: {name} on Postgres, {what}: {told}", file=sys.stderr)
     return harness.row(
-        f"{CROWD} judged tasks by four workers on Postgres, wall",
+        f"{CROWD} judged tasks with {what} by four workers on Postgres, wall",
         {"TwinRaven": samples["four"], "one worker": samples["one"]},
         ours="TwinRaven",
         against="one worker",
@@ -54,12 +58,12 @@ def ours(kind: str) -> Contender:
     return lambda: _done(kind, "cpu")
 
 
-def crowd(server: PostgresServer, workers: int) -> Contender:
+def crowd(server: PostgresServer, workers: int, milliseconds: int) -> Contender:
     """Seconds until so many workers, each a process of its own, have done a crowd of tasks."""
 
     def contender() -> float:
         with server.fresh_database() as login:
-            return _done("crowd", "wall", login.url, login.admin_url, str(workers))
+            return _done("crowd", "wall", login.url, login.admin_url, str(workers), str(milliseconds))
 
     return contender
 

@@ -15,6 +15,8 @@ GOVERNED = 100
 """Tasks that are judged, runs that are not, graphs with an interrupt."""
 CROWD = 100
 """Judged tasks for one worker, or for several beside each other."""
+TOOL_MS = 500
+"""How long a tool takes that waits for a service or a model."""
 NOISE = 20_000
 """Audit entries about other things."""
 LOOKS = 50

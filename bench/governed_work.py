@@ -1,8 +1,8 @@
 """The governed work that bench_effects measures, each kind in a process of its own.
 
-Usage: python -m bench.governed_work judged|bare|trace|look FOLDER, or crowd FOLDER URL ADMIN_URL WORKERS for workers
-on Postgres that are processes of their own. Prints JSON: processor and wall-clock seconds of the work alone. A home is
-opened, and its workers are up, before the clock starts.
+Usage: python -m bench.governed_work judged|bare|trace|look FOLDER, or crowd FOLDER URL ADMIN_URL WORKERS MILLISECONDS
+for workers on Postgres that are processes of their own, and a tool that takes so long. Prints JSON: processor and
+wall-clock seconds of the work alone. A home is opened, and its workers are up, before the clock starts.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ ENGINE = {"poll_s": 0.1, "lease_s": 60, "pools": [{"queue": "runs", "slots": 16}
 
 
 @tool(effect="read")
-async def look(number: int) -> dict[str, int]:
-    """Nothing, read."""
+async def look(number: int, milliseconds: int = 0) -> dict[str, int]:
+    """Nothing, read, after a while."""
+    if milliseconds:
+        await asyncio.sleep(milliseconds / 1_000)
     return {"number": number}
 
 
-async def _judging(raven: TwinRaven) -> Callable[[int, int], Awaitable[None]]:
+async def _judging(raven: TwinRaven, milliseconds: int = 0) -> Callable[[int, int], Awaitable[None]]:
     """What plans so many tasks and waits until all of them are judged."""
     campaign = await raven.campaigns.create("bench", by=LOCAL)
     goal = await raven.campaigns.add_goal(campaign.campaign_id, "bench", by=LOCAL)
@@ -45,7 +47,7 @@ async def _judging(raven: TwinRaven) -> Callable[[int, int], Awaitable[None]]:
                 "name": f"t{number}",
                 "task_type": "other",
                 "description": "look",
-                "inputs": {"number": number},
+                "inputs": {"number": number, "milliseconds": milliseconds},
                 "run": {"tool": "look"},
                 "acceptance_criteria": [criterion],
             }
@@ -63,7 +65,7 @@ async def judged(raven: TwinRaven) -> dict[str, float]:
     return await _worked(raven, await _judging(raven))
 
 
-async def crowd(raven: TwinRaven, workers: int) -> dict[str, float]:
+async def crowd(raven: TwinRaven, workers: int, milliseconds: int) -> dict[str, float]:
     """The same by workers in processes of their own, which have all taken something before the clock starts."""
     command = [sys.executable, "-m", "bench.governed_work", "worker", str(raven.home)]
     pipe = asyncio.subprocess.PIPE
@@ -72,7 +74,7 @@ async def crowd(raven: TwinRaven, workers: int) -> dict[str, float]:
         for process in processes:
             assert process.stdout is not None
             await process.stdout.readline()
-        work = await _judging(raven)
+        work = await _judging(raven, milliseconds)
         await work(0, 8 * workers)
         begun = time.perf_counter()
         await work(8 * workers, CROWD)
@@ -174,7 +176,7 @@ async def main(kind: str, folder: Path, *store: str) -> None:
         sections["storage"] = {"url": store[0], "admin_url": store[1]}
     (folder / "twinraven.yaml").write_text(json.dumps(sections))
     with open_home(home, functions=[look]) as raven:
-        print(json.dumps(await (crowd(raven, int(store[2])) if store else KINDS[kind](raven))))
+        print(json.dumps(await (crowd(raven, int(store[2]), int(store[3])) if store else KINDS[kind](raven))))
 
 
 if __name__ == "__main__":

@@ -223,7 +223,7 @@ async def test_a_payment_is_taken_back_once(tmp_path: Path) -> None:
         assert (first.direction, first.reverses, first) == ("credit", made.transaction_id, again)
         assert (await raven.wallets.get("default", wallet_id)).as_json()["balance"] == "100.00"
         assert (await raven.ledger.verify("default")).ok
-        with pytest.raises(TwinRavenError, match="only an approver"):
+        with pytest.raises(TwinRavenError, match="only a person who is an approver"):
             await raven.effects.reverse(made.transaction_id, by=Principal("default", "bob", "member"), note="x")
         with pytest.raises(TwinRavenError, match="only an executed payment"):
             await raven.effects.reverse(first.transaction_id, by=LOCAL, note="x")

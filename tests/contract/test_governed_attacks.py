@@ -155,6 +155,29 @@ async def test_a_task_has_one_id(house: Governed) -> None:
     assert (planned["task_id"], planned["spec_json"]["task_id"]) == (ids[1], ids[1])
 
 
+@pytest.mark.req("CH-05")
+async def test_a_budget_without_a_currency_is_in_the_campaigns(house: Governed) -> None:
+    """max_budget alone, as the contract writes it, is in the currency of the campaign's open budgets; where they are in
+    none or in two, the field that is missing is named."""
+    door, limits = house.door, {"constraints": {"max_budget": "5.00"}}
+    payload = {name: value for name, value in outside(**limits).items() if name != "name"}
+    said = envelope("planner.task", payload, goal_id=house.goal.goal_id)
+    refused = await door.post("/v1/tasks", said)
+    assert (*told(refused), refused.json()["details"]["field"]) == (
+        400, "VALIDATION_FAILED", "payload.constraints.currency",
+    )  # fmt: skip
+    budgets = f"/v1/campaigns/{house.goal.campaign_id}/budgets"
+    assert (await door.post(budgets, {"total": "50.00", "currency": "EUR"})).status == 201
+    planned = (await door.post("/v1/tasks", said)).json()
+    (other,) = await house.plan(outside("other", **limits))
+    revised = await house.raven.planner.revise(planned["task_id"], payload, by=LOCAL, state_version=1)
+    for spec in (planned["spec_json"], other.spec_json, revised.spec_json):
+        assert spec["constraints"] == {"max_budget": "5.00", "currency": "EUR"}
+    assert (await house.plan(outside("other", **limits)))[0].task_id == other.task_id
+    assert (await door.post(budgets, {"total": "50.00", "currency": "USD"})).status == 201
+    assert (await door.post("/v1/tasks", {**said, "id": new_id(), "idempotency_key": "k2"})).status == 400
+
+
 @pytest.mark.req("CH-07", "CH-15")
 async def test_an_approval_that_needs_a_person_is_none(judged_outside: Governed) -> None:
     """A judge who says that a person has to look cannot approve in their place, whatever it says of that person."""

@@ -70,6 +70,10 @@ _NUMBERS = "float8[]"
 _READ = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _APPEND = "ISOLATION LEVEL READ COMMITTED READ WRITE"
 _WRITE = "ISOLATION LEVEL SERIALIZABLE READ WRITE"
+_TURN = "LOCK TABLE tenants IN SHARE UPDATE EXCLUSIVE MODE; "
+"""Waits for whoever else takes turns, and for nobody who reads or writes; taken before the snapshot is, unlike a row."""
+_TURNS = 64
+"""How many writes after a collision take turns: begun at once, they would collide again and be made in vain."""
 
 
 @lru_cache(maxsize=1024)
@@ -195,10 +199,12 @@ class PostgresConnection:
         self._raw: psycopg.Connection[Any] | None = None
 
     @contextmanager
-    def transaction(self, tenant_id: str, *, write: bool, serializable: bool = False) -> Generator[PostgresTransaction]:
+    def transaction(
+        self, tenant_id: str, *, write: bool, serializable: bool = False, in_turn: bool = False
+    ) -> Generator[PostgresTransaction]:
         mode = _READ if not write else _WRITE if serializable else _APPEND
         try:
-            raw = self._begin(mode, tenant_id)
+            raw = self._begin(mode, tenant_id, _TURN if in_turn else "")
             try:
                 yield PostgresTransaction(raw)
                 _commit(raw)
@@ -228,12 +234,12 @@ class PostgresConnection:
             self._raw.close()
             self._raw = None
 
-    def _begin(self, mode: str, tenant_id: str) -> psycopg.Connection[Any]:
+    def _begin(self, mode: str, tenant_id: str, turn: str) -> psycopg.Connection[Any]:
         """One round trip; a connection that died while nobody used it is replaced without a word."""
         bound = (
             "" if mode == _READ else f"SET LOCAL idle_in_transaction_session_timeout = '{_LONGEST_SILENCE_S:.0f}s'; "
         )
-        statement = f"BEGIN {mode}; {bound}{_setting(tenant_id)}"
+        statement = f"BEGIN {mode}; {bound}{turn}{_setting(tenant_id)}"
         raw, is_new = self._usable()
         try:
             raw.execute(cast("LiteralString", statement), prepare=False)
@@ -241,7 +247,7 @@ class PostgresConnection:
             if is_new or not raw.broken:
                 raise
             self.close()
-            return self._begin(mode, tenant_id)
+            return self._begin(mode, tenant_id, turn)
         return raw
 
     def _usable(self) -> tuple[psycopg.Connection[Any], bool]:
@@ -290,6 +296,8 @@ class PostgresDatabase:
         self._group = GroupCommit(
             self._pool, lambda tenant_id, work: self._run(tenant_id, work, write=True), most_lanes=_THREADS // 2
         )
+        self._turns = 0
+        """How many of the next writes take turns with those of other processes."""
         self._local = threading.local()
         self._opened: queue.SimpleQueue[PostgresConnection] = queue.SimpleQueue()
 
@@ -375,12 +383,15 @@ class PostgresDatabase:
         pause = _FIRST_PAUSE_S
         has_collided = False
         while True:
+            in_turn = write and self._turns > 0
+            self._turns -= in_turn
             try:
-                with connection.transaction(tenant_id, write=write, serializable=True) as tx:
+                with connection.transaction(tenant_id, write=write, serializable=True, in_turn=in_turn) as tx:
                     return work(tx)
             except StorageBusy:
                 if time.monotonic() > deadline:
                     raise
+                self._turns = _TURNS
             except Conflict as error:
                 # A row that a transaction beside this one added was not there to be seen; the second run sees it.
                 if has_collided or not isinstance(error.__cause__, errors.UniqueViolation):

@@ -33,7 +33,7 @@ from twinraven.governance.work.envelopes import EnvelopeLog, HoldsSecret, read_e
 from twinraven.governance.work.graph import in_order, refuse_cycle
 from twinraven.governance.work.plan_sql import stale
 from twinraven.governance.work.proposing import PlanProposer
-from twinraven.governance.work.specs import read_spec
+from twinraven.governance.work.specs import in_currency, lacks_currency, read_spec
 from twinraven.governance.work.tasks import Tasks
 from twinraven.models import ModelQuestion
 from twinraven.muninn import check_name
@@ -43,6 +43,7 @@ from twinraven.tenancy import Principal
 MOST_TASKS: Final = 500
 _PROPOSALS: Final = 4
 """How often a model is asked for a plan before none is made."""
+_MOST_BUDGETS: Final = 1_000
 _CLOSED: Final = ("complete", "cancelled")
 _REVISABLE: Final = ("pending", "failed", "rejected")
 
@@ -81,7 +82,8 @@ class Planner:
         if earlier is not None:
             return earlier  # what was planned stays so, whatever became of the tools that it names
         await self._refresh(by.tenant_id)
-        spec = self._checked(_with_task_id(envelope), by)
+        (payload,) = await self._in_currency([_with_task_id(envelope)], by, goal_id=str(envelope.goal_id))
+        spec = self._checked(payload, by)
 
         def work(tx: Transaction) -> dict[str, Any]:
             earlier = self._envelopes.earlier(tx, envelope)
@@ -108,7 +110,7 @@ class Planner:
         Without a key of its own a plan is known by what it says, so that planning the same twice is planning once.
         `state_version` is the goal's, as the planner saw it.
         """
-        named = _named(tasks)
+        named = _named(await self._in_currency(tasks, by, goal_id=goal_id))
         order = in_order({name: payload.get("dependencies") or () for name, payload in named.items()})
         said = canonical_json([dict(payload) for payload in named.values()])
         if await asyncio.to_thread(self._holds_secret, by.tenant_id, said):
@@ -188,7 +190,8 @@ class Planner:
         if await asyncio.to_thread(self._holds_secret, by.tenant_id, canonical_json(payload)):
             raise InvalidInput("the spec holds a secret of the tenant; name the secret instead", field="payload")
         await self._refresh(by.tenant_id)
-        spec = self._checked({**payload, "task_id": task_id}, by)
+        (whole,) = await self._in_currency([{**payload, "task_id": task_id}], by, task_id=task_id)
+        spec = self._checked(whole, by)
 
         def work(tx: Transaction) -> Task:
             task = self._tasks.changeable(tx, task_id, state_version, by)
@@ -218,6 +221,24 @@ class Planner:
             return revised
 
         return await self._tasks.written(by, task_id, work)
+
+    async def _in_currency(
+        self, payloads: Sequence[JsonObject], by: Principal, *, goal_id: str | None = None, task_id: str | None = None
+    ) -> Sequence[JsonObject]:
+        """Payloads whose max_budget says what it is in: where it does not, what the campaign's open budgets are in."""
+        if not any(map(lacks_currency, payloads)):
+            return payloads
+
+        def work(tx: Transaction) -> set[str]:
+            plans, tenant = self._moves.plans, by.tenant_id
+            whole = plans.task(tx, tenant, task_id) if task_id is not None else plans.goal(tx, tenant, str(goal_id))
+            budgets = plans.listing(tx, "budget", tenant, limit=_MOST_BUDGETS, campaign_id=whole.campaign_id)
+            return {each.currency for each in budgets if each.status == "open"}
+
+        found = await self._database.read(by.tenant_id, work)
+        if len(found) != 1:
+            return payloads  # which of them, if any, nobody can tell: the payload is refused for it
+        return [in_currency(each, *found) if lacks_currency(each) else each for each in payloads]
 
     def _checked(self, payload: JsonObject, by: Principal, *, where: str = "payload") -> TaskSpec:
         """The spec of a payload whose tool is there and takes its inputs, and whose policies exist."""

@@ -44,6 +44,17 @@ def spec_of(task: Task) -> TaskSpec:
     return _spec(task.spec_json, "payload")
 
 
+def lacks_currency(payload: JsonObject) -> bool:
+    """Whether a payload has a max_budget and does not say what it is in."""
+    stated: Any = payload.get("constraints")
+    return isinstance(stated, dict) and stated.get("max_budget") is not None and stated.get("currency") is None
+
+
+def in_currency(payload: JsonObject, currency: str) -> JsonObject:
+    """A payload whose max_budget is in this currency."""
+    return {**payload, "constraints": {**payload["constraints"], "currency": currency}}
+
+
 def _spec(payload: JsonObject, where: str) -> TaskSpec:
     stated: JsonObject = payload.get("constraints") or {}
     retry: JsonObject = payload.get("retry_policy") or {}
@@ -100,7 +111,10 @@ def _constraints(stated: JsonObject, where: str) -> Constraints:
         raise InvalidInput(f"{where}.time_window ends before it begins", field=f"{where}.time_window.end")
     budget, currency = stated.get("max_budget"), stated.get("currency")
     if budget is not None and currency is None:
-        raise InvalidInput(f"{where}.currency must say what max_budget is in", field=f"{where}.currency")
+        raise InvalidInput(
+            f"{where}.currency must say what max_budget is in, where the campaign's open budgets are not in one",
+            field=f"{where}.currency",
+        )
     if currency is not None:
         check_currency(currency, field=f"{where}.currency")
     return Constraints(
