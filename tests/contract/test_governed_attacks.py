@@ -24,6 +24,7 @@ CHECKS = [
     {"check": "no-carl", "persona": "carl", "then": "escalate"},
     {"check": "shy", "channel": "blog", "confidence_below": 0.5, "then": "reject"},
 ]
+DRAFT = {"artifact_id": "post-1", "kind": "post_draft"}
 ONCE = {"max_attempts": 1}
 PAST = {"time_window": {"end": "2020-01-01T00:00:00Z"}}
 
@@ -107,8 +108,7 @@ async def test_a_decision_about_something_else_than_it_names_is_refused(judged_o
     which; nothing is decided."""
     house = judged_outside
     (task,) = await house.plan(outside())
-    artifacts = [{"artifact_id": "post-1", "kind": "post_draft"}]
-    assert (await house.door.post("/v1/results", result(task, outputs={"artifacts": artifacts}))).status == 200
+    assert (await house.door.post("/v1/results", result(task, outputs={"artifacts": [DRAFT]}))).status == 200
     found = await house.task(task)
     for name in ("campaign_id", "goal_id", "task_id"):
         refused = await house.door.post("/v1/decisions", {**decision(found), name: new_id()})
@@ -195,6 +195,26 @@ async def test_an_approval_that_needs_a_person_is_none(judged_outside: Governed)
     person = await house.door.post("/v1/decisions", decision(found, human_review={"required": True}))
     assert person.json()["human_review"]["reviewer_id"] == LOCAL.user_id
     assert (await house.door.post("/v1/publications", post(task.task_id))).status == 202
+
+
+@pytest.mark.req("CH-07", "CH-15")
+async def test_asking_again_does_not_approve_what_waits_for_a_person(
+    small: Governed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a check that escalated a result lets it pass the next time, a member who asks for a new round gets no
+    approval, and a person who may decide does."""
+    small.studio.by_topic["spring"] = {"url": "https://x", "artifacts": [{**DRAFT, "persona_id": "carl"}]}
+    (task,) = await small.plan(draft())
+    await small.work()
+    found = await small.task(task)
+    assert found.decisions[-1].decision == "escalate"
+    judge, result_id = small.raven.judge, found.results[-1].result_id
+    monkeypatch.setattr(judge._checks, "_rules", ())  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(PolicyViolation, match="waits for a person"):
+        await judge.evaluate(result_id, by=Principal("default", "scribe", "member", kind="agent"))
+    assert (await small.task(task)).task.status == "escalated"
+    anew = await small.door.post(f"/v1/results/{result_id}/evaluate", {})
+    assert (anew.status, anew.json()["decision"]) == (200, "approve"), anew.body
 
 
 @pytest.mark.req("CH-05")

@@ -164,11 +164,13 @@ class Verdicts:
 def _refuse_over_person(before: JudgeDecision | None, said: Judgement, actor: Actor, task: Task) -> None:
     """Refuse to decide in a person's place: over what a person decided, or what a judge outside left to one.
 
-    What the house escalated itself it may judge anew, on the state as it is then.
+    What the house escalated itself it may judge anew, on the state as it is then; it approves it for nobody but a
+    person who may, or asking often enough would do where a check is slow or wavers.
     """
     if before is None or said.may_review:
         return
-    is_left_to_people = before.decision == "escalate" and (actor != SYSTEM or before.decided_by != str(SYSTEM))
+    is_own_round = actor == SYSTEM and before.decided_by == str(SYSTEM) and said.decision != "approve"
+    is_left_to_people = before.decision == "escalate" and not is_own_round
     if is_left_to_people or before.human_reviewer_id is not None:
         why = "waits for a person" if before.decision == "escalate" else "was decided by a person"
         raise PolicyViolation(
