@@ -15,7 +15,7 @@ BASE ?= main
 TRACES ?= $(wildcard ../shared/data)
 ARGS ?=
 
-.PHONY: help setup demo demo-governed browser test check reqs mutants bench soak stalls lock dist docs clean
+.PHONY: help setup demo demo-governed browser test check reqs mutants bench soak stalls coverage lock dist docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -63,6 +63,9 @@ soak: setup browser ## the long form: faults in full, ten million events, all mu
 
 stalls: setup browser ## all tests while their processes are stopped at random for seconds (ARGS=PATH for some)
 	@$(PYTHON_IN_VENV) -m tools.stalls $(PYTHON_IN_VENV) -m pytest -q -p tools.forked_tests --workers $(WORKERS) $(ARGS)
+
+coverage: setup ## branches of the ledger, of effects and of the judge that no test of theirs takes (installs coverage)
+	@sh tools/coverage.sh $(PYTHON_IN_VENV)
 
 dist: setup ## build the sdist and the wheel into dist/
 	@$(PYTHON_IN_VENV) -m hatchling build -d dist

@@ -282,6 +282,47 @@ async def test_an_agent_takes_no_payment_back(small: Governed) -> None:
             await small.raven.effects.reverse("t", by=who, note="again")
 
 
+@pytest.mark.req("CH-14", "CH-21")
+async def test_a_secret_stands_in_no_plan_no_envelope_and_no_effect(judged_outside: Governed) -> None:
+    """Whoever writes a secret of the tenant into what is kept or sent is told to name it instead; nothing is stored."""
+    house, door, word = judged_outside, judged_outside.door, "correct-horse-battery"
+    assert (await door.post("/v1/secrets", {"name": "bank", "type": "password", "value": word})).status == 201
+    payload = {name: value for name, value in outside().items() if name != "name"}
+    told_of = {**payload, "description": f"use {word}"}
+    (task,) = await house.plan(outside())
+    tries = [
+        ("/v1/tasks", envelope("planner.task", told_of, goal_id=house.goal.goal_id)),
+        (f"/v1/goals/{house.goal.goal_id}/tasks", {"tasks": [{**told_of, "name": "sly"}]}),
+        (f"/v1/tasks/{task.task_id}/specs", {"payload": told_of, "state_version": 1}),
+        ("/v1/results", result(task, outputs={"artifacts": [], "text": word})),
+    ]
+    for path, body in tries:
+        refused = await door.post(path, body)
+        assert (*told(refused), "secret" in refused.json()["detail"]) == (400, "VALIDATION_FAILED", True), refused.body
+    assert (await door.post("/v1/results", result(task))).status == 200
+    judged = await door.post("/v1/decisions", decision(await house.task(task), reason_summary=f"it says {word}"))
+    assert told(judged) == (400, "VALIDATION_FAILED"), judged.body
+    assert (await door.post("/v1/decisions", decision(await house.task(task)))).status == 200
+    refused = await door.post("/v1/publications", post(task.task_id, text=f"the word is {word}"))
+    assert (*told(refused), "secrets" in refused.json()["detail"]) == (400, "VALIDATION_FAILED", True), refused.body
+    assert [len((await door.get(path)).json()["items"]) for path in ("/v1/publications", "/v1/tasks")] == [0, 1]
+
+
+@pytest.mark.req("CH-02")
+async def test_an_envelope_is_of_the_kind_that_its_door_takes(small: Governed) -> None:
+    """A result at the planner's door, another tenant's envelope and a list are refused by name."""
+    (task,) = await small.plan(outside())
+    said, goal = result(task), {"goal_id": small.goal.goal_id}
+    for path, body, status, field in (
+        ("/v1/tasks", {**said, **goal}, 400, "role"),
+        ("/v1/results", {**said, "tenant_id": "other"}, 404, "tenant_id"),
+        ("/v1/results", [said], 400, "body"),
+        ("/v1/results", {name: value for name, value in said.items() if name != "tenant_id"}, 400, "tenant_id"),
+    ):
+        refused = await small.door.post(path, body)
+        assert (refused.status, field in refused.body.decode()) == (status, True), refused.body
+
+
 @pytest.mark.req("CH-15", "CH-19", "CH-25")
 async def test_a_judged_call_names_its_decision(tmp_path: Path) -> None:
     """A call that a judge let pass is recorded with the decision, the campaign and the goal; a call that names another
