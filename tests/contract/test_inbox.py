@@ -247,3 +247,19 @@ async def test_an_escalated_result_is_decided_by_a_person(tmp_path: Path) -> Non
             ("escalate", None),
             ("approve", "read it twice"),
         ]
+
+
+@pytest.mark.req("CH-07")
+async def test_what_nobody_can_decide_any_more_hides_nothing(tmp_path: Path) -> None:
+    """An escalation that expired takes no place of one that waits, and one whose task was cancelled waits no more."""
+    async with api_home(tmp_path) as home:
+        waits = {"verdict": "escalate", "status": "escalated"}
+        await approved_task(home.raven, **waits, expires_at=1)
+        gone, live = [await approved_task(home.raven, **waits, expires_at=2**52) for _ in range(2)]
+        (first,) = await home.raven.judge.escalated("default", limit=1)
+        assert first.decision_id == gone.decision_id
+        cancelled = await home.door.post(f"/v1/tasks/{gone.task_id}/cancel", {"state_version": 1})
+        assert cancelled.status == 200, cancelled.body
+        assert [item["ref"] for item in await _items(home.door)] == [live.decision_id]
+        over = await home.door.get(_path(f"judgement:{gone.decision_id}"))
+        assert (over.status, over.json()["state"]) == (200, "expired")

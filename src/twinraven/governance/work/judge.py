@@ -183,9 +183,17 @@ class Judge:
 
     async def escalated(self, tenant_id: str, *, limit: int = MOST_LISTED) -> tuple[JudgeDecision, ...]:
         """Decisions that wait for a person, the oldest first; those that expired are left out."""
-        now = from_micros(self._moves.micros())
-        found = await self.list(tenant_id, verdict="escalate", is_in_force=True, limit=limit)
-        return tuple(each for each in found if each.expires_at is None or each.expires_at > now)
+        results, now = self._moves.results, self._moves.micros()
+        return await self._database.read(
+            tenant_id, lambda tx: tuple(results.waiting(tx, tenant_id, now=now, limit=limit))
+        )
+
+    async def is_waiting(self, tenant_id: str, decision_id: str) -> bool:
+        """Whether a decision waits for a person."""
+        results, now = self._moves.results, self._moves.micros()
+        return await self._database.read(
+            tenant_id, lambda tx: bool(results.waiting(tx, tenant_id, now=now, limit=1, decision_id=decision_id))
+        )
 
     async def about(self, tenant_id: str, task_id: str) -> tuple[JudgeDecision, ...]:
         """All decisions about a task, the first one first."""

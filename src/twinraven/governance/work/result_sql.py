@@ -179,6 +179,22 @@ class ResultStore:
         )
         return None if row is None else _to_decision(row)
 
+    def waiting(
+        self, tx: Transaction, tenant_id: str, *, now: int, limit: int, decision_id: str | None = None
+    ) -> list[JudgeDecision]:
+        """Escalations in force that have not expired, of tasks that still wait for a person, the oldest first."""
+        one = "" if decision_id is None else " AND d.decision_id = :id"
+        given = {} if decision_id is None else {"id": decision_id}
+        rows = tx.fetch_all(
+            f"{_DECISIONS} AND t.status = 'escalated' AND d.decision = 'escalate' AND {_LAST} "
+            f"AND (d.expires_at IS NULL OR d.expires_at > :now){one} ORDER BY d.decided_at, d.decision_id LIMIT :limit",
+            tenant=tenant_id,
+            now=now,
+            limit=limit,
+            **given,
+        )
+        return [_to_decision(row) for row in rows]
+
     def listing(
         self,
         tx: Transaction,

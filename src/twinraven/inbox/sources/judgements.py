@@ -30,7 +30,7 @@ class EscalatedJudgements:
 
     async def find(self, tenant_id: str, ref: str) -> InboxItem:
         decision = await self._judge.get(tenant_id, ref)
-        is_open = any(each.decision_id == ref for each in await self._judge.escalated(tenant_id))
+        is_open = await self._judge.is_waiting(tenant_id, ref)
         if is_open or decision.decision != "escalate":
             return await self._item(tenant_id, decision, "open" if is_open else "decided")
         later = await self._successor(tenant_id, decision)
