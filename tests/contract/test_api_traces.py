@@ -15,7 +15,8 @@ from tests.api_client import Reply
 from tests.api_homes import ApiHome, Seeds, api_home, login_of, made
 from tests.traces import GOLDEN
 from twinraven.api.resources import telemetry
-from twinraven.muninn import span_receiver
+from twinraven.foundation.errors import StorageBusy
+from twinraven.muninn import SpanReceiver, held_traces
 
 PROTOBUF = {"content-type": "application/x-protobuf"}
 JSON = {"content-type": "application/json"}
@@ -48,6 +49,19 @@ def span(number: int, *, parent: int | None = None, tool: bool = True, **facts: 
         "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in stated.items()],
         **facts,
     }
+
+
+def stated(name: str, value: str) -> dict[str, Any]:
+    return {"key": name, "value": {"stringValue": value}}
+
+
+def held(home: ApiHome, ada: Seeds) -> list[bytes]:
+    """The bodies of what waits in the database."""
+    connection = home.raven.database.connect()
+    with connection.transaction(ada.tenant_id, write=False) as tx:
+        rows = tx.fetch_all("SELECT body FROM held_spans WHERE tenant_id = :tenant", tenant=ada.tenant_id)
+    connection.close()
+    return [bytes(row["body"]) for row in rows]
 
 
 def document(*spans: Any) -> dict[str, Any]:
@@ -111,7 +125,7 @@ async def test_a_trace_without_its_root_is_written_when_it_is_quiet(
     home: ApiHome, ada: Seeds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Calls of a trace whose root never comes are in the log soon after the last of them."""
-    monkeypatch.setattr(home.raven.spans, "_settle_s", 0.05)
+    monkeypatch.setattr(home.raven.spans.held, "settle_s", 0.05)
     await send(ada, span(2, parent=1))
     async with asyncio.timeout(20):
         while not await events(ada):  # noqa: ASYNC110 - there is no event to wait for
@@ -127,9 +141,82 @@ async def test_what_is_held_is_written_when_the_home_closes(home: ApiHome, ada: 
     assert (await send(ada, span(3))).status == 503
 
 
+def another_receiver(home: ApiHome) -> SpanReceiver:
+    """The receiver of another process on the same database."""
+    return SpanReceiver(home.raven.database, redact=home.raven.redactor.redact, settle_s=0.05)
+
+
+async def test_what_was_accepted_outlives_a_receiver_that_is_gone(
+    home: ApiHome, ada: Seeds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spans that wait for their root when their process dies are taken over and written once, whoever writes later."""
+    monkeypatch.setattr(held_traces, "_ABANDONED", 0)
+    attributes = span(2)["attributes"]
+    await send(ada, span(2, parent=1, attributes=[*attributes, stated("session.id", "talk")]), span(3, parent=2))
+    assert await events(ada) == []
+    heir = another_receiver(home)
+    heir.recover([ada.tenant_id])
+    async with asyncio.timeout(60):
+        while not await events(ada):  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(0.02)
+    outer, inner = await events(ada)
+    assert (outer["tool_id"], outer["session_id"], inner["parent_event_id"]) == ("tool_2", "talk", outer["event_id"])
+    await asyncio.to_thread(heir.close)
+    await send(ada, span(1, tool=False))
+    assert len(await events(ada)) == 2
+    assert held(home, ada) == []
+
+
+async def test_a_trace_that_goes_on_elsewhere_is_read_whole(home: ApiHome, ada: Seeds) -> None:
+    """After a restart in the middle of a trace, the new process joins what the old one had accepted."""
+    await send(ada, span(4, parent=3), span(3, parent=2, tool=False))
+    heir = another_receiver(home)
+    await asyncio.wrap_future(heir.submit(ada.tenant_id, lambda: document(span(5, parent=2))))
+    rest = document(span(2, parent=1), span(1, tool=False))
+    assert (await asyncio.wrap_future(heir.submit(ada.tenant_id, lambda: rest))).calls == 1
+    await asyncio.to_thread(heir.close)
+    outer, *inner = await events(ada)
+    assert [each["tool_id"] for each in (outer, *inner)] == ["tool_2", "tool_4", "tool_5"]
+    assert {each["parent_event_id"] for each in inner} == {outer["event_id"]}
+    assert held(home, ada) == []
+
+
+async def test_what_is_held_is_stored_without_secrets(home: ApiHome, ada: Seeds) -> None:
+    """Spans wait in the database as redacted as their events will be."""
+    secret = 'canary-"Zq7plumage'
+    await home.raven.vault.create(ada.tenant_id, ada.user_id, name="canary", type="password", value=secret)
+    arguments = json.dumps({"token": secret, "more": json.dumps([secret])})
+    told = [*span(2)["attributes"], stated("gen_ai.tool.call.arguments", arguments)]
+    await send(ada, span(2, parent=1, attributes=told), span(3, parent=1, tool=False))
+    (body,) = held(home, ada)
+    assert b"Zq7plumage" not in body
+    assert body.count(b"[secret:") == 2
+    await send(ada, span(1, tool=False))
+    (found,) = await events(ada)
+    assert found["input_params"]["token"].startswith("[secret:")
+
+
+async def test_spans_that_the_store_does_not_take_are_not_acknowledged(
+    home: ApiHome, ada: Seeds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exporter is told to send again, and what it sends again is there once."""
+
+    def refuse(*_: object) -> None:
+        raise StorageBusy("not now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(held_traces, "keep_parts", refuse)
+        assert (await send(ada, span(2, parent=1))).status == 503
+        assert held(home, ada) == []
+    assert (await send(ada, span(2, parent=1))).status == 200
+    assert len(held(home, ada)) == 1
+    await send(ada, span(1, tool=False))
+    assert [each["tool_id"] for each in await events(ada)] == ["tool_2"]
+
+
 async def test_what_is_held_is_bounded(ada: Seeds, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond so many spans the traces that came first are written without their roots."""
-    monkeypatch.setattr(span_receiver, "MOST_HELD", 3)
+    monkeypatch.setattr(held_traces, "MOST_HELD", 3)
     await send(ada, *(span(n, parent=1, traceId=f"{n:032x}") for n in range(2, 8)))
     await send(ada)
     assert [each["tool_id"] for each in await events(ada)] == ["tool_2", "tool_3", "tool_4"]

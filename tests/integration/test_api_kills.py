@@ -39,6 +39,53 @@ def test_a_server_that_dies_while_it_makes_something(tmp_path: Path, moment: str
         assert len(there.json()["items"]) == made
 
 
+def test_spans_that_were_acknowledged_outlive_the_server(tmp_path: Path) -> None:
+    """A call whose trace was not whole when the server died is in the log once the trace goes on, inside its caller."""
+    home = make_home(tmp_path)
+    child = os.fork()
+    if child == 0:
+        _die_after(home, _spans(_tool_span(3, parent=2)))
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+
+    async def go_on(raven: TwinRaven) -> list[dict[str, Any]]:
+        door = _door(raven)
+        rest = _spans(_tool_span(2, parent=1), {**_tool_span(1, parent=None), "attributes": []})
+        assert (await door.ask("POST", "/v1/traces", rest)).status == 200
+        return (await door.ask("GET", "/v1/events")).json()["items"]
+
+    with open_home(home) as raven:
+        outer, inner = asyncio.run(go_on(raven))
+    assert (outer["tool_id"], inner["tool_id"], inner["parent_event_id"]) == ("tool_2", "tool_3", outer["event_id"])
+
+
+def _spans(*spans: dict[str, Any]) -> dict[str, Any]:
+    return {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
+
+
+def _tool_span(number: int, *, parent: int | None) -> dict[str, Any]:
+    told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": f"tool_{number}"}
+    return {
+        "traceId": "0af7651916cd43dd8448eb211c80319c",
+        "spanId": f"{number:016x}",
+        "parentSpanId": "" if parent is None else f"{parent:016x}",
+        "startTimeUnixNano": str(1_760_000_000_000_000_000 + number),
+        "attributes": [{"key": name, "value": {"stringValue": value}} for name, value in told.items()],
+    }
+
+
+def _die_after(home: Path, body: dict[str, Any]) -> NoReturn:
+    """Take one request with spans, and be gone once it was answered."""
+
+    async def serve() -> None:
+        with open_home(home) as raven:
+            if (await _door(raven).ask("POST", "/v1/traces", body)).status == 200:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    asyncio.run(serve())
+    os._exit(1)
+
+
 async def _ask_again(door: Door) -> tuple[Reply, Reply]:
     return await door.ask("POST", "/v1/services", _SERVICE, headers=_KEY), await door.ask("GET", "/v1/services")
 

@@ -60,6 +60,7 @@ OWNERS = {
     "episodes": "knowledge",
     "extraction_progress": "knowledge",
     "goals": "governance",
+    "held_spans": "muninn",
     "graph_progress": "knowledge",
     "idempotency_claims": "calls",
     "introspection_contents": "knowledge",

@@ -90,6 +90,7 @@ async def _serve(raven: TwinRaven, options: Namespace) -> None:
     )
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(raven.watching())
+        raven.spans.recover(tenant.tenant_id for tenant in await raven.tenancy.tenants())
         if raven.settings.engine.workers:
             await stack.enter_async_context(raven.working())
         api = api_app(raven, authenticator)

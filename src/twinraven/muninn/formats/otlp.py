@@ -153,6 +153,13 @@ def trace_of(span: Members) -> str:
     return _trace_id(stated) if isinstance(stated, str) else ""
 
 
+def place_of(span: Members) -> Members:
+    """What a span that is no call tells of those inside it: what is around it, and its conversation."""
+    session = session_of(_attributes(span.get("attributes")))
+    told = {name: span.get(name) for name in ("traceId", "spanId", "parentSpanId")}
+    return {**told, "attributes": {} if session is None else {genai.CONVERSATION: session}}
+
+
 def _printed(span: Members) -> Members:
     """A span of the console exporter as OTLP has it."""
     context, status = members_of(span.get("context"), "context"), span.get("status")

@@ -52,6 +52,7 @@ STEPS = (
     "m0033_activity",
     "m0034_health_history",
     "m0035_kept_figures",
+    "m0036_held_spans",
 )
 """In order; the number in the name is the version."""
 
