@@ -290,7 +290,12 @@ ENTITIES: Mapping[str, Entity] = {
         stated={"human_review": _OBJECT},
     ),
     "AuditRecord": Entity("audit", renamed={"data": "data_json"}),
-    "Secret": Entity("vault", renamed={"secret_id": "id", **_OWNED}, left_out=("tenant_id",)),
+    "Secret": Entity(
+        "vault",
+        renamed={"secret_id": "id", **_OWNED},
+        left_out=("tenant_id",),
+        stated={"used_by": {"type": "array", "items": {"type": "string"}}},
+    ),
     "Tenant": Entity("tenancy"),
     "User": Entity("tenancy", stated={"state_version": {"type": "integer"}}),
     "ApiKey": Entity("tenancy"),

@@ -176,7 +176,6 @@ def defined(home: Home) -> DefinedCatalog:
         health_timeout_s=home.settings.connectors.health_timeout_s,
         micros=home.micros,
     )
-    vault(home).register_usage(made.tools.secret_users)
     made.tools.register_usage(_learned_callers)
     made.tools.register_usage(_process_callers)
     return made
@@ -240,7 +239,11 @@ def vault(home: Home) -> Vault:
 
         return await KnownNames(catalog(home), defined(home)).holding(tenant_id, user_id, text)
 
+    def users(tx: Transaction, tenant_id: str, secret_id: str) -> list[str]:
+        return defined(home).tools.secret_users(tx, tenant_id, secret_id)
+
     made.register_names(name_holding)
+    made.register_usage(users)
     return made
 
 

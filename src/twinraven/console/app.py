@@ -12,10 +12,8 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote
 
-import orjson
-
 from twinraven.console.access import TryLimit, cookie_of, is_own_form, sign_in_token, vouch_for
-from twinraven.console.asking import ApiCaller, ApiRefused, Vouch, api_scope
+from twinraven.console.asking import ApiCaller, ApiRefused, Vouch, api_path, api_scope, members
 from twinraven.console.menu import menu
 from twinraven.console.rendering import Renderer
 from twinraven.console.replies import PageReply, read_form
@@ -23,6 +21,7 @@ from twinraven.console.static_files import StaticFiles
 from twinraven.console.views import PAGES
 from twinraven.console.views.waiting import waiting_count
 from twinraven.console.visits import ConsolePage, Reader, Redirect, Shown, Visit
+from twinraven.console.words import exact
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.serving import AsgiApp, Authenticator, Receive, Scope, Send
 from twinraven.tenancy import NotAuthenticated
@@ -113,18 +112,19 @@ class Console:
         if path == ["news"]:
             await reply.pass_on(partial(self._api, api_scope(scope, "GET", _TOPICS, vouch), receive))
             return
-        if path[:1] == ["json"] and method == "GET":
-            await self._as_json(scope, path[1:], vouch, reply)
+        if path[:1] in (["json"], ["exact"]) and method == "GET":
+            await self._as_json(scope, path, vouch, reply)
             return
         parts = await self._known_parts(scope)
         page, values = _find(method, path, parts)
-        if page is None:
-            await self._refuse(reply, 404, _NO_PAGE, "")
-            return
         me = Reader(who.tenant_id, who.user_id, who.role, who.key_id)
         api = ApiCaller(self._api, scope, vouch)
         visit = Visit(api, me, values, _pairs(scope["query_string"]), form, parts)
-        await self._show(page, visit, await page.view(visit), headers, reply)
+        try:
+            found = await page.view(visit)
+        except ApiRefused as refusal:
+            found = _problem(refusal.status, refusal.problem, refusal.correlation_id)
+        await self._show(page, visit, found, headers, reply)
 
     async def _show(
         self, page: ConsolePage, visit: Visit, found: Shown | Redirect, headers: Mapping[bytes, bytes], reply: PageReply
@@ -156,15 +156,19 @@ class Console:
             await reply.static(found)
 
     async def _as_json(self, scope: Scope, path: Sequence[str], vouch: Vouch, reply: PageReply) -> None:
-        """What a page was made from, as the API says it."""
-        api = ApiCaller(self._api, scope, vouch)
-        query = scope["query_string"].decode("latin-1")
-        target = "/" + "/".join(quote(part, safe="") for part in path) + (f"?{query}" if query else "")
-        if path[:1] != ["v1"]:
+        """What a page was made from, as the API says it; under `exact`, one member of it, for copying."""
+        kind, parts = path[0], path[1:]
+        if parts[:1] != ["v1"]:
             await self._refuse(reply, 404, _NO_PAGE, "")
             return
-        answer = await api.send("GET", target)
-        await reply.data(orjson.dumps(answer.body, option=orjson.OPT_INDENT_2))
+        member = None if kind == "json" else parts[-1]
+        target = api_path(*parts[1:] if member is None else parts[1:-1])
+        query = scope["query_string"].decode("latin-1")
+        found = (await ApiCaller(self._api, scope, vouch).send("GET", target + (f"?{query}" if query else ""))).body
+        if member is not None and member not in members(found):
+            await self._refuse(reply, 404, _NO_PAGE, "")
+            return
+        await reply.data(exact(found if member is None else found[member]).encode("utf-8", "replace"))
 
     async def _sign_in(
         self, scope: Scope, headers: Mapping[bytes, bytes], form: Mapping[str, str], reply: PageReply
@@ -206,7 +210,7 @@ class Console:
         await reply.redirect("/console/sign-in", (("set-cookie", cookie_of(headers, "", lasts_s=0)),))
 
     async def _ask_to_sign_in(self, scope: Scope, path: Sequence[str], reply: PageReply) -> None:
-        if path == ["news"] or path[:1] == ["json"]:
+        if path == ["news"] or path[:1] in (["json"], ["exact"]):
             await reply.text(401, "sign in first")
             return
         query = scope["query_string"].decode("latin-1")
@@ -240,7 +244,20 @@ def _own_path(text: str) -> str:
     return text if text.startswith("/console/") and "\\" not in text and "\n" not in text else "/console/"
 
 
-def _find(method: str, path: Sequence[str], parts: frozenset[str]) -> tuple[ConsolePage | None, Mapping[str, str]]:
+def _problem(status: int, problem: Mapping[str, Any], correlation_id: str) -> Shown:
+    """A problem as a page inside the frame, so that its reader can go on from there."""
+    values = {"problem": problem, "correlation_id": correlation_id, "live": ""}
+    return Shown("problem_page.html", str(problem.get("title", "Problem")), values, status=status)
+
+
+async def _no_page(_: Visit) -> Shown:
+    return _problem(404, _NO_PAGE, "")
+
+
+_NOWHERE: Final = ConsolePage("GET", "", _no_page, section="")
+
+
+def _find(method: str, path: Sequence[str], parts: frozenset[str]) -> tuple[ConsolePage, Mapping[str, str]]:
     for page in PAGES:
         wanted = [part for part in page.path.split("/") if part]
         if page.method != method or len(wanted) != len(path) or (page.needs and page.needs not in parts):
@@ -248,4 +265,4 @@ def _find(method: str, path: Sequence[str], parts: frozenset[str]) -> tuple[Cons
         pairs = list(zip(wanted, path, strict=True))
         if all(want == part or want.startswith("{") for want, part in pairs):
             return page, {want[1:-1]: part for want, part in pairs if want.startswith("{")}
-    return None, {}
+    return _NOWHERE, {}

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 from urllib.parse import quote, unquote, urlencode
 
-import orjson
-
+from twinraven.foundation.canonical import parse_json
+from twinraven.foundation.errors import InvalidInput
 from twinraven.foundation.ids import new_id
-from twinraven.serving import VOUCHED, AsgiApp, Message, Scope
+from twinraven.serving import VOUCHED, AsgiApp, Message, Scope, encode_json
 from twinraven.tenancy import Principal
 
 Vouch = Callable[[], Awaitable[Principal]]
@@ -57,6 +57,14 @@ def items_of(found: Any) -> list[Any]:
 def members(value: Any) -> Mapping[str, Any]:
     """The members of an object in an answer; none where there is no object."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def typed_value(text: str) -> Any:
+    """What somebody typed as JSON; what is no JSON is meant as a text."""
+    try:
+        return parse_json(text)
+    except InvalidInput:
+        return text
 
 
 def api_scope(scope: Scope, method: str, target: str, vouch: Vouch | None) -> Scope:
@@ -128,7 +136,7 @@ class ApiCaller:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """One request and its answer; a problem is raised."""
-        content = b"" if body is None else orjson.dumps(body)
+        content = b"" if body is None else encode_json(body)
         inner = api_scope(self.scope, method, target, self.vouch)
         stated = {"x-correlation-id": self.correlation_id, **(headers or {})}
         if body is not None:
@@ -139,7 +147,8 @@ class ApiCaller:
             stated["idempotency-key"] = key
         inner["headers"] = [(name.encode(), value.encode("latin-1")) for name, value in stated.items()]
         status, found, text = await _exchange(self.api, inner, content)
-        answer: Any = orjson.loads(text) if text else None
+        # Digit by digit: a person decides on what a page shows.
+        answer: Any = parse_json(text) if text else None
         if status not in _OK:
             raise ApiRefused(status, answer or {}, found.get(b"x-correlation-id", b"").decode())
         return Answer(status, answer, found.get(b"etag", b"").decode().strip('"').partition("-gzip")[0])

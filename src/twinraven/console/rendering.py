@@ -30,6 +30,8 @@ _FILTERS: tuple[Callable[..., Any], ...] = (
     words.seg,
     words.seen,
     words.spaced,
+    words.actor,
+    words.short,
     words.plural,
     words.tone,
 )
@@ -51,9 +53,9 @@ class Renderer:
         self._environment.globals["static"] = address  # pyright: ignore[reportArgumentType] - any value may be global
 
     def page(self, template: str, values: Mapping[str, Any]) -> str:
-        return self._environment.get_template(template).render(values)
+        return self._environment.get_template(template).render({**values, "is_part": False})
 
     def part(self, template: str, values: Mapping[str, Any]) -> str:
         """The main block of a page alone."""
         found = self._environment.get_template(template)
-        return "".join(found.blocks["main"](found.new_context(dict(values))))
+        return "".join(found.blocks["main"](found.new_context({**values, "is_part": True})))

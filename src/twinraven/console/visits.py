@@ -28,6 +28,11 @@ class Reader:
         return self.role in ("admin", "approver")
 
     @property
+    def may_change(self) -> bool:
+        """Whether they may do anything but look."""
+        return self.role != "viewer"
+
+    @property
     def is_local(self) -> bool:
         """Whether it is whoever is at this machine, without a key."""
         return self.key_id is None

@@ -60,8 +60,8 @@ def mark(ms: float) -> str:
         return f"{ms:.0f} ms"
     if ms < 60_000:
         return f"{ms / 1000:g} s"
-    minutes, seconds = divmod(round(ms / 1000), 60)
-    return f"{minutes}:{seconds:02d}"
+    minutes, seconds = divmod(round(ms / 1000, 1), 60)
+    return f"{minutes:.0f}:{seconds:04.1f}" if seconds % 1 else f"{minutes:.0f}:{seconds:02.0f}"
 
 
 def count(number: float | None) -> str:
@@ -169,6 +169,18 @@ def _painted(text: str) -> Iterator[Markup]:
 def seg(text: object) -> Markup:
     """A text as one segment of a path or as a value in a query."""
     return Markup(quote(str(text), safe=""))  # noqa: S704 - quoting leaves letters, digits and percent signs
+
+
+def actor(text: str) -> str:
+    """Who did something: a person by name, anything else with what it is."""
+    kind, _, name = text.partition(":")
+    return name if kind == "person" and name else f"{name} ({kind})" if name else text
+
+
+def short(name: str) -> str:
+    """The beginning of a long id, behind what it is of: `effect:6aec0683`."""
+    kind, colon, rest = name.rpartition(":")
+    return f"{kind}{colon}{rest[:8]}"
 
 
 def spaced(text: str) -> str:

@@ -182,6 +182,18 @@ class Session:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How somebody said afterwards that a session's task went."""
+
+    outcome: Outcome
+    stated_by: str
+    stated_at: datetime
+
+    def as_json(self) -> dict[str, Any]:
+        return {"outcome": self.outcome.value, "stated_by": self.stated_by, "stated_at": iso(self.stated_at)}
+
+
 def check_name(value: str, *, field: str, limit: int = MAX_NAME) -> str:
     """A session, tool or task name, or a tag, that both stores can hold and a person can read back."""
     if type(value) is str and 0 < len(value) <= limit and value.isprintable():

@@ -133,6 +133,8 @@ class RecentSession:
             "turns": self.turns,
             "tools": list(self.tools),
             "first_words": self.first_words,
+            "time_known": self.time_known,
+            "is_judged": self.is_judged,
         }
 
 

@@ -14,7 +14,7 @@ from uuid import UUID
 from twinraven.foundation.clock import from_micros, now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, NotFound
 from twinraven.muninn.columns import COLUMNS
-from twinraven.muninn.model import MuninnEvent, Outcome, Session, check_name
+from twinraven.muninn.model import MuninnEvent, Outcome, Session, Verdict, check_name
 from twinraven.muninn.outcome_sql import TAGGED, is_rare, sessions_with
 from twinraven.muninn.roll_up import roll_up
 from twinraven.muninn.store import MINING_COLUMNS, TRACE_COLUMNS, EventFilter, ReadColumns, ToolUse, Transition
@@ -209,6 +209,20 @@ class SqlEventStore:
             return [row for each in sessions for row in tx.fetch_all(one, tenant=tenant_id, session=each)]
 
         return {row["session_id"]: Outcome(row["outcome"]) for row in await self._database.read(tenant_id, work)}
+
+    async def verdict(self, tenant_id: str, session_id: str) -> Verdict | None:
+        row = await self._database.read(
+            tenant_id,
+            lambda tx: tx.fetch_one(
+                "SELECT outcome, stated_by, stated_at FROM session_verdicts "
+                "WHERE tenant_id = :tenant AND session_id = :session ORDER BY arrival DESC LIMIT 1",
+                tenant=tenant_id,
+                session=session_id,
+            ),
+        )
+        return (
+            None if row is None else Verdict(Outcome(row["outcome"]), row["stated_by"], from_micros(row["stated_at"]))
+        )
 
     async def read_columns(self, tenant_id: str, read: ReadColumns[T], *, where: EventFilter | None = None) -> T:
         conditions, params = _conditions(tenant_id, where or EventFilter())

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from twinraven.muninn.model import MuninnEvent, Outcome, Session
+from twinraven.muninn.model import MuninnEvent, Outcome, Session, Verdict
 
 T = TypeVar("T")
 
@@ -147,6 +147,10 @@ class EventStore(Protocol):
 
     async def verdicts(self, tenant_id: str, *, sessions: Sequence[str] | None = None) -> dict[str, Outcome]:
         """The verdict in force for each session that has one, or for each of some."""
+        ...
+
+    async def verdict(self, tenant_id: str, session_id: str) -> Verdict | None:
+        """The verdict in force for one session, with who stated it and when."""
         ...
 
     async def read_columns(self, tenant_id: str, read: ReadColumns[T], *, where: EventFilter | None = None) -> T:

@@ -464,6 +464,8 @@ class SecretInfo:
     created_at: datetime
     updated_at: datetime
     shared: bool = False
+    used_by: tuple[str, ...] = ()
+    """What it cannot be deleted from under: the tools that are bound to it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ before anybody can use it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -201,13 +201,22 @@ class Vault:
         def work(tx: Transaction) -> None:
             secret = _present(self._store.secret(tx, tenant_id, owner_id, secret_id), secret_id)
             _refuse_stale(secret, expected_version)
-            users = [user for check in self._usages for user in check(tx, tenant_id, secret_id)]
+            users = self._users(tx, tenant_id, secret_id)
             if users:
                 raise Conflict(f"secret {secret.name!r} is used by {', '.join(users)}", used_by=users)
             self._store.remove(tx, tenant_id, owner_id, secret_id)
             self._record(tx, secret, "secret.deleted", correlation_id, {"name": secret.name})
 
         await self._changing(tenant_id, work)
+
+    async def used_by(self, tenant_id: str, secret_ids: Sequence[str]) -> dict[str, list[str]]:
+        """What uses each of some secrets, in the words in which a deletion would be refused."""
+        return await self._database.read(
+            tenant_id, lambda tx: {each: self._users(tx, tenant_id, each) for each in secret_ids}
+        )
+
+    def _users(self, tx: Transaction, tenant_id: str, secret_id: str) -> list[str]:
+        return [user for check in self._usages for user in check(tx, tenant_id, secret_id)]
 
     async def reveal(self, ref: SecretRef, *, for_user: str, tool_owner: str | None = None) -> str:
         """The value, for a connector that is about to use it: to the owner's calls of the owner's tools alone."""

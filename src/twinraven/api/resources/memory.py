@@ -25,6 +25,9 @@ _TAGS: Final[dict[str, Any]] = {
     "maxItems": 50,
 }
 _MOST_SHOWN: Final = 500
+_VERDICT: Final[dict[str, Any]] = {
+    "oneOf": [form({"outcome": OUTCOME, "stated_by": TEXT, "stated_at": TIME}), {"type": "null"}]
+}
 _SEEN: Final = form(
     {"session_id": TEXT, "tool_id": TEXT, "input_params": OBJECT},
     optional={
@@ -62,6 +65,8 @@ _RECENT: Final[dict[str, Any]] = {
     "turns": {"type": "integer"},
     "tools": {"type": "array", "items": {"type": "string"}},
     "first_words": {"type": ["string", "null"]},
+    "time_known": {**FLAG, "description": "whether its calls came with times; else an import gave them times in order"},
+    "is_judged": {**FLAG, "description": "whether somebody said how it went; else `partial` stands for not known"},
 }
 ROUTES: Final = RouteTable()
 
@@ -266,22 +271,31 @@ def _beyond(text: str) -> tuple[int, int]:
         {
             "allOf": [
                 ref("Session"),
-                form({"events": {"type": "array", "items": ref("MuninnEvent")}, "events_truncated": FLAG})
+                form(
+                    {
+                        "events": {"type": "array", "items": ref("MuninnEvent")},
+                        "events_truncated": FLAG,
+                        "verdict": _VERDICT,
+                    }
+                )
                 | {"additionalProperties": True},
             ]
         },
         errors=(NotFound,),
         note=f"Of a long session the first {_MOST_SHOWN} calls are shown and `events_truncated` is true; "
-        "GET /v1/events?session_id=… gives all of them, page by page.",
+        "GET /v1/events?session_id=… gives all of them, page by page. `verdict` is what somebody stated last.",
     )
 )
 async def show_session(request: Request) -> Response:
     """A session with as many of its calls as fit into a page; a session may have any number of them."""
     session = await request.raven.events.session(request.tenant_id, request.path["session_id"], most=_MOST_SHOWN)
-    events = [event.as_json() for event in session.events]
-    return Response(
-        {**session.as_json(), "events": events, "events_truncated": session.event_count > len(session.events)}
-    )
+    verdict = await request.raven.events.verdict(request.tenant_id, session.session_id)
+    shown = {
+        "events": [event.as_json() for event in session.events],
+        "events_truncated": session.event_count > len(session.events),
+        "verdict": None if verdict is None else verdict.as_json(),
+    }
+    return Response({**session.as_json(), **shown})
 
 
 @ROUTES.handles(

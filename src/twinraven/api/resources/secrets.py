@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from twinraven.api.owned_items import creation, reading
 from twinraven.api.schemas import FLAG, TEXT, form, listing, ref
@@ -30,7 +31,10 @@ ROUTES: Final = RouteTable()
 )
 async def list_secrets(request: Request) -> Response:
     found = await request.raven.vault.secrets(request.tenant_id, request.who.user_id)
-    return Response(page=slice_of(found, request.query, key=lambda each: each.secret_id, show=Secret.as_json))
+    users = await request.raven.vault.used_by(request.tenant_id, [each.secret_id for each in found])
+    return Response(
+        page=slice_of(found, request.query, key=lambda each: each.secret_id, show=lambda each: _with_users(each, users))
+    )
 
 
 @ROUTES.handles(
@@ -57,12 +61,14 @@ async def create_secret(request: Request) -> Response:
         shared=body.get("shared", False),
         correlation_id=request.correlation_id,
     )
-    return _shown(made, status=201)
+    return await _shown(request, made, status=201)
 
 
 @ROUTES.handles(reading("/v1/secrets/{secret_id}", "showSecret", "What is known about a secret", "Secret"))
 async def show_secret(request: Request) -> Response:
-    return _shown(await request.raven.vault.get(request.tenant_id, request.who.user_id, request.path["secret_id"]))
+    return await _shown(
+        request, await request.raven.vault.get(request.tenant_id, request.who.user_id, request.path["secret_id"])
+    )
 
 
 @ROUTES.handles(
@@ -88,7 +94,7 @@ async def rotate_secret(request: Request) -> Response:
         expected_version=expected_version(request),
         correlation_id=request.correlation_id,
     )
-    return _shown(rotated)
+    return await _shown(request, rotated)
 
 
 @ROUTES.handles(
@@ -116,7 +122,7 @@ async def change_secret(request: Request) -> Response:
         expected_version=expected_version(request),
         correlation_id=request.correlation_id,
     )
-    return _shown(changed)
+    return await _shown(request, changed)
 
 
 @ROUTES.handles(
@@ -142,5 +148,10 @@ async def delete_secret(request: Request) -> Response:
     return Response(status=204)
 
 
-def _shown(secret: Secret, *, status: int = 200) -> Response:
-    return Response(secret.as_json(), status=status, tag=str(secret.version))
+async def _shown(request: Request, secret: Secret, *, status: int = 200) -> Response:
+    users = await request.raven.vault.used_by(request.tenant_id, [secret.secret_id])
+    return Response(_with_users(secret, users), status=status, tag=str(secret.version))
+
+
+def _with_users(secret: Secret, users: Mapping[str, list[str]]) -> dict[str, Any]:
+    return {**secret.as_json(), "used_by": users[secret.secret_id]}

@@ -15,7 +15,7 @@ from twinraven.console.drawing.placement import BOX, Placement
 from twinraven.console.words import cut
 
 _CHAR: Final = 7.2
-_GAP: Final = 84.0
+_GAP: Final = 58.0
 _MARGIN: Final = 16.0
 _TOP: Final = 40.0
 _MOST_NODES: Final = 60

@@ -1,7 +1,8 @@
 """Lays a session out as a waterfall: rows, and a time scale on which long pauses are cut.
 
 An agent waits for people. On a true scale one pause of two minutes makes every call a dot, so a pause that is longer
-than most is drawn short and marked; what lies between two cuts is to scale. All places are percents of the axis.
+than what the model usually takes is drawn short and marked; what lies between two cuts is to scale. All places are
+percents of the axis.
 """
 
 from __future__ import annotations
@@ -63,10 +64,15 @@ class Piece:
 class Scale:
     """Maps real milliseconds to percents of the axis."""
 
-    def __init__(self, spans: Sequence[tuple[float, float]], *, cut: bool) -> None:
+    def __init__(
+        self, spans: Sequence[tuple[float, float]], *, cut: bool, waited: frozenset[float] = frozenset()
+    ) -> None:
+        """Lay spans out; `waited` are the moments at which somebody's words ended a pause."""
         busy = _merged(spans)
         gaps = [after[0] - before[1] for before, after in pairwise(busy)]
-        cap = max(_SHORTEST_CUT_MS, 3 * median(gaps)) if gaps and cut else float("inf")
+        # What people take says nothing of what is usual between two calls, and a session may hold more of it than not.
+        usual = [gap for gap, after in zip(gaps, busy[1:], strict=True) if after[0] not in waited]
+        cap = max(_SHORTEST_CUT_MS, 3 * median(usual) if usual else 0.0) if cut else float("inf")
         shown = sum(end - begin for begin, end in busy) + sum(gap for gap in gaps if gap <= cap)
         cuts = sum(gap > cap for gap in gaps)
         short = max(_CUT_SHARE * shown / max(1 - _CUT_SHARE * cuts, 0.4), 1.0)
@@ -151,7 +157,8 @@ def lay_out(events: Sequence[Event], *, cut: bool = True) -> Waterfall:
     }
     top = _nested(events, rows)
     waited = _connect(top)
-    scale = Scale([(row.start, row.end) for row in top], cut=cut)
+    said = frozenset(row.start for row in top if row.waited)
+    scale = Scale([(row.start, row.end) for row in top], cut=cut, waited=said)
     for row in rows.values():
         row.x = scale.percent(row.start)
         row.width = max(scale.percent(row.end) - row.x, 0.05)

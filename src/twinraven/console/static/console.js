@@ -41,7 +41,7 @@ async function copy(button) {
   let text = source.textContent;
   if (source.dataset.exact) {
     const answer = await fetch(source.dataset.exact);
-    text = JSON.stringify((await answer.json())[source.dataset.field], null, 2);
+    text = await answer.text();
   }
   await navigator.clipboard.writeText(text);
   const word = button.textContent;
@@ -180,18 +180,34 @@ async function refresh() {
 }
 function put(now, fresh) {
   if (!now || !fresh) return;
-  const typed = new Map(all("input, textarea, select", now).filter((each) => each.type !== "hidden").map((each) => [each.name, each.value]));
-  const open = new Set(all("details[open] > summary", now).map((each) => each.textContent));
-  for (const field of all("input, textarea", fresh)) {
-    if (field.type !== "hidden" && typed.has(field.name)) field.setAttribute("value", typed.get(field.name));
-  }
-  for (const each of all("details > summary", fresh)) if (open.has(each.textContent)) each.parentElement.open = true;
+  const typed = fieldsOf(now);
+  for (const [place, field] of fieldsOf(fresh)) if (typed.has(place)) carry(typed.get(place), field);
+  const open = placesOf(now, "details");
+  for (const [place, each] of placesOf(fresh, "details")) if (open.get(place)?.open) each.open = true;
   for (const body of all("tbody.folded", now)) {
     const same = body.id && fresh.querySelector(`#${CSS.escape(body.id)}`);
     if (same) { same.classList.add("folded"); same.querySelector(".fold")?.setAttribute("aria-expanded", "false"); }
   }
   Idiomorph.morph(now, fresh, { morphStyle: "outerHTML", ignoreActiveValue: true, restoreFocus: true });
   htmx.process($("#main"));
+}
+// Parts of a page that have no id are told apart by what has one around them, by their words, and by which of several they are.
+function placesOf(root, selector, own = (part) => part.querySelector("summary")?.textContent) {
+  const seen = new Map();
+  return new Map(all(selector, root).map((part) => {
+    const name = [part.closest("[id]")?.id, part.closest("form")?.getAttribute("action"), own(part)].join(" ");
+    seen.set(name, (seen.get(name) || 0) + 1);
+    return [`${name} ${seen.get(name)}`, part];
+  }));
+}
+function fieldsOf(root) {
+  return placesOf(root, "input:not([type=hidden]), textarea, select", (field) => field.name);
+}
+// What somebody typed or chose, into the field that takes the place of theirs.
+function carry(from, to) {
+  if (from.matches("select")) for (const each of to.options) each.toggleAttribute("selected", each.value === from.value);
+  else if (from.matches("textarea")) to.textContent = from.value;
+  else to.setAttribute("value", from.value);
 }
 
 function heard(message) {

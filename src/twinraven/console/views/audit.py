@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 from twinraven.console.asking import members
 from twinraven.console.views.spans import day_of
 from twinraven.console.visits import PageTable, Shown, Visit, command_line
+from twinraven.console.words import spaced
 
 PAGES: Final = PageTable()
 _FILTERS: Final = ("event_type", "subject_type", "subject_id", "actor_id", "correlation_id", "since", "until")
@@ -76,7 +77,7 @@ def _options(where: Mapping[str, str]) -> list[str]:
 def about(entry: Mapping[str, Any]) -> str:
     """What an entry is about, in a few words."""
     tool_id = members(entry["data_json"]).get("tool_id")
-    return str(tool_id or f"{entry['subject_type']} {entry['subject_id']}".replace("_", " ", 1))
+    return str(tool_id or f"{spaced(entry['subject_type'])} {entry['subject_id']}")
 
 
 def subject_page(entry: Mapping[str, Any]) -> str:

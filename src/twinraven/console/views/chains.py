@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from twinraven.console.asking import items_of
+from twinraven.console.asking import items_of, members
 from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
@@ -23,6 +23,8 @@ class ChainLine:
     chain: Mapping[str, Any]
     became: str
     href: str
+    why: str = ""
+    """Why it became no tool, as far as a round of learning said."""
 
 
 @PAGES.shows("/chains", "chains", live="catalog")
@@ -35,7 +37,7 @@ async def list_chains(visit: Visit) -> Shown:
     made = await _tools_by_chain(visit, learned["items"])
     more = {"cursor": page["next_cursor"]} if page["next_cursor"] else None
     values = {
-        "lines": [_line(each, made) for each in page["items"]],
+        "lines": [_line(each, made, _refusals(items_of(rounds))) for each in page["items"]],
         "rounds": items_of(rounds),
         "more": None if more is None else f"/console/chains?{urlencode(more)}",
     }
@@ -59,10 +61,18 @@ async def _tools_by_chain(visit: Visit, learned: Sequence[Mapping[str, Any]]) ->
     }
 
 
-def _line(chain: Mapping[str, Any], made: Mapping[str, Mapping[str, Any]]) -> ChainLine:
+def _refusals(rounds: Sequence[Mapping[str, Any]]) -> dict[tuple[str, ...], str]:
+    """Why chains became no tool, by their tools; the newest round that says so counts."""
+    told = [left for each in reversed(rounds) for left in members(each["outcome"]).get("refused", ())]
+    return {tuple(left["tools"]): str(left["reason"]) for left in told}
+
+
+def _line(
+    chain: Mapping[str, Any], made: Mapping[str, Mapping[str, Any]], refusals: Mapping[tuple[str, ...], str]
+) -> ChainLine:
     record = made.get(chain["chain_id"])
     if record is None:
-        return ChainLine(chain, "", "")
+        return ChainLine(chain, "", "", refusals.get(tuple(chain["tools"]), ""))
     return ChainLine(chain, record["status"], f"/console/learned/{quote(record['tool_id'], safe='')}")
 
 

@@ -57,7 +57,7 @@ async def evidence_of(visit: Visit, item: Json) -> Evidence:
     if kind == "changed_tool":
         return _changed_tool(found)
     if kind in ("unknown_effect", "unknown_step"):
-        return _unknown(found, await _held(visit, item["holds"]))
+        return _unknown(found, await _held(visit, item["holds"]), await _lost_call(visit, found))
     return Evidence(blocks=[(name.replace("_", " "), value) for name, value in found.items()])
 
 
@@ -125,7 +125,7 @@ def _question(found: Json) -> Evidence:
     if not asked:
         return Evidence(facts, blocks=[("The question", found["question"])])
     if asked.get("target"):
-        facts.append(Fact("Runs", str(asked["target"]), _page("tools", str(asked["target"]))))
+        facts.append(Fact("Calls", str(asked["target"]), _page("tools", str(asked["target"]))))
     inputs = members(asked.get("inputs"))
     rows = [((str(name), _text(value)), "") for name, value in inputs.items()]
     return Evidence(facts, [EvidenceTable("With exactly this", ("Argument", "Value"), rows)] if rows else [])
@@ -145,7 +145,15 @@ async def _held(visit: Visit, hold: Json | None) -> list[Fact]:
     return facts
 
 
-def _unknown(found: Json, held: Sequence[Fact]) -> Evidence:
+async def _lost_call(visit: Visit, found: Json) -> Json:
+    """The arguments of a run's call of which nobody knows whether it happened."""
+    run = await visit.api.find("runs", found["run_id"]) if "run_id" in found else None
+    waits: Sequence[Json] = members(run).get("waits", ())
+    asked = next((each["question"] for each in waits if each["place"] == found["place"]), None)
+    return members(members(asked).get("params"))
+
+
+def _unknown(found: Json, held: Sequence[Fact], arguments: Json) -> Evidence:
     facts: list[Fact] = [*held]
     if "run_id" in found:
         facts.append(Fact("Run", found["run_id"][:12], _page("runs", found["run_id"])))
@@ -159,9 +167,9 @@ def _unknown(found: Json, held: Sequence[Fact]) -> Evidence:
     if "attempts" in found:
         facts.append(Fact("Attempts", str(found["attempts"])))
     error = members(found.get("error"))
-    if error:
+    if error and "run_id" not in found:
         facts.append(Fact("Error", f"{error.get('code', '')}: {error.get('message', '')}"))
-    request = members(found.get("request"))
+    request = members(found.get("request")) or arguments
     rows = [((str(name), _text(value)), "") for name, value in request.items() if value not in (None, "")]
     return Evidence(facts, [EvidenceTable("What was sent", ("Field", "Value"), rows)] if rows else [])
 

@@ -16,6 +16,7 @@ from twinraven.console.drawing.columns import meter
 from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
+_ROLES: Final = ("viewer", "member", "approver", "admin")
 _SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? ([-+0-9.eE]+|NaN|[+-]Inf)$")
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
@@ -173,6 +174,8 @@ async def _settings(visit: Visit, *, refusal: ApiRefused | None = None, new_key:
     values = {
         "users": None if users is None else users["items"],
         "keys": keys["items"],
+        "names": {each["user_id"]: each["name"] for each in items_of(users)},
+        "roles": _ROLES,
         "sign_ins": sign_ins["items"],
         "policy": policy,
         "changed": [each for each in items_of(stated) if each["source"] != "default"],

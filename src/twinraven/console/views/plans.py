@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from twinraven.console.asking import ApiRefused
+from twinraven.console.asking import ApiRefused, members
 from twinraven.console.drawing.columns import meter
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
 from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
-_PER_PAGE: Final = 100
+_PER_PAGE: Final = 30
 _LOOKS: Final = {
     "complete": "done",
     "completed": "done",
@@ -32,12 +32,25 @@ async def list_plans(visit: Visit) -> Shown:
     page = await visit.api.get("plans", limit=_PER_PAGE, cursor=visit.query.get("cursor"))
     more = {"cursor": page["next_cursor"]} if page["next_cursor"] else None
     values = {
-        "plans": page["items"],
+        "plans": list(zip(page["items"], await _requests(visit, page["items"]), strict=True)),
         "more": None if more is None else f"/console/plans?{urlencode(more)}",
         "typed": "",
         "refusal": None,
     }
     return Shown("plans.html", "Plans", values, command="twinraven plan list")
+
+
+async def _requests(visit: Visit, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What each plan is to achieve; the list of plans as runs does not say."""
+    asked = list(visit.api.asked)
+    found = await asyncio.gather(*(visit.api.find("plans", each["run_id"]) for each in runs))
+    visit.api.asked[:] = asked
+    return ["" if each is None else _goal(each) for each in found]
+
+
+def _goal(plan: Mapping[str, Any]) -> str:
+    """What a plan is for: the words of whoever asked, or the goal that it was given with."""
+    return str(plan["request"] or members(plan["state"]["plan"]).get("goal") or "")
 
 
 @PAGES.takes("/plans", "plans", needs="plans")
@@ -73,7 +86,7 @@ async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
     plan, log = await asyncio.gather(visit.api.get("plans", run_id), visit.api.get("plans", run_id, "log"))
     made: Mapping[str, Any] = plan["state"]["plan"] or {}
     steps: list[Mapping[str, Any]] = made.get("steps", [])
-    goal = str(made.get("goal") or plan["request"] or "A plan")
+    goal = _goal(plan) or "A plan"
     most = max(plan["ttl"], 1)
     values = {
         "plan": plan,

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-import orjson
-
-from twinraven.console.asking import ApiRefused
+from twinraven.console.asking import ApiRefused, typed_value
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
 from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
@@ -31,7 +29,9 @@ async def show_process(visit: Visit) -> Shown:
 async def run_process(visit: Visit) -> Shown | Redirect:
     """Start a durable run with the values that were given."""
     parameters = {
-        name.removeprefix("p_"): _value(value) for name, value in visit.form.items() if name.startswith("p_") and value
+        name.removeprefix("p_"): typed_value(value)
+        for name, value in visit.form.items()
+        if name.startswith("p_") and value
     }
     try:
         run = await visit.api.post("processes", visit.path["process_id"], "runs", body={"parameters": parameters})
@@ -89,10 +89,3 @@ def step_edges(process: Mapping[str, Any]) -> Iterator[GraphEdge]:
 def _mode_of(step: Mapping[str, Any]) -> str:
     execution: Mapping[str, Any] = step.get("execution") or {}
     return str(execution.get("mode", "sequential"))
-
-
-def _value(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except ValueError:
-        return text

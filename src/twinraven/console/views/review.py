@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import orjson
-
-from twinraven.console.asking import ApiRefused
+from twinraven.console.asking import ApiRefused, typed_value
 from twinraven.console.views.evidence import evidence_of
 from twinraven.console.views.runs import answer_choices
 from twinraven.console.views.waiting import KINDS, cost_of, everything_waiting, next_waiting, task_names, waiting_of
@@ -48,7 +46,7 @@ async def decide_item(visit: Visit) -> Shown | Redirect:
     if form.get("note"):
         body["note"] = form["note"]
     if form.get("answer"):
-        body["answer"] = _value(form["answer"])
+        body["answer"] = typed_value(form["answer"])
     try:
         await visit.api.post("inbox", item_id, "decide", body=body, if_match=form.get("seen", ""))
     except ApiRefused as refusal:
@@ -92,10 +90,3 @@ def _answer_words(kind: str, choice: Mapping[str, Any] | None) -> tuple[str, str
         return "", ""
     labels = {"unknown_effect": "The provider calls it", "unknown_step": "It gave, as JSON"}
     return labels.get(kind, "Answer"), choice["summary"]
-
-
-def _value(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except ValueError:
-        return text

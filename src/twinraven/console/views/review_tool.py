@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twinraven.console.asking import ApiRefused
+from twinraven.console.asking import ApiRefused, typed_value
 from twinraven.console.drawing.wiring import wiring
 from twinraven.console.views.waiting import next_waiting
 from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
@@ -39,12 +39,12 @@ async def review_tool(visit: Visit) -> Shown:
 async def decide_tool(visit: Visit) -> Shown | Redirect:
     """Put the version that was shown into service, or reject it."""
     tool_id, form = visit.path["tool_id"], visit.form
-    body: dict[str, Any] = {"version": int(visit.path["version"])}
+    body: dict[str, Any] = {"version": typed_value(visit.path["version"])}
     if form.get("verdict") == "promote":
         wanted = form.get("as", "").strip()
         body |= {"as": wanted} if wanted and wanted != tool_id else {}
     else:
-        body["reason"] = form.get("reason", "").strip() or "no reason given"
+        body["reason"] = form.get("reason", "").strip()
     word = "promote" if form.get("verdict") == "promote" else "reject"
     try:
         await visit.api.post("learned-tools", tool_id, word, body=body, if_match=form.get("seen", ""))

@@ -9,12 +9,11 @@ from itertools import pairwise
 from typing import Any, Final, cast
 from urllib.parse import quote, urlencode
 
-import orjson
-
-from twinraven.console.asking import ApiRefused, items_of, members
+from twinraven.console.asking import ApiRefused, items_of, members, typed_value
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
 from twinraven.console.views.processes import step_edges
 from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
+from twinraven.serving import encode_json
 
 PAGES: Final = PageTable()
 _STATES: Final = ("queued", "running", "waiting", "succeeded", "failed", "cancelled", "set_aside")
@@ -47,6 +46,11 @@ class StepLine:
     error_code: str | None
     output: Any
     error: Any
+
+    @property
+    def shown(self) -> str:
+        """The step's name; at a step before which a person is asked, the step that waits."""
+        return self.place.removesuffix(_ASKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ async def show_run(visit: Visit) -> Shown:
 async def answer_run(visit: Visit) -> Shown | Redirect:
     """Answer what a run asks; what is no JSON is meant as a text."""
     form = visit.form
-    return await _act(visit, "answer", {"place": form.get("place", ""), "answer": _value(form.get("answer", ""))})
+    return await _act(visit, "answer", {"place": form.get("place", ""), "answer": typed_value(form.get("answer", ""))})
 
 
 @PAGES.takes("/runs/{run_id}/fork", "runs", needs="runs")
@@ -177,12 +181,19 @@ def _lines(run: Mapping[str, Any]) -> list[StepLine]:
     for wait in run["waits"]:
         if wait["answered_at"] is None:
             known = found.get(wait["place"])
-            named = known.tool_id if known else wait["subject"] or wait["kind"]
+            named = known.tool_id if known else _waits_on(wait)
             found[wait["place"]] = StepLine(wait["place"], named, "waiting", None, None, None, None, None)
     for job in run["jobs"]:
         if job["place"] and job["place"] not in found:
             found[job["place"]] = StepLine(job["place"], job["queue"], "running", None, None, None, None, None)
     return sorted(found.values(), key=_order)
+
+
+def _waits_on(wait: Mapping[str, Any]) -> str:
+    """What is called at a place that waits."""
+    question = members(wait["question"])
+    details = members(members(question.get("error")).get("details"))
+    return str(question.get("target") or details.get("tool_id") or wait["subject"] or wait["kind"])
 
 
 def _order(line: StepLine) -> tuple[list[int], str]:
@@ -205,6 +216,9 @@ async def _process(visit: Visit, target: str) -> Any:
 def _wait(wait: Mapping[str, Any]) -> OpenWait:
     asked: Any = wait["question"]
     given = members(asked)
+    if wait["kind"] == "effect":
+        # What is not known of a call: which one, with which arguments, and what went wrong.
+        given = {"question": members(given.get("error")).get("message"), "inputs": given.get("params")}
     is_form = isinstance(given.get("question"), str)
     form: Mapping[str, Any] = given if is_form else {}
     return OpenWait(
@@ -229,7 +243,7 @@ def answer_choices(schema: Any) -> tuple[tuple[str, str], ...]:
     if not isinstance(allowed, list):
         return ()
     values = cast("list[Any]", allowed)
-    return tuple((orjson.dumps(each).decode(), str(each)) for each in values) if 1 <= len(values) <= _FEW else ()
+    return tuple((encode_json(each).decode(), str(each)) for each in values) if 1 <= len(values) <= _FEW else ()
 
 
 def _groups(workers: Sequence[Mapping[str, Any]]) -> list[WorkerGroup]:
@@ -300,10 +314,3 @@ def _edges(lines: Sequence[StepLine], process: Any) -> tuple[GraphEdge, ...]:
         if "." in each.place and (around := each.place.rpartition(".")[0]) in known
     ]
     return tuple(edges)
-
-
-def _value(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except ValueError:
-        return text

@@ -37,6 +37,8 @@ class SessionLine:
     tools: list[str]
     ended_at: str
     lasted_ms: float
+    time_known: bool
+    is_judged: bool
 
 
 @PAGES.shows("/sessions", "sessions", live="events", held=True)
@@ -98,6 +100,8 @@ def _line(session: Mapping[str, Any]) -> SessionLine:
         tools=session["tools"],
         ended_at=session["ended_at"],
         lasted_ms=(ended - began).total_seconds() * 1000,
+        time_known=session["time_known"],
+        is_judged=session["is_judged"],
     )
 
 

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
-import orjson
 from markupsafe import Markup
 
 from twinraven.console.asking import ApiRefused, api_path, items_of, members
@@ -17,8 +16,11 @@ from twinraven.console.drawing.columns import hour_marks
 from twinraven.console.views.spans import last_day, last_hours
 from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 from twinraven.console.words import plural
+from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.clock import iso
+from twinraven.foundation.errors import InvalidInput
 from twinraven.foundation.ids import new_id
+from twinraven.serving import encode_json
 
 PAGES: Final = PageTable()
 _HOURS: Final = 24
@@ -84,7 +86,7 @@ def _reworded(upstream: Mapping[str, Any]) -> Reworded:
     both = [members(upstream[name]) for name in ("accepted", "offered")]
     said = [str(each.get("description", "")) for each in both]
     if said[0] == said[1]:
-        said = [orjson.dumps(dict(each)).decode() if each else "" for each in both]
+        said = [encode_json(dict(each)).decode() if each else "" for each in both]
     return Reworded(upstream["tool_id"], said[0] or "–", said[1] or "it is gone")
 
 
@@ -107,7 +109,7 @@ async def call_tool(visit: Visit) -> Shown | Redirect:
             for name, value in form.items()
             if name.startswith("p_") and value != ""
         }
-    except ValueError as error:
+    except InvalidInput as error:
         problem = {
             "title": "Bad Request",
             "detail": f"One of the arguments is no JSON: {error}",
@@ -172,4 +174,4 @@ def _fields(schema: Mapping[str, Any], form: Mapping[str, str]) -> list[Field]:
 
 
 def _value(text: str, kind: str) -> Any:
-    return text if kind == "string" else orjson.loads(text)
+    return text if kind == "string" else parse_json(text)

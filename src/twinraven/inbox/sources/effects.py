@@ -54,7 +54,7 @@ def _item(effect: StoredEffect) -> InboxItem:
         tenant_id=effect.tenant_id,
         kind="unknown_effect",
         ref=f"{effect.kind}:{effect.effect_id}",
-        what=f"settle whether this {effect.kind} happened; it is not sent again before",
+        what=f"settle whether this {effect.kind} happened; it is not sent again until then",
         target=str(row.get("channel") or row.get("wallet_id")),
         why="its provider may have been sent it and cannot say what became of it",
         choices=_CHOICES,

@@ -114,7 +114,7 @@ def _unknown(run: Run, wait: Wait) -> InboxItem:
         tenant_id=run.tenant_id,
         kind="unknown_step",
         ref=_ref(run, wait),
-        what=f"settle whether {tool_id} happened; nothing repeats it before",
+        what=f"settle whether {tool_id} happened; nothing repeats it until then",
         target=tool_id,
         why=str(error.get("message") or "its answer was lost"),
         choices=_EFFECT_CHOICES,
