@@ -64,9 +64,20 @@ def test_find_and_read(site: Site, person: Profile) -> None:
     event = site.ask(f"events/{url.rpartition('call=')[2]}")
     tab.evaluate("window.__copied = null; navigator.clipboard.writeText = async (t) => { window.__copied = t; }")
     tab.click("#side [data-copy=json-in]")
-    assert json.loads(tab.wait("window.__copied")) == event["input_params"]
+    assert tab.wait("window.__copied") == json.dumps(event["input_params"], indent=2)
     with person.browser.profile() as other:
         assert event["input_params"]["email"] in other.open(url).text("#side")
+
+
+def test_copies_are_exact(site: Site, person: Profile) -> None:
+    """What is copied is what is stored, byte for byte: digits that a browser would round, and signs it would hide."""
+    given = {"n": 2**70 + 1, "share": 1.5, "text": HOSTILE[7], "long": "x" * 300_000}
+    site.ask("events", {"events": [{"session_id": "exact", "tool_id": "get_order", "input_params": given}]})
+    event = site.ask("events?session_id=exact")["items"][0]["event_id"]
+    tab = person.open(f"{site.url}sessions/exact?call={event}")
+    tab.evaluate("window.__copied = null; navigator.clipboard.writeText = async (t) => { window.__copied = t; }")
+    tab.click("#side [data-copy=json-in]")
+    assert tab.wait("window.__copied") == json.dumps(given, ensure_ascii=False, indent=2)
 
 
 def test_decide_on_a_call_by_keyboard(site: Site, person: Profile) -> None:

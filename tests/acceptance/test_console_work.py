@@ -137,6 +137,28 @@ def test_writing_in_a_conversation(site: Site, browser: Browser) -> None:
         tab.wait("document.querySelectorAll('.turn-said:last-of-type .alternatives > *').length === 2")
 
 
+def test_what_is_typed_stays_while_the_page_goes_on(site: Site, browser: Browser) -> None:
+    """News leave alone what was typed or opened, in fields that have the same name as others, focused or not."""
+    talk = next(each for each in site.ask("conversations?limit=50")["items"] if each["forked_from"] is None)["id"]
+    turn = "document.querySelectorAll('.turn-said.user details')"
+    with browser.profile() as person:
+        tab = person.open(f"{site.url}talk/{talk}")
+        live(tab)
+        tab.evaluate(f"{turn}[1].open = true; {turn}[1].querySelector('textarea').value = 'another order'")
+        tab.click(".say textarea")
+        tab.type("half a sentence")
+        tab.evaluate("document.activeElement.blur()")
+        for number in range(2):
+            before = tab.evaluate("document.querySelectorAll('.tree a').length")
+            leaf = site.ask(f"conversations/{talk}/turns?limit=200")["items"][-1]["id"]
+            said = {"speaker": "user", "content": f"meanwhile {number}", "parent_turn": leaf}
+            site.ask(f"conversations/{talk}/turns", said)
+            tab.wait(f"document.querySelectorAll('.tree a').length > {before}")
+        assert tab.evaluate("document.querySelector('.say textarea').value") == "half a sentence"
+        assert tab.evaluate(f"{turn}[1].querySelector('textarea').value") == "another order"
+        assert tab.evaluate(f"[...{turn}].map(e => e.open)")[:3] == [False, True, False]
+
+
 @pytest.mark.soak
 def test_fifty_calls_a_second_before_eight_tabs(site: Site, browser: Browser) -> None:
     """Eight tabs of two people show five hundred calls within two seconds of the last, none twice and none lost."""

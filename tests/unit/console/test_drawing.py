@@ -91,3 +91,25 @@ def test_trees_branch() -> None:
     assert "turn agent shown stale" in drawn
     assert 'cx="12"' in drawn
     assert 'cx="34"' in drawn
+
+
+def test_wires_pass_cards_by() -> None:
+    """What leads past a card runs below every card, with its evidence, and the picture is high enough for it."""
+    about = {"effect": "read", "effect_origin": "declared", "for_each": None}
+    counted = {"for": 9, "against": 0}
+    first = {"name": "id", "source": "asked of the caller", "parameters": ["id"], "for": None, "against": None}
+    second = {"name": "user", "source": "$.steps[0].output.user", "parameters": [], **counted}
+    third = {"name": "order", "source": "$.steps[0].output.order", "parameters": ["only"], **counted}
+    steps = [{"tool_id": name, **about, "arguments": [argument]} for name, argument in
+             (("one", first), ("two", second), ("three", third))]  # fmt: skip
+    root = ET.fromstring(str(wiring("tool", steps, ["id", "only"])))
+    height = float(root.attrib["viewBox"].split()[3])
+    boxes = [each.attrib for each in root.iter("rect") if "card read" in each.attrib.get("class", "")]
+    floor = max(float(each["y"]) + float(each["height"]) for each in boxes)
+    around = [each.attrib["d"] for each in root.iter("path") if " L" in each.attrib["d"]]
+    lanes = [float(each.partition(" L")[2].split()[1]) for each in around]
+    assert len(lanes) == 2
+    assert all(floor < lane < height for lane in lanes)
+    assert len(set(lanes)) == 2
+    said = [float(each.attrib["y"]) for each in root.iter("text") if each.text == "9 for, 0 against"]
+    assert sorted(place > floor for place in said) == [False, True]

@@ -83,3 +83,22 @@ def test_turns_people_and_inner_calls() -> None:
 def test_calls_without_times() -> None:
     """A log whose calls share one moment says so instead of drawing a time."""
     assert not lay_out([call(1, 0, 0), call(2, 0, 0)]).has_times
+
+
+def test_pauses_of_people_are_cut_however_many_there_are() -> None:
+    """Where half of all pauses are a person's, each is cut, and the calls between them can be told apart."""
+    at, events = 0, list[dict[str, Any]]()
+    for number in range(8):
+        at += 60_000 + number if number % 2 else 900
+        events.append(call(number, at, 200, outside_input="yes" if number % 2 else None))
+        at += 200
+    fall = lay_out(events)
+    assert len(fall.cuts) == 4
+    assert min(row.width for row in fall.rows) > 1.5
+
+
+def test_one_pause_in_a_short_session_is_cut() -> None:
+    """A session of two calls with somebody's minutes between them is drawn as two calls, not as two dots."""
+    fall = lay_out([call(1, 0, 500), call(2, 100_000, 700, outside_input="again")])
+    assert len(fall.cuts) == 1
+    assert min(row.width for row in fall.rows) > 20

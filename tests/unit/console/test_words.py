@@ -21,6 +21,19 @@ def test_durations() -> None:
     ]  # fmt: skip
 
 
+def test_marks_of_an_axis_are_told_apart() -> None:
+    """Half seconds behind a minute are said, so that no two marks read alike."""
+    assert [words.mark(ms) for ms in (500, 59_000, 102_000, 102_500)] == ["500 ms", "59 s", "1:42", "1:42.5"]
+
+
+def test_people_are_named_and_ids_shortened() -> None:
+    """A person is a name, a program says what it is, and a long id keeps what it is an id of."""
+    assert [words.actor(text) for text in ("person:ada", "system:engine", "system", "–")] == [
+        "ada", "engine (system)", "system", "–",
+    ]  # fmt: skip
+    assert (words.short("effect:6aec06834cfc2edd"), words.short("b8a97f2592d2adb7")) == ("effect:6aec0683", "b8a97f25")
+
+
 @given(st.text(), st.text())
 def test_json_is_escaped(name: str, value: str) -> None:
     """JSON with colours has no markup but ours, whatever is in it."""

@@ -1,0 +1,170 @@
+"""Who looks at the console and what they are shown: roles, problems inside the frame, exact values, who stated what."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.api_client import Door
+from tests.console_desk import fill_desk, make_desk
+from tests.console_pages import Pages, console_over, hidden, words
+from tests.console_work import fill_work, make_work_desk
+from tests.unit.catalog.town import service_body, tool_body
+from twinraven.app import TwinRaven
+from twinraven.calls import CallContext, CallFailed
+from twinraven.muninn import Outcome
+
+HUGE = 10**25 + 7
+
+
+async def signed_in(pages: Pages, raven: TwinRaven, role: Any) -> Pages:
+    """The pages as a new user of some role sees them."""
+    user = await raven.tenancy.add_user("default", f"{role} person", role=role)
+    issued = await raven.tenancy.issue_key("default", user.user_id)
+    begun = await pages.post("sign-in", key=issued.clear)
+    return pages.with_cookie(begun.headers["set-cookie"])
+
+
+def forms(markup: str) -> set[str]:
+    """Where the forms of a page are sent to; whoever signed in may sign out."""
+    found = re.findall(r'<form [^>]*method="post" action="([^"]*)"', markup)
+    return {each for each in found if each != "/console/sign-out" and "/settings/sign-ins/" not in each}
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A desk in which everything happened at least once, which the tests only look at."""
+    home = make_work_desk(tmp_path_factory.mktemp("full"))
+    fill_desk(home, sessions=2, learn=False)
+    fill_work(home, hostile=False)
+    return home
+
+
+async def test_a_viewer_is_shown_nothing_to_send(full: Path) -> None:
+    """Whoever only reads sees the pages and no form that changes anything; an administrator sees them all."""
+    async with console_over(full, needs_key=True) as (pages, raven):
+        reader, admin = await signed_in(pages, raven, "viewer"), await signed_in(pages, raven, "admin")
+        talk = (await admin.get("json/v1/conversations")).json()["items"][-1]["id"]
+        run = (await admin.get("json/v1/runs?state=waiting")).json()["items"][0]["run_id"]
+        task = (await admin.get("json/v1/tasks")).json()["items"][0]["task_id"]
+        offered = set[str]()
+        paths = ["", "review", "sessions/ticket-4100", "chains", "processes/replace_item", "plans", "tools",
+                 "tools/get_order", "secrets", "settings", "talk", f"talk/{talk}", f"runs/{run}", f"tasks/{task}",
+                 "entities"]  # fmt: skip
+        for path in paths:
+            seen = await reader.get(path)
+            assert seen.status in (200, 404), path
+            assert forms(seen.body.decode()) == set(), path
+            offered |= forms(await admin.text(path))
+        assert {"/console/plans", "/console/secrets", "/console/talk", "/console/tools/get_order/call"} < offered
+
+
+async def test_roles_are_given_and_changed(tmp_path: Path) -> None:
+    """Every role can be chosen for a new user, and a user's role changed on the state that was shown."""
+    async with console_over(make_desk(tmp_path)) as (pages, raven):
+        assert (await pages.post("settings/users", name="vera", role="viewer", kind="person")).status == 303
+        user = next(each for each in await raven.tenancy.users("default") if each.name == "vera")
+        assert user.role == "viewer"
+        shown = await pages.text("settings")
+        assert f'action="/console/settings/users/{user.user_id}"' in shown
+        seen = re.search(rf'users/{user.user_id}"><input type="hidden" name="seen" value="([^"]*)"', shown)
+        assert seen is not None
+        changed = await pages.post(f"settings/users/{user.user_id}", role="approver", seen=seen[1])
+        assert changed.status == 303
+        late = await pages.post(f"settings/users/{user.user_id}", role="admin", seen=seen[1])
+        assert late.status == 412
+        found = next(each for each in await raven.tenancy.users("default") if each.name == "vera")
+        assert found.role == "approver"
+
+
+async def test_a_problem_keeps_the_frame(tmp_path: Path) -> None:
+    """What is not there, and what one may not see, is said on a page from which one can go on."""
+    async with console_over(make_desk(tmp_path), needs_key=True) as (pages, raven):
+        member = await signed_in(pages, raven, "member")
+        for path, status in (("nothing-here", 404), ("sessions/none", 404), ("audit", 403), ("runs/none", 404)):
+            reply = await member.get(path)
+            assert reply.status == status, path
+            text = reply.body.decode()
+            assert 'id="nav"' in text
+            assert "<h1>" in text
+            assert re.search(r"<code>[A-Z_]+</code>", text), path
+
+
+async def test_numbers_are_shown_digit_by_digit(tmp_path: Path) -> None:
+    """A reviewer decides on the very number that would be sent, and copies it as it is stored."""
+    async with console_over(make_desk(tmp_path)) as (pages, raven):
+        wish = {"amount_cents": HUGE, "order_id": "O-1", "payment_method_id": "M-1", "reason": "late"}
+        with pytest.raises(CallFailed):
+            await raven.calls.call("issue_refund", wish, CallContext(session_id="huge", caller="local"))
+        approval = (await pages.door.get("/v1/approvals?state=pending")).json()["items"][0]["approval_id"]
+        assert str(HUGE) in words(await pages.text(f"review/calls/{approval}"))
+        with raven.collector.observe("odd") as session:
+            session.record("get_order", {"n": HUGE, "share": 1.5}, output={}, latency_ms=1)
+        await asyncio.to_thread(raven.collector.flush)
+        event = (await pages.door.get("/v1/events?session_id=odd")).json()["items"][0]["event_id"]
+        assert str(HUGE) in await pages.text(f"calls/{event}")
+        exact = await pages.get(f"exact/v1/events/{event}/input_params")
+        assert exact.body.decode() == json.dumps({"n": HUGE, "share": 1.5}, indent=2)
+        assert (await pages.get(f"exact/v1/events/{event}/nothing")).status == 404
+        assert (await pages.get("exact/openapi.json")).status == 404
+
+
+async def test_who_said_how_it_went(tmp_path: Path) -> None:
+    """A session says who stated its outcome; where nobody did, no page calls it partial."""
+    home = make_desk(tmp_path)
+    async with console_over(home) as (pages, raven):
+        for name in ("judged", "unjudged"):
+            call = {"session_id": name, "tool_id": "get_order", "input_params": {}}
+            assert (await Door(pages.door.app, {}).post("/v1/events", {"events": [call]})).status == 201
+        await raven.events.state_verdict("default", "judged", Outcome.FAILURE, stated_by="ada")
+        await raven.events.state_verdict("default", "judged", Outcome.SUCCESS, stated_by="bo")
+        shown = (await pages.door.get("/v1/sessions/judged")).json()["verdict"]
+        assert (shown["outcome"], shown["stated_by"]) == ("success", "bo")
+        assert "stated by bo" in words(await pages.text("sessions/judged"))
+        assert (await pages.door.get("/v1/sessions/unjudged")).json()["verdict"] is None
+        assert "nobody said how it went" in words(await pages.text("sessions/unjudged"))
+        assert '<span class="pill partial">' not in await pages.text("sessions/unjudged")
+        listed = await pages.text("sessions")
+        assert words(listed).count("not stated") == 1
+        assert '<span class="pill partial">' not in listed
+
+
+async def test_secrets_say_what_uses_them(tmp_path: Path) -> None:
+    """The tools that are bound to a secret stand beside it, and it is not deleted from under them."""
+    home = make_desk(tmp_path, connectors={"allow_private": ["127.0.0.1"]})
+    async with console_over(home) as (pages, _):
+        assert (await pages.post("secrets", name="shop", type="api_key", value="canary-0123456789")).status == 303
+        assert (await pages.door.post("/v1/services", service_body(name="shop"))).status == 201
+        made = await pages.door.post("/v1/tools", tool_body(key="shop_order", secret="shop"))
+        assert made.status == 201, made.body
+        found = (await pages.door.get("/v1/secrets")).json()["items"][0]
+        assert found["used_by"] == ["tool 'shop_order'"]
+        assert "tool 'shop_order'" in words(await pages.text("secrets"))
+    async with console_over(home) as (pages, raven):
+        # A process that has not asked for any tool yet knows it as well.
+        refused = await pages.post(f"secrets/{found['id']}/delete", seen="1")
+        assert refused.status == 409
+        assert "shop_order" in words(refused.body.decode())
+        assert len(await raven.vault.secrets("default", "local")) == 1
+
+
+async def test_a_rejection_says_why(tmp_path: Path) -> None:
+    """A learned tool is not rejected without a reason, and a version that is no number is no page."""
+    home = make_desk(tmp_path)
+    await asyncio.to_thread(fill_desk, home, sessions=60)
+    async with console_over(home) as (pages, raven):
+        waiting = next(each for each in await raven.registry.tools("default") if each.status.value == "testing")
+        target = f"review/tools/{quote(waiting.tool_id, safe='')}/1"
+        seen = hidden(await pages.text(target), "seen")
+        refused = await pages.post(target, verdict="reject", reason="  ", seen=seen)
+        assert refused.status == 400
+        assert "reason" in words(refused.body.decode())
+        assert (await raven.registry.tool("default", waiting.tool_id)).record.status.value == "testing"
+        assert (await pages.post(f"{target}x", verdict="reject", reason="no", seen=seen)).status in (400, 404)
+        assert (await pages.post(target, verdict="reject", reason="too narrow", seen=seen)).status == 303
