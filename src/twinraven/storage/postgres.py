@@ -71,7 +71,7 @@ _READ = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _APPEND = "ISOLATION LEVEL READ COMMITTED READ WRITE"
 _WRITE = "ISOLATION LEVEL SERIALIZABLE READ WRITE"
 _TURN = "LOCK TABLE tenants IN SHARE UPDATE EXCLUSIVE MODE; "
-"""Waits for whoever else takes turns, and for nobody who reads or writes; taken before the snapshot is, unlike a row."""
+"""Waits for other writers in turn, and for no other reader or writer; unlike a row lock, taken before the snapshot."""
 _TURNS = 64
 """How many writes after a collision take turns: begun at once, they would collide again and be made in vain."""
 
