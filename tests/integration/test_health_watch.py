@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gateways import until
+from tests.acceptance.cli import forked_command
+from tests.gateways import free_port, home_with, until
 from tests.homes import opened_home
 from tests.postgres import PostgresLogin
 from tests.servers.http_server import HttpServer, Received, Reply, Write, serving
@@ -145,3 +147,22 @@ async def test_a_look_ends_in_the_time_that_is_set(tmp_path: Path, server: HttpS
             HealthStatus.DOWN,
             "did not answer within 0.05 s (connectors.health_timeout_s)",
         )
+
+
+@pytest.mark.req("AD-03")
+@pytest.mark.parametrize("door", [("gateway",), ("gateway", "--http"), ("worker",)], ids=" ".join)
+async def test_every_door_watches_while_it_is_open(tmp_path: Path, server: HttpServer, door: tuple[str, ...]) -> None:
+    """A gateway on stdio, one on a port and a worker each look again and again, and nobody asks them to."""
+    shell = home_with(tmp_path, {}, connectors={"allow_private": ["127.0.0.0/8"], "health_every_s": 0.1})
+    with open_home(tmp_path / ".twinraven") as raven:
+        await define(raven, LOCAL, server)
+        await raven.aclose()
+    arguments = [*door, f"127.0.0.1:{free_port()}"] if "--http" in door else [*door]
+    with subprocess.Popen(
+        [*forked_command(), *arguments], cwd=shell.folder, env=shell.environment(), stdin=subprocess.PIPE
+    ) as process:
+        try:
+            await until(lambda: len(server.received) > 1)
+        finally:
+            process.kill()
+    assert {request.target for request in server.received} == {"/health"}
