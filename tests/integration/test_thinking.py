@@ -44,7 +44,7 @@ async def say(raven: TwinRaven, group: str, texts: tuple[str, ...] = SAID, *, fi
     return [each.episode_id for each in stored]
 
 
-async def until(found: Callable[[], Awaitable[Any]], *, tries: int = 600) -> Any:
+async def until(found: Callable[[], Awaitable[Any]], *, tries: int = 2_400) -> Any:
     """What `found` gives once it gives something."""
     for _ in range(tries):
         if (value := await found()) is not None:
@@ -178,6 +178,41 @@ async def test_what_a_failed_reflection_was_about_is_reflected_on_again(
             assert note.content == good["content"]
             assert await raven.introspections.reflect(TENANT, LOCAL.user_id, "talk") is None
     assert thinker.seen == [list(range(1, number + 2)) for number in range(1, last + 1)]
+
+
+@pytest.mark.req("AD-30")
+async def test_a_reflection_is_told_what_it_replaces_and_all_there_is(tmp_path: Path) -> None:
+    """A process of one's own gets the position, the warning, every note and every compression that was not seen."""
+    told: list[dict[str, Any]] = []
+
+    @tool(effect="read")
+    async def think(about: dict[str, Any]) -> dict[str, Any]:
+        """Keep what it was told, and write two notes."""
+        told.append(about)
+        return {"notes": [{"position": about["replaces"], "content": "new"}, {"position": 0, "content": "rewritten"}]}
+
+    names = ("replaces", "warning", "positions", "notes", "compressions", "conversation_id", "user_id")
+    step = {"id": "a", "tool": "think", "inputs": {"about": {name: f"{{step.{name}}}" for name in names}}}
+    process = {"id": "reflect_memory", "description": "Mine", "initialContext": list(names)}
+    process |= {"steps": [step | {"output": {"variable": "thought"}}]}
+    knowledge = {"introspection_notes": 3, "introspection_compression_threshold": 20, "embedder": "off"}
+    with opened_home(tmp_path, functions=[think], knowledge=knowledge) as raven:
+        await raven.processes.save(Process.from_json(process), by=LOCAL)
+        for content in ("first", "second"):
+            await raven.introspections.add(LOCAL.user_id, content, by=LOCAL)
+        async with raven.working():
+            for number in range(2):
+                ids = await say(raven, "talk", (SAID[number],), first=number)
+                await compressed(raven, CompressionWish("talk", tuple(ids)))
+            await raven.introspections.reflect(TENANT, LOCAL.user_id, "talk")
+            notes = await notes_of(raven, 3)
+    (about,) = told
+    assert (about["replaces"], about["positions"], about["conversation_id"]) == (2, 3, "talk")
+    assert about["warning"].startswith("Position 2 will be replaced")
+    assert about["user_id"] == LOCAL.user_id
+    assert about["notes"] == [{"position": 0, "content": "first"}, {"position": 1, "content": "second"}]
+    assert [each["number"] for each in about["compressions"]] == [1, 2]
+    assert [(note.position, note.content) for note in notes] == [(0, "rewritten"), (1, "second"), (2, "new")]
 
 
 @pytest.mark.req("AD-25")
