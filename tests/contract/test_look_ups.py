@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -147,6 +148,8 @@ async def test_look_ups_walk_an_index(filled: ExplainingDatabase) -> None:
         for plan in filled.plans:
             assert "muninn_event_log_" in plan, f"{name}:\n{plan}"
             assert not any(_reads_the_whole_log(line) for line in plan.splitlines()), f"{name}:\n{plan}"
+        if name == "events of a time":
+            assert any(_BOTH_ENDS.search(plan) for plan in filled.plans), filled.plans
 
 
 async def test_a_page_of_sessions_reads_its_sessions(filled: ExplainingDatabase) -> None:
@@ -155,6 +158,10 @@ async def test_a_page_of_sessions_reads_its_sessions(filled: ExplainingDatabase)
     assert [each.session_id for each in found] == [f"session-{EVENTS // SESSION - number}" for number in (1, 2)]
     assert len(found[0].tools) == SESSION
     assert [plan for plan in filled.plans if "muninn_event_log_tool" in plan] == []
+
+
+_BOTH_ENDS = re.compile(r'timestamp>\? AND timestamp<\?|Index Cond:.*"?timestamp"? >= .*"?timestamp"? < ')
+"""Both ends of a stretch of time bound the walk along the index."""
 
 
 def _reads_the_whole_log(line: str) -> bool:
