@@ -26,7 +26,7 @@ from twinraven.huginn.selection import Chosen, Limits, Prices, select
 from twinraven.huginn.synthesis.compose import Origin, compose_batch, compose_chain
 from twinraven.huginn.synthesis.step_wiring import needed_steps
 from twinraven.huginn.synthesis.trace_index import TraceIndex
-from twinraven.huginn.synthesis.wiring import Least, infer_wiring
+from twinraven.huginn.synthesis.wiring import Least, given_arguments, infer_wiring
 from twinraven.huginn.tool_facts import ToolFacts
 from twinraven.huginn.traces import RecordedCall, SessionTrace
 from twinraven.huginn.validation.judge import validate
@@ -319,7 +319,12 @@ class Learner:
         if len(knew) < least.sessions:
             unknown = len(sessions) - len(knew)
             return f"in {unknown} of {len(sessions)} sessions the later arguments were not known at the start"
-        return LearnedTool(compose_batch(chain.tools[0], runs, _origin(chain), self._facts), chain.tools[:2])
+        names = given_arguments([(run, call) for run in runs for call in run.calls(0)], votes)
+        usual = [run for run in runs if all(set(call.params) <= set(names) for call in run.calls(0))]
+        if not usual:
+            return f"no arguments of {chain.tools[0]} are given by enough sessions"
+        definition = compose_batch(chain.tools[0], names, usual, _origin(chain), self._facts)
+        return LearnedTool(definition, chain.tools[:2])
 
     def _knew_all(self, run: Instance) -> bool:
         start = run.runs[0][0]

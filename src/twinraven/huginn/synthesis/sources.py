@@ -222,7 +222,7 @@ class Samples:
         good.sort(key=lambda source: (cost(source)[0], -weight[source], cost(source)))
         for place, source in enumerate(good):
             owners = [owner for owner, sources in zip(self.owners, found, strict=True) if source in sources]
-            if not self.votes.carries(owners) or (sends_text(source) and not self.votes.carries_text(owners)):
+            if not self.votes.carries(owners) or (sends_text(source) and not self.votes.carries_unusual(owners)):
                 continue
             others = tuple((rival, count[rival]) for rival in good[place + 1 :][:5])
             return self._evidence(source, count[source], owners, others)
@@ -246,7 +246,7 @@ class Samples:
             if namesake is not None:
                 return self._evidence(namesake, explained, owners, ((Constant(value), explained),))
         is_text = value.startswith(('"', "[", "{")) and value not in self.declared
-        if is_text and not self.votes.carries_text(owners):
+        if is_text and not self.votes.carries_unusual(owners):
             return None
         return self._evidence(Default(value), explained, owners) if self.votes.carries(owners) else None
 

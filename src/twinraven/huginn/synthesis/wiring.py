@@ -31,7 +31,7 @@ from twinraven.huginn.synthesis.text_sources import read_explanations, same_orig
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.synthesis.transforms import changed
 from twinraven.huginn.tool_facts import ToolFacts
-from twinraven.huginn.traces import RecordedCall
+from twinraven.huginn.traces import RecordedCall, SessionTrace
 from twinraven.huginn.voting import Votes
 
 LEAST_SHARE = 0.88
@@ -75,7 +75,7 @@ def infer_wiring(
     usable = [instance for instance in instances if not any(instance.last(k).raised for k in range(len(tools) - 1))]
     firsts = [(instance, instance.last(0)) for instance in usable]
     inference = _Inference(usable, index, votes, facts, least, narrow)
-    steps = [StepWiring(tools[0], {}, tuple(inference.names(firsts)))]
+    steps = [StepWiring(tools[0], {}, tuple(given_arguments(firsts, votes)))]
     ended = None
     for number in range(1, len(tools)):
         wired, reason = inference.wire(tools[number], number, last=number == len(tools) - 1)
@@ -93,6 +93,22 @@ def infer_wiring(
         ended = f"step {loose} ({steps[loose].tool_id}): takes nothing from an earlier step, and no later step needs it"
         steps = steps[:loose]
     return ChainWiring(tuple(steps), tuple(usable), ended)
+
+
+def given_arguments(samples: Sequence[tuple[Instance, RecordedCall]], votes: Votes) -> list[str]:
+    """The arguments that a good part of the sessions give; what one session, or one principal, adds is none of them."""
+    given: dict[str, set[SessionTrace]] = {}
+    sessions = {instance.session for instance, _ in samples}
+    for instance, call in samples:
+        for name in call.params:
+            given.setdefault(name, set()).add(instance.session)
+    enough = max(2, RARE_SHARE * len(sessions)) if len(sessions) >= LEAST_SESSIONS else 1
+    usual = LEAST_SHARE * len(sessions)
+    return sorted(
+        name
+        for name, owners in given.items()
+        if len(owners) >= enough and (votes.carries(owners) if len(owners) >= usual else votes.carries_unusual(owners))
+    )
 
 
 def _loose_step(steps: Sequence[StepWiring]) -> int | None:
@@ -142,20 +158,6 @@ class _Inference:
         strange = same_origin(linear.sources.values(), samples)
         return (None, strange) if strange else (linear, "")
 
-    def names(self, samples: Sequence[tuple[Instance, RecordedCall]]) -> list[str]:
-        """The arguments that a good part of the sessions give; one session's invention is none of them."""
-        given: dict[str, set[int]] = {}
-        owners = {id(instance.session): instance.session for instance, _ in samples}
-        for instance, call in samples:
-            for name in call.params:
-                given.setdefault(name, set()).add(id(instance.session))
-        enough = max(2, RARE_SHARE * len(owners)) if len(owners) >= LEAST_SESSIONS else 1
-        return sorted(
-            name
-            for name, sessions in given.items()
-            if len(sessions) >= enough and self.votes.carries(owners[session] for session in sessions)
-        )
-
     def _too_little(self) -> str | None:
         sessions = {instance.session for instance in self.instances}
         if len(sessions) < self.least.sessions:
@@ -181,7 +183,7 @@ class _Inference:
         sources: dict[str, Evidence] = {}
         asked: list[str] = []
         weights = self.votes.weigh([instance.session for instance, _ in samples])
-        for name in self.names(samples):
+        for name in given_arguments(samples, self.votes):
             values = [_value(call, name) for _, call in samples]
             owners = [instance.session for instance, _ in samples]
             declared = self.facts.declared_values(tool_id, name)
