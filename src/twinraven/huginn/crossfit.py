@@ -8,9 +8,11 @@ what it taught, and none is wasted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from twinraven.foundation.canonical import canonical_json
+from twinraven.huginn.instances import SessionsByPair
 from twinraven.huginn.rehearsal import LearnedTool
 from twinraven.huginn.splitting import FOLDS, assign_folds
 from twinraven.huginn.synthesis.capping import without_cap
@@ -21,7 +23,7 @@ from twinraven.registry import SynthesizedTool
 LEAST_AGREEING = 4
 UNSTABLE = "its wiring depends on which sessions are looked at"
 
-Synthesize = Callable[[Sequence[SessionTrace], Least], LearnedTool | str]
+Synthesize = Callable[[AbstractSet[SessionTrace], Least], LearnedTool | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +41,21 @@ class Folds:
 
     def __init__(self, sessions: Sequence[SessionTrace]) -> None:
         self.sessions = sessions
+        self.by_pair = SessionsByPair(sessions)
         self._fold = assign_folds(sessions)
         self.count = min(FOLDS, len(set(self._fold.values())))
+        self._all = frozenset(sessions)
+        self._without = [
+            frozenset(session for session in sessions if self._fold[session] != number) for number in range(self.count)
+        ]
 
     def cross_fit(self, synthesize: Synthesize) -> CrossFitted | str:
         """The tool that nearly all folds agree on, or the reason why there is none."""
-        whole = synthesize(self.sessions, IN_ALL)
+        whole = synthesize(self._all, IN_ALL)
         if isinstance(whole, str):
             return whole
         wanted = essence(whole.definition)
-        fitted = [self._without(synthesize, number) for number in range(self.count)]
+        fitted = [synthesize(others, WITHOUT_A_FOLD) for others in self._without]
         agreeing = [
             number
             for number, tool in enumerate(fitted)
@@ -60,10 +67,6 @@ class Folds:
             return f"{UNSTABLE}: only {len(agreeing)} of {self.count} folds agree{why}"
         judges = tuple(session for session in self.sessions if self._fold[session] in agreeing)
         return CrossFitted(whole, judges, len(agreeing), self.count)
-
-    def _without(self, synthesize: Synthesize, number: int) -> LearnedTool | str:
-        """The tool that the sessions outside a fold give, or why they give none."""
-        return synthesize([session for session in self.sessions if self._fold[session] != number], WITHOUT_A_FOLD)
 
 
 def essence(definition: SynthesizedTool) -> bytes:

@@ -42,6 +42,20 @@ class Instance:
         return self.session.task_id or self.session.calls[self.start].key
 
 
+class SessionsByPair:
+    """Sessions by the tools that follow each other in them, so that a chain is looked for only where it can be."""
+
+    def __init__(self, sessions: Sequence[SessionTrace]) -> None:
+        self._sessions: dict[tuple[str, str], list[SessionTrace]] = {}
+        for session in sessions:
+            for pair in {(call.tool_id, later.tool_id) for call, later in pairwise(session.calls)}:
+                self._sessions.setdefault(pair, []).append(session)
+
+    def holding(self, tools: Sequence[str]) -> Sequence[SessionTrace]:
+        """The sessions that have the rarest two neighbours of a chain, in their order."""
+        return min((self._sessions.get(pair, ()) for pair in pairwise(tools)), key=len)
+
+
 def straight_runs(session: SessionTrace) -> Iterator[list[tuple[int, ...]]]:
     """The session cut where something came from outside; each piece as runs of equal tools."""
     runs: list[tuple[int, ...]] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -266,11 +267,10 @@ class Learner:
         find: Callable[[Sequence[SessionTrace], Sequence[str]], list[Instance]],
         compose: Callable[[CandidateChain, Sequence[Instance], Votes, Least], LearnedTool | str],
     ) -> CrossFitted | str:
-        found = find(folds.sessions, chain.tools)
+        found = find(folds.by_pair.holding(chain.tools), chain.tools)
 
-        def synthesize(some: Sequence[SessionTrace], least: Least) -> LearnedTool | str:
-            wanted = set(some)
-            return compose(chain, [instance for instance in found if instance.session in wanted], votes, least)
+        def synthesize(some: AbstractSet[SessionTrace], least: Least) -> LearnedTool | str:
+            return compose(chain, [instance for instance in found if instance.session in some], votes, least)
 
         return folds.cross_fit(synthesize)
 

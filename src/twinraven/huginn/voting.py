@@ -1,10 +1,9 @@
 """Counts evidence by votes, so that one session or one principal cannot outvote the rest.
 
-A session has one vote however often it repeats a call. A principal (who the calls ran for) may hold the majority of a
-chain's votes only if it also made most of the log's sessions; otherwise its votes shrink to those of the others. What
-only one of several principals does is nobody's habit but theirs, and is not learned for all. Where the record names no
-principals, text that a tool would always send, and an argument that it would take though few give it, must come from a
-good share of all sessions.
+A session has one vote however often it repeats a call. A principal (who the calls ran for) has at most as many votes as
+the others have on average, unless it made most of the log's sessions. What only one of several principals does is
+nobody's habit but theirs, and is not learned for all. Where the record names no principals, text that a tool would
+always send, and an argument that it would take though few give it, must come from a good share of all sessions.
 """
 
 from __future__ import annotations
@@ -72,10 +71,13 @@ class Votes:
         return self._principals[principal] * 2 >= self._total
 
     def _scale(self, counts: Counter[str | None]) -> dict[str | None, float]:
-        """Shrinks a principal that holds the majority here without holding it in the log."""
+        """Caps each principal at the mean of the others here, unless it made most of the log."""
+        if not self._named or len(counts) < 2:
+            return {}
         total = sum(counts.values())
-        for principal, own in counts.items():
-            others = total - own
-            if self._named and own > others > 0 and not self._is_main(principal):
-                return {principal: others / own}
-        return {}
+        means = {principal: (total - own) / (len(counts) - 1) for principal, own in counts.items()}
+        return {
+            principal: means[principal] / own
+            for principal, own in counts.items()
+            if own > means[principal] and not self._is_main(principal)
+        }
