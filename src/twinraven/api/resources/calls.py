@@ -13,7 +13,6 @@ from twinraven.api.schemas import OBJECT, TEXT, ref
 from twinraven.api.stated_keys import with_key
 from twinraven.calls import CallContext, CallFailed, SkillInvocationRequest, SkillInvocationResponse
 from twinraven.foundation.canonical import canonical_json, parse_json
-from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import (
     ApprovalPending,
     CallInProgress,
@@ -74,6 +73,7 @@ _MESSAGE: Final[dict[str, Any]] = {
     "output": {"description": "the tool's answer as it was"},
 }
 _FIELDS: Final = frozenset(SkillInvocationRequest.__slots__) - {"extra"}
+_NAMED: Final = _FIELDS | _OF_THE_CONTEXT
 ROUTES: Final = RouteTable()
 
 
@@ -115,13 +115,13 @@ async def call(request: Request) -> Response:
 
 def _answer(said: dict[str, Any], response: SkillInvocationResponse) -> Response:
     """The answer as a message with the common fields, or the problem that kept the call from being made."""
-    error = response.error
+    error, told = response.error, response.as_json()
     body: dict[str, Any] = {
         **said,
-        **response.as_json(),
+        **told,
         "role": "skill",
         "type": _RESPONSE,
-        "created_at": iso(response.audit.finished_at),
+        "created_at": told["audit"]["finished_at"],
         "output": response.output,
     }
     if error is not None and error["code"] == ApprovalPending.code:
@@ -133,8 +133,7 @@ def _answer(said: dict[str, Any], response: SkillInvocationResponse) -> Response
 
 async def _unlisted(request: Request) -> dict[str, Any]:
     """Fields that no request has by name, as they are audited and answered."""
-    named = _FIELDS | _OF_THE_CONTEXT
-    return await _without_secrets(request, {key: value for key, value in request.body.items() if key not in named})
+    return await _without_secrets(request, {key: value for key, value in request.body.items() if key not in _NAMED})
 
 
 async def _common(request: Request, asked: SkillInvocationRequest) -> dict[str, Any]:
