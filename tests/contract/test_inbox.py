@@ -126,19 +126,22 @@ async def test_an_approver_decides_and_administers_nothing(tmp_path: Path) -> No
 
 
 async def test_questions_of_runs_are_answered_here(tmp_path: Path) -> None:
-    """A manual step is an item with the schema of its answer; answering it lets the run go on."""
-    async with api_home(tmp_path, engine=FAST) as home:
-        await home.door.post("/v1/runs", {"definition": ASK, "run_id": "r:1"})
-        async with working(home.raven):
-            await reach(home.raven, "r:1", "waiting")
-            (item,) = await _items(home.door, "?kind=question")
-            assert (item["why"], item["choices"][0]["answer_schema"]) == ("What?", {"type": "string"})
-            target, bound = f"{_path(item['item_id'])}/decide", {"choice": "answer", "bound_to": item["bound_to"]}
-            wrong = await home.door.post(target, {**bound, "answer": 7}, If_Match="*")
-            assert (wrong.status, wrong.json()["details"]["field"]) == (400, "answer")
-            done = await home.door.post(target, {**bound, "answer": "tea"}, If_Match="*")
-            assert (done.status, done.json()["state"]) == (200, "decided")
-            await reach(home.raven, "r:1", "succeeded")
+    """A manual step is an item with the schema of its answer; answering it lets the run go on. The question of a run
+    that was cancelled is none, and takes no other's place."""
+    async with api_home(tmp_path, engine=FAST) as home, working(home.raven):
+        for run_id in ("r:0", "r:1"):
+            await home.door.post("/v1/runs", {"definition": ASK, "run_id": run_id})
+            await reach(home.raven, run_id, "waiting")
+        assert (await home.door.post("/v1/runs/r:0/cancel", {})).status == 200
+        assert [run.run_id for run, _ in await home.raven.runs.waiting("default", limit=1)] == ["r:1"]
+        (item,) = await _items(home.door, "?kind=question")
+        assert (item["why"], item["choices"][0]["answer_schema"]) == ("What?", {"type": "string"})
+        target, bound = f"{_path(item['item_id'])}/decide", {"choice": "answer", "bound_to": item["bound_to"]}
+        wrong = await home.door.post(target, {**bound, "answer": 7}, If_Match="*")
+        assert (wrong.status, wrong.json()["details"]["field"]) == (400, "answer")
+        done = await home.door.post(target, {**bound, "answer": "tea"}, If_Match="*")
+        assert (done.status, done.json()["state"]) == (200, "decided")
+        await reach(home.raven, "r:1", "succeeded")
 
 
 async def test_learned_tools_changed_tools_and_duplicates_wait_here(tmp_path: Path) -> None:

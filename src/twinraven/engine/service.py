@@ -212,10 +212,8 @@ class Runs(RunDecisions):
         """What active runs ask people and nobody answered yet, the oldest first and without secrets."""
 
         def work(tx: Transaction) -> list[tuple[Run, Wait]]:
-            now = self._kit.micros()
-            asked = self._waits.open_for_people(tx, tenant_id, limit=limit)
-            found = [(self._present(tx, tenant_id, run_id), wait) for run_id, wait in asked]
-            return [(run, wait) for run, wait in found if run.finished_at is None and not wait.is_over(now)]
+            asked = self._waits.open_for_people(tx, tenant_id, now=self._kit.micros(), limit=limit)
+            return [(self._present(tx, tenant_id, run_id), wait) for run_id, wait in asked]
 
         found = await self._database.read(tenant_id, work)
         return tuple(

@@ -151,13 +151,16 @@ class WaitStore:
         )
         return [(row["run_id"], row["place"]) for row in rows]
 
-    def open_for_people(self, tx: Transaction, tenant_id: str, *, limit: int) -> list[tuple[str, Wait]]:
-        """What waits for somebody's answer: questions and unknown effects, by run, the oldest first."""
+    def open_for_people(self, tx: Transaction, tenant_id: str, *, now: int, limit: int) -> list[tuple[str, Wait]]:
+        """What active runs wait for people to answer: questions and unknown effects, by run, the oldest first."""
         rows = tx.fetch_all(
-            f"SELECT {_SHOWN} FROM run_waits "  # noqa: S608 - names of our own
+            f"SELECT {_SHOWN} FROM run_waits w "  # noqa: S608 - names of our own
             "WHERE tenant_id = :tenant AND kind IN ('person', 'effect') AND answered_at IS NULL "
+            "AND (until IS NULL OR until > :now) AND EXISTS (SELECT 1 FROM runs r "
+            "WHERE r.tenant_id = w.tenant_id AND r.run_id = w.run_id AND r.finished_at IS NULL) "
             "ORDER BY asked_at, run_id, place LIMIT :limit",
             tenant=tenant_id,
+            now=now,
             limit=limit,
         )
         return [(row["run_id"], self._read(tenant_id, row["run_id"], row)) for row in rows]
