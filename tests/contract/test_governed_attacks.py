@@ -13,9 +13,10 @@ from tests.api_homes import api_home, login_of
 from tests.contract.test_effects import settled
 from tests.governed import approved_task
 from tests.governing import Governed, decision, draft, envelope, governed, outside, result
-from tests.working import reach, working
+from tests.working import working
 from twinraven.audit import AuditFilter
-from twinraven.foundation.errors import PolicyViolation
+from twinraven.effects import read_channels
+from twinraven.foundation.errors import InvalidSetting, PolicyViolation
 from twinraven.foundation.ids import new_id
 from twinraven.tenancy import LOCAL, Principal
 
@@ -102,6 +103,31 @@ async def test_rules_about_channels_and_personas_hold_for_what_leaves(small: Gov
     assert (await door.post("/v1/publications", post(task.task_id, "fine", channel="mail"))).status == 202
 
 
+@pytest.mark.req("CH-05", "CH-14")
+async def test_a_provider_serves_its_channels_alone(tmp_path: Path) -> None:
+    """A task that may speak on one channel reaches no service of another by naming it; a channel finds its provider."""
+    folders = [
+        {"name": "radio", "folder": "radio", "kinds": ["publish", "message"], "channels": ["radio*"]},
+        {"name": "press", "folder": "press", "kinds": ["publish"], "channels": ["blog", "news-?"]},
+    ]
+    async with governed(tmp_path, effects={"providers": folders}) as house:
+        task = await approved_task(house.raven, channels=["blog"])
+        refused = await house.door.post("/v1/publications", post(task.task_id, provider="radio"))
+        assert (*told(refused), refused.json()["details"]["field"]) == (400, "VALIDATION_FAILED", "provider")
+        assert "one of press, outbox for a publish on 'blog'" in refused.json()["detail"]
+        tries: list[tuple[str, dict[str, Any], str]] = [
+            ("publications", {}, "press"),
+            ("publications", {"provider": "outbox"}, "outbox"),
+            ("messages", {"recipient": "ann"}, "outbox"),
+        ]
+        for number, (path, more, provider) in enumerate(tries):
+            made = await house.door.post(f"/v1/{path}", post(task.task_id, f"k{number}", **more))
+            assert (made.status, made.json()["provider"]) == (202, provider), made.body
+    for wrong in ([], "blog", [7], [""]):
+        with pytest.raises(InvalidSetting, match="channels must list"):
+            read_channels([{**folders[0], "channels": wrong}])
+
+
 @pytest.mark.req("CH-02", "CH-12")
 async def test_a_decision_about_something_else_than_it_names_is_refused(judged_outside: Governed) -> None:
     """A judge's envelope that names another campaign, goal, task or artifact than its result has is a 404 that says
@@ -159,7 +185,7 @@ async def test_a_task_has_one_id(house: Governed) -> None:
 async def test_a_budget_without_a_currency_is_in_the_campaigns(house: Governed) -> None:
     """max_budget alone, as the contract writes it, is in the currency of the campaign's open budgets; where they are in
     none or in two, the field that is missing is named."""
-    door, limits = house.door, {"constraints": {"max_budget": "5.00"}}
+    door, limits = house.door, dict[str, Any](constraints={"max_budget": "5.00"})
     payload = {name: value for name, value in outside(**limits).items() if name != "name"}
     said = envelope("planner.task", payload, goal_id=house.goal.goal_id)
     refused = await door.post("/v1/tasks", said)
@@ -321,63 +347,6 @@ async def test_an_envelope_is_of_the_kind_that_its_door_takes(small: Governed) -
     ):
         refused = await small.door.post(path, body)
         assert (refused.status, field in refused.body.decode()) == (status, True), refused.body
-
-
-@pytest.mark.req("CH-15", "CH-19", "CH-25")
-async def test_a_judged_call_names_its_decision(tmp_path: Path) -> None:
-    """A call that a judge let pass is recorded with the decision, the campaign and the goal; a call that names another
-    campaign than its task's is refused, and so is a process, however it was started, that has the tool inside."""
-    rules = [{"tool": "refund", "then": "judge", "reason": "refunds are judged"}]
-    async with api_home(tmp_path, policy={"rules": rules}) as home:
-        task, other = await approved_task(home.raven), await approved_task(home.raven)
-        call = {"tool_name": "refund", "payload": {"order": 7}, "session_id": "s", "task_id": task.task_id}
-        ran = await home.door.post("/v1/calls", call, Idempotency_Key="fine")
-        assert ran.json()["status"] == "success", ran.body
-        (entry,) = await home.raven.audit.entries("default", AuditFilter(event_type="call.intended"))
-        assert entry.data["policy"]["decision_id"] == task.decision_id
-        assert (entry.data["campaign_id"], entry.data["goal_id"]) == (task.campaign_id, task.goal_id)
-        for name in ("campaign_id", "goal_id"):
-            foreign = {**call, name: getattr(other, name)}
-            refused = await home.door.post("/v1/calls", foreign, Idempotency_Key=f"foreign-{name}")
-            assert told(refused) == (403, "POLICY_VIOLATION"), refused.body
-        step = {"id": "s1", "tool": "refund", "inputs": {"order": 7}, "output": {"variable": "done"}}
-        process = {"id": "wrapped", "description": "Give it back", "initial_context": [], "steps": [step]}
-        assert (await home.door.post("/v1/processes", {"definition": process})).status in (200, 201)
-        async with working(home.raven):
-            assert (await home.door.post("/v1/processes/wrapped/runs", {"run_id": "sly"})).status == 202
-            run = await reach(home.raven, "sly", "failed")
-            assert (run.error or {})["code"] == "POLICY_VIOLATION"
-            wrapped = {**call, "tool_name": "wrapped", "payload": {}}
-            for key, named in (("w1", {"task_id": None}), ("w2", {})):
-                refused = await home.door.post("/v1/calls", {**wrapped, **named}, Idempotency_Key=key)
-                assert told(refused) == (403, "POLICY_VIOLATION"), refused.body
-
-
-@pytest.mark.req("CH-02", "CH-09")
-async def test_a_skill_request_as_the_contract_writes_it_is_taken(tmp_path: Path) -> None:
-    """The fields of SkillInvocationRequest are enough, those that may be null may be; the session is then the task."""
-    async with api_home(tmp_path) as home:
-        request = {
-            "id": new_id(),
-            "tenant_id": "default",
-            "campaign_id": None,
-            "task_id": None,
-            "skill_id": "town",
-            "tool_name": "pay",
-            "idempotency_key": "k1",
-            "side_effect": "write",
-            "sensitivity": "low",
-            "payload": {"amount": 5},
-        }
-        answer = await home.door.post("/v1/calls", request)
-        assert (answer.status, answer.json()["status"], answer.json()["task_id"]) == (200, "success", None)
-        named = {**request, "task_id": "t" * 32, "idempotency_key": "k2", "correlation_id": None, "goal_id": None}
-        assert (await home.door.post("/v1/calls", named)).json()["task_id"] == "t" * 32
-        keyless = await home.door.post("/v1/calls", {**request, "idempotency_key": None})
-        assert (*told(keyless), keyless.json()["details"]["field"]) == (400, "VALIDATION_FAILED", "idempotency_key")
-        home.raven.collector.flush()
-        sessions = {each["session_id"] for each in (await home.door.get("/v1/sessions")).json()["items"]}
-        assert "t" * 32 in sessions
 
 
 def _lineage(data: Any) -> tuple[Any, ...]:

@@ -256,7 +256,7 @@ async def test_an_escalated_result_is_decided_by_a_person(tmp_path: Path) -> Non
 async def test_what_nobody_can_decide_any_more_hides_nothing(tmp_path: Path) -> None:
     """An escalation that expired takes no place of one that waits, and one whose task was cancelled waits no more."""
     async with api_home(tmp_path) as home:
-        waits = {"verdict": "escalate", "status": "escalated"}
+        waits: dict[str, Any] = {"verdict": "escalate", "status": "escalated"}
         await approved_task(home.raven, **waits, expires_at=1)
         gone, live = [await approved_task(home.raven, **waits, expires_at=2**52) for _ in range(2)]
         (first,) = await home.raven.judge.escalated("default", limit=1)

@@ -27,7 +27,7 @@ def ledger(home: Home) -> Ledger:
 @Part
 def delivery(home: Home) -> Delivery:
     """Carries effects out through providers."""
-    from twinraven.effects import Delivery, DeliveryParts, read_providers
+    from twinraven.effects import Delivery, DeliveryParts, read_channels, read_providers
 
     parts = DeliveryParts(
         database=database(home),
@@ -39,9 +39,9 @@ def delivery(home: Home) -> Delivery:
         micros=home.micros,
         first_pause_s=home.settings.effects.first_pause_s,
     )
-    return Delivery(
-        parts, read_providers(home.settings.effects.providers, home=home.home, transport=lambda: _http(home))
-    )
+    stated = home.settings.effects.providers
+    providers = read_providers(stated, home=home.home, transport=lambda: _http(home))
+    return Delivery(parts, providers, read_channels(stated))
 
 
 @Part

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from twinraven.effects.ports import EffectProvider
     from twinraven.effects.providers.files import FileOutbox
     from twinraven.effects.providers.http import HttpProvider
-    from twinraven.effects.providers.settings import read_providers
+    from twinraven.effects.providers.settings import read_channels, read_providers
     from twinraven.effects.service import EffectParts, Effects
     from twinraven.effects.settings import EffectsSettings
     from twinraven.effects.sql import EffectRecord, EffectStore
@@ -77,6 +77,7 @@ __all__ = [
     "Wallets",
     "budget_account",
     "find_unlinked",
+    "read_channels",
     "read_providers",
     "wallet_account",
 ]

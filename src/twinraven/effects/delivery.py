@@ -8,8 +8,10 @@ The key is the same for ever. Nothing is sent without an approval in force, howe
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any, Final, Literal, TypeVar
 
 from twinraven.calls import Claims, EffectWord
@@ -75,19 +77,33 @@ class DeliveryParts:
 class Delivery:
     """Carries effects out."""
 
-    def __init__(self, parts: DeliveryParts, providers: Iterable[EffectProvider]) -> None:
+    def __init__(
+        self,
+        parts: DeliveryParts,
+        providers: Iterable[EffectProvider],
+        channels: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
+        """`channels` has the patterns of the channels that providers serve; what it does not name serves all."""
         self._parts = parts
+        self._channels = channels
         self._store = EffectStore()
         self._providers: Mapping[str, EffectProvider] = {provider.name: provider for provider in providers}
 
-    def provider_for(self, kind: EffectKind, name: str | None) -> str:
-        """The name of the provider for a kind: the one that is asked for, else the first one that can do it."""
-        able = [each.name for each in self._providers.values() if kind in each.kinds]
+    def provider_for(self, kind: EffectKind, name: str | None, channel: str | None = None) -> str:
+        """The name of the provider for a kind and a channel: the one that is asked for, else the first that is able."""
+        able = [each.name for each in self._providers.values() if kind in each.kinds and self._serves(each, channel)]
         if name is None and able:
             return able[0]
         if name not in able:
-            raise InvalidInput(f"provider must be one of {', '.join(able) or 'none'} for a {kind}", field="provider")
+            where = "" if channel is None else f" on {channel!r}"
+            raise InvalidInput(
+                f"provider must be one of {', '.join(able) or 'none'} for a {kind}{where}", field="provider"
+            )
         return str(name)
+
+    def _serves(self, provider: EffectProvider, channel: str | None) -> bool:
+        patterns = self._channels.get(provider.name)
+        return channel is None or patterns is None or any(fnmatchcase(channel, each) for each in patterns)
 
     def replace_provider(self, provider: EffectProvider) -> None:
         """Use a provider of one's own, or another one under a name that settings gave."""

@@ -73,16 +73,13 @@ class Effects:
 
     async def publish(self, wish: PublishWish, *, by: Principal) -> EffectRecord:
         """Publish on a channel, now or at a time, for a task whose result was approved."""
-        intent = publish_intent(
-            wish, self._parts.delivery.provider_for("publish", wish.provider), self._parts.disclosure
-        )
-        return await self._intend(intent, by=by)
+        provider = self._parts.delivery.provider_for("publish", wish.provider, wish.channel)
+        return await self._intend(publish_intent(wish, provider, self._parts.disclosure), by=by)
 
     async def message(self, wish: MessageWish, *, by: Principal) -> EffectRecord:
         """Send a message to a person or a channel, for a task whose result was approved."""
-        return await self._intend(
-            message_intent(wish, self._parts.delivery.provider_for("message", wish.provider)), by=by
-        )
+        provider = self._parts.delivery.provider_for("message", wish.provider, wish.channel)
+        return await self._intend(message_intent(wish, provider), by=by)
 
     async def pay(self, wish: PaymentWish, *, by: Principal) -> EffectRecord:
         """Pay out of a wallet, for a task whose result was approved; wallet and budget are never overdrawn."""

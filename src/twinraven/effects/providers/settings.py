@@ -3,7 +3,7 @@
 effects:
   providers:
     - {name: bank, url: "https://bank.example/payments", kinds: [transaction], token_variable: BANK_TOKEN}
-    - {name: press, folder: posts, kinds: [publish]}
+    - {name: press, folder: posts, kinds: [publish], channels: [blog, "news*"]}
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from twinraven.effects.providers.http import HttpProvider, HttpProviderConfig
 from twinraven.foundation.errors import InvalidDefinition, InvalidSetting, PolicyViolation
 
 _FIELDS: Final = (
-    "name", "url", "folder", "kinds", "recognises_keys", "can_be_asked", "timeout_s", "token_variable",
+    "name", "url", "folder", "kinds", "channels", "recognises_keys", "can_be_asked", "timeout_s", "token_variable",
 )  # fmt: skip
 
 
@@ -37,6 +37,20 @@ def read_providers(
     doubled = next((name for name in names if names.count(name) > 1 or name == LOCAL_LEDGER), None)
     if doubled is not None:
         raise InvalidSetting(f"effects.providers: the name {doubled!r} is taken", field="effects.providers")
+    return found
+
+
+def read_channels(stated: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """The channels that each provider serves, as patterns with `*` and `?`; one that names none serves all."""
+    found: dict[str, tuple[str, ...]] = {}
+    for number, body in enumerate(stated, start=1):
+        channels, field = body.get("channels"), f"effects.providers[{number}].channels"
+        if channels is None:
+            continue
+        named = cast("list[Any]", channels) if isinstance(channels, list) else []
+        if not named or not all(isinstance(each, str) and each for each in named):
+            raise InvalidSetting(f"{field} must list the names of channels", field=field)
+        found[str(body["name"])] = tuple(named)
     return found
 
 

@@ -46,8 +46,10 @@ def spec_of(task: Task) -> TaskSpec:
 
 def lacks_currency(payload: JsonObject) -> bool:
     """Whether a payload has a max_budget and does not say what it is in."""
-    stated: Any = payload.get("constraints")
-    return isinstance(stated, dict) and stated.get("max_budget") is not None and stated.get("currency") is None
+    stated: JsonObject | None = payload.get("constraints")
+    if not isinstance(stated, dict):  # what is no object is refused by the schema
+        return False
+    return stated.get("max_budget") is not None and stated.get("currency") is None
 
 
 def in_currency(payload: JsonObject, currency: str) -> JsonObject:

@@ -1,0 +1,75 @@
+"""Calls of tools that judges hold back, and the request that a caller writes by the contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.api_client import Reply
+from tests.api_homes import api_home
+from tests.governed import approved_task
+from tests.working import reach, working
+from twinraven.audit import AuditFilter
+from twinraven.foundation.ids import new_id
+
+
+def told(reply: Reply) -> tuple[int, str]:
+    return reply.status, reply.json()["code"]
+
+
+@pytest.mark.req("CH-15", "CH-19", "CH-25")
+async def test_a_judged_call_names_its_decision(tmp_path: Path) -> None:
+    """A call that a judge let pass is recorded with the decision, the campaign and the goal; a call that names another
+    campaign than its task's is refused, and so is a process, however it was started, that has the tool inside."""
+    rules = [{"tool": "refund", "then": "judge", "reason": "refunds are judged"}]
+    async with api_home(tmp_path, policy={"rules": rules}) as home:
+        task, other = await approved_task(home.raven), await approved_task(home.raven)
+        call = {"tool_name": "refund", "payload": {"order": 7}, "session_id": "s", "task_id": task.task_id}
+        ran = await home.door.post("/v1/calls", call, Idempotency_Key="fine")
+        assert ran.json()["status"] == "success", ran.body
+        (entry,) = await home.raven.audit.entries("default", AuditFilter(event_type="call.intended"))
+        assert entry.data["policy"]["decision_id"] == task.decision_id
+        assert (entry.data["campaign_id"], entry.data["goal_id"]) == (task.campaign_id, task.goal_id)
+        for name in ("campaign_id", "goal_id"):
+            foreign = {**call, name: getattr(other, name)}
+            refused = await home.door.post("/v1/calls", foreign, Idempotency_Key=f"foreign-{name}")
+            assert told(refused) == (403, "POLICY_VIOLATION"), refused.body
+        step = {"id": "s1", "tool": "refund", "inputs": {"order": 7}, "output": {"variable": "done"}}
+        process = {"id": "wrapped", "description": "Give it back", "initial_context": [], "steps": [step]}
+        assert (await home.door.post("/v1/processes", {"definition": process})).status in (200, 201)
+        async with working(home.raven):
+            assert (await home.door.post("/v1/processes/wrapped/runs", {"run_id": "sly"})).status == 202
+            run = await reach(home.raven, "sly", "failed")
+            assert (run.error or {})["code"] == "POLICY_VIOLATION"
+            wrapped = {**call, "tool_name": "wrapped", "payload": {}}
+            for key, named in (("w1", {"task_id": None}), ("w2", {})):
+                refused = await home.door.post("/v1/calls", {**wrapped, **named}, Idempotency_Key=key)
+                assert told(refused) == (403, "POLICY_VIOLATION"), refused.body
+
+
+@pytest.mark.req("CH-02", "CH-09")
+async def test_a_skill_request_as_the_contract_writes_it_is_taken(tmp_path: Path) -> None:
+    """The fields of SkillInvocationRequest are enough, those that may be null may be; the session is then the task."""
+    async with api_home(tmp_path) as home:
+        request = {
+            "id": new_id(),
+            "tenant_id": "default",
+            "campaign_id": None,
+            "task_id": None,
+            "skill_id": "town",
+            "tool_name": "pay",
+            "idempotency_key": "k1",
+            "side_effect": "write",
+            "sensitivity": "low",
+            "payload": {"amount": 5},
+        }
+        answer = await home.door.post("/v1/calls", request)
+        assert (answer.status, answer.json()["status"], answer.json()["task_id"]) == (200, "success", None)
+        named = {**request, "task_id": "t" * 32, "idempotency_key": "k2", "correlation_id": None, "goal_id": None}
+        assert (await home.door.post("/v1/calls", named)).json()["task_id"] == "t" * 32
+        keyless = await home.door.post("/v1/calls", {**request, "idempotency_key": None})
+        assert (*told(keyless), keyless.json()["details"]["field"]) == (400, "VALIDATION_FAILED", "idempotency_key")
+        home.raven.collector.flush()
+        sessions = {each["session_id"] for each in (await home.door.get("/v1/sessions")).json()["items"]}
+        assert "t" * 32 in sessions
