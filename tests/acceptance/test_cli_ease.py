@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.cli import COMMAND, Shell, call, calls_file, heed_interrupts, home_in
+from tools.requirements import ROOT
 from twinraven import open_home
+from twinraven.foundation.errors import InvalidInput
+from twinraven.muninn import find_traces
 
 _CHAIN = ("search_customer_by_email", "load_customer_with_contracts", "get_invoice_of_customer")
 
@@ -225,3 +229,117 @@ def test_ctrl_c_ends_a_command_that_computes(tmp_path: Path) -> None:
     started.send_signal(signal.SIGINT)
     _, err = started.communicate(timeout=300)
     assert (started.returncode, b"interrupted" in err) == (130, True)
+
+
+def _widest(text: str) -> int:
+    """The longest line that could be broken: no command, and no path."""
+    lines = re.split(r"[\r\n]", text)
+    return max(len(line) for line in lines if "twinraven " not in line and "/" not in line)
+
+
+def test_doctor_cuts_nothing_on_a_narrow_terminal(tmp_path: Path) -> None:
+    """Each finding and each fix can be read whole at 80 columns, and the extras take two rows."""
+    said = _on_a_terminal(Shell(tmp_path), "doctor")
+    assert "…" not in said
+    assert "fix: twinraven init" in said
+    assert 1 <= len([line for line in said.splitlines() if "info" in line]) <= 2
+    assert _widest(said) <= 80
+
+
+def test_what_is_said_is_broken_between_words(tmp_path: Path) -> None:
+    """Errors, reasons and reviews fit the terminal; a command to copy stays on its line."""
+    shell = home_in(tmp_path)
+    shell.succeed("import", str(ROOT / "examples" / "traces" / "mytraces.jsonl.gz"))
+    tool = "search_customer_load_customer_get_invoice_each"
+    learned = _on_a_terminal(shell, "learn")
+    review = _on_a_terminal(shell, "approve", tool)
+    refused = _on_a_terminal(shell, "--home", "/no/such/folder/" + "deep/" * 10, "status")
+    backtest = _on_a_terminal(shell, "backtest")
+    assert f"{tool}: search_customer," in learned
+    assert "nobody declared its tools" in review
+    for text in (learned, review, backtest):
+        assert _widest(text) <= 80, text
+    error, _, fix = refused.strip().rpartition("\n")
+    assert len(error.splitlines()) > 1
+    assert fix.startswith("fix: twinraven init /no/such")
+
+
+def test_ascii_tables_are_aligned(tmp_path: Path) -> None:
+    """Where an arrow takes two characters, the columns behind it still stand below each other."""
+    shell = home_in(tmp_path)
+    _wide(shell)
+    shell.succeed("mine")
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    heading, *rows = shell.succeed("chains", "list", env=plain).text.splitlines()
+    end = heading.index("SESSIONS") + len("SESSIONS")
+    assert {row[:end].split()[-1] for row in rows} == {"200"}
+
+
+def test_a_file_of_no_known_format_is_told_in_two_short_lines(tmp_path: Path) -> None:
+    """What was seen, and what could be read."""
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    told = Shell(tmp_path).run("backtest", "x.csv")
+    error, fix = told.err.splitlines()
+    assert (told.code, error) == (
+        2,
+        "twinraven: error: no known format of traces was recognised; the first line is not JSON, it begins with 'a'",
+    )
+    assert fix.startswith("fix: state the format with --format, or write one of those known: otlp, langfuse,")
+
+
+def test_sessions_that_several_files_tell_of_count_once(tmp_path: Path) -> None:
+    """Importing a folder with copies of a file says how many sessions there are."""
+    shell = home_in(tmp_path)
+    for name in ("one.jsonl", "two.jsonl"):
+        calls_file(tmp_path / name, [call("s1", 1), call("s2", 1)])
+    report = shell.json("import", "one.jsonl", "two.jsonl")
+    assert (report["sessions"], report["events"], report["duplicates"]) == (2, 2, 2)
+
+
+def test_a_short_id_that_means_several_says_so(tmp_path: Path) -> None:
+    """No count is stated that was not counted."""
+    shell = home_in(tmp_path)
+    shell.succeed("import", str(calls_file(tmp_path / "some.jsonl", [call(f"ticket-{n}", 1) for n in range(9)])))
+    assert "more than one session begins with 'ticket-', such as " in shell.run("sessions", "show", "ticket-").err
+
+
+def test_an_event_shows_no_outcome_that_nobody_stated(tmp_path: Path) -> None:
+    """`partial` in the record reads as `-` for people, as in lists."""
+    shell = home_in(tmp_path)
+    shell.succeed("import", str(calls_file(tmp_path / "some.jsonl", [call("s1", 1)])))
+    event = shell.json("events", "list")[0]
+    assert event["outcome"] == "partial"
+    assert "outcome          -" in shell.succeed("events", "show", event["event_id"]).text
+
+
+def test_a_damaged_database_is_named_with_what_mends_it(tmp_path: Path) -> None:
+    """The file that is damaged is named, and the command that puts a copy back."""
+    shell = home_in(tmp_path)
+    (tmp_path / ".twinraven" / "twinraven.db").write_bytes(b"garbage" * 1000)
+    told = shell.run("sessions", "list")
+    assert told.code == 3
+    assert f"fix: {tmp_path / '.twinraven' / 'twinraven.db'} is damaged" in told.err
+
+
+@pytest.mark.parametrize("command", ["up", "gateway"])
+def test_a_port_that_is_taken_is_known_before_anything_is_started(tmp_path: Path, command: str) -> None:
+    """One line says so; no MCP server was started for nothing."""
+    shell = home_in(tmp_path)
+    started = tmp_path / "started"
+    server = {"command": "sh", "args": ["-c", f"touch {started}; sleep 60"]}
+    (tmp_path / ".twinraven" / "mcp.json").write_text(json.dumps({"mcpServers": {"one": server}}))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        told = shell.run(command, "--http", str(taken.getsockname()[1]))
+    assert (told.code, len(told.err.splitlines()), started.exists()) == (2, 1, False)
+    assert "Address already in use; choose another with --http" in told.err
+
+
+def test_a_file_that_may_not_be_reached_is_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder on the way that may not be entered is told like a file that is not there."""
+
+    def refuse(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    with pytest.raises(InvalidInput, match=r"cannot read .*x\.jsonl: Permission denied"):
+        find_traces([str(tmp_path / "x.jsonl")])

@@ -116,8 +116,10 @@ def test_tools_are_classified_by_name_and_by_pattern(shell: Shell) -> None:
     assert suggested == {"git__log": "read", "git__get_diff": "read", "git__push": "write"}
     assert {row["effect"] for row in shell.json("tools", "list")} == {"unknown"}
 
+    assert shell.succeed("tools", "classify", "git__[lg]*", "read").err == ""
+    doubted = shell.succeed("tools", "classify", "git__p*", "read").err
+    assert "warning: git__push is a read now, although its name sounds like a write" in doubted
     shell.succeed("tools", "classify", "git__push", "write", "--sensitivity", "high", "--by", "ada")
-    shell.succeed("tools", "classify", "git__[lg]*", "read")
     found = {row["tool_id"]: (row["effect"], row["sensitivity"]) for row in shell.json("tools", "list")}
     assert found == {
         "git__log": ("read", "low"),

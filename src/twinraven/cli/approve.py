@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.advice import advice_field, advice_lines
 from twinraven.cli.arguments import count
-from twinraven.cli.output import Column, clean, print_lines, show_fields, show_json, show_rows
+from twinraven.cli.output import Column, clean, print_lines, prose, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.registry import tell
 from twinraven.cli.times import short_time
@@ -113,12 +113,12 @@ def show_review(found: Review) -> None:
 
     version, definition = found.version, found.definition
     title = f"{version.tool_id} v{version.version}: {definition.description}"
-    print_lines([clean(title), clean(draw_chain(definition)), ""])
+    print_lines([*prose(clean(title)), clean(draw_chain(definition)), ""])
     show_fields(
         "table",
         {
             "learned from": _chain_words(found),
-            "can do": f"{found.entry.effect} ({found.entry.effect_origin}), sensitivity {found.entry.sensitivity}",
+            "can do": _effect_words(found),
             "verdict": _verdict_words(version.validation),
             "would have saved": _savings_words(version.savings),
             "replaces": definition.replaces,
@@ -135,6 +135,12 @@ def show_review(found: Review) -> None:
         print_lines(["", f"different from v{found.compared_with}:", *shown])
         if rest > 0:
             print_lines([f"… {rest} more lines; see `twinraven registry show {version.tool_id} --version N`"])
+
+
+def _effect_words(found: Review) -> str:
+    entry = found.entry
+    said_by = "nobody declared its tools" if entry.effect_origin == "none" else entry.effect_origin
+    return f"{entry.effect} ({said_by}), sensitivity {entry.sensitivity}"
 
 
 def _chain_words(found: Review) -> str:

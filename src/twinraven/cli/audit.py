@@ -101,9 +101,13 @@ def show_entries(options: Namespace) -> None:
 
 
 def _subject(row: dict[str, Any]) -> str:
-    """Name what an entry is about: of a call its tool, of anything else its kind and the beginning of its id."""
-    tool_id = row["data_json"].get("tool_id")
-    return f"{tool_id}" if tool_id else f"{row['subject_type']} {row['subject_id'][:_SHOWN]}"
+    """Name what an entry is about: of a call its tool, else its name, or its kind and the beginning of its id."""
+    from twinraven.cli.short_ids import is_whole
+
+    tool_id, subject_id = row["data_json"].get("tool_id"), row["subject_id"]
+    if tool_id:
+        return f"{tool_id}"
+    return f"{row['subject_type']} {subject_id[:_SHOWN]}" if is_whole(subject_id) else subject_id
 
 
 def _reason(row: dict[str, Any]) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import amount, count
 from twinraven.cli.interrupts import ends_at_once
-from twinraven.cli.output import Column, Progress, clean, print_lines, show_json, show_rows
+from twinraven.cli.output import Column, Progress, clean, print_lines, prose, show_json, show_rows, terminal_width
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ _TOOLS = (
     Column("extra_calls", "EXTRA CALLS", right=True),
 )
 _SPLITS = ("auto", "task", "session", "time")
+_INFERRED = (
+    "Effects of tools that nobody declared are inferred from their names; what is not clearly a read counts as a",
+    "write, and nothing learned here writes.",
+)
 
 
 def register(parser: CommandParser) -> None:
@@ -144,7 +149,7 @@ def _show(outcome: Backtest, log: TraceLog, prices: Prices) -> None:
         words = f"of {log.cut_sessions:,} sessions, which are longer, the first {longest:,} calls were read"
         print(f"twinraven: warning: {words}", file=sys.stderr)
     if not body["tools"]:
-        print_lines([f"nothing to learn, because {outcome.learning.because}"])
+        print_lines(prose(f"nothing to learn, because {outcome.learning.because}"))
         return
     print_lines([f"Learned from {body['sessions_learned']} sessions, tested on {body['sessions_tested']} others.", ""])
     show_rows("table", body["tools"], _TOOLS)
@@ -170,11 +175,21 @@ def _spreads(repeated: RepeatedBacktest) -> list[str]:
     ]
 
 
+def _paragraph(lines: Sequence[str]) -> list[str]:
+    """Lines as they stand here where nobody looks, and as long as the terminal is wide elsewhere."""
+    return list(lines) if terminal_width(sys.stdout) is None else prose(" ".join(lines))
+
+
 def _summary(body: dict[str, Any], prices: Prices, *, turns_known: bool) -> list[str]:
     turns, saved = body["assistant_turns"], body["assistant_turns_saved"]
     learned, batched = body["assistant_turns_saved_by_learned_tools"], body["assistant_turns_saved_by_batch"]
     calls, extra = body["calls"], body["extra_calls"]
     money = saved * prices.turn - extra * prices.extra_call
+    ceiling = (
+        f"A ceiling: it assumes that the agent takes a tool wherever it fits. {body['plain_share']:.0%} of the saved",
+        "turns came straight on; the others followed a message from outside. Agents of one public data set that were",
+        f"given such tools took them so often that {body['middle']:.1%} would remain.",
+    )
     lines = [
         f"assistant turns  {turns:>8,}   saved {saved:,} ({saved / max(1, turns):.1%})",
         f"  by learned tools         saved {learned:,} ({learned / max(1, turns):.1%})",
@@ -182,10 +197,7 @@ def _summary(body: dict[str, Any], prices: Prices, *, turns_known: bool) -> list
         f"tool calls       {calls:>8,}   extra {extra:,} ({extra / max(1, calls):.1%})",
         f"money            {money:>8,.2f}   at ${prices.turn:g} a turn and ${prices.extra_call:g} an extra call",
         "",
-        f"A ceiling: it assumes that the agent takes a tool wherever it fits. {body['plain_share']:.0%} of the saved",
-        "turns came straight on; the others followed a message from outside. Agents of one public data set that were",
-        f"given such tools took them so often that {body['middle']:.1%} would remain.",
-        "Effects of tools that nobody declared are inferred from their names; what is not clearly a read counts as a",
-        "write, and nothing learned here writes.",
+        *_paragraph(ceiling),
+        *_paragraph(_INFERRED),
     ]
     return lines if turns_known else [*lines, "The traces do not number the model's turns: each call counts as one."]

@@ -87,7 +87,15 @@ async def _classify(tools: UpstreamTools, options: Namespace, sensitivity: Sensi
 
     wanted = matching([tool.tool_id for tool in await tools.listed(options.tenant)], options.tool)
     by = options.by or user_name()
+    doubted = {one.tool_id: one for one in await tools.suggestions(options.tenant) if one.effect is Effect.WRITE}
     done = await tools.classify(options.tenant, wanted, Effect(options.effect), sensitivity=sensitivity, by=by)
+    for tool_id in wanted if options.effect == "read" else ():
+        if tool_id in doubted:
+            told = f"{tool_id} is a read now, although {doubted[tool_id].because}"
+            print(
+                f"twinraven: warning: {told}; to take that back: twinraven tools classify {tool_id} write",
+                file=sys.stderr,
+            )
     return [tool.as_json() for tool in done]
 
 

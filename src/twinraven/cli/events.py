@@ -96,6 +96,11 @@ def _marked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row if row["time_known"] else {**row, "timestamp": None, "latency_ms": None} for row in rows]
 
 
+def _as_told(row: dict[str, Any]) -> dict[str, Any]:
+    """An event for people: `partial` is what an event has of whose outcome nobody said anything."""
+    return {**_marked([row])[0], "outcome": None if row["outcome"] == "partial" else row["outcome"]}
+
+
 def show_event(options: Namespace) -> None:
     from twinraven.cli.home import ask
 
@@ -104,7 +109,8 @@ def show_event(options: Namespace) -> None:
         kept = {} if event.output_hash is None else await store.outputs(options.tenant, [event.output_hash])
         return {**event.as_json(), "output_stored": bool(kept), "output": kept.get(event.output_hash or "")}
 
-    show_fields(options.output, ask(options, look))
+    found = ask(options, look)
+    show_fields(options.output, _as_told(found) if options.output == "table" else found)
 
 
 def correct_event(options: Namespace) -> None:

@@ -20,11 +20,12 @@ from itertools import pairwise
 from typing import Final
 
 from twinraven.cli.interrupts import INTERRUPTED
-from twinraven.cli.output import encode_json, paint
+from twinraven.cli.output import encode_json, paint, prose
 from twinraven.foundation.errors import InvalidInput, NotFound, SchemaOutdated, StorageError, TwinRavenError
 
 DONE, FAILED, BAD_INPUT, STORAGE, NO_READER = 0, 1, 2, 3, 141
 
+_ERROR: Final = "twinraven: error:"
 _UPGRADE = "twinraven db upgrade"
 LISTS: Final = {
     "campaign": "campaigns list",
@@ -92,7 +93,8 @@ def report(error: TwinRavenError, *, as_json: bool) -> int:
         body = {**error.as_json(), "details": details, "fix": fix}
         print(encode_json({"error": body}, indent=False).decode(), file=sys.stderr)
     else:
-        print(f"{paint('twinraven: error:', 'red', sys.stderr)} {error.message}", file=sys.stderr)
+        said = "\n".join(prose(f"{_ERROR} {error.message}", stream=sys.stderr))
+        print(said.replace(_ERROR, paint(_ERROR, "red", sys.stderr), 1), file=sys.stderr)
         if fix is not None:
             print(f"{paint('fix:', 'green', sys.stderr)} {fix}", file=sys.stderr)
     return exit_code(error.code)

@@ -12,9 +12,9 @@ from argparse import Namespace
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from twinraven.foundation.errors import StorageReadOnly, StorageUnavailable
+from twinraven.foundation.errors import StorageError, StorageReadOnly, StorageUnavailable
 from twinraven.foundation.homes import HOME_VARIABLE, existing_home, find_home, resolve_home
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from twinraven.storage import Connection, Database, Dialect, Work
 
 T = TypeVar("T")
+
+_BROKEN_FILE: Final = ("SQLite: file is not a database", "SQLite: database disk image is malformed")
 
 
 class Place(NamedTuple):
@@ -77,6 +79,11 @@ def _naming(home: Path) -> Generator[None]:
     except (StorageReadOnly, StorageUnavailable) as error:
         if error.message.startswith("SQLite: "):
             fix = f"let your user read and write {home} and its files, or name another home with --home"
+            error.details.setdefault("fix", fix)
+        raise
+    except StorageError as error:
+        if error.message in _BROKEN_FILE:
+            fix = f"{home / 'twinraven.db'} is damaged: put a copy back with `twinraven restore FILE --force`"
             error.details.setdefault("fix", fix)
         raise
 

@@ -159,7 +159,7 @@ def _counts(read: Read) -> dict[str, Any]:
     formats = list(dict.fromkeys(each.format for each in reports))
     return {
         "format": ", ".join(formats),
-        "sessions": sum(each.sessions for each in reports),
+        "sessions": len(set[int]().union(*(each.session_hashes for each in reports))),
         "events": sum(each.events for each in reports),
         "duplicates": sum(each.duplicates for each in reports),
         "not understood": sum(each.not_understood for each in reports),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from twinraven.cli.interrupts import ends_at_once
-from twinraven.cli.output import Column, Progress, clean, print_lines, show_json, show_rows
+from twinraven.cli.output import Column, Progress, clean, print_lines, prose, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _asking_lines(outcome: Round) -> list[str]:
 
 def _advice_lines(outcome: Round) -> list[str]:
     advice = outcome.report.advice
-    return [] if advice is None else ["", clean(advice)]
+    return [] if advice is None else ["", *prose(clean(advice))]
 
 
 def _refused_lines(outcome: Round) -> list[str]:
@@ -90,8 +91,8 @@ def _refused_lines(outcome: Round) -> list[str]:
     refused = outcome.report.left(_SHOWN_REFUSED)
     if not refused:
         return []
-    lines = (clean(f"  {' → '.join(left.chain.tools)}: {left.reason}") for left in refused)
-    return ["", "left, the most valuable first (--output json lists more):", *lines]
+    lines = (prose(clean(f"{' → '.join(left.chain.tools)}: {left.reason}"), begins="  ") for left in refused)
+    return ["", "left, the most valuable first (--output json lists more):", *chain.from_iterable(lines)]
 
 
 def _show(outcome: Round, states: dict[str, str]) -> None:
@@ -102,13 +103,14 @@ def _show(outcome: Round, states: dict[str, str]) -> None:
         [f"{body['sessions']} sessions, {body['chains']} chains, {body['drafts']} wired, {body['proven']} proven", ""]
     )
     if not outcome.proposals:
-        print_lines([f"nothing to learn, because {outcome.report.because}", *_refused_lines(outcome)])
+        print_lines([*prose(f"nothing to learn, because {outcome.report.because}"), *_refused_lines(outcome)])
         print_lines(_advice_lines(outcome))
         return
     rows = [{**row, "state": states.get(row["tool_id"], row["novelty"])} for row in proposal_rows(outcome)]
     show_rows("table", rows, _PROPOSALS)
     print_lines(["", *(f"  {draw_chain(proposal.picture)}" for proposal in outcome.proposals)])
-    print_lines(f"  {proposal.tool_id}: {proposal.note}" for proposal in outcome.proposals if proposal.note)
+    for proposal in outcome.proposals:
+        print_lines(prose(f"{proposal.tool_id}: {proposal.note}", begins="  ") if proposal.note else [])
     print_lines(_asking_lines(outcome))
     print_lines(_refused_lines(outcome))
     print_lines(_advice_lines(outcome))

@@ -27,7 +27,10 @@ _TINTS = {
 _IN_ASCII = str.maketrans({"─": "-", "→": "->", "↳": ">", "×": "x", "…": "~", "█": "#", "·": "-", "≥": ">=", "≤": "<="})
 """What our own signs become where the locale has no Unicode."""
 _GAP = "  "
+_UNBOUNDED = 1_000
 _NARROWEST = 8
+_NARROWEST_PROSE = 24
+"""Where fewer columns are left, lines are not broken."""
 
 
 def cell_text(value: Any) -> str:
@@ -81,10 +84,29 @@ def show_fields(form: str, fields: Mapping[str, Any], *, tinted: bool = False) -
         return
     label_width = max(map(text_width, fields), default=0)
     coloured = tinted and has_colours(sys.stdout)
-    texts = {name: clean(cell_text(value)) for name, value in fields.items()}
-    print_lines(
-        f"{pad(name, label_width)}{_GAP}{_tint(text, text) if coloured else text}" for name, text in texts.items()
-    )
+    for name, value in fields.items():
+        text = clean(cell_text(value))
+        lines = prose(text, begins=pad(name, label_width) + _GAP)
+        print_lines(_tint(line, text) for line in lines) if coloured else print_lines(lines)
+
+
+def prose(text: str, *, begins: str = "", stream: TextIO | None = None) -> list[str]:
+    """Lines of a text behind a beginning: broken between words where a terminal ends, one line where nobody looks.
+
+    What may be copied out of it stays whole: a text without blanks, and JSON.
+    """
+    width = terminal_width(sys.stdout if stream is None else stream)
+    indent = text_width(begins)
+    if width is None or width - indent < _NARROWEST_PROSE or text[:1] in ("{", "["):
+        return [begins + text]
+    lines, line = list[str](), begins
+    for place, word in enumerate(text.split(" ")):
+        if place and text_width(line) + 1 + text_width(word) > width:
+            lines.append(line)
+            line = " " * indent + word
+        else:
+            line += f" {word}" if place else word
+    return [*lines, line]
 
 
 def show_json(value: Any) -> None:
@@ -125,20 +147,25 @@ def write_bytes(body: bytes) -> None:
 
 def print_lines(lines: Iterable[str]) -> None:
     """Print text; a character the terminal's encoding lacks is written in ASCII, not an error."""
-    encoding = sys.stdout.encoding or "utf-8"
-    text = "".join(f"{line}\n" for line in lines)
+    text = _sayable("".join(f"{line}\n" for line in lines))
+    write_bytes(text.encode(sys.stdout.encoding or "utf-8", "replace"))
+
+
+def _sayable(text: str) -> str:
+    """A text with our own signs in ASCII where the terminal's encoding lacks any of its characters."""
     try:
-        body = text.encode(encoding)
+        text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
-        body = text.translate(_IN_ASCII).encode(encoding, "replace")
-    write_bytes(body)
+        return text.translate(_IN_ASCII)
+    return text
 
 
 def render_table(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, width: int | None = None, coloured: bool = False
 ) -> list[str]:
     """A heading and a line for each row, in aligned columns."""
-    cells = [[clean(column.text(row.get(column.key))) for column in columns] for row in rows]
+    # Before anything is aligned: an arrow takes one column, and two in ASCII.
+    cells = [[_sayable(clean(column.text(row.get(column.key)))) for column in columns] for row in rows]
     if width is not None:
         cells = [[_shortened(text, column) for text, column in zip(line, columns, strict=True)] for line in cells]
     widths = [
@@ -244,6 +271,11 @@ def paint(text: str, colour: str, stream: TextIO) -> str:
     return _colour(text, colour) if has_colours(stream) else text
 
 
+def paint_word(text: str, word: str) -> str:
+    """A text in the colour of a word such as `ok` or `broken`, where stdout shows colours."""
+    return _tint(text, word) if has_colours(sys.stdout) else text
+
+
 def has_colours(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
@@ -326,6 +358,8 @@ class Progress:
             self._write(what)
 
     def _write(self, text: str) -> None:
+        # A line that is wider than the terminal could not be written over.
+        text = clip(text, max(_NARROWEST, (terminal_width(self._stream) or _UNBOUNDED) - 1))
         self._stream.write(f"\r{text}{' ' * (self._width - len(text))}" if text else f"\r{' ' * self._width}\r")
         self._stream.flush()
         self._width = len(text)

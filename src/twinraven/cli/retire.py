@@ -30,4 +30,8 @@ def retire(options: Namespace) -> None:
             options.tenant, options.tool, RetirementReason.MANUAL, by=user_name(), note=options.note
         )
         record = asyncio.run(ended)
-    tell(options, record, f"{record.tool_id} is retired, for good")
+    tell(
+        options,
+        record,
+        f"{record.tool_id} is retired, for good; if agents repeat its calls, they may become a new tool",
+    )

@@ -27,6 +27,9 @@ def complete_id(given: str, known: Iterable[str], *, what: str) -> str:
     if given in found or not found:
         return given
     if len(found) > 1:
+        # How many there are is not known: only some were looked at.
         shown = ", ".join(found[:3])
-        raise InvalidInput(f"{len(found)} {what}s begin with {given!r}: {shown}; give more of the id", field=what)
+        raise InvalidInput(
+            f"more than one {what} begins with {given!r}, such as {shown}; give more of the id", field=what
+        )
     return found[0]

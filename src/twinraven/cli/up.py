@@ -77,9 +77,20 @@ def _run(serving: Coroutine[Any, Any, None]) -> None:
 async def _serve(raven: TwinRaven, options: Namespace) -> None:
     """Serve from this process."""
     from twinraven.api import api_app
-    from twinraven.serving import Authenticator, Mounted, is_loopback, listener, patience_for, serve, with_cors
+    from twinraven.serving import (
+        Authenticator,
+        Mounted,
+        is_loopback,
+        listener,
+        open_socket,
+        patience_for,
+        serve,
+        with_cors,
+    )
 
     host, port = options.http
+    # Before anything else is started: a port that is taken is known at once.
+    opened = open_socket(host, port).detach() if options.fd is None else options.fd
     local = replace(LOCAL, tenant_id=options.tenant)
     is_open = is_loopback(host) and not (options.require_keys or raven.settings.serving.require_keys)
     authenticator = Authenticator(
@@ -106,7 +117,7 @@ async def _serve(raven: TwinRaven, options: Namespace) -> None:
             app = _with_home_page(app)
         app = with_cors(app, raven.settings.serving.allow_origins)
         patience_s = patience_for(raven.settings.calls.default_timeout_ms)
-        listening = listener(app, host, port, fd=options.fd, patience_s=patience_s)
+        listening = listener(app, host, port, fd=opened, patience_s=patience_s)
         if options.fd is None:
             _tell(options.http, None if options.no_gateway else options.http, has_console=console is not None)
         await serve(listening, lifeline=options.lifeline)

@@ -147,9 +147,11 @@ class Gateway:
         on_listening: Callable[[], None] = lambda: None,
     ) -> None:
         """Serve any number of clients over HTTP, until we are asked to end or whoever holds the lifeline is gone."""
-        from twinraven.serving import listener, patience_for, serve, with_cors
+        from twinraven.serving import listener, open_socket, patience_for, serve, with_cors
 
         settings = self._raven.settings
+        # Before servers are started: a port that is taken is known at once.
+        opened = open_socket(host, port).detach()
         is_open = is_loopback(host) and not (require_keys or settings.serving.require_keys)
         authenticator = Authenticator(
             self._raven.tenancy,
@@ -159,7 +161,7 @@ class Gateway:
         async with self._raven.watching(), self.running() as server:
             app = with_cors(self.http_app(server, authenticator, host), settings.serving.allow_origins)
             patience_s = patience_for(settings.calls.default_timeout_ms)
-            listening = listener(app, host, port, patience_s=patience_s)
+            listening = listener(app, host, port, fd=opened, patience_s=patience_s)
             on_listening()
             await serve(listening, lifeline=lifeline)
 

@@ -71,7 +71,8 @@ class Reason:
 class ImportReport:
     """What an import did; counts are of this run."""
 
-    sessions: int = 0
+    session_hashes: set[int] = field(default_factory=set[int])
+    """Of the sessions that were met; several files may tell of the same."""
     events: int = 0
     duplicates: int = 0
     format: str = AUTO
@@ -84,6 +85,11 @@ class ImportReport:
     """The complaints by what they are about."""
     seen: str = ""
     """What the trace holds, in words, for a trace without calls."""
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions were met."""
+        return len(self.session_hashes)
 
     @property
     def is_understood(self) -> bool:
@@ -154,11 +160,9 @@ class Importer:
         reader = await asyncio.to_thread(lambda: _Reader(lines, format, tenant_id, encoder))
         report = reader.report
         base = now_micros() // TIME_BASE * TIME_BASE
-        sessions: set[int] = set()
         held = HeldBackCalls()
         while batch := await asyncio.to_thread(reader.read):
-            sessions.update(hash(row[_SESSION]) for row, _ in batch)
-            report.sessions = len(sessions)
+            report.session_hashes.update(hash(row[_SESSION]) for row, _ in batch)
             missing = await self._not_stored(tenant_id, held.missing(batch))
             await self._take(tenant_id, held.admit(batch, missing), base, reader)
             if progress is not None:

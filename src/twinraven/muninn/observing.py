@@ -17,7 +17,7 @@ import inspect
 import logging
 from collections.abc import Callable, Coroutine
 from time import perf_counter_ns
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from twinraven.foundation.errors import InvalidInput
 from twinraven.muninn.collector import SessionObserver, current_observer, recordable_output, recordable_params
@@ -30,14 +30,26 @@ _log = logging.getLogger(__name__)
 Bind = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]
 
 
+@overload
+def observed(tool_id: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+@overload
 def observed(
     tool_id: str | None = None, *, durable: bool = True, outcome: Outcome = Outcome.PARTIAL
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def observed(
+    tool_id: str | Callable[..., Any] | None = None, *, durable: bool = True, outcome: Outcome = Outcome.PARTIAL
+) -> Any:
     """Decorate a function so that each call becomes an event named `tool_id` (default: the function's name).
 
     With `durable=False` the call does not wait for the event to be on disk. Outside of a session the function
-    runs, and the call is not recorded.
+    runs, and the call is not recorded. `@observed` without parentheses is `@observed()`.
     """
+    if callable(tool_id):
+        return observed(durable=durable, outcome=outcome)(tool_id)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         record = _Recorder(tool_id or function.__name__, _argument_binder(function), outcome)

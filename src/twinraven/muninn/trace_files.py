@@ -47,7 +47,7 @@ def find_traces(names: Sequence[str]) -> list[TraceFile]:
         path = Path(name)
         if name == STANDARD_INPUT:
             found.append(TraceFile("standard input", (), is_named=True))
-        elif path.is_dir():
+        elif _is_folder(path):
             inside = list(_inside(path))
             if not inside:
                 raise InvalidInput(f"there are no files in {path}", field="file")
@@ -55,6 +55,14 @@ def find_traces(names: Sequence[str]) -> list[TraceFile]:
         else:
             found.append(TraceFile(name, (path,), is_named=True))
     return found
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as error:
+        # Such as a folder on the way that this user may not enter.
+        raise InvalidInput(f"cannot read {path}: {error.strerror}", field="file") from error
 
 
 def _inside(folder: Path) -> Iterator[TraceFile]:

@@ -60,6 +60,19 @@ def test_a_sync_call_is_recorded_and_durable(collector: Collector, store: SqlEve
     assert add.__doc__ == "Add."
 
 
+def test_the_parentheses_may_be_left_out(collector: Collector, store: SqlEventStore) -> None:
+    """`@observed` alone is what most people type first."""
+
+    @observed
+    def double(n: int) -> int:
+        return 2 * n
+
+    with collector.observe("s"):
+        assert double(4) == 8
+    (event,) = read(collector, store)
+    assert (event.tool_id, event.input_params) == ("double", {"n": 4})
+
+
 @pytest.mark.req("TR-08")
 def test_a_method_is_recorded_without_its_object(collector: Collector, store: SqlEventStore) -> None:
     """`self` is no argument, and what the function does to its arguments afterwards does not rewrite the record."""

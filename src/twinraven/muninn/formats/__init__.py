@@ -29,7 +29,6 @@ __all__ = [
     "Seen",
     "TraceParser",
     "TraceReader",
-    "known_formats",
 ]
 
 AUTO = "auto"
@@ -41,26 +40,24 @@ class Format(NamedTuple):
 
     module: str
     parser: str
-    title: str
-    """What people know it as."""
 
 
 FORMATS = {
-    "otlp": Format("otlp", "OtlpParser", "OpenTelemetry spans (GenAI, OpenInference, Traceloop)"),
-    "langfuse": Format("langfuse", "LangfuseParser", "Langfuse exports"),
-    "langsmith": Format("langsmith", "LangSmithParser", "LangSmith runs"),
-    "mlflow": Format("mlflow", "MlflowParser", "MLflow traces"),
-    "events": Format("own_events", "OwnEventsParser", "exports of TwinRaven's log"),
-    "calls": Format("calls", "CallsParser", "one call a line"),
-    "openhands": Format("openhands", "OpenHandsParser", "OpenHands events"),
-    "swe-agent": Format("swe_agent", "SweAgentParser", "SWE-agent trajectories"),
-    "claude-code": Format("claude_code", "ClaudeCodeParser", "Claude Code transcripts and stream-json"),
-    "openai": Format("chat", "ChatParser", "OpenAI chat messages"),
-    "anthropic": Format("chat", "ChatParser", "Anthropic messages"),
-    "responses": Format("chat", "ChatParser", "OpenAI Responses items and Codex rollouts"),
-    "gemini": Format("chat", "ChatParser", "Gemini contents"),
-    "langchain": Format("chat", "ChatParser", "LangChain messages"),
-    "pydantic-ai": Format("chat", "ChatParser", "pydantic-ai messages"),
+    "otlp": Format("otlp", "OtlpParser"),
+    "langfuse": Format("langfuse", "LangfuseParser"),
+    "langsmith": Format("langsmith", "LangSmithParser"),
+    "mlflow": Format("mlflow", "MlflowParser"),
+    "events": Format("own_events", "OwnEventsParser"),
+    "calls": Format("calls", "CallsParser"),
+    "openhands": Format("openhands", "OpenHandsParser"),
+    "swe-agent": Format("swe_agent", "SweAgentParser"),
+    "claude-code": Format("claude_code", "ClaudeCodeParser"),
+    "openai": Format("chat", "ChatParser"),
+    "anthropic": Format("chat", "ChatParser"),
+    "responses": Format("chat", "ChatParser"),
+    "gemini": Format("chat", "ChatParser"),
+    "langchain": Format("chat", "ChatParser"),
+    "pydantic-ai": Format("chat", "ChatParser"),
 }
 
 
@@ -104,17 +101,13 @@ class TraceReader:
             yield LineError(self.line, error.message)
 
 
-def known_formats() -> str:
-    """What can be read, for people."""
-    return "; ".join(f"{name} ({each.title})" for name, each in FORMATS.items())
-
-
 def _guess(documents: Iterator[Line]) -> tuple[str, Iterator[Line]]:
     """The format of the first line that shows one; a file without any is nobody's."""
     head = list(islice(documents, _LOOKED_AT))
     found = next(filter(None, (_format_of(text) for _, text in head)), None)
     if found is None:
-        raise InvalidInput(_unknown(head), field="file")
+        fix = f"state the format with --format, or write one of those known: {', '.join(FORMATS)}"
+        raise InvalidInput(_unknown(head), field="file", **({"fix": fix} if head else {}))
     return found, chain(head, documents)
 
 
@@ -130,7 +123,7 @@ def _unknown(head: list[Line]) -> str:
         seen = f"the first line is not JSON, it begins with {shown!r}"
     else:
         seen = f"the first line {_described(value)}"
-    return f"no known format of traces was recognised; {seen}. Known are: {known_formats()}"
+    return f"no known format of traces was recognised; {seen}"
 
 
 def _described(value: Any) -> str:
