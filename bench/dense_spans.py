@@ -29,7 +29,7 @@ def dense_lines(convention: str, size: int, *, seed: int = 7) -> Iterator[bytes]
     """Lines of spans that are `size` bytes together, or little more."""
     spans, written = _spans(convention, random.Random(seed)), 0
     while written < size:
-        line = _document(list(islice(spans, _PER_LINE))) + b"\n"
+        line = document_of(list(islice(spans, _PER_LINE))) + b"\n"
         written += len(line)
         yield line
 
@@ -39,7 +39,7 @@ def dense_document(convention: str, size: int, *, seed: int = 7) -> bytes:
     spans: list[Span] = []
     for line in dense_lines(convention, size, seed=seed):
         spans += json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"]
-    return _document(spans)
+    return document_of(spans)
 
 
 def calls_in(lines: Iterator[bytes] | list[bytes]) -> int:
@@ -47,7 +47,8 @@ def calls_in(lines: Iterator[bytes] | list[bytes]) -> int:
     return sum(line.count(b'"name":"call ') for line in lines)
 
 
-def _document(spans: list[Span]) -> bytes:
+def document_of(spans: list[Span]) -> bytes:
+    """One `TracesData` object with these spans."""
     resource = {"attributes": _listed({"service.name": "billing", "telemetry.sdk.language": "python"})}
     scoped = {"scope": {"name": "instrumentation.billing", "version": "0.4.1"}, "spans": spans}
     document = {"resourceSpans": [{"resource": resource, "scopeSpans": [scoped]}]}
@@ -56,10 +57,10 @@ def _document(spans: list[Span]) -> bytes:
 
 def _spans(convention: str, chance: random.Random) -> Iterator[Span]:
     for number in count():
-        yield from _trace(convention, chance, number)
+        yield from trace_spans(convention, chance, number)
 
 
-def _trace(convention: str, chance: random.Random, number: int) -> Iterator[Span]:
+def trace_spans(convention: str, chance: random.Random, number: int) -> Iterator[Span]:
     """The spans of a trace in the order in which they end: the agent's last."""
     trace, root = f"{chance.getrandbits(128):032x}", f"{chance.getrandbits(64):016x}"
     began = 1_760_000_000_000_000_000 + number * 10**10
