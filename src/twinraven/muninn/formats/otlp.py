@@ -191,17 +191,18 @@ def _tool(span: Members, key: SpanKey, session: str | None, attributes: Attribut
         if output is None and raised and stated.get("message"):
             output = {"error": str(stated["message"])}
     is_known = ended is not None and ended >= began
+    # By place as far as that can be read: this runs for every call.
     call = ForeignCall(
         f"otlp:{key[0]}:{key[1]}",
         session or key[0],
         facts.tool,
         facts.params,
-        timestamp=began // 1000,
-        time_known=is_known,
-        output=output,
-        latency_ms=0 if ended is None or not is_known else (ended - began + 500_000) // 1_000_000,
-        raised=raised,
-        error_code=_text(attributes, genai.ERROR_TYPE) if raised else None,
+        began // 1000,
+        is_known,
+        output,
+        0 if ended is None or not is_known else (ended - began + 500_000) // 1_000_000,
+        raised,
+        _text(attributes, genai.ERROR_TYPE) if raised else None,
         event_id=derived_id("otlp", key),
     )
     return call if _OURS.isdisjoint(attributes) else _with_our_own(call, attributes), facts

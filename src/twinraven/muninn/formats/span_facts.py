@@ -31,6 +31,7 @@ _KINDS: Final = (
     "mlflow.spanType",
     "langsmith.span.kind",
 )
+_LABELS: Final = (genai.OPERATION, *_KINDS)
 _MODELS: Final = (
     "llm",
     "generation",
@@ -89,6 +90,8 @@ _PRINTED: Final = re.compile(
     r"content=(?P<content>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\") .*?tool_call_id='(?P<id>[^']*)'"
 )
 _LONGEST_LITERAL: Final = 200_000
+_PLAIN: Final = frozenset(("output", "lc", "data", "tool_call_id"))
+"""An output that has none of these is wrapped in nothing."""
 
 
 class ToolFacts(NamedTuple):
@@ -125,7 +128,7 @@ def kind_of(attributes: Attributes, name: str) -> Kind:
 
 def label_of(attributes: Attributes) -> str:
     """What a span calls itself, for people."""
-    for name in (genai.OPERATION, *_KINDS):
+    for name in _LABELS:
         found = attributes.get(name)
         if found is not None:
             return f"{name}={str(found).strip(chr(34))}"
@@ -166,14 +169,16 @@ def arguments_of(given: Any) -> dict[str, Any]:
 
 def _unwrapped_input(given: Any) -> Any:
     if isinstance(given, str):
-        given = _literal(decode_text(given))
+        given = decode_text(given)
+        if isinstance(given, str):
+            given = _literal(given)
     if not isinstance(given, dict):
         return given
-    members = cast("dict[str, Any]", given)
+    members: dict[str, Any] = given  # pyright: ignore[reportUnknownVariableType]
     if "input_str" in members:
         inner = members.get("inputs")
         return cast("Any", inner) if isinstance(inner, dict) else _literal(members["input_str"])
-    if len(members) == 1 and isinstance(members.get("input"), str):
+    if len(members) == 1 and "input" in members and isinstance(members["input"], str):
         inner = _literal(decode_text(members["input"]))
         return cast("Any", inner) if isinstance(inner, dict) else members
     return members
@@ -192,7 +197,9 @@ def _literal(text: Any) -> Any:
 
 def unwrapped_output(given: Any) -> tuple[Any, str | None, bool]:
     """An output, the id of its call and whether it failed, out of LangChain's tool message."""
-    found = plain_output(given)
+    found = decode_text(given) if isinstance(given, str) else plain_output(given)
+    if isinstance(found, dict) and _PLAIN.isdisjoint(found):  # pyright: ignore[reportUnknownArgumentType]
+        return found, None, False  # pyright: ignore[reportUnknownVariableType]
     if isinstance(found, dict) and "output" in found and found.keys() <= {"output", "kwargs"}:
         found = plain_output(cast("dict[str, Any]", found)["output"])
     if isinstance(found, str):

@@ -115,7 +115,8 @@ class ForeignCall(NamedTuple):
         content = xxhash.xxh64_hexdigest(b"\0".join((tool_id.encode(), params, output or b"")))
         # A trace that does not know how the task went says no more than whether the call failed.
         stated = self.outcome or ("failure" if self.raised else "partial")
-        # By place as far as that can be read: a name costs more than the value it names, and this runs for every call.
+        actor = self.actor
+        # By place: a name costs more than the value it names, and this runs for every call.
         return Observation(
             tenant_id,
             self.event_id or new_uuid(),
@@ -129,25 +130,21 @@ class ForeignCall(NamedTuple):
             check_tags(self.tags) if self.tags else (),
             self.parent_event_id,
             self.raised,
-            corrects=self.corrects,
-            error_code=_cleaned(self.error_code or "TOOL_FAILED") if self.raised else None,
-            turn=self.turn,
-            task_id=None if self.task_id is None else check_name(self.task_id, field="task_id"),
-            outside_input=_cleaned(self.outside_input),
-            source_key=f"{self.identity}:{content}",
-            time_known=self.time_known,
-            correlation_id=_cleaned(self.correlation_id),
-            actor_type=None if self.actor is None else self.actor.type,
-            actor_id=None if self.actor is None else self.actor.id,
+            clean_text(self.error_code or "TOOL_FAILED") if self.raised else None,
+            self.turn,
+            None if self.task_id is None else check_name(self.task_id, field="task_id"),
+            None if self.outside_input is None else clean_text(self.outside_input),
+            f"{self.identity}:{content}",
+            self.time_known,
+            None if self.correlation_id is None else clean_text(self.correlation_id),
+            None if actor is None else actor.type,
+            None if actor is None else actor.id,
+            self.corrects,
         )
 
 
 def _refuse_outcome(stated: str) -> NoReturn:
     raise InvalidInput(f"outcome must be success, failure or partial, not {stated!r}", field="outcome")
-
-
-def _cleaned(text: str | None) -> str | None:
-    return None if text is None else clean_text(text)
 
 
 def parse_object(line: bytes) -> dict[str, Any]:
@@ -184,6 +181,8 @@ def decode_text(text: str) -> Any:
 
 def decode_arguments(value: Any) -> dict[str, Any]:
     """Arguments as an object, however often they were encoded as text; what is none becomes its `input`."""
+    if isinstance(value, dict):
+        return value  # pyright: ignore[reportUnknownVariableType]
     for _ in range(_LAYERS):
         if not isinstance(value, str):
             break
