@@ -246,6 +246,17 @@ async def test_insert_missing_keeps_what_was_there_first(database: Database) -> 
     assert stored == {"a": b"old", "b": b"one"}
 
 
+async def test_insert_appending_adds_bytes_to_what_was_there(database: Database) -> None:
+    """A key that is there keeps its bytes and gets the new ones behind them, whatever bytes they are."""
+    every = bytes(range(256))
+    await database.write("t", lambda tx: tx.insert_appending("blobs", BLOB_COLUMNS, []))
+    for added in (every, b"\0\0\xff", b""):
+        rows = [("t", key, added) for key in ("a", "b", "c")]
+        await database.write("t", lambda tx, rows=rows: tx.insert_appending("blobs", BLOB_COLUMNS, rows))
+    stored = {row["hash"]: bytes(row["body"]) for row in await database.read("t", all_rows("blobs"))}
+    assert stored == dict.fromkeys(("a", "b", "c"), every + b"\0\0\xff")
+
+
 async def test_writers_that_insert_the_same_keys_do_not_deadlock(database: Database) -> None:
     """Overlapping batches in opposite orders all go through, on connections that nobody retries for."""
     keys = [f"{number:04}" for number in range(400)]

@@ -131,7 +131,7 @@ ALLOWED = {
 }
 
 _SQL = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|FROM|JOIN|INTO)\b")
-_ROWS = ("insert_rows", "insert_missing", "_insert", "delete_rows", "stream")
+_ROWS = ("insert_rows", "insert_missing", "insert_appending", "_insert", "delete_rows", "stream")
 
 
 def statements(tree: ast.AST) -> Iterator[str]:

@@ -146,6 +146,10 @@ def _related() -> dict[str, frozenset[str]]:
     return {each: frozenset(others - {each}) for each, others in found.items()}
 
 
+STEPS: Final = (0.7, 0.6, 0.5, 0.4)
+"""How similar the neighbours of a word are at least, from the nearest on."""
+_BY_HAND: Final = 0.35
+"""How well a word of the table by hand stands for another."""
 _COMMON_WEIGHT: Final = 0.4
 """The weight of the most common word; what is in no table has 1."""
 _COMMON_SCALE: Final = 1200
@@ -172,13 +176,19 @@ def rarity(term: str) -> float:
 
 
 @cache
-def _neighbours() -> dict[str, frozenset[str]]:
-    table = resources.files("twinraven.knowledge").joinpath("related_words.txt").read_text()
-    listed = (line.split() for line in table.splitlines())
-    return {name: frozenset(others) for name, *others in listed}
+def _neighbours() -> dict[str, str]:
+    """Each stem of the table, and what stands behind it."""
+    table = resources.files("twinraven.knowledge").joinpath("related_words.txt").read_text(encoding="utf-8")
+    return {name: rest for name, _, rest in (line.partition("|") for line in table.splitlines())}
 
 
-def related(term: str, *, is_name: bool = False) -> frozenset[str]:
-    """The stems that may stand for this one, without itself; of a name no neighbours, which are other names."""
-    by_hand = _related().get(term, frozenset())
-    return by_hand if is_name else (by_hand | _neighbours().get(term, frozenset())) - {term}
+def related(term: str, *, is_name: bool = False) -> dict[str, float]:
+    """The stems that may stand for this one, and how well; of a name no neighbours, which are other names."""
+    found: dict[str, float] = {}
+    if not is_name:
+        for similarity, listed in zip(STEPS, _neighbours().get(term, "").split("|"), strict=False):
+            found.update(dict.fromkeys(listed.split(), similarity / 2))
+    for each in _related().get(term, ()):
+        found[each] = max(_BY_HAND, found.get(each, 0.0))
+    found.pop(term, None)
+    return found

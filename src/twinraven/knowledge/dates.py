@@ -6,7 +6,7 @@ A date is a span of days (ordinals, both ends included), because people say "in 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from datetime import date, timedelta
 from typing import Final, NamedTuple
 
@@ -74,6 +74,12 @@ _DAY_OFFSETS: Final = {
 }
 
 
+_HINTS: Final = frozenset(
+    [*MONTHS, *_WEEKDAYS, "day", "days", "night", "today", "tonight", "yesterday", "morning", "tomorrow", "week"]
+    + ["weeks", "weekend", "month", "months", "year", "years"]
+)
+
+
 class DaySpan(NamedTuple):
     """Days from the first to the last, as ordinals."""
 
@@ -88,6 +94,11 @@ def day_terms(spans: Iterable[DaySpan], *, longest: int) -> list[str]:
     """The days of these spans as terms that turns are found by; a span of more days than the longest has none."""
     days = {day for span in spans if span.last - span.first < longest for day in range(span.first, span.last + 1)}
     return [f"@{day}" for day in sorted(days)]
+
+
+def may_name_date(words: Set[str]) -> bool:
+    """Whether words in lower case can name a date at all: most turns do not, and a dozen patterns are dear."""
+    return not words.isdisjoint(_HINTS) or any(word[0].isdigit() for word in words)
 
 
 def named_dates(text: str, said_on: date | None) -> list[DaySpan]:

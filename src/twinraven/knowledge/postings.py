@@ -23,7 +23,6 @@ CHAPTER: Final = 16
 """Blocks that become one when all are full: a search reads fewer rows, and no turn rewrites them any more."""
 K1: Final = 0.9
 B: Final = 0.4
-RELATED_WEIGHT: Final = 0.35
 ENOUGH: Final = 300
 """A word that stands in so many turns needs no other to stand for it."""
 _MOST: Final = 65_535
@@ -54,20 +53,20 @@ class TermScores:
 
 
 def score_term(term: QueryTerm, found: Mapping[str, Postings], *, turns: int, mean_length: float) -> TermScores:
-    """BM25 of a term, and of those that may stand for it as if they were one."""
+    """BM25 of a term, and of the best of those that may stand for it."""
     exact = np.zeros(turns, dtype=np.float32)
     own = found.get(term.term)
     if own is not None:
         exact[own["seq"]] = term.weight * _idf(len(own), turns) * _saturated(own, mean_length)
-    others = [found[each] for each in term.related if each in found]
+    others = [(found[each], share) for each, share in term.related.items() if each in found]
     if not others:
         return TermScores(exact, exact)
-    holders = np.concatenate(others)
-    # The whole group is weighed as the most frequent of its words: a rare one is no better a stand-in.
-    idf = min(_idf(len(np.unique(holders["seq"])), turns), _idf(len(own), turns) if own is not None else math.inf)
-    values = RELATED_WEIGHT * term.weight * idf * _saturated(holders, mean_length)
     best = exact.copy()
-    np.maximum.at(best, holders["seq"], values)
+    # A rare word is no better a stand-in than the word itself.
+    most = math.inf if own is None else _idf(len(own), turns)
+    for held, share in others:
+        idf = min(most, _idf(len(held), turns))
+        np.maximum.at(best, held["seq"], share * term.weight * idf * _saturated(held, mean_length))
     return TermScores(exact, best)
 
 

@@ -39,7 +39,8 @@ class QueryTerm:
     word: str
     """As the question has it."""
     weight: float
-    related: frozenset[str]
+    related: Mapping[str, float]
+    """How well each stands for it, from 0 to 1."""
     is_name: bool = False
 
 
@@ -76,10 +77,15 @@ def read_question(text: str, speakers: Iterable[str]) -> Question:
         if place and word[0].isupper():
             names.add(term)
     found = tuple(
-        QueryTerm(term, spelled[term], weight, related(term, is_name=term in names) - weights.keys(), term in names)
+        QueryTerm(term, spelled[term], weight, _stand_ins(term, weights, is_name=term in names), term in names)
         for term, weight in weights.items()
     )
     return Question(found or _every_word(words), named, kind, tuple(named_dates(text, None)))
+
+
+def _stand_ins(term: str, asked: Mapping[str, float], *, is_name: bool) -> dict[str, float]:
+    """What may stand for a stem, without the other stems of the question."""
+    return {other: share for other, share in related(term, is_name=is_name).items() if other not in asked}
 
 
 def play_participants_down(question: Question, holders: Mapping[str, int], turns: int) -> Question:
@@ -105,7 +111,7 @@ def without_dates(question: Question) -> Question:
 
 def _every_word(words: Iterable[str]) -> tuple[QueryTerm, ...]:
     """A question of names and stop words alone is looked for by all of them."""
-    return tuple(QueryTerm(stem(word.lower()), word, 1.0, frozenset()) for word in dict.fromkeys(words))
+    return tuple(QueryTerm(stem(word.lower()), word, 1.0, {}) for word in dict.fromkeys(words))
 
 
 def _kind(text: str) -> Kind:

@@ -10,9 +10,9 @@ from datetime import date
 from enum import IntFlag
 from typing import Final
 
-from twinraven.knowledge.dates import DaySpan, named_dates
+from twinraven.knowledge.dates import DaySpan, may_name_date, named_dates
 from twinraven.knowledge.stemming import stem
-from twinraven.knowledge.words import is_stop_word, terms, tokens
+from twinraven.knowledge.words import is_stop_word, stems_of, tokens
 
 _SENTENCE: Final = re.compile(r"[^.!?…\n]+[.!?…]*")
 _SPOKEN: Final = re.compile(
@@ -32,18 +32,17 @@ _CAPTION: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _NAME: Final = re.compile(r"\b[^\W\d_a-z][\w'’]*(?:[ -][^\W\d_a-z][\w'’]*|-\d[\w.]*\w|-\d)*")
-_TIME: Final = re.compile(
-    r"\b(yesterday|today|tonight|tomorrow|ago|last|next|since|recently|weekend|week|month|year|years|months|weeks|days"
-    r"|morning|evening|night|monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|april|may"
-    r"|june|july|august|september|october|november|december|spring|summer|autumn|winter|birthday|anniversary"
-    r"|\d+(?:st|nd|rd|th)|(?:19|20)\d\d|\d+ ?(?:am|pm|o'clock))\b",
-    re.IGNORECASE,
+_TIME_WORDS: Final = frozenset(
+    "yesterday today tonight tomorrow ago last next since recently weekend week month year years months weeks days "  # noqa: SIM905
+    "morning evening night monday tuesday wednesday thursday friday saturday sunday january february march april may "
+    "june july august september october november december spring summer autumn winter birthday anniversary".split()
 )
-_NUMBER: Final = re.compile(
-    r"\d|\b(two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand|million|once|twice|thrice"
-    r"|first|second|third|both|couple|half|several)\b",
-    re.IGNORECASE,
+_TIME: Final = re.compile(r"\b(\d+(?:st|nd|rd|th)|(?:19|20)\d\d|\d+ ?(?:am|pm|o'clock))\b", re.IGNORECASE)
+_NUMBER_WORDS: Final = frozenset(
+    "two three four five six seven eight nine ten eleven twelve dozen hundred thousand million once twice thrice "  # noqa: SIM905
+    "first second third both couple half several".split()
 )
+_DIGIT: Final = re.compile(r"\d")
 _PLACE: Final = re.compile(
     r"\b(?:in|at|to|from|near|around|across|through|visit(?:ed|ing)?)\s+(?:the\s+)?[A-Z]|\b(home|beach|park|downtown"
     r"|museum|school|gym|mountains|city|country|store|restaurant|lake|studio|center|hospital|church|abroad)\b"
@@ -94,12 +93,14 @@ def split_speaker(content: str) -> tuple[str | None, str]:
 
 def read_turn(text: str, said_on: date | None) -> TurnReading:
     """Read one turn's words, without its speaker."""
-    found = terms(text)
+    words = [token.lower() for token in tokens(text)]
+    different = frozenset(words)
+    found = stems_of(words)
     return TurnReading(
         Counter(found),
         len(found),
-        _marks(text),
-        tuple(named_dates(text, said_on)[:_MOST_DATES]),
+        _marks(text, different),
+        tuple(named_dates(text, said_on)[:_MOST_DATES]) if may_name_date(different) else (),
         tuple(dict.fromkeys(name.lower() for name in names_in(text)))[:_MOST_NAMES],
     )
 
@@ -137,24 +138,24 @@ def _looks_like_name(word: str) -> bool:
     return any(sign.isdigit() or sign.isupper() for sign in word[1:]) and "'" not in word
 
 
-def _marks(text: str) -> Marks:
+def _marks(text: str, words: frozenset[str]) -> Marks:
     marks = Marks(0)
     said = _CAPTION.sub(" ", text)
     sentences = [match[0].strip() for match in _SENTENCE.finditer(said) if match[0].strip()]
     asking = sum(len(tokens(each)) for each in sentences if each.rstrip("\"') ").endswith("?"))
-    total = sum(len(tokens(each)) for each in sentences) or 1
-    if asking / total >= _ASKING_SHARE:
+    if asking and asking / sum(len(tokens(each)) for each in sentences) >= _ASKING_SHARE:
         marks |= Marks.ASKS
     if sentences and sentences[-1].rstrip("\"') ").endswith("?"):
         marks |= Marks.ENDS_ASKING
-    for mark, pattern in (
-        (Marks.TIMED, _TIME),
-        (Marks.NUMBERED, _NUMBER),
-        (Marks.PLACED, _PLACE),
-        (Marks.PERSONAL, _PERSONAL),
-    ):
-        if pattern.search(text):
-            marks |= mark
+    has_digits = _DIGIT.search(text) is not None
+    if not words.isdisjoint(_TIME_WORDS) or (has_digits and _TIME.search(text)):
+        marks |= Marks.TIMED
+    if has_digits or not words.isdisjoint(_NUMBER_WORDS):
+        marks |= Marks.NUMBERED
+    if _PLACE.search(text):
+        marks |= Marks.PLACED
+    if _PERSONAL.search(text):
+        marks |= Marks.PERSONAL
     return marks
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,6 +20,7 @@ _EPISODE: Final = (
     "tenant_id", "group_id", "seq", "episode_id", "name", "part", "parts", "content", "content_hash", "source",
     "source_description", "speaker", "valid_at", "created_at", "session", "words", "marks", "dates", "names",
 )  # fmt: skip
+_POSTINGS: Final = ("tenant_id", "group_id", "term", "block", "data")
 _IN_ONE: Final = 400
 """Values in one IN list, below what the older SQLite takes."""
 _DAY_MICROS: Final = 86_400_000_000
@@ -64,9 +64,11 @@ def group_state(tx: Transaction, tenant_id: str, group_id: str, *, lock: bool = 
 
 def open_group(tx: Transaction, tenant_id: str, group_id: str, *, at: int) -> GroupState:
     """The group's row, made if it is new, and locked."""
-    columns = ("tenant_id", "group_id", "parts", "words", "session", "session_key", "speakers", "created_at")
-    tx.insert_missing("knowledge_groups", columns, [(tenant_id, group_id, 0, 0, 0, "", "[]", at)])
     found = group_state(tx, tenant_id, group_id, lock=True)
+    if found is None:
+        columns = ("tenant_id", "group_id", "parts", "words", "session", "session_key", "speakers", "created_at")
+        tx.insert_missing("knowledge_groups", columns, [(tenant_id, group_id, 0, 0, 0, "", "[]", at)])
+        found = group_state(tx, tenant_id, group_id, lock=True)
     assert found is not None
     return found
 
@@ -119,17 +121,8 @@ def add_episodes(tx: Transaction, rows: Sequence[Sequence[Any]]) -> None:
 
 def add_postings(tx: Transaction, tenant_id: str, group_id: str, added: Mapping[tuple[str, int], bytes]) -> None:
     """Append to the blocks of terms; the caller holds the group's lock."""
-    by_block: dict[int, list[str]] = defaultdict(list)
-    for term, block in added:
-        by_block[block].append(term)
-    for block, listed in by_block.items():
-        present = _blocks(tx, tenant_id, group_id, listed, block)
-        rows = [(tenant_id, group_id, term, block, present.get(term, b"") + added[term, block]) for term in listed]
-        tx.execute_many(
-            "INSERT INTO knowledge_postings (tenant_id, group_id, term, block, data) VALUES (?, ?, ?, ?, ?) "
-            "ON CONFLICT (tenant_id, group_id, term, block) DO UPDATE SET data = excluded.data",
-            rows,
-        )
+    rows = [(tenant_id, group_id, term, block, data) for (term, block), data in added.items()]
+    tx.insert_appending("knowledge_postings", _POSTINGS, rows)
 
 
 def close_chapters(tx: Transaction, tenant_id: str, group_id: str, before: int, after: int) -> None:
@@ -152,23 +145,7 @@ def close_chapters(tx: Transaction, tenant_id: str, group_id: str, before: int, 
                 joined.setdefault(term, []).append(data)
         tx.execute(f"DELETE FROM knowledge_postings WHERE {where}", **values)
         rows = [(tenant_id, group_id, term, first, b"".join(data)) for term, data in joined.items()]
-        tx.insert_rows("knowledge_postings", ("tenant_id", "group_id", "term", "block", "data"), rows)
-
-
-def _blocks(tx: Transaction, tenant_id: str, group_id: str, listed: Sequence[str], block: int) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
-    for some in chunks(listed, _IN_ONE):
-        names, values = listed_values(some)
-        for rows in tx.stream(
-            "SELECT term, data FROM knowledge_postings WHERE tenant_id = :tenant AND group_id = :group "
-            f"AND term IN ({names}) AND block = :block",
-            tenant=tenant_id,
-            group=group_id,
-            block=block,
-            **values,
-        ):
-            found.update((term, bytes(data)) for term, data in rows)
-    return found
+        tx.insert_rows("knowledge_postings", _POSTINGS, rows)
 
 
 def block_of(seq: int) -> int:

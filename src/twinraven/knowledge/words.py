@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from twinraven.knowledge.stemming import stem
@@ -33,7 +34,12 @@ def tokens(text: str) -> list[str]:
 
 def terms(text: str) -> list[str]:
     """The stems that a text is found by, in order."""
-    return [stem(word) for token in tokens(text) if (word := token.lower()) not in _STOP_WORDS]
+    return stems_of(token.lower() for token in tokens(text))
+
+
+def stems_of(words: Iterable[str]) -> list[str]:
+    """The stems of words in lower case that are no stop words, in order."""
+    return [stem(word) for word in words if word not in _STOP_WORDS]
 
 
 def is_stop_word(word: str) -> bool:

@@ -55,6 +55,10 @@ class Transaction(Protocol):
         """Insert the rows whose key is not there yet; only for tables that carry no append-only guard."""
         ...
 
+    def insert_appending(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Insert rows whose last column is bytes and whose others are the key; to a key that is there, append them."""
+        ...
+
     def present(self, table: str, column: str, values: Sequence[str], *, tenant_id: str) -> set[str]:
         """Which of these values an indexed column of the tenant's rows already holds."""
         ...

@@ -130,6 +130,11 @@ class PostgresTransaction:
         ordered = sorted(rows, key=lambda row: [str(value) for value in row[:2]])
         self._insert(table, columns, ordered, " ON CONFLICT DO NOTHING")
 
+    def insert_appending(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        *key, last = columns
+        joined = f"{last} = {table}.{last} || excluded.{last}"
+        self._insert(table, columns, rows, f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {joined}")
+
     def present(self, table: str, column: str, values: Sequence[str], *, tenant_id: str) -> set[str]:
         sql = f"SELECT DISTINCT {column} FROM {table} WHERE tenant_id = %s AND {column} = ANY(%s)"
         return {row[0] for row in self._raw.execute(cast("LiteralString", sql), (tenant_id, list(values)))}

@@ -109,6 +109,12 @@ class SqliteTransaction:
     def insert_missing(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         _insert_all(self._raw, table, columns, rows, then=" ON CONFLICT DO NOTHING")
 
+    def insert_appending(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        *key, last = columns
+        # Two blobs put together are a text to SQLite, byte by byte the same.
+        joined = f"{last} = CAST({table}.{last} || excluded.{last} AS BLOB)"
+        _insert_all(self._raw, table, columns, rows, then=f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {joined}")
+
     def present(self, table: str, column: str, values: Sequence[str], *, tenant_id: str) -> set[str]:
         sql = (
             f"SELECT DISTINCT t.{column} FROM json_each(?) v "
