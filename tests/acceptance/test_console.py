@@ -71,7 +71,7 @@ def test_find_and_read(site: Site, person: Profile) -> None:
 
 def test_copies_are_exact(site: Site, person: Profile) -> None:
     """What is copied is what is stored, byte for byte: digits that a browser would round, and signs it would hide."""
-    given = {"n": 2**70 + 1, "share": 1.5, "text": HOSTILE[7], "long": "x" * 300_000}
+    given = {"long": "x" * 300_000, "n": 2**70 + 1, "share": 1.5, "text": HOSTILE[7]}
     site.ask("events", {"events": [{"session_id": "exact", "tool_id": "get_order", "input_params": given}]})
     event = site.ask("events?session_id=exact")["items"][0]["event_id"]
     tab = person.open(f"{site.url}sessions/exact?call={event}")

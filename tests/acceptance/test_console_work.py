@@ -139,7 +139,8 @@ def test_writing_in_a_conversation(site: Site, browser: Browser) -> None:
 
 def test_what_is_typed_stays_while_the_page_goes_on(site: Site, browser: Browser) -> None:
     """News leave alone what was typed or opened, in fields that have the same name as others, focused or not."""
-    talk = next(each for each in site.ask("conversations?limit=50")["items"] if each["forked_from"] is None)["id"]
+    found = site.ask("conversations?limit=50")["items"]
+    talk = next(each["id"] for each in found if each["default_process"] and each["forked_from"] is None)
     turn = "document.querySelectorAll('.turn-said.user details')"
     with browser.profile() as person:
         tab = person.open(f"{site.url}talk/{talk}")
