@@ -8,6 +8,8 @@ from tests.browsing import Browser, Tab
 from tests.console_site import HOSTILE_SESSION, IN_A_BROWSER, PAGES, Site, live
 
 pytestmark = IN_A_BROWSER
+MOST_TIMES = 4.0
+"""A page with figures asks the database some twenty times; the plain one does not."""
 _WATCH = (
     "window.__cls = 0; new PerformanceObserver(l => { for (const e of l.getEntries()) "
     "if (!e.hadRecentInput) window.__cls += e.value; }).observe({type: 'layout-shift', buffered: true});"
@@ -40,6 +42,21 @@ def test_weight(site: Site, browser: Browser) -> None:
             assert tab.received - before <= 40_000, path
             assert tab.evaluate("window.__cls") < 0.05, path
             assert tab.evaluate("document.querySelectorAll('*').length") <= 3_000, path
+
+
+def test_first_paint_beside_a_plain_page(site: Site, browser: Browser) -> None:
+    """Today and a session are first painted within a few times of what the same server's plainest page takes."""
+    paths = {"plain": "sign-in", "today": "", "session": "sessions/ticket-4101"}
+    first = dict.fromkeys(paths, float("inf"))
+    with browser.profile() as person:
+        tab = person.open()
+        for _ in range(4):
+            for name, path in paths.items():
+                tab.go(site.url + path)
+                painted = tab.wait("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
+                first[name] = min(first[name], painted)
+    assert first["today"] <= MOST_TIMES * first["plain"], first
+    assert first["session"] <= MOST_TIMES * first["plain"], first
 
 
 def test_today_asks_every_ten_seconds_at_most(site: Site, browser: Browser) -> None:

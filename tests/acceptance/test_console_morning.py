@@ -94,17 +94,29 @@ def test_the_first_morning(tmp_path: Path, browser: Browser) -> None:
             "[...document.querySelectorAll('svg.bars a')]"
             ".map(e => [e.getAttribute('aria-label'), e.getAttribute('href')])"
         )
-        columns = {href: int(found[1]) for said, href in counted if (found := re.search(r": (\d+) call", said))}
-        assert sum(columns.values()) == 8
-        for href, number in columns.items():
-            if number:
+        columns = {href: _counts(said) for said, href in counted}
+        assert sum(calls for calls, _ in columns.values()) == 8
+        ids = "[...document.querySelectorAll('table.calls td.id')].map(e => e.innerText)"
+        leads_to_sessions = tab.evaluate("document.getElementById('sessions-today').href")
+        for href, numbers in columns.items():
+            if numbers[0]:
                 tab.go(f"http://127.0.0.1:{site.port}{href}")
-                assert tab.evaluate("document.querySelectorAll('table.calls tbody tr').length") == number
-        tab.go(f"{site.url}sessions")
-        shown = tab.evaluate("[...document.querySelectorAll('table.sessions td.id')].map(e => e.innerText)")
+                shown = tab.evaluate(ids)
+                assert (len(shown), len(set(shown))) == numbers
         newest = shell.json("sessions", "list", "--limit", "100")
-        assert sorted(shown) == sorted(each["session_id"] for each in newest)
+        for address in (leads_to_sessions, f"{site.url}sessions"):
+            shown = tab.go(address).evaluate(
+                "[...document.querySelectorAll('table.sessions td.id')].map(e => e.innerText)"
+            )
+            assert sorted(shown) == sorted(each["session_id"] for each in newest)
         assert {"sdk-1", "job-1", "job-2"} < set(shown)
+
+
+def _counts(said: str) -> tuple[int, int]:
+    """The calls and the sessions that a column says it counts."""
+    found = re.search(r": (\d+) calls? in (\d+) session", said)
+    assert found is not None, said
+    return int(found[1]), int(found[2])
 
 
 @pytest.mark.soak

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
 from collections import Counter
@@ -17,8 +18,9 @@ from uuid import uuid4
 import pytest
 
 from tests.api_client import Door
-from tests.console_desk import make_desk
+from tests.console_desk import fill_desk, make_desk
 from tests.console_pages import Pages, console_over, links, number_at, words
+from tests.console_work import fill_work, make_work_desk
 from twinraven.app import TwinRaven
 from twinraven.foundation.clock import iso, utc_now
 from twinraven.muninn import Outcome
@@ -203,3 +205,64 @@ async def test_each_figure_leads_to_what_it_counts(tmp_path: Path) -> None:
                 counts.update((row[1], row[2]) for row in listed)
             assert counts == Counter((each["tool_id"], each["error_code"]) for each in failed), page
             assert counts.total() >= len(more), page
+
+
+async def test_what_waits_is_counted_in_full(tmp_path: Path) -> None:
+    """Where more waits than a page shows, every count is of all of it, and the page says how much it shows."""
+    async with console_over(make_desk(tmp_path)) as (pages, raven):
+        pins = [
+            {"name": f"tool{each}", "description": "Once", "inputSchema": {"type": "object"}} for each in range(203)
+        ]
+        await raven.upstream_tools.observe("default", "town", pins)
+        await raven.upstream_tools.observe("default", "town", [{**pin, "description": "Now"} for pin in pins])
+        shown = await pages.text("review")
+        assert "everything 203" in words(shown)
+        assert "changed upstream tools 203" in words(shown)
+        assert "The 200 that wait longest, of 203." in words(shown)
+        assert shown.count('<li class="waits-') == 200
+
+
+async def test_figures_of_work_are_those_of_the_api(tmp_path: Path) -> None:
+    """Review, Runs, Goals, Entities, Chains, Learned tools, Conversations and the audit log say what /v1 says."""
+    home = make_work_desk(tmp_path)
+    await asyncio.to_thread(fill_desk, home, sessions=60)
+    await asyncio.to_thread(fill_work, home)
+    async with console_over(home) as (pages, _):
+
+        async def ask(path: str) -> list[dict[str, Any]]:
+            return (await pages.door.get(f"/v1/{path}")).json()["items"]
+
+        waiting = await ask("inbox?limit=500")
+        review = await pages.text("review")
+        kinds = Counter(each["kind"] for each in waiting)
+        told = {
+            key: int(count)
+            for key, count in re.findall(r'review\?kind=(\w+)"[^>]*>[^<]*<span class="num">(\d+)', review)
+        }
+        assert told == dict(kinds)
+        assert review.count('<li class="waits-') == len(waiting)
+        runs = await ask("runs?limit=100")
+        listed = rows(await pages.text("runs"), "Run of")
+        assert sorted(row[1].split()[0] for row in listed) == sorted(each["state"] for each in runs)
+        assert [number(row[-1]) for row in listed] == [each["epoch"] for each in runs]
+        goals = await pages.text("goals")
+        states = Counter(each["status"] for each in await ask("tasks?limit=500"))
+        board = re.findall(r'<h3>([\w ]+) <span class="count">(\d+)</span>', goals)
+        assert {name.replace(" ", "_"): int(count) for name, count in board} == dict(states)
+        wallets = [(each["held"], f"{each['balance']} {each['currency']}") for each in await ask("wallets?limit=100")]
+        assert [(row[3], row[4]) for row in rows(goals, "Held")] == wallets
+        entities = {
+            each["name"]: each["mentions"] for each in await ask("entities?limit=100") if "<" not in each["name"]
+        }
+        seen = {row[0]: number(row[3]) for row in rows(await pages.text("entities"), "Mentions")}
+        assert entities.items() <= seen.items()
+        chains = sorted((f"{each['support']:.0%}", f"{each['confidence']:.0%}") for each in await ask("chains"))
+        drawn = rows(await pages.text("chains"), "Tools in a row")
+        assert sorted((row[1].replace(" ", ""), row[2].replace(" ", "")) for row in drawn) == chains
+        learned = rows(await pages.text("learned"), "Turns saved")
+        by_name = {each["tool_id"]: each["adoption"] for each in await ask("learned-tools?adoption=true")}
+        assert {row[0]: number(row[3]) for row in learned} == {
+            name: 0 if adoption is None else adoption["uses"] for name, adoption in by_name.items()
+        }
+        verified = (await pages.door.get("/v1/audit/verification")).json()
+        assert f"{verified['entries']} entries" in words(await pages.text("audit?verify=1"))

@@ -8,7 +8,15 @@ from typing import Any, Final
 from twinraven.console.asking import ApiRefused, typed_value
 from twinraven.console.views.evidence import evidence_of
 from twinraven.console.views.runs import answer_choices
-from twinraven.console.views.waiting import KINDS, cost_of, everything_waiting, next_waiting, task_names, waiting_of
+from twinraven.console.views.waiting import (
+    KINDS,
+    cost_of,
+    everything_waiting,
+    next_waiting,
+    task_names,
+    waiting_count,
+    waiting_of,
+)
 from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
@@ -18,16 +26,17 @@ _REFUSED: Final = (400, 409, 412)
 @PAGES.shows("/review", "review", live="approvals catalog events/10 runs work")
 async def review_queue(visit: Visit) -> Shown:
     kind = visit.query.get("kind", "")
-    found = await everything_waiting(visit)
+    found, in_all = await everything_waiting(visit, kind if kind in KINDS else "")
     last = await visit.api.find("approvals", limit=1)
-    numbers = {key: sum(each.kind == key for each in found) for key in KINDS}
+    numbers = {key: await waiting_count(visit, key) for key in KINDS}
     values = {
         "kind": kind,
         "kinds": [
-            ("", "everything", len(found)),
+            ("", "everything", sum(numbers.values())),
             *((key, name, numbers[key]) for key, name in KINDS.items() if numbers[key] or key == kind),
         ],
-        "waits": [each for each in found if kind in ("", each.kind)],
+        "waits": found,
+        "in_all": in_all,
         "last": None if last is None or not last["items"] else last["items"][0],
     }
     return Shown("review.html", "Review", values, command="twinraven inbox list")

@@ -60,7 +60,7 @@ class Saving:
 async def today(visit: Visit) -> Shown:
     begin, until = last_hours(_HOURS)
     span = {"since": iso(begin), "until": iso(until)}
-    activity, whole_day, waits, learned, audit, savings = await asyncio.gather(
+    activity, whole_day, (waits, waits_in_all), learned, audit, savings = await asyncio.gather(
         visit.api.get("activity", **span, bucket_s=3600, tools=_MOST_TOOLS, failures=_MOST_FAILURES),
         visit.api.get("activity", **span, bucket_s=_HOURS * 3600, tools=0, failures=0),
         everything_waiting(visit),
@@ -86,7 +86,7 @@ async def today(visit: Visit) -> Shown:
         "tools": _uses(activity["tools"]),
         "failures": activity["failures"],
         "waits": waits[:_MOST_WAITING],
-        "waits_in_all": len(waits),
+        "waits_in_all": waits_in_all,
         "turns_saved": savings["turns_saved"],
         "is_counting": savings["is_counting"],
         "savings": _savings(savings["items"], {each["tool_id"]: each["current_version"] for each in learned["items"]}),

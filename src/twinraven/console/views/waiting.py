@@ -43,23 +43,24 @@ class Waiting:
     """What of a wallet cannot be spent as long as it waits."""
 
 
-async def everything_waiting(visit: Visit) -> list[Waiting]:
-    """All of it: what ends first, then the longest waiting."""
-    items = (await visit.api.get("inbox", limit=_MOST))["items"]
-    names = await task_names(visit, items)
-    found = [waiting_of(each, names) for each in items]
-    return sorted(found, key=lambda each: (each.ends is None, each.ends or "", each.since))
+async def everything_waiting(visit: Visit, kind: str = "") -> tuple[list[Waiting], int]:
+    """The longest waiting, of one kind or of all: what ends first, then by age; and how much waits in all."""
+    page = await visit.api.get("inbox", limit=_MOST, kind=kind or None)
+    names = await task_names(visit, page["items"])
+    found = [waiting_of(each, names) for each in page["items"]]
+    return sorted(found, key=lambda each: (each.ends is None, each.ends or "", each.since)), int(page["count"])
 
 
 async def next_waiting(visit: Visit, item_id: str) -> str:
     """Where the next thing is after one was looked at or decided."""
-    rest = [each for each in await everything_waiting(visit) if each.item_id != item_id]
-    return rest[0].href if rest else "/console/review"
+    found, _ = await everything_waiting(visit)
+    return next((each.href for each in found if each.item_id != item_id), "/console/review")
 
 
-async def waiting_count(visit: Visit) -> int:
-    """How much waits, for the badge of the menu."""
-    return int((await visit.api.send("GET", "/v1/inbox?limit=1")).body["count"])
+async def waiting_count(visit: Visit, kind: str = "") -> int:
+    """How much waits, for the badge of the menu, or how much of one kind."""
+    of_kind = f"&kind={kind}" if kind else ""
+    return int((await visit.api.send("GET", f"/v1/inbox?limit=1{of_kind}")).body["count"])
 
 
 async def task_names(visit: Visit, items: Sequence[Mapping[str, Any]]) -> dict[str, str]:
