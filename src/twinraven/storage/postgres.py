@@ -301,8 +301,8 @@ class PostgresDatabase:
         self._group = GroupCommit(
             self._pool, lambda tenant_id, work: self._run(tenant_id, work, write=True), most_lanes=_THREADS // 2
         )
-        self._turns = 0
-        """How many of the next writes take turns with those of other processes."""
+        self._turns: dict[str, int] = {}
+        """How many of the next writes of a tenant take turns with those of other processes."""
         self._local = threading.local()
         self._opened: queue.SimpleQueue[PostgresConnection] = queue.SimpleQueue()
 
@@ -388,15 +388,14 @@ class PostgresDatabase:
         pause = _FIRST_PAUSE_S
         has_collided = False
         while True:
-            in_turn = write and self._turns > 0
-            self._turns -= in_turn
+            in_turn = write and self._take_turn(tenant_id)
             try:
                 with connection.transaction(tenant_id, write=write, serializable=True, in_turn=in_turn) as tx:
                     return work(tx)
             except StorageBusy:
                 if time.monotonic() > deadline:
                     raise
-                self._turns = _TURNS
+                self._turns[tenant_id] = _TURNS
             except Conflict as error:
                 # A row that a transaction beside this one added was not there to be seen; the second run sees it.
                 if has_collided or not isinstance(error.__cause__, errors.UniqueViolation):
@@ -404,6 +403,12 @@ class PostgresDatabase:
                 has_collided = True
             time.sleep(random.uniform(0, pause))
             pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+    def _take_turn(self, tenant_id: str) -> bool:
+        left = self._turns.pop(tenant_id, 0)
+        if left > 1:
+            self._turns[tenant_id] = left - 1
+        return left > 0
 
 
 def translate(error: psycopg.Error) -> TwinRavenError:
