@@ -29,7 +29,7 @@ def _turns(tx: Transaction) -> int:
 
 async def test_a_write_that_collided_waits_for_its_turn(postgres_login: PostgresLogin) -> None:
     """A write that another's commit made vain is made once more, in turn, and so are those after it, up to a number;
-    reads and writes that have not collided wait for nobody."""
+    reads, other tenants' writes and writes that have not collided wait for nobody."""
     first, second = PostgresDatabase(postgres_login.url), PostgresDatabase(postgres_login.url)
     try:
         await first.write("default", add_blob("default", "head"))
@@ -52,6 +52,7 @@ async def test_a_write_that_collided_waits_for_its_turn(postgres_login: Postgres
         assert (await second.write("default", collide), tries) == (1, [0, 1])
         await holding
         assert await first.write("default", _turns) == 0
+        assert await second.write("other", _turns) == 0
         left = 0
         while await second.write("default", _turns):
             left += 1

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.huginn.billing_world import SessionScript, traces
 from tests.unit.huginn.test_synthesis import synthesize
 from twinraven.foundation.clock import utc_now
-from twinraven.huginn import LearnedTool, Learner, LearningConfig, SessionTrace, ToolFacts, backtest
+from twinraven.huginn import LearnedTool, Learner, LearningConfig, SessionTrace, ToolFacts, run_backtest
 
 
 def watch_sessions(count: int, *, mistaken: int) -> list[SessionTrace]:
@@ -72,7 +72,7 @@ async def test_the_first_element_that_fulfils_a_condition_is_found_wherever_it_s
 async def test_a_value_that_the_first_call_of_a_batch_gives_is_known_to_it() -> None:
     """Reads that share an argument which only the agent chose can be asked for together."""
     sessions = watch_sessions(60, mistaken=0)
-    outcome = await backtest(sessions, LearningConfig(max_tools=0), ToolFacts(), split="task", now=utc_now)
+    outcome = await run_backtest(sessions, LearningConfig(max_tools=0), ToolFacts(), split="task", now=utc_now)
     assert outcome.batch.turns_saved == len(outcome.tested)
 
 
