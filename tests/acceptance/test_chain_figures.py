@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.acceptance.desk import Desk, Step, customer_steps, figures
 from twinraven.app import open_home
 from twinraven.catalog import RUN_CODE
 from twinraven.foundation.clock import parse_iso, utc_now
+from twinraven.huginn import ChainSupport
 
 
 def a_b_c(*latencies: int, tags: tuple[str, ...] = ()) -> list[Step]:
@@ -244,3 +246,17 @@ def test_drift_counts_calls_of_a_tool_in_scripts(tmp_path: Path) -> None:
                 )
     (measured,) = desk.json("maintenance", "run", "--dry-run")["tools"]
     assert measured["support"] == pytest.approx((30 + 30) / 90)
+
+
+@pytest.mark.req("RG-10")
+def test_drift_looks_where_its_chain_was_found(tmp_path: Path) -> None:
+    """A chain that was mined from calls with a tag drifts by those calls; what others do says nothing of it."""
+    desk = Desk(tmp_path, mining={"min_sessions": 1})
+    desk.record_all([(f"s{number}", a_b_c(1, 2, 3, tags=("eu",))) for number in range(4)])
+    desk.record_all([(f"t{number}", [Step("other", {}, {})]) for number in range(12)])
+    chain = desk.mine("--tag", "eu")["a", "b", "c"]
+    with open_home(desk.home) as raven:
+        probe = ChainSupport(raven.events, idle_gap_s=raven.settings.muninn.session_idle_gap_s)
+        since = utc_now() - timedelta(days=30)
+        found = asyncio.run(probe.measure("default", chain, tool_id="abc", since=since))
+    assert (found.support, found.sessions) == (1.0, 4)

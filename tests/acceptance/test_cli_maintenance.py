@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 from tests.acceptance.cli import Shell, home_in
 from tests.acceptance.test_cli_registry import TOOLS, arguments
 from tests.unit.huginn.billing_world import billing_scripts, lines_of
+from twinraven.app import open_home
+from twinraven.foundation.clock import utc_now
 
 SESSIONS = 120
 
@@ -38,6 +41,14 @@ def shell(promoted_home: Path, tmp_path: Path) -> Shell:
 
 def served(shell: Shell) -> dict[str, Any]:
     return next(row for row in shell.json("registry", "list") if row["status"] in ("promoted", "retired"))
+
+
+def record_long_ago(shell: Shell, tool: str, times: int) -> None:
+    """Sessions of one call each, a day more than a month ago."""
+    with open_home(shell.folder / ".twinraven") as raven:
+        for number in range(times):
+            with raven.collector.observe(f"{tool}-{number}") as session:
+                session.record(tool, {}, latency_ms=1, timestamp=utc_now() - timedelta(days=31))
 
 
 def record(shell: Shell, tool: str, times: int, *, start: int = 0, ok: bool = True, then: str | None = None) -> None:
@@ -80,13 +91,18 @@ def test_drift_is_measured_on_the_log_and_shown_in_the_list(shell: Shell) -> Non
     assert 0 < before <= 1
     record(shell, "look_out_of_the_window", 3 * SESSIONS)
     assert support(shell) == pytest.approx(before / 4)
+    record_long_ago(shell, "look_out_of_the_door", SESSIONS)
+    assert support(shell) == pytest.approx(before / 4), "only the last 30 days count"
     record(shell, name, 4 * SESSIONS)
     assert support(shell) == pytest.approx((before + 4) / 8)
     sure = measures(shell)["confidence"]
     file = shell.folder / ".twinraven/tools/generated" / name / "v1.json"
     first = json.loads(file.read_bytes())["steps"][0]["tool_id"]
     record(shell, first, 2 * SESSIONS, then="look_out_of_the_window")
-    assert 0 < measures(shell)["confidence"] < sure <= 1
+    low = measures(shell)["confidence"]
+    assert 0 < low < sure <= 1
+    record(shell, name, SESSIONS, start=4 * SESSIONS)
+    assert low < measures(shell)["confidence"] < 1
     record(shell, "look_out_of_the_window", 40 * SESSIONS, start=3 * SESSIONS)
     assert "drifts" not in shell.succeed("maintenance", "run", "--dry-run").err
     told = shell.succeed("maintenance", "run").err
