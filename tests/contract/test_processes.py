@@ -145,9 +145,10 @@ async def test_a_step_calls_only_what_is_enabled(raven: TwinRaven) -> None:
 
 @pytest.mark.req("AD-11")
 async def test_a_manual_step_waits_for_a_person_and_no_answer_of_an_agent_counts(raven: TwinRaven, shop: Shop) -> None:
-    """A manual step is asked about before it runs; yes runs it, no ends the run with STEP_REFUSED."""
-    await raven.processes.save(process(step("put", "reserve", interactionMode="manual")), by=LOCAL)
-    for answer, state in ((True, "succeeded"), (False, "failed")):
+    """A manual step is asked about before it runs; yes runs it, no ends the run, or leaves an optional step out."""
+    for required, answer, state in ((False, False, "succeeded"), (True, True, "succeeded"), (True, False, "failed")):
+        asked = step("put", "reserve", interactionMode="manual", required=required)
+        await raven.processes.save(process(asked), by=LOCAL)
         waiting = await ran(raven, "buy", "waiting")
         (wait,) = waiting.waits
         assert wait.question["inputs"] == {"item": "hat"}
@@ -219,6 +220,34 @@ async def test_a_step_that_takes_too_long_fails_and_an_optional_one_is_left_out(
         assert (found.run.state, found.output) == (state, output)
         assert found.steps[0].error_code == "TOOL_TIMEOUT"
         assert not required or "within 50 ms" in found.error["message"]
+    await raven.processes.save(process(step("wait", "dawdle"), name="dawdling"), by=LOCAL)
+    await raven.processes.save(process(step("call", process="dawdling", timeout=50)), by=LOCAL)
+    assert "within 50 ms" in (await ran(raven, "buy")).error["message"]
+
+
+@pytest.mark.req("AD-11")
+async def test_a_parallel_step_waits_for_what_it_depends_on(raven: TwinRaven) -> None:
+    """It begins when that has ended, also where nothing of it is used; what depends on nothing begins at once."""
+    ended: list[str] = []
+
+    @tool(effect="read")
+    async def tick(item: str) -> str:
+        """Take a while if it is the first."""
+        await asyncio.sleep(0.3 if item == "first" else 0)
+        ended.append(item)
+        return item
+
+    raven.functions.add(tick)
+    steps = [
+        step("first", "tick", inputs={"item": "first"}, mode="parallel"),
+        step("beside", "tick", inputs={"item": "beside"}, mode="parallel"),
+        step("between", "tick", inputs={"item": "between"}),
+        step("after", "tick", inputs={"item": "after"}, mode="parallel", dependsOn=["first"]),
+    ]
+    await raven.processes.save(process(*steps), by=LOCAL)
+    assert (await ran(raven, "buy")).run.state == "succeeded"
+    assert ended[:2] == ["beside", "first"]
+    assert sorted(ended[2:]) == ["after", "between"]
 
 
 @pytest.mark.req("AD-12")
