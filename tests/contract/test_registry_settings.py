@@ -58,10 +58,17 @@ async def test_an_unused_tool_ends_after_the_days_of_the_settings(tmp_path: Path
 
 @pytest.mark.req("RG-12", "RG-15")
 async def test_a_failure_that_was_stated_counts(tmp_path: Path) -> None:
-    """A call that answered and whose caller says that it failed is a failure of the tool; silence is none."""
+    """A call that answered and whose caller says that it failed is a failure of the tool; silence is none.
+
+    Nor is what a tool of that name does in another tenant.
+    """
     home = make_home(tmp_path, registry={"require_approval": False, "failure_spike_threshold": 0.4})
     with open_home(home, functions=[search, read]) as raven:
         await register(raven)
+        other = await raven.tenancy.create_tenant("other")
+        with raven.collector.observe("s", tenant_id=other.tenant_id) as session:
+            for _ in range(9):
+                await session.record("search_read", {"q": "x"}, latency_ms=1, outcome=Outcome.FAILURE)
         ended: list[list[str | None]] = []
         for outcomes in ((), (Outcome.SUCCESS, Outcome.SUCCESS), (Outcome.FAILURE, Outcome.FAILURE)):
             with raven.collector.observe("s") as session:
