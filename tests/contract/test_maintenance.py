@@ -168,7 +168,9 @@ async def test_silence_is_not_a_spike(house: House) -> None:
     await house.promote()
     assert ends(await house.maintenance.run(TENANT)) == []
     await record_calls(house, raised=5)
-    house.clock.now += 8 * DAY
+    house.clock.now += 6 * DAY
+    assert ends(await house.maintenance.run(TENANT, dry_run=True)) == [("search_read", "retire", "failure_spike")]
+    house.clock.now += 2 * DAY
     assert ends(await house.maintenance.run(TENANT)) == []
     await record_calls(house, raised=5)
     await house.promote(description="Repaired.")
