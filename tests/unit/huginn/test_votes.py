@@ -112,7 +112,7 @@ async def test_one_session_adds_no_argument() -> None:
 @pytest.mark.parametrize("make", [_webhook_in_a_chain, _webhook_in_a_batch])
 async def test_one_forger_in_twenty_sessions_adds_no_argument(make: Any, named: bool) -> None:
     """An argument that a twentieth of the sessions add becomes a parameter of no tool, be it a chain or a batch."""
-    sessions = [*honest(200), *forged(10, make)]
+    sessions = [*honest(100), *forged(5, make)]
     if not named:
         sessions = [replace(session, principal=None) for session in sessions]
     report = await learn(sessions)
@@ -123,7 +123,7 @@ async def test_one_forger_in_twenty_sessions_adds_no_argument(make: Any, named: 
 async def test_sessions_without_a_name_are_no_second_principal() -> None:
     """A forger who also records without a name is still one of several principals."""
     forgers = [replace(each, principal="agent:evil" if k % 2 else None) for k, each in enumerate(forged(40, _partner))]
-    assert QUOTE not in proven(await learn([*honest(200), *forgers]))
+    assert QUOTE not in proven(await learn([*honest(100), *forgers]))
 
 
 async def test_many_repeats_in_few_sessions_outvote_nobody() -> None:
