@@ -59,7 +59,7 @@ class Votes:
         return len(principals - {None}) > 1 or any(self._is_main(principal) for principal in principals)
 
     def carries_unusual(self, owners: Iterable[SessionTrace]) -> bool:
-        """The same for text that a tool would send by itself, and for an argument that only some sessions give.
+        """The same for text that a tool would send by itself, and for an argument that few sessions give.
 
         Without principals it must be common in the log.
         """

@@ -53,6 +53,8 @@ WITHOUT_A_FOLD = Least(sessions=6, contexts=3)
 """What a fold's absence may leave of it: fewer say nothing against a wiring, and other sessions judge it."""
 RARE_SHARE = 0.05
 """An argument that fewer sessions give is taken for a mistake, and is no parameter of the tool."""
+OFTEN_SHARE = 0.25
+"""An argument that fewer sessions give is unusual: whose sessions these are must be known, or they must be many."""
 LEAST_NAMED = 0.6
 """Share of the votes in which the caller could have said the name of what is looked up."""
 LEAST_REUSE = 0.6
@@ -103,11 +105,11 @@ def given_arguments(samples: Sequence[tuple[Instance, RecordedCall]], votes: Vot
         for name in call.params:
             given.setdefault(name, set()).add(instance.session)
     enough = max(2, RARE_SHARE * len(sessions)) if len(sessions) >= LEAST_SESSIONS else 1
-    usual = LEAST_SHARE * len(sessions)
+    often = OFTEN_SHARE * len(sessions)
     return sorted(
         name
         for name, owners in given.items()
-        if len(owners) >= enough and (votes.carries(owners) if len(owners) >= usual else votes.carries_unusual(owners))
+        if len(owners) >= enough and (votes.carries(owners) if len(owners) >= often else votes.carries_unusual(owners))
     )
 
 
