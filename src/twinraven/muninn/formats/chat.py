@@ -71,14 +71,20 @@ def messages_in(members: Members) -> list[Any] | None:
     """The messages of a conversation, or of a request and its response; None where there are none."""
     found = _listed(members)
     if found is None:
-        inner = next((members[name] for name in _REQUESTS if isinstance(members.get(name), dict)), None)
-        found = None if inner is None else _listed(cast("Members", inner))
+        inner = _request_in(members)
+        found = None if inner is None else _listed(inner) or _listed(_request_in(inner) or {})
     said = members.get("input", members.get("prompt"))
     if found is None and isinstance(said, str):
         found = [{"role": "user", "content": said}]
         answered = _answered(members)
         return [*found, *answered] if answered else None
     return None if found is None else [*found, *_answered(members)]
+
+
+def _request_in(members: Members) -> Members | None:
+    """The request that a line holds; those of batches hold its body once more."""
+    found = next((members[name] for name in _REQUESTS if isinstance(members.get(name), dict)), None)
+    return None if found is None else cast("Members", found)
 
 
 def _listed(members: Members) -> list[Any] | None:
@@ -239,7 +245,9 @@ def _stated_id(members: Members) -> tuple[str | None, bool]:
 
 def _facts(around: Members) -> Facts:
     """How the task went and which it was, where the file says so as tau-bench does."""
-    reward, task = around.get("reward"), around.get("task_id")
+    judged = around.get("reward_info")
+    reward = cast("Members", judged).get("reward") if isinstance(judged, dict) else around.get("reward")
+    task = around.get("task_id")
     outcome = None
     if isinstance(reward, (int, float)) and not isinstance(reward, bool):
         outcome = "success" if reward >= 1 else "failure"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.traces import read
+from tests.traces import read, read_values
 from twinraven.foundation.errors import InvalidInput
 from twinraven.muninn.formats import FORMATS, TraceReader, lines
 from twinraven.muninn.formats.lines import numbered, whole_documents
@@ -116,4 +116,41 @@ def test_a_file_that_shows_no_format_says_what_was_seen(text: list[bytes], seen:
     with pytest.raises(InvalidInput) as refusal:
         read(text)
     assert seen in refusal.value.message
-    assert "empty" in seen or all(name in refusal.value.message for name in FORMATS)
+    assert "empty" in seen or all(name in refusal.value.details["fix"] for name in FORMATS)
+
+
+_TALK: list[dict[str, Any]] = [
+    {"role": "user", "content": "Who is a?"},
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "name": "find", "arguments": {"email": "a"}}]},
+    {"id": "c1", "role": "tool", "content": '{"id": 1}', "error": False},
+    {"role": "assistant", "content": "Number 1."},
+]
+
+
+def test_requests_of_a_batch_and_their_answers_are_conversations() -> None:
+    """OpenAI's batches wrap the body of a request and that of its answer once more."""
+    (call,), errors = read_values(
+        {
+            "id": "batch_req_1",
+            "custom_id": "task-1",
+            "request": {"method": "POST", "url": "/v1/chat/completions", "body": {"model": "m", "messages": _TALK[:3]}},
+            "response": {"status_code": 200, "body": {"choices": [{"index": 0, "message": _TALK[3]}]}},
+            "error": None,
+        }
+    )
+    assert (call.tool_id, call.params, call.output, errors) == ("find", b'{"email":"a"}', b'{"id":1}', [])
+
+
+def test_simulations_behind_their_tasks_are_conversations() -> None:
+    """A file of tau2-bench holds its tasks first; each simulation is a session, and its reward the outcome."""
+    simulations = [
+        {"id": f"sim{n}", "task_id": "7", "reward_info": {"reward": 1.0 - n}, "messages": _TALK} for n in (0, 1)
+    ]
+    calls, errors = read_values(
+        {"info": {}, "tasks": [{"id": "7", "user_scenario": [1]}] * 50, "simulations": simulations}
+    )
+    assert [(call.session_id, call.task_id, call.outcome) for call in calls] == [
+        ("sim0", "7", "success"),
+        ("sim1", "7", "failure"),
+    ]
+    assert errors == []
