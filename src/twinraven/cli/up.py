@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _DEFAULT: Final = Address("127.0.0.1", 8765)
 _GATEWAY_PATHS: Final = ("mcp", "sse", "messages")
-_MISSING: Final = "pip install 'twinraven[api,gateway]'"
+_MISSING: Final = "pip install 'twinraven[server]'"
 
 
 def register(parser: CommandParser) -> None:
