@@ -43,6 +43,7 @@ _FREE: Final = {
     "episodes": {"group_id"},
     "extraction_progress": {"group_id", "run_id"},
     "graph_progress": {"run_id"},
+    "held_spans": {"trace_id"},
     "idempotency_claims": {"tool_id"},
     "introspections": {"user_id"},
     "judge_decisions": {"human_reviewer_id"},
