@@ -162,6 +162,7 @@ async def test_a_manual_step_waits_for_a_person_and_no_answer_of_an_agent_counts
         assert len(shop.calls) - before == (1 if answer else 0)
     assert ended.error is not None
     assert ended.error["code"] == "STEP_REFUSED"
+    assert ended.error["message"].startswith("step put__refused ")
 
 
 async def test_a_fork_from_a_step_does_all_of_that_step_anew(raven: TwinRaven, shop: Shop) -> None:

@@ -378,12 +378,13 @@ class Schedule:
     def _failure(
         self, step: PlannedStep, error: TwinRavenError, *, addition: str = "", **details: Any
     ) -> TwinRavenError:
-        index = step.definition.step_index
-        message = f"step {index} ({step.tool_id}) failed: {error.message}{addition}"
+        own = step.definition
+        message = f"step {own.step_id} ({step.tool_id}) failed: {error.message}{addition}"
         if "condition" in details:
             message = f"aborted, because {details['condition']}: {message}"
         known = {name: value for name, value in details.items() if value is not None}
-        known |= {"step_index": index, "tool_id": step.tool_id, "changed": self._changed()}
+        known |= {"step_index": own.step_index, "tool_id": step.tool_id, "changed": self._changed()}
+        known |= {} if own.id is None else {"step_id": own.id}
         if error.code == EffectUnknown.code:
             # The key under which a person can look, and say what happened.
             key = error.details.get("idempotency_key")
