@@ -126,7 +126,7 @@ async def test_killed_workers_lose_nothing_and_repeat_nothing(raven: TwinRaven, 
             async with asyncio.timeout(300):
                 while not await works(raven, child.pid):  # noqa: ASYNC110 - another process takes the run
                     await asyncio.sleep(0.02)
-            await asyncio.sleep(random.uniform(0, 0.3))
+            await asyncio.sleep(random.uniform(0, 0.8))
             child.kill()
         interrupted += await works(raven, child.pid)
     runs = len(ids)
