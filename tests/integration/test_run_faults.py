@@ -20,6 +20,7 @@ from tests.tracers import injecting
 from tests.workers import ForkedProcess, worker_process
 from tests.working import reach, start, step, working
 from twinraven.app import TwinRaven, open_home
+from twinraven.audit import AuditFilter
 
 _WRITES = "pwrite64,fsync,fdatasync,ftruncate"
 _MOST_WRITES = 140
@@ -57,8 +58,8 @@ async def check_whole(home: Path, run_id: str = "whole") -> None:
         happened = {name: count for name, count in effects(raven).items() if name.startswith(f"book {run_id}.")}
         assert happened == {f"book {run_id}.a": 1, f"book {run_id}.b": 1}
         assert (await raven.audit.verify("default")).ok
-        told = [entry for entry in await raven.audit.entries("default") if entry.event_type == "run.answered"]
-        assert [entry.subject_id for entry in told].count(run_id) == 1
+        entries = await raven.audit.entries("default", AuditFilter(subject_id=run_id))
+        assert [entry.event_type for entry in entries].count("run.answered") == 1
 
 
 class Runs:
