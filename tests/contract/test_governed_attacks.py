@@ -168,38 +168,38 @@ async def test_a_person_asks_for_actions_that_there_are(small: Governed) -> None
 
 
 @pytest.mark.req("CH-04")
-async def test_a_task_has_one_id(house: Governed) -> None:
+async def test_a_task_has_one_id(small: Governed) -> None:
     """A planner's envelope may name the task beside its payload or inside it; two that differ are refused."""
     payload = {name: value for name, value in outside().items() if name != "name"}
-    goal, ids = house.goal.goal_id, [new_id(), new_id()]
+    goal, ids = small.goal.goal_id, [new_id(), new_id()]
     inside = envelope("planner.task", {**payload, "task_id": ids[0]}, goal_id=goal)
-    refused = await house.door.post("/v1/tasks", {**inside, "task_id": ids[1]})
+    refused = await small.door.post("/v1/tasks", {**inside, "task_id": ids[1]})
     assert (*told(refused), refused.json()["details"]["field"]) == (400, "VALIDATION_FAILED", "payload.task_id")
-    assert (await house.door.post("/v1/tasks", {**inside, "task_id": ids[0]})).json()["task_id"] == ids[0]
+    assert (await small.door.post("/v1/tasks", {**inside, "task_id": ids[0]})).json()["task_id"] == ids[0]
     beside = envelope("planner.task", payload, goal_id=goal, task_id=ids[1])
-    planned = (await house.door.post("/v1/tasks", beside)).json()
+    planned = (await small.door.post("/v1/tasks", beside)).json()
     assert (planned["task_id"], planned["spec_json"]["task_id"]) == (ids[1], ids[1])
 
 
 @pytest.mark.req("CH-05")
-async def test_a_budget_without_a_currency_is_in_the_campaigns(house: Governed) -> None:
+async def test_a_budget_without_a_currency_is_in_the_campaigns(small: Governed) -> None:
     """max_budget alone, as the contract writes it, is in the currency of the campaign's open budgets; where they are in
     none or in two, the field that is missing is named."""
-    door, limits = house.door, dict[str, Any](constraints={"max_budget": "5.00"})
+    door, limits = small.door, dict[str, Any](constraints={"max_budget": "5.00"})
     payload = {name: value for name, value in outside(**limits).items() if name != "name"}
-    said = envelope("planner.task", payload, goal_id=house.goal.goal_id)
+    said = envelope("planner.task", payload, goal_id=small.goal.goal_id)
     refused = await door.post("/v1/tasks", said)
     assert (*told(refused), refused.json()["details"]["field"]) == (
         400, "VALIDATION_FAILED", "payload.constraints.currency",
     )  # fmt: skip
-    budgets = f"/v1/campaigns/{house.goal.campaign_id}/budgets"
+    budgets = f"/v1/campaigns/{small.goal.campaign_id}/budgets"
     assert (await door.post(budgets, {"total": "50.00", "currency": "EUR"})).status == 201
     planned = (await door.post("/v1/tasks", said)).json()
-    (other,) = await house.plan(outside("other", **limits))
-    revised = await house.raven.planner.revise(planned["task_id"], payload, by=LOCAL, state_version=1)
+    (other,) = await small.plan(outside("other", **limits))
+    revised = await small.raven.planner.revise(planned["task_id"], payload, by=LOCAL, state_version=1)
     for spec in (planned["spec_json"], other.spec_json, revised.spec_json):
         assert spec["constraints"] == {"max_budget": "5.00", "currency": "EUR"}
-    assert (await house.plan(outside("other", **limits)))[0].task_id == other.task_id
+    assert (await small.plan(outside("other", **limits)))[0].task_id == other.task_id
     assert (await door.post(budgets, {"total": "50.00", "currency": "USD"})).status == 201
     assert (await door.post("/v1/tasks", {**said, "id": new_id(), "idempotency_key": "k2"})).status == 400
 
@@ -285,9 +285,9 @@ async def test_a_refusal_at_the_door_names_what_it_was_about(tmp_path: Path) -> 
 
 
 @pytest.mark.req("CH-14")
-async def test_a_campaigns_wallet_pays_for_that_campaign(house: Governed) -> None:
+async def test_a_campaigns_wallet_pays_for_that_campaign(small: Governed) -> None:
     """The wallet that belongs to a campaign pays for no other; one that belongs to none pays for any."""
-    door, task, other = house.door, await approved_task(house.raven), await approved_task(house.raven)
+    door, task, other = small.door, await approved_task(small.raven), await approved_task(small.raven)
     paid = {"amount": "1.00", "currency": "EUR", "counterparty": "printer"}
     for owner, status in ((other.campaign_id, 403), (task.campaign_id, 202), ("marketing", 202)):
         opened = await door.post("/v1/wallets", {"agent_or_campaign_id": owner, "currency": "EUR"})

@@ -180,7 +180,6 @@ def _money(mine: Tenant) -> Iterator[Case]:
     yield "pay nothing", "/v1/transactions", mine.payment(amount="0.00"), INVALID
     yield "another currency", "/v1/transactions", mine.payment(currency="USD"), INVALID
     yield "no currency", "/v1/transactions", mine.payment(currency="euro"), INVALID
-    yield "a limit without a currency", "/v1/tasks", mine.task({"constraints": {"max_budget": "1"}}), INVALID
     yield "too dear", "/v1/transactions", mine.payment(amount="50.01"), (409, "LEDGER_OVERDRAWN")
 
 
