@@ -12,6 +12,7 @@ near as `STEPS` says. No dialogue and no question had a part in it, so that it i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -68,7 +69,7 @@ def _lines(stems: list[str], vectors: Vectors) -> Iterator[str]:
             bounds = (2.0, *STEPS)
             steps = [
                 " ".join(sorted(stems[at] for at in near if low <= cosines[at] < high))
-                for high, low in zip(bounds, bounds[1:], strict=False)
+                for high, low in pairwise(bounds)
             ]
             if any(steps):
                 yield f"{stems[first + row]}|{'|'.join(steps)}"

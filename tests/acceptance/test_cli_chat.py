@@ -18,6 +18,11 @@ SCRIPT = """
   say: On Tuesday.
 - when: {contains: "bell"}
   say: "ring \\u0007 \\u001b[2J"
+- when: {contains: "slowly"}
+  say: A word, and then many others that nobody will ever read to their end, because they come one by one.
+  piece_chars: 6
+  pause_s: 1
+  times: 1
 - say: The order ships on Tuesday, because the depot is closed on Monday.
 """
 LONG = "The order ships on Tuesday, because the depot is closed on Monday."
@@ -39,7 +44,7 @@ def shell(tmp_path: Path) -> Generator[Shell]:
             settings = {
                 "model": {"name": "scripted", "url": f"http://127.0.0.1:{port}/v1"},
                 "connectors": {"allow_private": ["127.0.0.1"]},
-                "engine": {"poll_s": 0.05},
+                "engine": {"poll_s": 0.05, "lease_s": 2.0},
             }
             (tmp_path / "twinraven.yaml").write_text(json.dumps(settings))
             yield shell
@@ -108,6 +113,22 @@ def test_conversations_by_commands(shell: Shell) -> None:
     shown = shell.json("conversations", "show", made["id"])
     assert shown["title"] == "Two"
     assert next(turn["speaker"] for turn in shown["path"]) == "user"
+
+
+@pytest.mark.req("AD-17")
+def test_an_answer_that_was_cut_off_is_made_before_the_next(shell: Shell) -> None:
+    """A chat that is killed in the middle of an answer leaves it to the next one, which then goes on."""
+    begun = [str(COMMAND), "chat", "-m", "Tell me slowly"]
+    with subprocess.Popen(begun, cwd=shell.folder, env=shell.environment(), stdout=subprocess.PIPE) as chat:
+        assert chat.stdout is not None
+        assert chat.stdout.read(6) == b"A word"
+        chat.kill()
+    said = shell.succeed("chat", "--last", "-m", "And in short?")
+    assert said.text == f"1 user: Tell me slowly\n2 agent: generating\n{LONG}\nOn Tuesday.\n"
+    assert "waiting" in said.err
+    [talk] = shell.json("conversations", "list")
+    turns = shell.json("conversations", "turns", talk["id"])
+    assert [[each["state"] for each in turn["alternatives"]] for turn in turns] == [["done"]] * 4
 
 
 def test_what_a_model_says_cannot_take_the_terminal_over(shell: Shell) -> None:

@@ -49,6 +49,7 @@ def run(options: Namespace) -> int:
 
         talk = await _begin(raven, options)
         async with somebody_working(raven.runs, raven.working):
+            await talk.await_answer()
             if options.message is not None:
                 return 0 if await talk.say(options.message) else 1
             return await _converse(talk)
@@ -146,6 +147,13 @@ class TerminalTalk:
         """Say something and print the answer as it comes."""
         _, answer = await self._raven.conversations.converse(self.conversation_id, text, by=self._by, quotes=quotes)
         return await self._print(answer.active)
+
+    async def await_answer(self) -> None:
+        """Print the last answer where it is still being made: by somebody else, or anew where whoever made it died."""
+        path = await self._path()
+        if path and path[-1].active.state == "generating":
+            print("(the last answer is not there yet; waiting for its end)", file=sys.stderr)
+            await self._print(path[-1].active)
 
     async def show_path(self) -> None:
         """Print what was said so far."""

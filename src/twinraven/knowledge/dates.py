@@ -75,9 +75,9 @@ _DAY_OFFSETS: Final = {
 
 
 _HINTS: Final = frozenset(
-    [*MONTHS, *_WEEKDAYS, "day", "days", "night", "today", "tonight", "yesterday", "morning", "tomorrow", "week"]
-    + ["weeks", "weekend", "month", "months", "year", "years"]
-)
+    "day days night today tonight yesterday morning tomorrow week weeks weekend month months year years".split()  # noqa: SIM905
+).union(MONTHS, _WEEKDAYS)
+"""Words without which, and without digits, nothing here is a date."""
 
 
 class DaySpan(NamedTuple):

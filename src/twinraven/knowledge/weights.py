@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Final
 
 WEIGHTS: Final[dict[str, float]] = {
-    "speaker": 0.08,
-    "other_speaker": -0.08,
+    "speaker": 0.12,
+    "other_speaker": -0.12,
     "asks": -0.08,
     "before": 0.1,
     "after": 0.075,
