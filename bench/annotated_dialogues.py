@@ -15,7 +15,9 @@ from typing import Final, NamedTuple
 
 from bench.dialogue_sets import FOLDER, HELD_OUT, VOICES, Asked, Dialogue, Said, exchanges, filled
 
-ANNOTATED: Final = ("couple", "team", "notes", "rowers", "quarry", "mentors", "truck")
+ANNOTATED: Final = (
+    "couple", "team", "notes", "rowers", "quarry", "mentors", "truck", "runners", "bakers", "gamers",
+)  # fmt: skip
 TWO_PEOPLE: Final = ("couple", "rowers", "quarry", "mentors")
 """Dialogues whose sessions can stand between those of each other."""
 _KINDS: Final = {"s": "single-hop", "t": "temporal", "m": "multi-hop", "o": "open-domain"}

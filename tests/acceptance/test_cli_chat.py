@@ -124,7 +124,8 @@ def test_an_answer_that_was_cut_off_is_made_before_the_next(shell: Shell) -> Non
         assert chat.stdout.read(6) == b"A word"
         chat.kill()
     said = shell.succeed("chat", "--last", "-m", "And in short?")
-    assert said.text == f"1 user: Tell me slowly\n2 agent: generating\n{LONG}\nOn Tuesday.\n"
+    assert said.text.startswith("1 user: Tell me slowly\n2 agent: generating\n")
+    assert said.text.endswith(f"{LONG}\nOn Tuesday.\n")
     assert "waiting" in said.err
     [talk] = shell.json("conversations", "list")
     turns = shell.json("conversations", "turns", talk["id"])
