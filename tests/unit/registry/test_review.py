@@ -110,6 +110,33 @@ async def test_a_mapping_is_told_in_words(
     assert [argument.source for argument in found.steps[1].arguments] == [words]
 
 
+@pytest.mark.parametrize(
+    ("mapping", "for_each", "parameters"),
+    [
+        ({"url": "$.parameters.q"}, None, ("q",)),
+        ({"url": "$.parameters.q.deep"}, None, ("q",)),
+        ({"url": {"$join": ["$.parameters.site", "$.parameters.path", "$.parameters.site"]}}, None, ("site", "path")),
+        ({"url": "$.internal_wiring.0.link"}, None, ()),
+        ({"url": "$.internal_wiring.0.asked"}, None, ("q",)),
+        ({"url": "$.steps[0].output.link"}, None, ()),
+        ({"url": 7}, None, ()),
+        ({"url": "$.item"}, "$.steps[0].output.all", ()),
+        ({"url": "$.item"}, "$.parameters.urls", ("urls",)),
+        ({"url": ["$.item.id", "$.parameters.q"]}, "$.parameters.urls", ("urls", "q")),
+    ],
+)
+async def test_a_review_names_the_callers_parameters_behind_an_argument(
+    house: House, mapping: dict[str, Any], for_each: str | None, parameters: tuple[str, ...]
+) -> None:
+    """What the caller gives is told from constants and earlier answers, also behind the wiring and a list."""
+    await house.register()
+    tool = await house.registry.tool(TENANT, "search_read")
+    rewired = _rewired(tool, StepDefinition(1, "read", mapping, for_each=for_each))
+    found = review_version(rewired, 1, None, lambda name: house.learned.find_any(TENANT, name))
+    assert [argument.parameters for argument in found.steps[1].arguments] == [parameters]
+    assert found.as_json()["steps"][1]["arguments"][0]["parameters"] == list(parameters)
+
+
 def _rewired(tool: RegisteredTool, step: StepDefinition) -> RegisteredTool:
     from twinraven.registry import definition_text
 
@@ -118,6 +145,6 @@ def _rewired(tool: RegisteredTool, step: StepDefinition) -> RegisteredTool:
     changed = replace(
         definition,
         steps=(definition.steps[0], step),
-        internal_wiring={"0": {"link": "$.steps[0].output.link"}},
+        internal_wiring={"0": {"link": "$.steps[0].output.link", "asked": "$.parameters.q"}},
     )
     return RegisteredTool(tool.record, (replace(version, text=definition_text(changed)),))

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, Final
 from uuid import UUID
 
-from twinraven.api.schemas import FLAG, LONG_TEXT, WHOLE, form, listing_of, ref
+from twinraven.api.schemas import FLAG, LONG_TEXT, OBJECT, WHOLE, form, listing_of, ref
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.errors import Conflict, InvalidDefinition, InvalidInput, NotFound, StaleState, TwinRavenError
 from twinraven.registry import Adoption, RegisteredTool, RetirementReason, ToolRecord, ToolVersion, review_version
@@ -41,6 +41,50 @@ _WITH_VERSIONS: Final[JsonSchema] = {
         },
     ]
 }
+_WORDS: Final[JsonSchema] = {"type": "string"}
+_NAMES: Final[JsonSchema] = {"type": "array", "items": _WORDS}
+_MAYBE: Final[JsonSchema] = {"type": ["object", "null"]}
+_COUNT: Final[JsonSchema] = {"type": ["integer", "null"], "minimum": 0}
+_ARGUMENT: Final[JsonSchema] = form(
+    {
+        "name": _WORDS,
+        "source": {**_WORDS, "description": "where it comes from, in words"},
+        "for": {**_COUNT, "description": "samples that agree; null for what the caller is asked for"},
+        "against": _COUNT,
+        "also": {**_NAMES, "description": "other sources that would explain samples, and how many"},
+        "parameters": {**_NAMES, "description": "the caller's parameters that it is made from"},
+    }
+)
+_REVIEW: Final[JsonSchema] = form(
+    {
+        "tool_id": _WORDS,
+        "version": WHOLE,
+        "status": _WORDS,
+        "description": _WORDS,
+        "parameters": OBJECT,
+        "replaces": {"type": ["string", "null"]},
+        "chain": _MAYBE,
+        "effect": _WORDS,
+        "effect_origin": _WORDS,
+        "sensitivity": _WORDS,
+        "steps": {
+            "type": "array",
+            "items": form(
+                {
+                    **dict.fromkeys(("tool_id", "effect", "effect_origin", "sensitivity"), _WORDS),
+                    "for_each": {"type": ["string", "null"]},
+                    "arguments": {"type": "array", "items": _ARGUMENT},
+                }
+            ),
+        },
+        "missing": {**_NAMES, "description": "tools it calls that this home does not have"},
+        "validation": _MAYBE,
+        "savings": _MAYBE,
+        "advice": {"description": "what a model advised, if one was asked"},
+        "compared_with": {"type": ["integer", "null"]},
+        "diff": _NAMES,
+    }
+)
 ROUTES: Final = RouteTable()
 
 
@@ -130,7 +174,7 @@ async def show_version(request: Request) -> Response:
         "/v1/learned-tools/{tool_id}/versions/{version}/review",
         "reviewVersion",
         "All that a decision about a version needs",
-        {"type": "object"},
+        _REVIEW,
         parameters={"version": _NUMBER},
         errors=(NotFound,),
     )
