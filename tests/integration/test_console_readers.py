@@ -158,3 +158,20 @@ async def test_a_rejection_says_why(tmp_path: Path) -> None:
         assert (await raven.registry.tool("default", waiting.tool_id)).record.status.value == "testing"
         assert (await pages.post(f"{target}x", verdict="reject", reason="no", seen=seen)).status in (400, 404)
         assert (await pages.post(target, verdict="reject", reason="too narrow", seen=seen)).status == 303
+
+
+async def test_a_mistake_is_named_beside_the_form(tmp_path: Path) -> None:
+    """What was typed wrongly is named by its field, what was typed well stays, and nothing is called or merged."""
+    async with console_over(make_desk(tmp_path)) as (pages, raven):
+        form = {"k_amount_cents": "number", "p_amount_cents": "ten", "k_order_id": "string", "p_order_id": "O-7"}
+        refused = await pages.post("tools/issue_refund/call", key="k", **form)
+        assert refused.status == 400
+        text = refused.body.decode()
+        assert "It was not called" in words(text)
+        assert "amount_cents must be a number, not 'ten'" in words(text)
+        assert 'value="O-7"' in text
+        entity = await raven.entities.create("default", "Ann", "a baker", category="Person")
+        for other in ("", "nobody"):
+            merged = await pages.post(f"entities/{entity.entity_id}/merge", other_id=other)
+            assert merged.status in (400, 404), other
+            assert "Nothing was changed" in words(merged.body.decode()), other

@@ -36,7 +36,7 @@ def test_graphs_of_anything(pairs: list[tuple[str, str]]) -> None:
 @given(st.lists(NAMES, min_size=1, max_size=4), NAMES)
 def test_wiring_of_anything(arguments: list[str], tool_id: str) -> None:
     """The picture of a learned tool shows any names, with the evidence on its wires."""
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"tool_id": tool_id, "effect": "read", "effect_origin": "declared", "for_each": None, "arguments": [
             {"name": name, "source": "asked of the caller", "for": None, "against": None, "parameters": [name]}
             for name in arguments]},
@@ -97,10 +97,16 @@ def test_wires_pass_cards_by() -> None:
     """What leads past a card runs below every card, with its evidence, and the picture is high enough for it."""
     about = {"effect": "read", "effect_origin": "declared", "for_each": None}
     counted = {"for": 9, "against": 0}
-    first = {"name": "id", "source": "asked of the caller", "parameters": ["id"], "for": None, "against": None}
-    second = {"name": "user", "source": "$.steps[0].output.user", "parameters": [], **counted}
-    third = {"name": "order", "source": "$.steps[0].output.order", "parameters": ["only"], **counted}
-    steps = [{"tool_id": name, **about, "arguments": [argument]} for name, argument in
+    first: dict[str, Any] = {
+        "name": "id",
+        "source": "asked of the caller",
+        "parameters": ["id"],
+        "for": None,
+        "against": None,
+    }
+    second: dict[str, Any] = {"name": "user", "source": "$.steps[0].output.user", "parameters": [], **counted}
+    third: dict[str, Any] = {"name": "order", "source": "$.steps[0].output.order", "parameters": ["only"], **counted}
+    steps: list[dict[str, Any]] = [{"tool_id": name, **about, "arguments": [argument]} for name, argument in
              (("one", first), ("two", second), ("three", third))]  # fmt: skip
     root = ET.fromstring(str(wiring("tool", steps, ["id", "only"])))
     height = float(root.attrib["viewBox"].split()[3])

@@ -52,22 +52,36 @@ async def list_entities(visit: Visit) -> Shown:
 
 @PAGES.shows("/entities/{entity_id}", "entities", needs="entities")
 async def show_entity(visit: Visit) -> Shown:
+    return await _page(visit, None)
+
+
+async def _page(visit: Visit, refusal: ApiRefused | None) -> Shown:
     entity = await visit.api.get("entities", visit.path["entity_id"])
     around = await _around(visit, entity)
     names = {each.key: each.name for each in around}
-    values = {"entity": entity, "around": around, "names": names, "picture": _rings(entity, around)}
+    values = {
+        "entity": entity,
+        "around": around,
+        "names": names,
+        "picture": _rings(entity, around),
+        "refusal": None if refusal is None else refusal.problem,
+    }
     command = command_line("entities", "show", entity["entity_id"])
-    return Shown("entity.html", entity["name"], values, command=command)
+    status = 200 if refusal is None else refusal.status
+    return Shown("entity.html", entity["name"], values, command=command, status=status)
 
 
 @PAGES.takes("/entities/{entity_id}/merge", "entities", needs="entities")
-async def merge(visit: Visit) -> Redirect:
+async def merge(visit: Visit) -> Shown | Redirect:
     """Make one of two entities."""
     entity_id = visit.path["entity_id"]
     other = visit.form.get("other_id", "").strip()
-    if not other:
-        raise ApiRefused(400, {"title": "Bad Request", "detail": "Name the other entity.", "code": "INVALID_INPUT"}, "")
-    await visit.api.post("entities", entity_id, "merge", body={"other_id": other})
+    try:
+        await visit.api.post("entities", entity_id, "merge", body={"other_id": other})
+    except ApiRefused as refusal:
+        if refusal.status not in (400, 404, 409, 412):
+            raise
+        return await _page(visit, refusal)
     return Redirect(f"/console/entities/{quote(entity_id, safe='')}")
 
 

@@ -15,7 +15,7 @@ from twinraven.console.asking import ApiRefused, api_path, items_of, members
 from twinraven.console.drawing.columns import hour_marks
 from twinraven.console.views.spans import last_day, last_hours
 from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
-from twinraven.console.words import plural
+from twinraven.console.words import cut, plural
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import InvalidInput
@@ -103,18 +103,11 @@ async def show_tool(visit: Visit) -> Shown:
 async def call_tool(visit: Visit) -> Shown | Redirect:
     """Call the tool as anybody calls it: under policy, recorded, and once under its key."""
     form = visit.form
+    given = {name.removeprefix("p_"): text for name, text in form.items() if name.startswith("p_") and text != ""}
     try:
-        payload = {
-            name.removeprefix("p_"): _value(value, form.get(f"k_{name.removeprefix('p_')}", ""))
-            for name, value in form.items()
-            if name.startswith("p_") and value != ""
-        }
+        payload = {name: _value(name, text, form.get(f"k_{name}", "")) for name, text in given.items()}
     except InvalidInput as error:
-        problem = {
-            "title": "Bad Request",
-            "detail": f"One of the arguments is no JSON: {error}",
-            "code": "INVALID_INPUT",
-        }
+        problem = {"title": "Bad Request", "detail": str(error), "code": error.code}
         return await _page(visit, problem=problem)
     body = {"tool_name": visit.path["tool_id"], "payload": payload, "session_id": f"console-{visit.me.user_id}"}
     try:
@@ -133,13 +126,6 @@ async def check_service(visit: Visit) -> Redirect:
     """Look whether a service is there, now."""
     await visit.api.send("POST", api_path("services", visit.path["service_id"], "checks"))
     return Redirect("/console/tools#services")
-
-
-@PAGES.takes("/upstreams/accept", "tools", needs="upstreams")
-async def accept_upstream(visit: Visit) -> Redirect:
-    """Accept the words that an upstream server now has for its tools, as they were shown."""
-    await visit.api.post("upstreams", "accept", body={"tools": [visit.form.get("tool_id", "")]})
-    return Redirect("/console/tools#upstreams")
 
 
 async def _page(visit: Visit, *, problem: Any = None, answer: Any = None) -> Shown:
@@ -173,5 +159,12 @@ def _fields(schema: Mapping[str, Any], form: Mapping[str, str]) -> list[Field]:
     ]
 
 
-def _value(text: str, kind: str) -> Any:
-    return text if kind == "string" else parse_json(text)
+def _value(name: str, text: str, kind: str) -> Any:
+    """What was typed as an argument: a text as it stands, anything else as JSON; InvalidInput names the argument."""
+    if kind == "string":
+        return text
+    try:
+        return parse_json(text)
+    except InvalidInput:
+        wanted = {"number": "a number", "boolean": "true or false"}.get(kind, "JSON, with texts in double quotes")
+        raise InvalidInput(f"{name} must be {wanted}, not {cut(text, 60)!r}", field=name) from None
