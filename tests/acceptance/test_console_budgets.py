@@ -73,5 +73,23 @@ def test_today_asks_every_ten_seconds_at_most(site: Site, browser: Browser) -> N
         assert tab.requests.count(site.url) <= 3
 
 
+def test_a_page_is_asked_for_once_where_nothing_changes(site: Site, browser: Browser) -> None:
+    """A page that begins to listen is not made again, unless something changed since it was made."""
+    with browser.profile() as person:
+        tab = person.open(f"{site.url}sessions/ticket-4101")
+        live(tab)
+        # What changed within two seconds before a page was made is told: clocks differ.
+        person.browser.idle(2.5)
+        tab.requests.clear()
+        tab.go(f"{site.url}review")
+        live(tab)
+        person.browser.idle(1.0)
+        assert tab.requests.count(f"{site.url}review") == 1
+        wish = {"order_id": "O-once", "reason": "x"}
+        body = {"tool_name": "cancel_order", "payload": wish, "session_id": "once"}
+        site.ask("calls", body, Idempotency_Key="once")
+        tab.wait("document.body.innerText.includes('O-once')")
+
+
 def _number(tab: Tab) -> int:
     return int(tab.evaluate("document.getElementById('calls-today').textContent.replace(/\\D/g, '')"))

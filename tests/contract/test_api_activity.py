@@ -7,11 +7,12 @@ from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from tests.api_homes import ApiHome, Seeds, api_home, login_of, made
-from twinraven.foundation.clock import iso
+from twinraven.foundation.clock import iso, utc_now
 from twinraven.muninn import recent_sql
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -158,6 +159,25 @@ async def test_news_names_what_changed_and_for_whom(home: ApiHome, ada: Seeds) -
         while "approvals" not in seen:
             seen.add(await listening.topic())
     assert seen <= {"approvals", "events", None}
+
+
+async def test_news_since_a_moment_begin_with_what_changed_then(home: ApiHome, ada: Seeds) -> None:
+    """Whoever says when they read what they have is told at once what changed since, and nothing of before."""
+    async with ada.door.listen("/v1/news") as listening, asyncio.timeout(20):
+        assert await listening.topic() is None
+        before = iso(utc_now() + timedelta(seconds=2))
+        await record(ada, ("x", "read", 0))
+        while await listening.topic() != "events":
+            pass
+    long_ago, late = (quote(each) for each in ("2020-01-01T00:00:00Z", iso(utc_now() + timedelta(seconds=60))))
+    async with ada.door.listen(f"/v1/news?since={quote(before)}") as listening, asyncio.timeout(20):
+        assert await listening.topic() == "events"
+    async with ada.door.listen(f"/v1/news?since={long_ago}") as listening, asyncio.timeout(20):
+        assert await listening.topic() is None
+    async with ada.door.listen(f"/v1/news?since={late}") as listening, asyncio.timeout(20):
+        await record(ada, ("x", "read", 1))
+        assert await listening.topic() == "events"
+    assert (await ada.door.get("/v1/news?since=yesterday")).status == 400
 
 
 async def test_a_decision_holds_for_what_was_seen(ada: Seeds) -> None:

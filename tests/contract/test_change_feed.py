@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.api_homes import ApiHome, api_home, login_of, made
+from twinraven.foundation.clock import now_micros
 from twinraven.muninn import Collector, EventTail, SqlEventStore
 from twinraven.storage import Change, ChangeFeed, Database, Transaction
 
@@ -72,6 +73,21 @@ async def raise_catalogue(database: Database, tenant_id: str) -> None:
         )
 
     await database.write(tenant_id, work)
+
+
+async def test_what_changed_since_a_moment(database: Database, feed: ChangeFeed, heard: Heard) -> None:
+    """What was seen from a moment on is named by tenant; before the feed watched, anything may have changed."""
+    assert ChangeFeed(database).changed_since("ada", now_micros()) is None
+    assert feed.changed_since("ada", now_micros() - 3_600_000_000) is None
+    begun = now_micros()
+    assert feed.changed_since("ada", begun) == []
+    record(database, "ada")
+    heard.until(Change("events", "ada"))
+    await raise_catalogue(database, "bob")
+    heard.until(Change("catalog", "bob"))
+    assert feed.changed_since("ada", begun) == ["events"]
+    assert feed.changed_since("bob", begun) == ["catalog"]
+    assert feed.changed_since("ada", now_micros()) == []
 
 
 async def test_a_commit_is_told_with_its_tenant_and_topic(database: Database, heard: Heard) -> None:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from twinraven.console.access import TryLimit, cookie_of, is_own_form, sign_in_token, vouch_for
 from twinraven.console.asking import ApiCaller, ApiRefused, Vouch, api_path, api_scope, members
@@ -22,6 +22,7 @@ from twinraven.console.views import PAGES
 from twinraven.console.views.waiting import waiting_count
 from twinraven.console.visits import ConsolePage, Reader, Redirect, Shown, Visit
 from twinraven.console.words import exact
+from twinraven.foundation.clock import iso, utc_now
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.serving import AsgiApp, Authenticator, Receive, Scope, Send
 from twinraven.tenancy import NotAuthenticated
@@ -110,7 +111,9 @@ class Console:
             return
         who = await vouch()
         if path == ["news"]:
-            await reply.pass_on(partial(self._api, api_scope(scope, "GET", _TOPICS, vouch), receive))
+            since = _pairs(scope["query_string"]).get("since")
+            target = _TOPICS + (f"?{urlencode({'since': since})}" if since else "")
+            await reply.pass_on(partial(self._api, api_scope(scope, "GET", target, vouch), receive))
             return
         if path[:1] in (["json"], ["exact"]) and method == "GET":
             await self._as_json(scope, path, vouch, reply)
@@ -118,23 +121,22 @@ class Console:
         parts = await self._known_parts(scope)
         page, values = _find(method, path, parts)
         me = Reader(who.tenant_id, who.user_id, who.role, who.key_id)
+        begun = iso(utc_now())
         api = ApiCaller(self._api, scope, vouch)
         visit = Visit(api, me, values, _pairs(scope["query_string"]), form, parts)
         try:
             found = await page.view(visit)
         except ApiRefused as refusal:
             found = _problem(refusal.status, refusal.problem, refusal.correlation_id)
-        await self._show(page, visit, found, headers, reply)
-
-    async def _show(
-        self, page: ConsolePage, visit: Visit, found: Shown | Redirect, headers: Mapping[bytes, bytes], reply: PageReply
-    ) -> None:
         if isinstance(found, Redirect):
             await reply.redirect(found.location, found.headers)
-            return
-        if headers.get(b"hx-request") == b"true":
+        elif headers.get(b"hx-request") == b"true":
             await reply.page(found.status, self._renderer.part(found.template, {"me": visit.me, **found.values}))
-            return
+        else:
+            await self._show(page, visit, found, reply, begun=begun)
+
+    async def _show(self, page: ConsolePage, visit: Visit, found: Shown, reply: PageReply, *, begun: str) -> None:
+        """Send a page in its frame; `begun` is when what it shows was begun to be read."""
         frame = {
             "me": visit.me,
             "title": found.title,
@@ -143,6 +145,7 @@ class Console:
             "waiting_count": await waiting_count(visit),
             "live": page.live,
             "held": page.held,
+            "begun": begun,
             "command": found.command,
             "asked": visit.api.asked,
         }

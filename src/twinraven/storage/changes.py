@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
+from twinraven.foundation.clock import now_micros
 from twinraven.storage.database import DEFAULT_TENANT, Database, Transaction
 from twinraven.storage.forks import forget_after_fork
 
@@ -88,6 +89,7 @@ class ChangeFeed:
         self._starting = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._told: dict[Change, int] = {}
 
     def after_fork(self) -> None:
         """Watch anew in a child, for the listeners that it inherited."""
@@ -101,6 +103,17 @@ class ChangeFeed:
             self._listeners.append(listener)
         self._start()
         return lambda: self._listeners.remove(listener)
+
+    def changed_since(self, tenant_id: str, micros: int) -> list[str] | None:
+        """The topics of a tenant of which a change was seen from a moment on; None where anything may have changed.
+
+        A change is seen after its commit, never before, so what was read at that moment lacks nothing else.
+        """
+        gap = self._told.get(_ANYTHING)
+        if gap is None or gap >= micros:
+            return None
+        told = [change for change, at in list(self._told.items()) if at >= micros and change.tenant_id == tenant_id]
+        return [change.topic for change in told if change.topic is not None]
 
     def close(self) -> None:
         """Stop watching."""
@@ -121,6 +134,7 @@ class ChangeFeed:
             try:
                 source = source or self._open()
                 for change in source.look(stop):
+                    self._told[change] = now_micros()
                     for listener in list(self._listeners):
                         listener(change)
                 is_said = False

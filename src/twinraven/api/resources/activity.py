@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Final
@@ -11,8 +11,8 @@ from typing import Final
 from twinraven.api.schemas import NUMBER_OR_NULL, TEXT, TIME, WHOLE, form
 from twinraven.api.spans import SPAN, asked_span
 from twinraven.foundation.canonical import JsonObject
-from twinraven.foundation.clock import iso
-from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, encode_json
+from twinraven.foundation.clock import iso, to_micros
+from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, encode_json, moment
 from twinraven.storage import Change
 
 ROUTES: Final = RouteTable()
@@ -20,6 +20,7 @@ _COUNT: Final = {"type": "integer", "minimum": 0}
 _LONGEST: Final = timedelta(days=92)
 _MOMENT_S: Final = 0.1
 _SIGN_OF_LIFE_S: Final = 15.0
+_CLOCKS_APART_S: Final = 2.0
 
 
 @ROUTES.handles(
@@ -144,17 +145,28 @@ async def list_transitions(request: Request) -> Response:
         "followNews",
         "Word that something changed, as server-sent events",
         {"type": "string"},
+        query=(QueryParameter("since", TIME, "when the listener read what it has; only what changed since is told"),),
         takes_token=True,
         media="text/event-stream",
         note=(
             "Each message is an event `change` whose data names a topic (events, approvals, catalog, runs, "
-            "conversations, work); null, as at the beginning, where anything may have changed. It says when to ask "
-            "again, not what is there."
+            "conversations, work); null where anything may have changed: at the beginning, unless `since` is stated "
+            "and the server has watched from then on. It says when to ask again, not what is there."
         ),
     )
 )
 async def follow_news(request: Request) -> Response:
     return Response(stream=_news(request), media="text/event-stream")
+
+
+def _missed(request: Request) -> Sequence[str | None]:
+    """The topics that may have changed since the listener read what it has; None stands for anything."""
+    if "since" not in request.query:
+        return [None]
+    # Clocks of several machines are not quite the same.
+    since = moment(request.query["since"], field="since") - timedelta(seconds=_CLOCKS_APART_S)
+    found = request.raven.changes.changed_since(request.tenant_id, to_micros(since, field="since"))
+    return [None] if found is None else found
 
 
 async def _news(request: Request) -> AsyncGenerator[bytes]:
@@ -171,7 +183,8 @@ async def _news(request: Request) -> AsyncGenerator[bytes]:
 
     leave = request.raven.changes.subscribe(told)
     # What changed between the page that was read and now, or while a connection was lost, nobody told.
-    note(None)
+    for topic in _missed(request):
+        note(topic)
     try:
         yield b": listening\n\n"
         while True:

@@ -224,24 +224,33 @@ document.addEventListener("visibilitychange", () => { if (!document.hidden && st
 const wire = new BroadcastChannel("twinraven");
 let leads = false;
 let state = { state: "off", text: "connecting" };
-function tell(message) { if (message.state) state = message; heard(message); wire.postMessage(message); }
+// When this browser was told of each topic, by its own clock; `null` is when it began to listen or anything may have changed.
+const told = new Map();
+function tell(message) {
+  if (message.state) state = message;
+  else told.set(message.topic, Date.now());
+  heard(message);
+  wire.postMessage(message);
+}
 wire.onmessage = (event) => {
-  if (event.data.hello) { if (leads) wire.postMessage(state); return; }
+  if (event.data.hello) { if (leads) wire.postMessage({ ...state, told: [...told] }); return; }
   heard(event.data);
-  if (event.data.state === "on" && !caughtUp) catchUp();
+  if (event.data.told && !caughtUp) catchUp(new Map(event.data.told));
 };
-// What changed between the moment a page was made and the moment it began to listen, nobody told it.
+// What changed between the moment a page was asked for and the moment it began to listen, nobody told it.
 let caughtUp = false;
-function catchUp() { caughtUp = true; heard({ topic: null }); }
+function catchUp(before) {
+  caughtUp = true;
+  const since = performance.timeOrigin;
+  if (!before.has(null) || before.get(null) >= since) heard({ topic: null });
+  else for (const [topic, at] of before) if (at >= since) heard({ topic });
+}
 navigator.locks.request("twinraven-news", () => new Promise(() => {
-  leads = true;
-  const source = new EventSource("/console/news");
-  source.onopen = () => tell({ state: "on", text: "live" });
+  leads = caughtUp = true;
+  // The server tells what changed since the page was made, and nothing where nothing did.
+  const source = new EventSource(`/console/news?since=${encodeURIComponent(lamp.dataset.begun)}`);
+  source.onopen = () => { if (!told.has(null)) told.set(null, Date.now()); tell({ state: "on", text: "live" }); };
   source.onerror = () => tell({ state: "lost", text: "reconnecting" });
-  source.addEventListener("change", (event) => {
-    const { topic } = JSON.parse(event.data);
-    if (topic === null) caughtUp = true;
-    tell({ topic });
-  });
+  source.addEventListener("change", (event) => tell({ topic: JSON.parse(event.data).topic }));
 }));
 wire.postMessage({ hello: true });
