@@ -191,7 +191,7 @@ async def test_what_never_changes_cannot_be_asked_for(town: Town, kind: str, fie
         read({field: "x", "name": "new"})
 
 
-@pytest.mark.req("AD-07")
+@pytest.mark.req("AD-07", "AD-08")
 async def test_what_never_changes_is_refused_by_the_database(town: Town, database: Database) -> None:
     """Whoever writes past the use cases cannot move a tool to another owner or service either."""
     service, other = await town.serve(shared=True), await town.serve(name="other")
@@ -227,6 +227,8 @@ async def test_parameters_and_the_secret_may_change(town: Town) -> None:
     assert (after.owner_id, after.service_id, after.key) == (before.owner_id, before.service_id, before.key)
     assert after.state_version == before.state_version + 1
     assert (await town.catalog.bindings.binding("default", "get_order")).params == after.connection_params
+    unbound = await town.catalog.tools.update(town.ada, "get_order", ToolChange.from_json({"secret": None}))
+    assert unbound.secret_id is None
 
 
 @pytest.mark.req("CH-17")

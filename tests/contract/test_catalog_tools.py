@@ -92,7 +92,10 @@ _WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"inputSchema": inputs("orderId", "language")},
         "input_schema declares language, which the operation does not use",
     ),
-    "an input schema that is none": ({"inputSchema": {"type": "objekt"}}, "input_schema"),
+    "an input schema that is none": (
+        {"inputSchema": {"type": "object", "properties": {"orderId": {"type": "textt"}}}},
+        "input_schema: ",
+    ),
     "an output schema that is none": ({"outputSchema": {"type": "objekt"}}, "output_schema"),
     "inputs that are no object": ({"inputSchema": {"type": "array"}}, "input_schema"),
 }
