@@ -101,7 +101,7 @@ _WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.req("AD-05")
+@pytest.mark.req("AD-05", "AE-07")
 @pytest.mark.parametrize("wrong", _WRONG)
 async def test_a_tool_that_does_not_hold_together_is_refused_by_name(town: Town, wrong: str) -> None:
     """Neither made nor changed into, and the message names what is wrong."""

@@ -322,6 +322,7 @@ async def test_a_promoted_replacement_retires_what_it_replaces(house: House) -> 
     assert await agrees(house)
 
 
+@pytest.mark.req("AE-07")
 async def test_a_name_that_is_taken_gets_a_number(house: House) -> None:
     """Another chain of the same name is another tool, and a tool that was not learned keeps its name."""
     await house.register()
