@@ -322,7 +322,6 @@ async def test_a_promoted_replacement_retires_what_it_replaces(house: House) -> 
     assert await agrees(house)
 
 
-@pytest.mark.req("AE-07")
 async def test_a_name_that_is_taken_gets_a_number(house: House) -> None:
     """Another chain of the same name is another tool, and a tool that was not learned keeps its name."""
     await house.register()
@@ -332,6 +331,7 @@ async def test_a_name_that_is_taken_gets_a_number(house: House) -> None:
     assert foreign.tool_id == "search_2"
 
 
+@pytest.mark.req("AE-07")
 async def test_a_name_of_a_tool_that_was_not_learned_is_refused(house: House) -> None:
     """A learned tool cannot hide one that was there before."""
     chain_id = await add_chain(house.database)
