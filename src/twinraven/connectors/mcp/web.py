@@ -29,6 +29,10 @@ from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import InvalidOutput
 
 _CONNECT_S: Final = 10.0
+_MOST_CONNECTIONS: Final = 100
+"""To one server of the catalogue at once: each call holds a connection until it is answered."""
+_MOST_IDLE: Final = 20
+_IDLE_S: Final = 5.0
 _REFUSALS: Final = {401: "it refuses our credentials", 403: "it forbids the request", 429: "it is asked too often"}
 
 
@@ -132,7 +136,13 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
 
     def __init__(self, guard: AddressGuard, context: ssl.SSLContext) -> None:
         super().__init__(verify=context, trust_env=False)
-        self._pool = AsyncConnectionPool(ssl_context=context, network_backend=GuardedNetwork(guard))
+        self._pool = AsyncConnectionPool(
+            ssl_context=context,
+            network_backend=GuardedNetwork(guard),
+            max_connections=_MOST_CONNECTIONS,
+            max_keepalive_connections=_MOST_IDLE,
+            keepalive_expiry=_IDLE_S,
+        )
 
 
 def _unreadable(error: InvalidOutput, on_fault: Callable[[str], None]) -> AnswerUnreadable:

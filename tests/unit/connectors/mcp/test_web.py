@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
+import ssl
 import zlib
 from collections.abc import AsyncIterator, Callable
 
 import httpx2
 import pytest
 
-from twinraven.connectors.mcp.web import AnswerTooLong, AnswerUnreadable, CappedTransport
+from twinraven.connectors.addresses import AddressGuard, AddressRules
+from twinraven.connectors.mcp.web import AnswerTooLong, AnswerUnreadable, CappedTransport, GuardedTransport
 from twinraven.connectors.mcp.wire import NOT_SENT
 
 POST = httpx2.Request("POST", "http://server/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "x"})
@@ -52,6 +55,32 @@ class Counted(httpx2.AsyncByteStream):
 def compressed(body: httpx2.AsyncByteStream, encoding: str, kind: str = "application/json") -> Answering:
     headers = {"content-type": kind, "content-encoding": encoding}
     return Answering(lambda: httpx2.Response(200, headers=headers, stream=body))
+
+
+async def test_many_calls_of_a_service_run_at_once() -> None:
+    """A call that takes long keeps none of twenty others waiting."""
+    asked = asyncio.Semaphore(0)
+    answers = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        asked.release()
+        await answers.wait()
+        writer.write(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    guard = AddressGuard(AddressRules.of(["127.0.0.0/8"]))
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+        transport = GuardedTransport(guard, ssl.create_default_context())
+        async with httpx2.AsyncClient(transport=transport, timeout=None) as client:
+            calls = [asyncio.create_task(client.post(address)) for _ in range(20)]
+            async with asyncio.timeout(60):
+                for _ in calls:
+                    await asked.acquire()
+                answers.set()
+                assert {answer.status_code for answer in await asyncio.gather(*calls)} == {204}
 
 
 def refuse() -> httpx2.Response:
