@@ -181,7 +181,14 @@ class GovernedMachine(RuleBasedStateMachine):
 
 
 _SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
-_SHORT = settings(max_examples=3, stateful_step_count=20, derandomize=True, deadline=None, phases=[Phase.generate])
+_SHORT = settings(
+    max_examples=3,
+    stateful_step_count=20,
+    derandomize=True,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=_SLOW,
+)
 
 
 def _machine(store: str, request: pytest.FixtureRequest) -> type[GovernedMachine]:
