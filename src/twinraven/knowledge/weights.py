@@ -4,8 +4,8 @@ They come from tools/train_ranker.py: dialogues of nine kinds (bench/dialogues),
 the rules by a ridge. On the kind that training had not seen, R@5 / R@10 went from .59/.67 by the rules to .67/.75 (mean
 of the nine). `meaning` is the similarity of vectors, which counts only where an embedder is installed; its weight was
 not trained but chosen among four, and that of who speaks between two, on eight whole dialogues. Few of the questions
-name a date, so the weight of `date` is by hand, too: with the day or the month of the evidence added to the questions of
-six kinds, 0.3 serves both. Each weight has the sign that its signal states: without that, matching words would count
+name a date, so the weight of `date` is by hand, too: with the day or the month of the evidence added to the questions
+of six kinds, 0.3 serves both. Each weight has the sign that its signal states: without that, matching words would count
 against a hit, because `by_rules` holds them already.
 """
 
