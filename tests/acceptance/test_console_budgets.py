@@ -8,8 +8,8 @@ from tests.browsing import Browser, Tab
 from tests.console_site import HOSTILE_SESSION, IN_A_BROWSER, PAGES, Site, live
 
 pytestmark = IN_A_BROWSER
-MOST_TIMES = 4.0
-"""A page with figures asks the database some twenty times; the plain one does not."""
+MOST_TIMES = 5.0
+"""A page with figures asks the database some twenty times and draws a picture; the plain one does not."""
 _WATCH = (
     "window.__cls = 0; new PerformanceObserver(l => { for (const e of l.getEntries()) "
     "if (!e.hadRecentInput) window.__cls += e.value; }).observe({type: 'layout-shift', buffered: true});"
@@ -44,19 +44,29 @@ def test_weight(site: Site, browser: Browser) -> None:
             assert tab.evaluate("document.querySelectorAll('*').length") <= 3_000, path
 
 
-def test_first_paint_beside_a_plain_page(site: Site, browser: Browser) -> None:
-    """Today and a session are first painted within a few times of what the same server's plainest page takes."""
+def test_first_paint_beside_a_plain_page(site: Site, browser: Browser, full_scale: bool) -> None:
+    """Today and a session cost a browser a few times what the plainest page of the same server does.
+
+    In short that is the processor time of the page, which does not depend on what else runs; in full, which is for a
+    machine of one's own, the time until it is first painted.
+    """
     paths = {"plain": "sign-in", "today": "", "session": "sessions/ticket-4101"}
-    first = dict.fromkeys(paths, float("inf"))
+    spent = dict.fromkeys(paths, float("inf"))
     with browser.profile() as person:
         tab = person.open()
+        tab.send("Performance.enable", timeDomain="threadTicks")
         for _ in range(4):
             for name, path in paths.items():
                 tab.go(site.url + path)
                 painted = tab.wait("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
-                first[name] = min(first[name], painted)
-    assert first["today"] <= MOST_TIMES * first["plain"], first
-    assert first["session"] <= MOST_TIMES * first["plain"], first
+                spent[name] = min(spent[name], painted if full_scale else _processor_time(tab))
+    assert max(spent["today"], spent["session"]) <= MOST_TIMES * spent["plain"], spent
+
+
+def _processor_time(tab: Tab) -> float:
+    """Seconds of a processor that the page's main thread took since the page was asked for."""
+    found = tab.send("Performance.getMetrics")["metrics"]
+    return next(each["value"] for each in found if each["name"] == "TaskDuration")
 
 
 def test_today_asks_every_ten_seconds_at_most(site: Site, browser: Browser) -> None:
