@@ -110,7 +110,7 @@ async def test_who_said_how_it_went(tmp_path: Path) -> None:
     home = make_desk(tmp_path)
     async with console_over(home) as (pages, raven):
         for name in ("judged", "unjudged"):
-            call = {"session_id": name, "tool_id": "get_order", "input_params": {}}
+            call: dict[str, Any] = {"session_id": name, "tool_id": "get_order", "input_params": {}}
             assert (await Door(pages.door.app, {}).post("/v1/events", {"events": [call]})).status == 201
         await raven.events.state_verdict("default", "judged", Outcome.FAILURE, stated_by="ada")
         await raven.events.state_verdict("default", "judged", Outcome.SUCCESS, stated_by="bo")
@@ -164,7 +164,7 @@ async def test_a_mistake_is_named_beside_the_form(tmp_path: Path) -> None:
     """What was typed wrongly is named by its field, what was typed well stays, and nothing is called or merged."""
     async with console_over(make_desk(tmp_path)) as (pages, raven):
         form = {"k_amount_cents": "number", "p_amount_cents": "ten", "k_order_id": "string", "p_order_id": "O-7"}
-        refused = await pages.post("tools/issue_refund/call", key="k", **form)
+        refused = await pages.post("tools/issue_refund/call", None, key="k", **form)
         assert refused.status == 400
         text = refused.body.decode()
         assert "It was not called" in words(text)
