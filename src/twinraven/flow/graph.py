@@ -44,7 +44,7 @@ def build_graph(steps: Sequence[StepDefinition], needs: Sequence[frozenset[int]]
 def _in_order(number: int, allowed: Sequence[int]) -> int:
     """All earlier steps but those that this one and they themselves let run beside each other."""
     waits = (1 << number) - 1
-    for other in _members(allowed[number] & waits):
+    for other in _bit_numbers(allowed[number] & waits):
         if allowed[other] >> number & 1:
             waits ^= 1 << other
     return waits
@@ -86,7 +86,7 @@ def _bits(members: Iterable[int]) -> int:
     return bits
 
 
-def _members(bits: int) -> Iterator[int]:
+def _bit_numbers(bits: int) -> Iterator[int]:
     while bits:
         yield bits.bit_length() - 1
         bits ^= 1 << bits.bit_length() - 1
