@@ -249,7 +249,8 @@ def _own_path(text: str) -> str:
 
 def _problem(status: int, problem: Mapping[str, Any], correlation_id: str) -> Shown:
     """A problem as a page inside the frame, so that its reader can go on from there."""
-    values = {"problem": problem, "correlation_id": correlation_id, "live": ""}
+    # Nothing here tells when it was made: what is another's is answered as if it had never been.
+    values = {"problem": problem, "correlation_id": correlation_id, "live": "", "begun": ""}
     return Shown("problem_page.html", str(problem.get("title", "Problem")), values, status=status)
 
 
