@@ -18,7 +18,7 @@ from bench.harness import Harness, Row, cpu_timed
 from twinraven.app import open_home
 from twinraven.foundation.clock import utc_now
 from twinraven.foundation.event_loop import run_to_end
-from twinraven.huginn import Evidence, SampleLimits, load_evidence
+from twinraven.huginn import LearningEvidence, SampleLimits, load_evidence
 
 SESSIONS = 10_000
 SAMPLE = 2_000
@@ -43,7 +43,7 @@ def _spent(home: Path) -> float:
     return time.process_time() - begun
 
 
-def _read(home: Path) -> Evidence:
+def _read(home: Path) -> LearningEvidence:
     with open_home(home) as raven:
         run = replace(raven.mining_run, config=raven.learning_config.mining)
         reading = load_evidence(raven.events, "default", run, now=utc_now(), limits=SampleLimits(sessions=SAMPLE))

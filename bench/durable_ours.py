@@ -18,7 +18,7 @@ from bench.durable_sizes import CHAIN, DEEP, IDLE_S, JOBS, RUNS, STEPS, WIDE
 from twinraven.app import TwinRaven, open_home
 from twinraven.calls import CallContext, SkillInvocationRequest
 from twinraven.catalog import tool
-from twinraven.engine import RunWish, ended_run
+from twinraven.engine import RunRequest, ended_run
 from twinraven.flow import FlowDefinition
 from twinraven.foundation.ids import new_id
 from twinraven.processes import Process
@@ -57,7 +57,7 @@ def flow_of(tool_id: str, steps: int, *, wide: bool = False) -> FlowDefinition:
 async def run_all(raven: TwinRaven, definition: FlowDefinition, runs: int) -> None:
     """So many runs of a flow, all started first, until the last has ended."""
     started = await asyncio.gather(
-        *(raven.runs.start(RunWish({}, definition=definition), by=LOCAL) for _ in range(runs))
+        *(raven.runs.start(RunRequest({}, definition=definition), by=LOCAL) for _ in range(runs))
     )
     if runs == 1:  # waited for as the product waits, which looks ever more rarely
         await ended_run(raven.runs, "default", started[0].run_id)

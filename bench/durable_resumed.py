@@ -19,7 +19,7 @@ from bench.durable_ours import flow_of
 from bench.durable_sizes import RESUMED
 from twinraven.app import TwinRaven, open_home
 from twinraven.catalog import tool
-from twinraven.engine import RunWish
+from twinraven.engine import RunRequest
 from twinraven.tenancy import LOCAL
 
 _POOL = {"slots": RESUMED}
@@ -49,7 +49,7 @@ async def count(raven: TwinRaven, sql: str) -> int:
 
 async def measure(home: Path) -> dict[str, float]:
     with open_home(home, functions=[look]) as raven:
-        wish = RunWish({}, definition=flow_of("look", 2))
+        wish = RunRequest({}, definition=flow_of("look", 2))
         await asyncio.gather(*(raven.runs.start(wish, by=LOCAL) for _ in range(RESUMED)))
         command = [sys.executable, "-m", "bench.durable_resumed", "hang", str(home)]
         with subprocess.Popen(  # noqa: ASYNC220 - the clock does not run yet

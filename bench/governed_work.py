@@ -18,10 +18,10 @@ from typing import Any
 from bench.durable_sizes import CROWD, GOVERNED, LOOKS, NOISE
 from tests.governed import approved_task
 from twinraven.app import TwinRaven, open_home
-from twinraven.audit import AuditEntry
+from twinraven.audit import NewAuditEntry
 from twinraven.catalog import tool
-from twinraven.effects import PaymentWish
-from twinraven.engine import RunWish
+from twinraven.effects import PaymentRequest
+from twinraven.engine import RunRequest
 from twinraven.tenancy import LOCAL
 
 ENGINE = {"poll_s": 0.1, "lease_s": 60, "pools": [{"queue": "runs", "slots": 16}, {"queue": "python", "slots": 16}]}
@@ -98,7 +98,7 @@ async def bare(raven: TwinRaven) -> dict[str, float]:
 
     async def work(first: int, count: int) -> None:
         for number in range(first, first + count):
-            await raven.runs.start(RunWish({"number": number}, tool_id="look"), by=LOCAL)
+            await raven.runs.start(RunRequest({"number": number}, tool_id="look"), by=LOCAL)
         while await _is_busy(raven):  # noqa: ASYNC110 - what it asks sets no event
             await asyncio.sleep(0.05)
 
@@ -123,7 +123,7 @@ async def _paid(raven: TwinRaven) -> str:
     task = await approved_task(raven)
     opened = await raven.wallets.open("bench", "EUR", by=LOCAL)
     await raven.wallets.fund(opened.wallet.wallet_id, "10.00", key="f", by=LOCAL)
-    wish = PaymentWish(task.task_id, opened.wallet.wallet_id, "1.00", "EUR", "bench", "k")
+    wish = PaymentRequest(task.task_id, opened.wallet.wallet_id, "1.00", "EUR", "bench", "k")
     made = (await raven.effects.pay(wish, by=LOCAL)).as_json()["transaction_id"]
     async with raven.working():
         while await _status(raven, made) != "executed":  # noqa: ASYNC110 - as above
@@ -131,7 +131,7 @@ async def _paid(raven: TwinRaven) -> str:
 
     def noise(tx: Any) -> None:
         for number in range(1_000):
-            raven.audit.append(tx, AuditEntry("default", "noise", "transaction", f"other-{number % 97}"))
+            raven.audit.append(tx, NewAuditEntry("default", "noise", "transaction", f"other-{number % 97}"))
 
     for _ in range(NOISE // 1_000):
         await raven.database.write("default", noise)

@@ -21,7 +21,7 @@ from twinraven.calls import (
 )
 from twinraven.catalog import Catalog, FunctionTools, tool
 from twinraven.connectors import PythonConnector
-from twinraven.flow import DefinitionShelf, FlowConnector
+from twinraven.flow import FlowConnector, LocalDefinitions
 from twinraven.foundation.errors import ToolUnavailable
 from twinraven.muninn import Collector
 from twinraven.registry import SynthesizedTool
@@ -81,7 +81,7 @@ class House:
         self.approvals = Approvals(database, audit=self.audit, ttl_s=TTL_S, micros=lambda: self.now)
         self.collector = Collector(database)
         functions = FunctionTools([self.desk.refund, self.desk.read_file, self.desk.look_up, self.desk.wipe])
-        self.shelf = DefinitionShelf()
+        self.shelf = LocalDefinitions()
         self.catalog = Catalog(functions, self.shelf)
         self.calls = Calls(
             self.catalog,

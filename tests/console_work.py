@@ -21,8 +21,8 @@ from tests.talking import talking_process
 from tests.working import FAST, flow_of, reach, step
 from twinraven import tool
 from twinraven.app import TwinRaven, open_home
-from twinraven.effects import PaymentWish, PublishWish
-from twinraven.engine import RunWish, ended_run
+from twinraven.effects import PaymentRequest, PublishRequest
+from twinraven.engine import RunRequest, ended_run
 from twinraven.foundation.errors import ToolError
 from twinraven.inbox import InboxAnswer
 from twinraven.knowledge import NewEpisode
@@ -199,7 +199,7 @@ async def _runs(raven: TwinRaven) -> None:
     await reach(raven, done.run_id, "succeeded")
     failed = await raven.processes.run("replace_item", {**given, "product_id": "P-0"}, by=LOCAL)
     waits = await raven.processes.run("replace_item", {**given, "order_id": "O-200"}, by=LOCAL)
-    lost = await raven.runs.start(RunWish({}, definition=flow_of([step("book_courier", parcel="T-9")])), by=LOCAL)
+    lost = await raven.runs.start(RunRequest({}, definition=flow_of([step("book_courier", parcel="T-9")])), by=LOCAL)
     await reach(raven, failed.run_id, "failed")
     await reach(raven, waits.run_id, "waiting")
     await reach(raven, lost.run_id, "waiting")
@@ -255,19 +255,19 @@ async def _campaign(raven: TwinRaven) -> None:
     budget = await raven.campaigns.add_budget(campaign.campaign_id, total="500.00", currency="EUR", by=LOCAL)
     opened = await raven.wallets.open(campaign.campaign_id, "EUR", by=LOCAL, kind="commerce", provider="bank")
     await raven.wallets.fund(opened.wallet.wallet_id, "1000.00", key="opening", by=LOCAL)
-    wish = PaymentWish(
+    wish = PaymentRequest(
         invoice.task_id, opened.wallet.wallet_id, "240.00", "EUR", "Printer & Co", "invoice-2026-7",
         budget_id=budget.budget_id,
     )  # fmt: skip
     paid = (await raven.effects.pay(wish, by=LOCAL)).as_json()
     post = await raven.effects.publish(
-        PublishWish(draft.task_id, "blog", "Spring: what a year at the desk taught us.", "spring-post"), by=LOCAL
+        PublishRequest(draft.task_id, "blog", "Spring: what a year at the desk taught us.", "spring-post"), by=LOCAL
     )
     await _settled(raven, "transaction", paid["transaction_id"])
     await _settled(raven, "publish", post.as_json()["publish_id"])
     lost = await raven.wallets.open(campaign.campaign_id, "EUR", by=LOCAL, kind="commerce", provider="wire")
     await raven.wallets.fund(lost.wallet.wallet_id, "100.00", key="opening-2", by=LOCAL)
-    unknown = PaymentWish(invoice.task_id, lost.wallet.wallet_id, "12.50", "EUR", "Printer & Co", "postage-2026-7")
+    unknown = PaymentRequest(invoice.task_id, lost.wallet.wallet_id, "12.50", "EUR", "Printer & Co", "postage-2026-7")
     await _settled(raven, "transaction", (await raven.effects.pay(unknown, by=LOCAL)).as_json()["transaction_id"])
 
 

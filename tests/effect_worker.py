@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from twinraven.app import TwinRaven, open_home
-from twinraven.effects import MessageWish, PaymentWish, PublishWish
+from twinraven.effects import MessageRequest, PaymentRequest, PublishRequest
 from twinraven.tenancy import LOCAL
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,13 +34,13 @@ async def ask_for(
 ) -> None:
     """One post to the outbox, one to the bank, one message, and one payment out of each wallet."""
     for channel, provider in (("blog", "outbox"), ("wire", "bank")):
-        wish = PublishWish(task_id, channel, f"t{number}", f"{channel}-{number}", provider=provider)
+        wish = PublishRequest(task_id, channel, f"t{number}", f"{channel}-{number}", provider=provider)
         await raven.effects.publish(wish, by=LOCAL)
         said()
-    await raven.effects.message(MessageWish(task_id, "mail", "ann", f"t{number}", f"mail-{number}"), by=LOCAL)
+    await raven.effects.message(MessageRequest(task_id, "mail", "ann", f"t{number}", f"mail-{number}"), by=LOCAL)
     said()
     for place, wallet_id in enumerate(wallets):
-        payment = PaymentWish(task_id, wallet_id, "1.00", "EUR", "printer", f"pay-{place}-{number}")
+        payment = PaymentRequest(task_id, wallet_id, "1.00", "EUR", "printer", f"pay-{place}-{number}")
         await raven.effects.pay(payment, by=LOCAL)
         said()
 

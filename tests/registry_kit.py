@@ -16,16 +16,16 @@ from twinraven.foundation.clock import now_micros
 from twinraven.huginn import SqlChainStore
 from twinraven.muninn import Collector
 from twinraven.registry import (
+    AuditRegistryChange,
     LearnedTools,
     Maintenance,
-    Places,
     Registry,
     RegistryChange,
     RegistrySettings,
     SupportProbe,
     SynthesizedTool,
+    ToolFolders,
     Verification,
-    Witness,
 )
 from twinraven.storage import ChangeFeed, Database, Transaction
 
@@ -171,7 +171,7 @@ class House:
     probe: SupportProbe | None = None
     poll_s: float = 0.05
     told: list[RegistryChange] = field(default_factory=list[RegistryChange])
-    witness: Witness | None = None
+    witness: AuditRegistryChange | None = None
 
     def __post_init__(self) -> None:
         self.functions = FunctionTools([search, read, summarize, get_weather])
@@ -190,7 +190,7 @@ class House:
         )
         self.maintenance = Maintenance(self.registry, self.database, self.settings, probe=self.probe, micros=self.clock)
         self.verification = Verification(
-            self.database, Places(self.folder), witness=self.witness or self._hear, announce=self.learned.refresh
+            self.database, ToolFolders(self.folder), witness=self.witness or self._hear, announce=self.learned.refresh
         )
         self.collector = Collector(self.database)
         self.calls = Calls(

@@ -13,7 +13,7 @@ from tests.homes import make_home
 from tests.postgres import PostgresLogin
 from twinraven.app import TwinRaven, open_home
 from twinraven.catalog import tool
-from twinraven.engine import Run, RunDetail, RunWish
+from twinraven.engine import Run, RunDetail, RunRequest
 from twinraven.flow import FlowDefinition
 from twinraven.foundation.errors import ToolError, ToolUnavailable
 from twinraven.tenancy import LOCAL, Principal
@@ -138,7 +138,7 @@ async def until_waits(raven: TwinRaven, run_id: str, count: int) -> RunDetail:
 
 async def start(raven: TwinRaven, steps: list[dict[str, Any]], *, by: Principal = LOCAL, **more: Any) -> Run:
     """Start a run of a flow that is given as data."""
-    return await raven.runs.start(RunWish({}, definition=flow_of(steps), **more), by=by)
+    return await raven.runs.start(RunRequest({}, definition=flow_of(steps), **more), by=by)
 
 
 def flow_of(steps: list[dict[str, Any]], **more: Any) -> FlowDefinition:

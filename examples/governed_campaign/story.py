@@ -11,7 +11,7 @@ from typing import Any
 
 from examples.governed_campaign.studio import TOOLS
 from twinraven.app import TwinRaven, open_home
-from twinraven.effects import PaymentWish, PublishWish
+from twinraven.effects import PaymentRequest, PublishRequest
 from twinraven.governance import Campaign, Goal, Task
 from twinraven.inbox import InboxAnswer
 from twinraven.tenancy import LOCAL, Principal
@@ -84,7 +84,7 @@ class Story:
 
     async def _ask_a_person(self, raven: TwinRaven, invoice: Task) -> None:
         try:
-            await raven.effects.publish(PublishWish(invoice.task_id, "blog", "too early", "early"), by=LOCAL)
+            await raven.effects.publish(PublishRequest(invoice.task_id, "blog", "too early", "early"), by=LOCAL)
         except Exception as error:  # noqa: BLE001 - the story shows whatever refuses it
             say(f"3. Before anybody decided, nothing leaves the house: {error}.")
         (item,) = await raven.inbox.list(by=APPROVER)
@@ -94,18 +94,18 @@ class Story:
         say(f"   {decided.decided_by} decided: {decided.decision}.")
 
     async def _publish(self, raven: TwinRaven, draft: Task) -> None:
-        wish = PublishWish(draft.task_id, "blog", "Spring: what we learned in a year of print.", "spring-post")
+        wish = PublishRequest(draft.task_id, "blog", "Spring: what we learned in a year of print.", "spring-post")
         made = await raven.effects.publish(wish, by=LOCAL)
         async with raven.working():
             done = await settled(raven, "publish", made.as_json()["publish_id"])
         say(f"4. Published on {done['channel']} ({done['status']}), with disclosure: {done['disclosure_applied']}.")
 
-    async def _pay(self, raven: TwinRaven, campaign: Campaign, invoice: Task) -> PaymentWish:
+    async def _pay(self, raven: TwinRaven, campaign: Campaign, invoice: Task) -> PaymentRequest:
         budget = await raven.campaigns.add_budget(campaign.campaign_id, total="500.00", currency="EUR", by=LOCAL)
         opened = await raven.wallets.open(campaign.campaign_id, "EUR", by=LOCAL, kind="commerce", provider="bank")
         wallet_id = opened.wallet.wallet_id
         await raven.wallets.fund(wallet_id, "1000.00", key="opening", by=LOCAL)
-        wish = PaymentWish(
+        wish = PaymentRequest(
             invoice.task_id, wallet_id, "240.00", "EUR", "Printer & Co", "invoice-2026-7", budget_id=budget.budget_id
         )
         made = (await raven.effects.pay(wish, by=LOCAL)).as_json()
@@ -122,9 +122,9 @@ class Story:
         )
         return wish
 
-    async def _replay(self, raven: TwinRaven, draft: Task, payment: PaymentWish) -> None:
+    async def _replay(self, raven: TwinRaven, draft: Task, payment: PaymentRequest) -> None:
         before = len(self._orders()), len(self._posts())
-        wish = PublishWish(draft.task_id, "blog", "Spring: what we learned in a year of print.", "spring-post")
+        wish = PublishRequest(draft.task_id, "blog", "Spring: what we learned in a year of print.", "spring-post")
         for _ in range(3):
             await raven.effects.publish(wish, by=LOCAL)
             await raven.effects.pay(payment, by=LOCAL)

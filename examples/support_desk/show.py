@@ -29,7 +29,7 @@ from twinraven.app import TwinRaven, open_home
 from twinraven.calls import CallFailed
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.references import is_reference, parse_reference
-from twinraven.huginn import Draft, draw_chain
+from twinraven.huginn import JudgedDraft, draw_chain
 from twinraven.muninn import MuninnEvent
 from twinraven.registry import Measures, SynthesizedTool, ToolRecord
 
@@ -283,7 +283,7 @@ def _failures(events: Sequence[MuninnEvent]) -> Counter[str]:
     return Counter(event.tool_id for event in events if event.raised)
 
 
-def _verdict_row(draft: Draft) -> tuple[str | float, ...]:
+def _verdict_row(draft: JudgedDraft) -> tuple[str | float, ...]:
     verdict = draft.verdict
     ratio = "not measured" if verdict.latency_ratio is None else f"{verdict.latency_ratio:.2f}"
     score = f"{verdict.equivalence_score.mean_similarity:.3f}"

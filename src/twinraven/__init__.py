@@ -1,4 +1,4 @@
-"""TwinRaven runs agents' tool calls, remembers each of them, and compiles what repeats into verified tools.
+"""Runs agents' tool calls, remembers each of them, and compiles what repeats into verified tools.
 
 The names below are the public Python door. They are resolved on first use, so that importing `twinraven` costs
 nothing: a command-line tool is started far more often than it is imported.

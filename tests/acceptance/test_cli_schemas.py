@@ -21,14 +21,14 @@ from tests.registry_kit import TENANT
 from tests.registry_kit import House as Workshop
 from tests.unit.catalog.town import Town
 from tests.working import Shop, reach, shop_home, working
-from twinraven.calls import Approvals, ApprovalWish, CallContext, Envelope, SkillInvocationRequest, ToolCall
-from twinraven.engine import RunWish
+from twinraven.calls import ApprovalRequest, Approvals, CallContext, Envelope, SkillInvocationRequest, ToolCall
+from twinraven.engine import RunRequest
 from twinraven.flow import ErrorStrategy, RetryPolicy
 from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import ApprovalPending, PolicyViolation
 from twinraven.huginn import CandidateChain, EquivalenceScore, LearningRound, ValidationResult
-from twinraven.knowledge import CompressionWish, Entities, Knowledge, NewEpisode
-from twinraven.metrics import SeriesWish
+from twinraven.knowledge import CompressionRequest, Entities, Knowledge, NewEpisode
+from twinraven.metrics import SeriesQuery
 from twinraven.muninn import EventFilter, RetentionNote, SqlEventStore
 from twinraven.plans import MemoryPlace
 from twinraven.processes import Process
@@ -149,7 +149,7 @@ async def owned(town: Town) -> AsyncIterator[Document]:
 async def asked(database: Database) -> AsyncIterator[Document]:
     """A call that waits for somebody's word."""
     approvals = Approvals(database)
-    wish = ApprovalWish(
+    wish = ApprovalRequest(
         tenant_id="default",
         tool_id="refund",
         key="refund-1",
@@ -180,7 +180,7 @@ async def worked(folder: Path) -> AsyncIterator[Document]:
     process = Process.from_json({"id": "buy", "description": "Look at it", "initialContext": [], "steps": steps})
     with shop_home(folder, Shop()) as raven:
         yield "ProcessVersion", (await raven.processes.save(process, by=LOCAL)).as_json()
-        run = await raven.runs.start(RunWish({"item": "tea"}, tool_id="look"), by=LOCAL)
+        run = await raven.runs.start(RunRequest({"item": "tea"}, tool_id="look"), by=LOCAL)
         async with working(raven):
             yield "RunDetail", (await reach(raven, run.run_id, "succeeded")).as_json()
             for worker in await raven.runs.workers():
@@ -216,7 +216,7 @@ async def reflected(folder: Path) -> AsyncIterator[Document]:
         said = await raven.knowledge.remember(
             "default", NewEpisode("g", "n1", "We met Clara in Lisbon.", speaker="Ann")
         )
-        begun = await raven.summaries.compress(CompressionWish("g", (said.episode_id,)), by=LOCAL)
+        begun = await raven.summaries.compress(CompressionRequest("g", (said.episode_id,)), by=LOCAL)
         yield "Compression", begun.as_json()
         async with working(raven):
             await reach(raven, f"compress-{begun.compression_id}", "succeeded")
@@ -232,7 +232,7 @@ async def reflected(folder: Path) -> AsyncIterator[Document]:
             yield "EntityNeighbourhood", around.as_json()
         await raven.metrics.collect("default")
         now = datetime.now(UTC)
-        wish = SeriesWish(now - timedelta(days=1), now + timedelta(hours=1), 86_400)
+        wish = SeriesQuery(now - timedelta(days=1), now + timedelta(hours=1), 86_400)
         for metric in await raven.metrics.definitions("default"):
             yield "MetricDefinition", metric.as_json()
             for value in await raven.metrics.values("default", metric.metric_id, wish):

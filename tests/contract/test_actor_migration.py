@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.intruders import intruder_of
-from twinraven.audit import AuditEntry, AuditLog, KeyRing, Signer
+from twinraven.audit import AuditLog, KeyRing, NewAuditEntry, Signer
 from twinraven.audit.reads import digest_range
 from twinraven.foundation.actors import Actor, ActorType, agent
 from twinraven.foundation.errors import TwinRavenError
@@ -47,14 +47,14 @@ def record(database: Database, session_id: str, actor: Actor | None) -> None:
 async def test_an_old_chain_verifies_and_goes_on(old_database: Database, tmp_path: Path) -> None:
     """Entries that say human, and seals made before events had actors, stay whole; new ones name agent and person."""
     audit = audit_of(old_database, tmp_path)
-    await audit.write(AuditEntry("default", "call.intended", "call", "c1", HUMAN, body={"params": {"a": 1}}))
+    await audit.write(NewAuditEntry("default", "call.intended", "call", "c1", HUMAN, body={"params": {"a": 1}}))
     record(old_database, "before", None)
     sealed = await old_database.read("default", lambda tx: digest_range(tx, "default", after=0, through=1, form=1))
     old_seal = {name: value for name, value in sealed.as_data().items() if name != "form"}
-    await audit.write(AuditEntry("default", "audit.reads_sealed", "events", "default", data=old_seal))
+    await audit.write(NewAuditEntry("default", "audit.reads_sealed", "events", "default", data=old_seal))
     assert old_database.migrate() == list(STEPS[STEPS.index("m0012_actors") :])
 
-    await audit.write(AuditEntry("default", "call.intended", "call", "c2", agent("planner")))
+    await audit.write(NewAuditEntry("default", "call.intended", "call", "c2", agent("planner")))
     record(old_database, "after", agent("planner"))
     assert await audit.seal_reads("default") is not None
     report = await audit.verify("default")
@@ -68,7 +68,7 @@ async def test_an_old_chain_verifies_and_goes_on(old_database: Database, tmp_pat
 async def test_the_guards_stand_after_the_migration(old_database: Database, tmp_path: Path) -> None:
     """Neither store lets anybody change an entry's or an event's actor, nor a user's kind."""
     audit = audit_of(old_database, tmp_path)
-    await audit.write(AuditEntry("default", "call.intended", "call", "c1", HUMAN))
+    await audit.write(NewAuditEntry("default", "call.intended", "call", "c1", HUMAN))
     record(old_database, "before", None)
     old_database.migrate()
     user = await Tenancy(old_database).add_user("default", "planner", kind="agent")
@@ -81,7 +81,9 @@ async def test_the_guards_stand_after_the_migration(old_database: Database, tmp_
         with pytest.raises(TwinRavenError):
             await old_database.write("default", lambda tx, sql=change: tx.execute(sql))
     with pytest.raises(TwinRavenError, match="actor_type"):
-        await audit.write(AuditEntry("default", "call.intended", "call", "c2", Actor(cast("ActorType", "robot"), "x")))
+        await audit.write(
+            NewAuditEntry("default", "call.intended", "call", "c2", Actor(cast("ActorType", "robot"), "x"))
+        )
     assert (await audit.verify("default")).ok
 
 

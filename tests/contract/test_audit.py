@@ -14,13 +14,13 @@ import pytest
 from tests.fences import Attempt, assert_fenced, methods_of
 from tests.records import add_blob, blob_keys
 from twinraven.audit import (
-    AuditEntry,
     AuditFilter,
     AuditLog,
     AuditRecord,
     AuditStore,
     Head,
     KeyRing,
+    NewAuditEntry,
     Signer,
     SqlAuditStore,
 )
@@ -45,8 +45,8 @@ def audit(database: Database, keys: Path) -> AuditLog:
     return AuditLog(database, Signer(KeyRing(keys)))
 
 
-def entry(number: int = 1, *, tenant_id: str = "t", **more: Any) -> AuditEntry:
-    return AuditEntry(tenant_id, "thing.done", "other", f"subject-{number}", **more)
+def entry(number: int = 1, *, tenant_id: str = "t", **more: Any) -> NewAuditEntry:
+    return NewAuditEntry(tenant_id, "thing.done", "other", f"subject-{number}", **more)
 
 
 async def fill(audit: AuditLog, count: int, *, tenant_id: str = "t") -> list[AuditRecord]:
@@ -60,7 +60,7 @@ async def fill(audit: AuditLog, count: int, *, tenant_id: str = "t") -> list[Aud
 async def test_an_entry_keeps_everything_it_was_given(audit: AuditLog) -> None:
     """Every field of an entry is read back as it was, under an opaque id, in its place in the chain."""
     when = utc_now()
-    given = AuditEntry(
+    given = NewAuditEntry(
         "t",
         "call.failed",
         "transaction",
@@ -213,7 +213,7 @@ async def test_entries_are_found_by_what_they_are_about(audit: AuditLog) -> None
     """Subject, event, actor, correlation id and place each narrow the list; bodies stay out of it."""
     for number in range(6):
         await audit.write(
-            AuditEntry(
+            NewAuditEntry(
                 "t",
                 f"event.{number % 2}",
                 "order",
@@ -243,7 +243,7 @@ async def test_entries_are_found_by_time(audit: AuditLog) -> None:
     """From a time on and before one, also where a clock was behind; beside other filters, and page by page."""
     begin = datetime(2026, 3, 1, tzinfo=UTC)
     for number, hour in enumerate((0, 1, 2, 5, 3, 4, 6)):
-        entry = AuditEntry("t", f"event.{number % 2}", "order", "o", timestamp=begin + timedelta(hours=hour))
+        entry = NewAuditEntry("t", f"event.{number % 2}", "order", "o", timestamp=begin + timedelta(hours=hour))
         await audit.write(entry)
 
     async def found(since: int | None, until: int | None, **where: Any) -> list[int]:
@@ -276,7 +276,7 @@ async def test_bad_input_names_its_field(audit: AuditLog, field: str, value: str
     given: dict[str, Any] = {"tenant_id": "t", "event_type": "e", "subject_type": "s", "subject_id": "i"}
     given |= {"actor": person(value)} if field == "actor_id" else {field: value}
     with pytest.raises(InvalidInput) as refusal:
-        await audit.write(AuditEntry(**given))
+        await audit.write(NewAuditEntry(**given))
     assert refusal.value.details["field"] == field
 
 

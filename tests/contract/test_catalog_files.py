@@ -10,7 +10,7 @@ import pytest
 
 from tests.fences import rows_of
 from tests.unit.catalog.town import CONNECTION, Town, inputs
-from twinraven.catalog import Applied, CatalogFile, ServiceChange, TemplateChange, read_file
+from twinraven.catalog import AppliedCatalog, CatalogFile, ServiceChange, TemplateChange, read_file
 from twinraven.foundation.errors import Conflict, InvalidDefinition, NotFound, TwinRavenError
 from twinraven.storage import Database
 from twinraven.tenancy import Principal
@@ -62,7 +62,7 @@ async def town(database: Database, tmp_path: Path) -> AsyncGenerator[Town]:
     town.house.redactor.close()
 
 
-async def put(town: Town, text: str, who: Principal | None = None, *, is_trial: bool = False) -> list[Applied]:
+async def put(town: Town, text: str, who: Principal | None = None, *, is_trial: bool = False) -> list[AppliedCatalog]:
     return await town.catalog.files.apply_file(who or town.ada, read_file(text), is_trial=is_trial)
 
 

@@ -22,7 +22,7 @@ from twinraven.cli import main
 from twinraven.flow import StepDefinition
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.gateway import Gateway
-from twinraven.integrations.door import HomeDoor, Place
+from twinraven.integrations.door import HomeDoor, TurnPosition
 from twinraven.registry import LearnedTools
 from twinraven.tenancy import Principal
 
@@ -127,7 +127,7 @@ async def _by_gateway(client: Watched, name: str) -> Said | None:
 
 async def _by_python(door: HomeDoor, name: str) -> Said | None:
     try:
-        await door.call(name, _params(name), Place("s"))
+        await door.call(name, _params(name), TurnPosition("s"))
     except TwinRavenError as error:
         return error.code, error.message
     return None

@@ -15,7 +15,7 @@ from tests.effect_model import ScriptedProvider
 from tests.governed import ApprovedTask, add_budget, approved_task
 from tests.governing import AGENT, MEMBER, Governed, decision, governed, outside, result
 from twinraven.app import open_home
-from twinraven.effects import AssetWish, EffectOrder, ProviderAnswer, PublishWish
+from twinraven.effects import AssetRequest, EffectOrder, ProviderAnswer, PublishRequest
 from twinraven.effects.errors import ProviderRefused, ProviderSilent, ProviderUnreachable
 from twinraven.effects.providers.files import FileOutbox
 from twinraven.engine import RunEnd
@@ -39,7 +39,7 @@ async def house(tmp_path: Path) -> AsyncGenerator[Governed]:
 
 async def _published(house: Governed, task: ApprovedTask, key: str) -> str:
     """A publication that waits for its delivery by `press`."""
-    wish = PublishWish(task.task_id, "blog", "x", key, provider="press")
+    wish = PublishRequest(task.task_id, "blog", "x", key, provider="press")
     return str((await house.raven.effects.publish(wish, by=LOCAL)).as_json()["publish_id"])
 
 
@@ -213,13 +213,13 @@ async def test_decisions_that_do_not_fit_are_refused(house: Governed) -> None:
 async def test_what_cannot_be_stored_is_refused_in_python_too(house: Governed) -> None:
     """Kinds, references and texts that REST would not let through are refused by their fields by the house itself."""
     raven, task = house.raven, await approved_task(house.raven)
-    wish = AssetWish(task.campaign_id, "song", "s3://x/a")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    long = PublishWish(task.task_id, "blog", "x" * 100_001, "long")
+    wish = AssetRequest(task.campaign_id, "song", "s3://x/a")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    long = PublishRequest(task.task_id, "blog", "x" * 100_001, "long")
     for asking, field in (
         (raven.assets.add(wish, by=LOCAL), "kind"),
         (raven.wallets.open("spring", "EUR", by=LOCAL, kind=cast("Any", "secret")), "kind"),
         (raven.wallets.open("spring", "EUR", by=LOCAL, provider_ref="\0"), "provider_ref"),
-        (raven.effects.publish(PublishWish(task.task_id, "blog", " ", "blank"), by=LOCAL), "text"),
+        (raven.effects.publish(PublishRequest(task.task_id, "blog", " ", "blank"), by=LOCAL), "text"),
         (raven.effects.publish(long, by=LOCAL), "text"),
     ):
         with pytest.raises(InvalidInput) as raised:

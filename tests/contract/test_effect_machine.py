@@ -29,7 +29,7 @@ from tests.governing import AGENT, decision, outside, result
 from tests.homes import make_home
 from tests.postgres import PostgresServer
 from twinraven.app import TwinRaven, open_home
-from twinraven.effects import MessageWish, PaymentWish, PublishWish
+from twinraven.effects import MessageRequest, PaymentRequest, PublishRequest
 from twinraven.flow import Waiting
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.governance import format_minor
@@ -151,7 +151,7 @@ class EffectMachine(RuleBasedStateMachine):
     def pay(self, number: int, wallet: int, cents: int, key: str, faults: list[str]) -> None:
         task, place = self.task(number), self.wallet(wallet)
         made = KnownEffect("transaction", ("pay", task, place, cents), task, place, cents)
-        wish = PaymentWish(task, place, format_minor(cents, "EUR"), "EUR", "printer", key)
+        wish = PaymentRequest(task, place, format_minor(cents, "EUR"), "EUR", "printer", key)
         self._wished(key, made, self.raven.effects.pay(wish, by=LOCAL), may=self.model.may_pay(task, place, cents))
         self._deliver_key(key, faults)
 
@@ -160,7 +160,7 @@ class EffectMachine(RuleBasedStateMachine):
     def message(self, number: int, text: str, key: str, faults: list[str]) -> None:
         task = self.task(number)
         made = KnownEffect("message", ("message", task, text), task)
-        wish = MessageWish(task, "mail", "ann", text, key, provider="press")
+        wish = MessageRequest(task, "mail", "ann", text, key, provider="press")
         self._wished(key, made, self.raven.effects.message(wish, by=LOCAL), may=self.model.passes_gate(task))
         self._deliver_key(key, faults)
 
@@ -169,7 +169,7 @@ class EffectMachine(RuleBasedStateMachine):
     def publish(self, number: int, text: str, key: str, faults: list[str]) -> None:
         task = self.task(number)
         made = KnownEffect("publish", ("publish", task, text), task)
-        wish = PublishWish(task, "blog", text, key, provider="press")
+        wish = PublishRequest(task, "blog", text, key, provider="press")
         self._wished(key, made, self.raven.effects.publish(wish, by=LOCAL), may=self.model.passes_gate(task))
         self._deliver_key(key, faults)
 

@@ -18,8 +18,8 @@ from tests.homes import opened_home
 from tests.postgres import PostgresLogin
 from tests.working import FAST, working
 from twinraven.app import TwinRaven
-from twinraven.audit import AuditEntry, AuditFilter
-from twinraven.effects import MessageWish, PaymentWish, PublishWish
+from twinraven.audit import AuditFilter, NewAuditEntry
+from twinraven.effects import MessageRequest, PaymentRequest, PublishRequest
 from twinraven.foundation.actors import SYSTEM
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.governance import MoneyTransaction, PublishEvent
@@ -54,8 +54,10 @@ async def wallet_of(raven: TwinRaven, amount: str = "100.00", currency: str = "E
     return opened.wallet.wallet_id
 
 
-def payment(task: ApprovedTask, wallet_id: str, amount: str = "12.50", key: str = "inv-1", **more: Any) -> PaymentWish:
-    return PaymentWish(task.task_id, wallet_id, amount, more.pop("currency", "EUR"), "printer", key, **more)
+def payment(
+    task: ApprovedTask, wallet_id: str, amount: str = "12.50", key: str = "inv-1", **more: Any
+) -> PaymentRequest:
+    return PaymentRequest(task.task_id, wallet_id, amount, more.pop("currency", "EUR"), "printer", key, **more)
 
 
 @pytest.mark.req("CH-14", "CH-16", "CH-24", "CH-25")
@@ -63,10 +65,10 @@ async def test_posts_messages_and_payments_happen_once(tmp_path: Path, login: Po
     """A post with its disclosure, a message and a payment are delivered; the same wish again does nothing."""
     async with house(tmp_path, login) as raven, working(raven):
         task, wallet_id = await approved_task(raven), await wallet_of(raven)
-        post = PublishWish(task.task_id, "blog", "Spring is here", "post-1")
+        post = PublishRequest(task.task_id, "blog", "Spring is here", "post-1")
         made = [
             await raven.effects.publish(post, by=LOCAL),
-            await raven.effects.message(MessageWish(task.task_id, "mail", "ann", "Hello", "mail-1"), by=LOCAL),
+            await raven.effects.message(MessageRequest(task.task_id, "mail", "ann", "Hello", "mail-1"), by=LOCAL),
             await raven.effects.pay(payment(task, wallet_id), by=LOCAL),
         ]
         ids = [made[0].as_json()["publish_id"], made[1].as_json()["message_id"], made[2].as_json()["transaction_id"]]
@@ -114,8 +116,8 @@ async def test_nothing_leaves_without_a_decision_in_force(tmp_path: Path, state:
         task = await approved_task(raven, **state)
         wallet_id = await wallet_of(raven)
         for attempt in (
-            raven.effects.publish(PublishWish(task.task_id, "blog", "x", "k1"), by=LOCAL),
-            raven.effects.message(MessageWish(task.task_id, "mail", "ann", "x", "k2"), by=LOCAL),
+            raven.effects.publish(PublishRequest(task.task_id, "blog", "x", "k1"), by=LOCAL),
+            raven.effects.message(MessageRequest(task.task_id, "mail", "ann", "x", "k2"), by=LOCAL),
             raven.effects.pay(payment(task, wallet_id), by=LOCAL),
         ):
             with pytest.raises(TwinRavenError, match=why) as raised:
@@ -158,8 +160,8 @@ async def test_limits_of_the_task_hold(tmp_path: Path) -> None:
         wallet_id, yen = await wallet_of(raven), await wallet_of(raven, "5000", "JPY")
         await raven.effects.pay(payment(task, wallet_id, "12.50"), by=LOCAL)
         for wanted, why in (
-            (raven.effects.publish(PublishWish(task.task_id, "radio", "x", "k"), by=LOCAL), "do not name 'radio'"),
-            (raven.effects.publish(PublishWish(early.task_id, "blog", "x", "k"), by=LOCAL), "time_window"),
+            (raven.effects.publish(PublishRequest(task.task_id, "radio", "x", "k"), by=LOCAL), "do not name 'radio'"),
+            (raven.effects.publish(PublishRequest(early.task_id, "blog", "x", "k"), by=LOCAL), "time_window"),
             (raven.effects.pay(payment(task, wallet_id, "12.50", "inv-2"), by=LOCAL), "max_budget does not reach"),
             (raven.effects.pay(payment(task, yen, "100", "inv-3", currency="JPY"), by=LOCAL), "budget is in EUR"),
         ):
@@ -196,12 +198,12 @@ async def test_a_key_means_one_effect(tmp_path: Path) -> None:
     """The same key with other words is refused, for the same kind and for another, and nothing is stored."""
     async with house(tmp_path) as raven:
         task, wallet_id = await approved_task(raven), await wallet_of(raven)
-        await raven.effects.publish(PublishWish(task.task_id, "blog", "x", "k"), by=LOCAL)
+        await raven.effects.publish(PublishRequest(task.task_id, "blog", "x", "k"), by=LOCAL)
         for attempt in (
-            raven.effects.publish(PublishWish(task.task_id, "blog", "y", "k"), by=LOCAL),
-            raven.effects.message(MessageWish(task.task_id, "blog", "ann", "x", "k"), by=LOCAL),
+            raven.effects.publish(PublishRequest(task.task_id, "blog", "y", "k"), by=LOCAL),
+            raven.effects.message(MessageRequest(task.task_id, "blog", "ann", "x", "k"), by=LOCAL),
             raven.effects.pay(payment(task, wallet_id, key="k"), by=LOCAL),
-            raven.effects.publish(PublishWish((await approved_task(raven)).task_id, "blog", "x", "k"), by=LOCAL),
+            raven.effects.publish(PublishRequest((await approved_task(raven)).task_id, "blog", "x", "k"), by=LOCAL),
         ):
             with pytest.raises(TwinRavenError) as raised:
                 await attempt
@@ -236,7 +238,7 @@ async def test_an_effect_without_a_link_is_named(tmp_path: Path) -> None:
     """`audit verify` names an effect that was stored behind the house's back, and passes without it."""
     async with house(tmp_path) as raven:
         task = await approved_task(raven)
-        await raven.effects.publish(PublishWish(task.task_id, "blog", "x", "k"), by=LOCAL)
+        await raven.effects.publish(PublishRequest(task.task_id, "blog", "x", "k"), by=LOCAL)
         assert (await raven.audit.verify("default")).ok
         columns = (
             "campaign_id, goal_id, task_id, decision_id, channel, provider, status, request_json, request_hash, "
@@ -254,9 +256,9 @@ async def test_an_effect_without_a_link_is_named(tmp_path: Path) -> None:
         assert json.loads(json.dumps(report.as_json()))["unlinked_effects"][0]["subject_type"] == "publish_event"
         # An entry that names another decision than the effect's own links nothing.
         told = {"decision_id": "another", "task_id": task.task_id}
-        entry = AuditEntry("default", "publish.approved", "publish_event", "forged", SYSTEM, data=told)
+        entry = NewAuditEntry("default", "publish.approved", "publish_event", "forged", SYSTEM, data=told)
         await raven.audit.write(entry)
-        await raven.effects.message(MessageWish(task.task_id, "mail", "ann", "x", "m"), by=LOCAL)
+        await raven.effects.message(MessageRequest(task.task_id, "mail", "ann", "x", "m"), by=LOCAL)
         await raven.database.write(
             "default",
             lambda tx: tx.execute(
@@ -278,9 +280,11 @@ async def test_scheduled_effects_wait_and_can_be_cancelled(tmp_path: Path) -> No
     async with house(tmp_path) as raven, working(raven):
         task = await approved_task(raven)
         tomorrow = datetime.now(UTC) + timedelta(days=1)
-        made = await raven.effects.publish(PublishWish(task.task_id, "blog", "x", "k", scheduled_at=tomorrow), by=LOCAL)
+        made = await raven.effects.publish(
+            PublishRequest(task.task_id, "blog", "x", "k", scheduled_at=tomorrow), by=LOCAL
+        )
         assert isinstance(made, PublishEvent)
-        soon = await raven.effects.publish(PublishWish(task.task_id, "blog", "y", "l"), by=LOCAL)
+        soon = await raven.effects.publish(PublishRequest(task.task_id, "blog", "y", "l"), by=LOCAL)
         assert isinstance(soon, PublishEvent)
         await settled(raven, "publish", soon.publish_id)
         assert (await raven.effects.cancel("publish", made.publish_id, by=LOCAL)).status == "cancelled"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.recording import assert_linked, start_recorder
 from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, NotFound, TwinRavenError
-from twinraven.muninn import Collector, EventFilter, MuninnEvent, Outcome, SqlEventStore, Transition
+from twinraven.muninn import Collector, EventFilter, MuninnEvent, Outcome, SqlEventStore, ToolTransition
 from twinraven.storage import Database
 
 pytestmark = pytest.mark.tenants("a", "b")
@@ -361,7 +361,7 @@ async def test_uses_and_transitions_count_the_agents_own_calls(collector: Collec
     await session.record_failure("read", {}, error="x", latency_ms=30, timestamp=NOON + timedelta(seconds=2))
     uses = {use.tool_id: use for use in await store.tool_uses(TENANT)}
     assert (uses["read"].calls, uses["read"].raised, uses["read"].mean_latency_ms) == (1, 1, 30.0)
-    assert await store.transitions(TENANT) == [Transition("search", "read", 1)]
+    assert await store.transitions(TENANT) == [ToolTransition("search", "read", 1)]
 
 
 @pytest.mark.req("TR-06")

@@ -11,7 +11,7 @@ import pytest
 from tests.api_homes import login_of
 from tests.contract.test_effects import wallet_of
 from tests.governing import Governed, draft, governed
-from twinraven.effects import MessageWish, PaymentWish, PublishWish
+from twinraven.effects import MessageRequest, PaymentRequest, PublishRequest
 from twinraven.foundation.errors import Conflict, StorageError, TwinRavenError
 from twinraven.governance.states import TABLES
 from twinraven.storage import Transaction
@@ -145,9 +145,9 @@ async def test_what_an_effect_is_and_what_allows_it_stays(house: Governed) -> No
     raven, task = house.raven, (await rows(house, "tasks"))[0]["task_id"]
     await raven.campaigns.add_budget(house.goal.campaign_id, total="9", currency="EUR", by=LOCAL)
     wallet_id = await wallet_of(raven)
-    await raven.effects.publish(PublishWish(task, "blog", "x", "p"), by=LOCAL)
-    await raven.effects.message(MessageWish(task, "mail", "ann", "x", "m"), by=LOCAL)
-    await raven.effects.pay(PaymentWish(task, wallet_id, "1.00", "EUR", "printer", "t"), by=LOCAL)
+    await raven.effects.publish(PublishRequest(task, "blog", "x", "p"), by=LOCAL)
+    await raven.effects.message(MessageRequest(task, "mail", "ann", "x", "m"), by=LOCAL)
+    await raven.effects.pay(PaymentRequest(task, wallet_id, "1.00", "EUR", "printer", "t"), by=LOCAL)
     for table, columns in EFFECT_COLUMNS.items():
         before = await rows(house, table)
         version = ", state_version = state_version + 1" if table in ("wallets", "budgets") else ""

@@ -12,7 +12,7 @@ import pytest
 from tests.api_homes import login_of
 from tests.governing import AGENT, MEMBER, Governed, decision, draft, governed, outside, result
 from twinraven.foundation.errors import Conflict, IllegalTransition, PolicyViolation, StaleState, ToolUnavailable
-from twinraven.governance import Leaving, Money, TaskDetail
+from twinraven.governance import Money, OutgoingContent, TaskDetail
 from twinraven.tenancy import LOCAL, Principal
 
 CHECKS = [
@@ -236,11 +236,11 @@ async def test_the_gate_lets_pass_what_was_approved(small: Governed) -> None:
         await ask()
     await small.work()
     found = await small.task(task)
-    assert (await ask(leaving=Leaving(channel="blog"), amount=Money(1000, "EUR"))).decision_id == found.decisions[
-        -1
-    ].decision_id
+    assert (
+        await ask(leaving=OutgoingContent(channel="blog"), amount=Money(1000, "EUR"))
+    ).decision_id == found.decisions[-1].decision_id
     for more, why in (
-        ({"leaving": Leaving(channel="radio")}, "channels do not name"),
+        ({"leaving": OutgoingContent(channel="radio")}, "channels do not name"),
         ({"amount": Money(1001, "EUR")}, "max_budget"),
         ({"amount": Money(1, "USD")}, "not USD"),
     ):

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from twinraven.foundation.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, TwinRavenError
 from twinraven.foundation.ids import new_id
-from twinraven.ledger import Ledger, LedgerOverdrawn, TransferWish
+from twinraven.ledger import Ledger, LedgerOverdrawn, TransferRequest
 from twinraven.ledger.service import LARGEST
 from twinraven.storage import Database, Transaction, open_database
 
 TENANT = "default"
 
 
-def wish(key: str, source: str, target: str, amount: int, currency: str = "EUR") -> TransferWish:
-    return TransferWish(key, source, target, amount, currency, "test", key)
+def wish(key: str, source: str, target: str, amount: int, currency: str = "EUR") -> TransferRequest:
+    return TransferRequest(key, source, target, amount, currency, "test", key)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def ledger(database: Database) -> Ledger:
     return made
 
 
-async def _post(database: Database, ledger: Ledger, *wishes: TransferWish) -> None:
+async def _post(database: Database, ledger: Ledger, *wishes: TransferRequest) -> None:
     await database.write(TENANT, lambda tx: ledger.post(tx, TENANT, wishes))
 
 
@@ -111,7 +111,7 @@ async def test_a_reversal_undoes_once(database: Database, ledger: Ledger) -> Non
     ],
 )
 async def test_what_is_no_transfer_is_refused(
-    database: Database, ledger: Ledger, bad: TransferWish, field: str
+    database: Database, ledger: Ledger, bad: TransferRequest, field: str
 ) -> None:
     """Floats, negative and huge amounts, one account, mixed currencies and unknown accounts name their field."""
     with pytest.raises((InvalidInput, NotFound)) as raised:

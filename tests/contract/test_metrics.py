@@ -11,7 +11,7 @@ import pytest
 
 from tests.api_homes import ApiHome, api_home, login_of, made
 from twinraven.foundation.errors import AppendOnly
-from twinraven.metrics import SeriesWish
+from twinraven.metrics import SeriesQuery
 from twinraven.storage import Transaction
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -102,7 +102,7 @@ async def test_the_system_measures_itself(home: ApiHome) -> None:
         listed = made(await ada.door.get("/v1/metric-definitions?scope=tool"))["items"]
         [calls] = [each for each in listed if each["name"] == "calls"]
         now = datetime.now(UTC)
-        wish = SeriesWish(now - timedelta(days=1), now + timedelta(minutes=1), 86_400, "search")
+        wish = SeriesQuery(now - timedelta(days=1), now + timedelta(minutes=1), 86_400, "search")
         points = await home.raven.metrics.series(ada.tenant_id, calls["metric_id"], wish)
         assert sum(int(point.value) for point in points) == 3
 

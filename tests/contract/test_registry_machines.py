@@ -18,7 +18,7 @@ from twinraven.app import TwinRaven, open_home
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.registry import RetirementReason
 from twinraven.registry.locks import ToolLocks
-from twinraven.registry.places import Places
+from twinraven.registry.tool_folders import ToolFolders
 
 TOOL = "search_read"
 
@@ -85,7 +85,7 @@ async def test_readers_take_no_lock(machines: tuple[TwinRaven, TwinRaven], postg
     one, two = machines
     await register(one, "Version 1.")
     await promote(one, 1)
-    locks = ToolLocks(Places(one.home / one.settings.registry.storage_dir))
+    locks = ToolLocks(ToolFolders(one.home / one.settings.registry.storage_dir))
     (lock,) = await locks.acquire(TENANT, [TOOL])
     with psycopg.connect(postgres_login.admin_url) as holder:
         holder.execute("SELECT * FROM tool_records FOR UPDATE")

@@ -13,7 +13,7 @@ from tests.neighbours import settle_tenants
 from tests.postgres import PostgresLogin
 from tests.pruning import DAYS, loose_outputs, remember, retention_of, session_sizes
 from tests.records import add_events, all_rows
-from twinraven.audit import AuditEntry, AuditFilter, AuditLog, AuditRecord, KeyRing, Signer
+from twinraven.audit import AuditFilter, AuditLog, AuditRecord, KeyRing, NewAuditEntry, Signer
 from twinraven.foundation.errors import AppendOnly, InvalidInput, InvalidSetting, StorageError
 from twinraven.muninn import SqlEventStore
 from twinraven.muninn.retention import Retention
@@ -167,7 +167,7 @@ async def test_a_run_is_in_the_audit_chain_and_sealed_reads_still_verify(
 class BrokenChronicle:
     """An audit log that cannot be written to."""
 
-    def append(self, tx: Transaction, entry: AuditEntry) -> AuditRecord:
+    def append(self, tx: Transaction, entry: NewAuditEntry) -> AuditRecord:
         raise StorageError(f"the audit log cannot be written: {entry.event_type} on {tx.dialect}")
 
     def reseal_reads(

@@ -12,7 +12,7 @@ from tests.postgres import PostgresLogin
 from tests.working import FAST, Shop, reach, shop_home, start, step, until, working
 from twinraven.app import TwinRaven, open_home
 from twinraven.engine import EmbeddedDispatcher, Lease, invoker
-from twinraven.engine.waits import AskedWait
+from twinraven.engine.waits import RequestedWait
 from twinraven.foundation.clock import now_micros
 from twinraven.storage import Transaction
 from twinraven.tenancy import LOCAL
@@ -42,7 +42,7 @@ async def test_a_decision_between_the_call_and_the_wait_is_not_lost(
     """An approval that is granted after the call was refused and before the run rests lets the run go on."""
     ask = invoker.DurableInvoker._ask  # pyright: ignore[reportPrivateUsage] - the moment in between
 
-    async def decide_first(self: invoker.DurableInvoker, place: str, asked: AskedWait) -> None:
+    async def decide_first(self: invoker.DurableInvoker, place: str, asked: RequestedWait) -> None:
         if asked.kind == "approval" and asked.subject is not None:
             pending = await raven.approvals.list("default", state="pending")
             for each in pending:

@@ -12,7 +12,7 @@ import pytest
 from tests.postgres import PostgresLogin
 from tests.working import AGENT, Shop, flow_of, reach, shop_home, start, step, until, until_listed, until_waits, working
 from twinraven.app import TwinRaven
-from twinraven.engine import RunWish
+from twinraven.engine import RunRequest
 from twinraven.foundation.errors import (
     IdempotencyConflict,
     IllegalTransition,
@@ -68,7 +68,7 @@ async def test_a_run_makes_each_call_once_and_keeps_what_came_of_it(raven: TwinR
 
 async def test_one_tool_can_be_run(raven: TwinRaven, shop: Shop) -> None:
     """A tool of the catalogue is a run of one step, and answers as the tool does."""
-    run = await raven.runs.start(RunWish({"item": "tea"}, tool_id="look"), by=LOCAL)
+    run = await raven.runs.start(RunRequest({"item": "tea"}, tool_id="look"), by=LOCAL)
     async with working(raven):
         found = await reach(raven, run.run_id, "succeeded")
     assert found.output == {"item": "tea", "price": 5}
@@ -155,7 +155,7 @@ async def test_retries_are_attempts_of_their_own(raven: TwinRaven, shop: Shop) -
     shop.failures = 2
     strategy = {"retry_policy": {"0": {"max_retries": 3, "backoff_ms": 1, "backoff_strategy": "fixed"}}}
     definition = flow_of([step("flaky", item="tea")], error_strategy=strategy)
-    run = await raven.runs.start(RunWish({}, definition=definition), by=LOCAL)
+    run = await raven.runs.start(RunRequest({}, definition=definition), by=LOCAL)
     async with working(raven):
         found = await reach(raven, run.run_id, "succeeded", "failed")
     assert [(each.place, each.error_code) for each in found.steps] == [
@@ -230,12 +230,12 @@ async def test_what_cannot_be_run_is_refused_with_its_place(raven: TwinRaven) ->
         strategy = {"fallback_steps": {"0": [{**step(stand_in), "step_index": 0}]}}
         definition = flow_of([step("broken", item="tea")], error_strategy=strategy)
         with pytest.raises(TwinRavenError, match=problem) as refused:
-            await raven.runs.start(RunWish({}, definition=definition), by=LOCAL)
+            await raven.runs.start(RunRequest({}, definition=definition), by=LOCAL)
         assert refused.value.details["field"] == "definition.error_strategy.fallback_steps.0[0].tool_id"
     with pytest.raises(InvalidInput, match="amount"):
-        await raven.runs.start(RunWish({"item": "tea"}, tool_id="charge"), by=LOCAL)
+        await raven.runs.start(RunRequest({"item": "tea"}, tool_id="charge"), by=LOCAL)
     with pytest.raises(InvalidInput, match="not both"):
-        await raven.runs.start(RunWish({}), by=LOCAL)
+        await raven.runs.start(RunRequest({}), by=LOCAL)
     with pytest.raises(NotFound):
         await raven.runs.get("default", "nothing")
 
@@ -322,7 +322,7 @@ async def test_values_of_runs_are_nowhere_in_clear(raven: TwinRaven, shop: Shop)
         {**step("person:boss", question="?"), "condition": "$.steps[0].output == 'canary-answer'"},
     ]
     definition = flow_of(steps, parameters={"type": "object", "properties": {"word": {"type": "string"}}})
-    wish = RunWish({"word": "canary-parameter"}, definition=definition)
+    wish = RunRequest({"word": "canary-parameter"}, definition=definition)
     run = await raven.runs.start(wish, by=LOCAL)
     async with working(raven):
         await reach(raven, run.run_id, "waiting")
@@ -369,7 +369,7 @@ async def test_a_long_pause_holds_nothing_and_survives(raven: TwinRaven, shop: S
     shop.failures = 1
     strategy = {"retry_policy": {"0": {"max_retries": 1, "backoff_ms": 600_000, "backoff_strategy": "fixed"}}}
     run = await raven.runs.start(
-        RunWish({}, definition=flow_of([step("flaky", item="tea")], error_strategy=strategy)), by=LOCAL
+        RunRequest({}, definition=flow_of([step("flaky", item="tea")], error_strategy=strategy)), by=LOCAL
     )
     async with working(raven):
         found = await reach(raven, run.run_id, "waiting")
@@ -422,7 +422,7 @@ async def test_a_run_that_is_late_fails_also_while_it_waits_for_an_event(raven: 
 async def test_a_secret_in_an_answer_is_not_shown(raven: TwinRaven) -> None:
     """What the vault knows is used by later steps as it is, and shown by nobody."""
     await raven.vault.create("default", "local", name="token", type="api_key", value="canary-7f3e9a52c1")
-    run = await raven.runs.start(RunWish({"item": "canary-7f3e9a52c1"}, tool_id="look"), by=LOCAL)
+    run = await raven.runs.start(RunRequest({"item": "canary-7f3e9a52c1"}, tool_id="look"), by=LOCAL)
     async with working(raven):
         found = await reach(raven, run.run_id, "succeeded")
     assert "canary" not in str(found.as_json())

@@ -15,7 +15,7 @@ from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, NotF
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy import LOCAL_USER
 from twinraven.vault import Secret, SecretRef, SecretStore, SqlSecretStore
-from twinraven.vault.cipher import Place, SealedValue
+from twinraven.vault.cipher import SealBinding, SealedValue
 from twinraven.vault.store import StoredVersion
 
 _TABLES = ("secrets", "secret_versions", "vault_state")
@@ -176,7 +176,7 @@ async def test_an_owner_is_a_user_of_the_same_tenant(house: House, database: Dat
         await house.keep(owner="nobody")
     assert await house.vault.secrets("default", LOCAL_USER) == []
     made = await house.keep()
-    place = Place(stranger.tenant_id, made.secret_id, 7, stranger.user_id)
+    place = SealBinding(stranger.tenant_id, made.secret_id, 7, stranger.user_id)
     version = StoredVersion(place, SealedValue("k", b"w", b"c"))
     with pytest.raises(Conflict):
         await database.write(stranger.tenant_id, lambda tx: SqlSecretStore().add_version(tx, version, created_at=1))
@@ -218,7 +218,7 @@ async def test_no_method_of_the_store_crosses_tenants(house: House, database: Da
     theirs = await house.keep("victim's", "their-value", tenant=victim, owner=stranger.user_id)
     await house.keep()
     store = SqlSecretStore()
-    place = Place(mine, theirs.secret_id, 1, LOCAL_USER)
+    place = SealBinding(mine, theirs.secret_id, 1, LOCAL_USER)
     stolen = StoredVersion(place, SealedValue("k", b"w", b"c"))
     as_mine = Secret(mine, theirs.secret_id, stranger.user_id, "x", "api_key", True, 5, *[from_micros(1)] * 2)
     attempts: dict[str, Attempt] = {
@@ -244,7 +244,7 @@ async def test_no_method_of_the_store_crosses_tenants(house: House, database: Da
         "versions of the victim": lambda tx: store.versions(tx, victim),
         "removal at the victim's": lambda tx: store.remove(tx, victim, stranger.user_id, theirs.secret_id),
         "rewrapping at the victim's": lambda tx: store.rewrap(
-            tx, StoredVersion(Place(victim, theirs.secret_id, 1, stranger.user_id), SealedValue("k", b"w", b"c"))
+            tx, StoredVersion(SealBinding(victim, theirs.secret_id, 1, stranger.user_id), SealedValue("k", b"w", b"c"))
         ),
     }
     assert methods_of(SecretStore) <= {*attempts, *on_postgres}

@@ -13,7 +13,7 @@ import pytest
 
 from tests.intruders import Intruder, intruder_of
 from tests.records import add_events
-from twinraven.audit import AuditEntry, AuditFilter, AuditLog, KeyRing, Signer
+from twinraven.audit import AuditFilter, AuditLog, KeyRing, NewAuditEntry, Signer
 from twinraven.audit.chain import GENESIS, ChainRow, hash_body, hash_entry
 from twinraven.foundation.actors import person
 from twinraven.storage import Database
@@ -44,7 +44,7 @@ async def fill(audit: AuditLog, database: Database) -> None:
     for number in range(24):
         body = {"who": f"person {number}"} if number % 2 else None
         record = await audit.write(
-            AuditEntry("t", "thing.done", "other", f"s{number}", person("ada"), data={"n": number}, body=body)
+            NewAuditEntry("t", "thing.done", "other", f"s{number}", person("ada"), data={"n": number}, body=body)
         )
         ids.append(record.id)
         if number == 10:
@@ -252,7 +252,7 @@ async def test_an_older_genuine_state_is_found_with_an_anchor(
     for table in _TABLES:
         intruder.run(f"CREATE TABLE older_{table} AS SELECT * FROM {table}")
     for number in range(3):
-        await audit.write(AuditEntry("t", "money.sent", "transaction", str(number)))
+        await audit.write(NewAuditEntry("t", "money.sent", "transaction", str(number)))
     await audit.anchor("t", anchors)
     assert (await audit.verify("t", anchor=anchors)).ok
     for table in _TABLES:
@@ -262,7 +262,7 @@ async def test_an_older_genuine_state_is_found_with_an_anchor(
     assert found is not None
     assert found.kind == "truncated"
     for number in range(5):
-        await audit.write(AuditEntry("t", "nothing.happened", "other", str(number)))
+        await audit.write(NewAuditEntry("t", "nothing.happened", "other", str(number)))
     assert (await audit.verify("t")).ok
     grown = (await audit.verify("t", anchor=anchors)).fault
     assert grown is not None
@@ -293,7 +293,7 @@ async def test_a_chain_signed_with_somebody_elses_key_is_not_ours(
     for table in ("audit_bodies", "audit_log", "audit_heads"):
         intruder.run(f"DELETE FROM {table}")
     forger = AuditLog(database, Signer(KeyRing(tmp_path / "elsewhere" / "audit.json")))
-    await forger.write(AuditEntry("t", "all.is_well", "other", "s"))
+    await forger.write(NewAuditEntry("t", "all.is_well", "other", "s"))
     await forger.anchor("t", tmp_path / "anchors")
     fault = (await audit.verify("t")).fault
     assert fault is not None

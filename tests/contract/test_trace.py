@@ -18,7 +18,7 @@ from tests.governing import draft, governed
 from tests.working import FAST, reach, working
 from twinraven.app import TwinRaven
 from twinraven.audit import AuditFilter
-from twinraven.effects import MessageWish, PaymentWish, PublishWish
+from twinraven.effects import MessageRequest, PaymentRequest, PublishRequest
 from twinraven.foundation.errors import NotFound
 from twinraven.tenancy import LOCAL
 from twinraven.tracing import draw_trace, trace_lines
@@ -86,7 +86,7 @@ async def test_every_record_of_governed_work_leads_to_its_origin_and_its_effects
         assert posted.json()["correlation_id"] == "c-8"
         (noted,) = await raven.audit.entries("default", AuditFilter(correlation_id="c-8"))
         assert (noted.event_type, noted.subject_id) == ("publish.scheduled", publication)
-        wish = PaymentWish(task.task_id, wallet, "1.00", "EUR", "printer", "t")
+        wish = PaymentRequest(task.task_id, wallet, "1.00", "EUR", "printer", "t")
         paid = (await raven.effects.pay(wish, by=LOCAL)).as_json()["transaction_id"]
         told = await raven.audit.entries("default", AuditFilter(correlation_id="c-7"))
         assert [entry.event_type for entry in told] == [
@@ -122,8 +122,8 @@ async def test_posts_and_messages_are_found_by_what_the_outside_calls_them(tmp_p
     """A post and a message are traced from their external ids to the decision that allowed them."""
     async with house(tmp_path) as raven, working(raven):
         task = await approved_task(raven)
-        post = await raven.effects.publish(PublishWish(task.task_id, "blog", "x", "k"), by=LOCAL)
-        mail = await raven.effects.message(MessageWish(task.task_id, "mail", "ann", "x", "l"), by=LOCAL)
+        post = await raven.effects.publish(PublishRequest(task.task_id, "blog", "x", "k"), by=LOCAL)
+        mail = await raven.effects.message(MessageRequest(task.task_id, "mail", "ann", "x", "l"), by=LOCAL)
         done = [
             await settled(raven, "publish", post.as_json()["publish_id"]),
             await settled(raven, "message", mail.as_json()["message_id"]),

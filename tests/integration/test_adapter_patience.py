@@ -16,7 +16,7 @@ from tests.agents.world import Library
 from twinraven import AsyncClient, Client
 from twinraven.foundation.errors import InvalidInput
 from twinraven.integrations import LangChainAdapter
-from twinraven.integrations.watching import PATIENCE_S
+from twinraven.integrations.call_recording import PATIENCE_S
 from twinraven.sdk import ServerUnreachable
 
 HABIT = [[("find_customer", {"email": "ada@x.org"})], [("list_orders", {"customer_id": "C-ada"})]]

@@ -14,9 +14,9 @@ from twinraven import AsyncClient, Client
 from twinraven.app import TwinRaven
 from twinraven.catalog import tool
 from twinraven.foundation.errors import ApprovalDenied, InvalidInput
-from twinraven.integrations import Place
+from twinraven.integrations import TurnPosition
+from twinraven.integrations.call_recording import CallRecorder
 from twinraven.integrations.door import door_of
-from twinraven.integrations.watching import Watch
 from twinraven.sdk import ObservedCall, ServerUnreachable
 from twinraven.sdk.exchange import PAUSES_S
 
@@ -85,9 +85,9 @@ async def test_a_call_that_the_server_refuses_is_left_out_alone(raven: TwinRaven
     assert await numbers(raven, "s") == [0, 2]
 
 
-async def cancel_thrice(watch: Watch) -> None:
+async def cancel_thrice(watch: CallRecorder) -> None:
     for n in range(3):
-        ending = asyncio.ensure_future(watch.end(watch.begin(Place("s"), "t", {"n": n}), None))
+        ending = asyncio.ensure_future(watch.end(watch.begin(TurnPosition("s"), "t", {"n": n}), None))
         await asyncio.sleep(0.01)
         ending.cancel()
         await asyncio.gather(ending, return_exceptions=True)
@@ -98,7 +98,7 @@ async def test_an_agent_is_cancelled_while_it_is_recorded(raven: TwinRaven, way:
     """Its calls are in memory once and in order, although an answer was lost."""
     lose_answers(way, 1)
     async with AsyncClient(way.url) as client:
-        await cancel_thrice(Watch(door_of(client)))
+        await cancel_thrice(CallRecorder(door_of(client)))
     assert await numbers(raven, "s") == [0, 1, 2]
 
 
@@ -106,7 +106,7 @@ async def test_an_agent_is_cancelled_while_a_thread_records_it(raven: TwinRaven,
     """The same where a blocking client carries the calls."""
     lose_answers(way, 1)
     with Client(way.url) as client:
-        await cancel_thrice(Watch(door_of(client)))
+        await cancel_thrice(CallRecorder(door_of(client)))
     assert await numbers(raven, "s") == [0, 1, 2]
 
 

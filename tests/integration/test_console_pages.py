@@ -24,7 +24,7 @@ from twinraven.app import TwinRaven
 from twinraven.cli.parser import build_parser
 from twinraven.console.replies import CONTENT_POLICY
 from twinraven.console.views import PAGES
-from twinraven.console.views.waiting import KINDS
+from twinraven.console.views.waiting_items import KINDS
 from twinraven.foundation.clock import iso, utc_now
 
 PLAIN = sorted({page.path for page in PAGES if page.method == "GET" and "{" not in page.path})

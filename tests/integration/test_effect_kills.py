@@ -24,7 +24,7 @@ from tests.postgres import PostgresLogin
 from tests.workers import worker_process
 from tests.working import until, working
 from twinraven.app import TwinRaven, open_home
-from twinraven.effects import EffectKind, PaymentWish
+from twinraven.effects import EffectKind, PaymentRequest
 from twinraven.foundation.errors import StorageError
 from twinraven.tenancy import LOCAL
 
@@ -140,7 +140,7 @@ async def test_an_effect_whose_workers_die_is_left_to_a_person(tmp_path: Path) -
     """A delivery that is set aside after a worker died with it leaves the effect unknown, and its money held."""
     with effect_service(faults=["never"]) as service, killable_home(tmp_path, service, max_deaths=1) as raven:
         task, wallet = await approved_task(raven), await wallet_of(raven, "5.00", provider="bank")
-        wish = PaymentWish(task.task_id, wallet, "1.00", "EUR", "printer", "k")
+        wish = PaymentRequest(task.task_id, wallet, "1.00", "EUR", "printer", "k")
         paid = str((await raven.effects.pay(wish, by=LOCAL)).as_json()["transaction_id"])
         with worker_process(raven) as child:
             await until(lambda: bool(service.happened))

@@ -16,7 +16,7 @@ from tests.homes import all_text, opened_home
 from tests.working import FAST, working
 from twinraven.app import TwinRaven
 from twinraven.audit import AuditFilter
-from twinraven.effects import PaymentWish, PublishWish
+from twinraven.effects import PaymentRequest, PublishRequest
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.governance import MoneyTransaction
 from twinraven.inbox import InboxAnswer
@@ -48,7 +48,7 @@ async def served(
 async def pay_once(raven: TwinRaven, task: ApprovedTask | None = None) -> tuple[MoneyTransaction, str]:
     task = task or await approved_task(raven)
     wallet_id = await wallet_of(raven, provider="bank")
-    wish = PaymentWish(task.task_id, wallet_id, "12.50", "EUR", "printer", "inv-1")
+    wish = PaymentRequest(task.task_id, wallet_id, "12.50", "EUR", "printer", "inv-1")
     made = await raven.effects.pay(wish, by=LOCAL)
     async with working(raven):
         done = await settled(raven, "transaction", made.as_json()["transaction_id"])
@@ -157,7 +157,9 @@ async def test_a_provider_that_is_away_fails_in_the_end(tmp_path: Path) -> None:
         async with served(tmp_path, service) as raven:
             service.faults.extend(["busy"] * 8)
             task = await approved_task(raven)
-            made = await raven.effects.publish(PublishWish(task.task_id, "blog", "x", "k", provider="bank"), by=LOCAL)
+            made = await raven.effects.publish(
+                PublishRequest(task.task_id, "blog", "x", "k", provider="bank"), by=LOCAL
+            )
             async with working(raven):
                 done = await settled(raven, "publish", made.as_json()["publish_id"])
             assert done.status == "failed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from twinraven.audit import AuditEntry, AuditLog, AuditRecord, KeyRing, Signer
+from twinraven.audit import AuditLog, AuditRecord, KeyRing, NewAuditEntry, Signer
 from twinraven.storage import Database, Transaction
 
 
@@ -16,7 +16,7 @@ def words(number: int, size: int) -> str:
 def append(audit: AuditLog, tx: Transaction, number: int) -> AuditRecord:
     # From a few bytes to several pages, so that cells, overflow pages and their neighbours all take part.
     body = {"said": words(number, random.Random(number).choice([1, 4, 30, 300]))}
-    return audit.append(tx, AuditEntry("default", "note.taken", "note", str(number), body=body))
+    return audit.append(tx, NewAuditEntry("default", "note.taken", "note", str(number), body=body))
 
 
 async def test_erased_bodies_are_found_nowhere_in_the_files(sqlite_database: Database, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.servers.talker import NEWEST
 from twinraven.app import GatewaySettings
 from twinraven.connectors.mcp import connection
 from twinraven.connectors.mcp.connection import connect
-from twinraven.connectors.mcp.model import NewsKind
+from twinraven.connectors.mcp.model import UpstreamChangeKind
 from twinraven.connectors.mcp.servers import ServerConfig
 
 SHORTEST_CLIENT_S = 5.0
@@ -45,7 +45,7 @@ async def test_a_slow_server_is_asked_both_ways_and_kept(
     server = ServerConfig("slow", "stdio", command=entry["command"], args=tuple(entry["args"]))
     faults: list[str] = []
 
-    def on_news(kind: NewsKind, uri: str | None) -> None: ...
+    def on_news(kind: UpstreamChangeKind, uri: str | None) -> None: ...
 
     link = connect(server, max_bytes=1_000_000, on_fault=faults.append, on_change=lambda: None, on_news=on_news)
     async with link as connected:

@@ -14,14 +14,14 @@ from tests.servers.server_process import server_process
 from tests.working import FAST, Shop
 from twinraven.app import TwinRaven
 from twinraven.engine import ended_run
-from twinraven.plans import LogEntry, PlanRun, PlanWish
+from twinraven.plans import LogEntry, PlanRequest, PlanRun
 from twinraven.storage import DEFAULT_TENANT
 from twinraven.tenancy import LOCAL
 
 KEY = "loopback"
 
 
-async def outcome(raven: TwinRaven, wish: PlanWish) -> PlanRun:
+async def outcome(raven: TwinRaven, wish: PlanRequest) -> PlanRun:
     """What becomes of a plan whose model is real."""
     await raven.vault.create(DEFAULT_TENANT, LOCAL.user_id, name="model-key", type="api_key", value=KEY)
     try:

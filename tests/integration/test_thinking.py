@@ -15,7 +15,7 @@ from tests.postgres import PostgresLogin
 from twinraven.app import TwinRaven
 from twinraven.catalog import tool
 from twinraven.foundation.errors import ToolError
-from twinraven.knowledge import Compression, CompressionWish, Introspection, NewEpisode, Reflection
+from twinraven.knowledge import Compression, CompressionRequest, Introspection, NewEpisode, Reflection
 from twinraven.processes import Process
 from twinraven.tenancy import LOCAL
 
@@ -53,7 +53,7 @@ async def until(found: Callable[[], Awaitable[Any]], *, tries: int = 2_400) -> A
     raise AssertionError("it did not happen")
 
 
-async def compressed(raven: TwinRaven, wish: CompressionWish) -> Compression:
+async def compressed(raven: TwinRaven, wish: CompressionRequest) -> Compression:
     begun = await raven.summaries.compress(wish, by=LOCAL)
 
     async def ended() -> Compression | None:
@@ -68,7 +68,7 @@ async def test_a_worker_sums_up(raven: TwinRaven) -> None:
     """A summary is of one level more than its sources, covers what they are, and names its process."""
     ids = await say(raven, "talk")
     async with raven.working():
-        done = await compressed(raven, CompressionWish("talk", tuple(ids), "turn-3", "talka3"))
+        done = await compressed(raven, CompressionRequest("talk", tuple(ids), "turn-3", "talka3"))
         assert done.state == "done", done.error
         summary = await raven.summaries.summary(TENANT, done.summary_id or "")
         assert summary.level == 1
@@ -77,7 +77,7 @@ async def test_a_worker_sums_up(raven: TwinRaven) -> None:
         assert summary.token_count > 0
         assert summary.covers == tuple(f"Turn:talka{number}" for number in range(4))
         assert summary.covers_up_to_turn == "turn-3"
-        higher = await compressed(raven, CompressionWish("talk", (summary.contents[-1].episode_id,)))
+        higher = await compressed(raven, CompressionRequest("talk", (summary.contents[-1].episode_id,)))
         assert (await raven.summaries.summary(TENANT, higher.summary_id or "")).level == 2
 
 
@@ -96,7 +96,7 @@ async def test_the_agent_reflects_at_the_threshold(raven: TwinRaven) -> None:
         for number in range(5):
             ids = await say(raven, "talk", (SAID[number % 4],), first=number)
             assert not await raven.introspections.notes(TENANT, LOCAL.user_id)
-            await compressed(raven, CompressionWish("talk", tuple(ids)))
+            await compressed(raven, CompressionRequest("talk", tuple(ids)))
         [note] = await notes_of(raven, 1)
     assert note.position == 0
     assert note.conversation_context == "talk, compressions 1-5"
@@ -157,7 +157,7 @@ async def test_what_a_failed_reflection_was_about_is_reflected_on_again(
 
         async def reflected(number: int) -> Reflection:
             ids = await say(raven, "talk", (SAID[number % 4],), first=number)
-            assert (await compressed(raven, CompressionWish("talk", tuple(ids)))).state == "done"
+            assert (await compressed(raven, CompressionRequest("talk", tuple(ids)))).state == "done"
 
             async def ended() -> Reflection | None:
                 found = await raven.introspections.reflections(TENANT, LOCAL.user_id)
@@ -166,7 +166,7 @@ async def test_what_a_failed_reflection_was_about_is_reflected_on_again(
             return await until(ended)
 
         async with raven.working():
-            await compressed(raven, CompressionWish("talk", tuple(await say(raven, "talk", SAID[:1]))))
+            await compressed(raven, CompressionRequest("talk", tuple(await say(raven, "talk", SAID[:1]))))
             for number in range(1, len(misshapen) + 1):
                 failed = await reflected(number)
                 assert (failed.state, failed.first_compression, failed.last_compression) == ("failed", 1, number + 1)
@@ -203,7 +203,7 @@ async def test_a_reflection_is_told_what_it_replaces_and_all_there_is(tmp_path: 
         async with raven.working():
             for number in range(2):
                 ids = await say(raven, "talk", (SAID[number],), first=number)
-                await compressed(raven, CompressionWish("talk", tuple(ids)))
+                await compressed(raven, CompressionRequest("talk", tuple(ids)))
             await raven.introspections.reflect(TENANT, LOCAL.user_id, "talk")
             notes = await notes_of(raven, 3)
     (about,) = told

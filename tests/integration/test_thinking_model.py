@@ -13,7 +13,7 @@ from tests.integration.test_thinking import SAID, TENANT, compressed, notes_of, 
 from tests.scripted import scripted_model
 from twinraven.app import TwinRaven
 from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, NotFound
-from twinraven.knowledge import CompressionWish, EpisodeFilter
+from twinraven.knowledge import CompressionRequest, EpisodeFilter
 from twinraven.processes import Process
 from twinraven.storage import Transaction
 from twinraven.tenancy import LOCAL, Principal
@@ -46,11 +46,11 @@ async def test_a_model_compresses_enriches_and_reflects(tmp_path: Path) -> None:
         with opened_home(tmp_path, knowledge=knowledge, **sections) as raven:
             ids = await say(raven, "talk", SAID[:1])
             async with raven.working():
-                done = await compressed(raven, CompressionWish("talk", tuple(ids)))
+                done = await compressed(raven, CompressionRequest("talk", tuple(ids)))
                 assert done.state == "done", done.error
                 notes = await notes_of(raven, 2)
                 more = await say(raven, "talk", SAID[1:2], first=1)
-                assert (await compressed(raven, CompressionWish("talk", tuple(more)))).state == "done"
+                assert (await compressed(raven, CompressionRequest("talk", tuple(more)))).state == "done"
                 assert len(await notes_of(raven, 3)) == 3
             summary = await raven.summaries.summary(TENANT, done.summary_id or "")
             assert summary.content == "Ann moved to Lisbon to be near Clara."
@@ -89,7 +89,7 @@ async def test_the_agent_searches_what_its_user_may_read(tmp_path: Path) -> None
             await say(raven, "shared", ("A fair salary in Lisbon is hard to find.",))
             ids = await say(raven, "talk", SAID[:1])
             async with raven.working():
-                await compressed(raven, CompressionWish("talk", tuple(ids)))
+                await compressed(raven, CompressionRequest("talk", tuple(ids)))
                 await notes_of(raven, 1)
             findings = model.exchanges[2].asked.last
     assert "A fair salary" in findings
@@ -119,7 +119,7 @@ async def test_the_setting_says_how_many_mentions_start_enrichment(tmp_path: Pat
 async def test_summaries_are_written_repaired_covered_and_deleted(raven: TwinRaven) -> None:
     """Links never change, a repair keeps what was bound, coverage is stated once, deletion may compress again."""
     ids = await say(raven, "talk")
-    made = await raven.summaries.write(CompressionWish("talk", (ids[0], ids[2])), "Ann moved.", by=LOCAL)
+    made = await raven.summaries.write(CompressionRequest("talk", (ids[0], ids[2])), "Ann moved.", by=LOCAL)
     assert (made.level, made.sources, made.process_id) == (1, (ids[0], ids[2]), "manual")
     episode = await raven.knowledge.episode(TENANT, made.contents[0].episode_id)
     assert (episode.source, episode.group_id) == ("summary", "talk")
@@ -137,11 +137,11 @@ async def test_summaries_are_written_repaired_covered_and_deleted(raven: TwinRav
     with pytest.raises(AppendOnly):
         await _write(raven, f"DELETE FROM summary_sources WHERE summary_id = '{made.summary_id}'")
     with pytest.raises(InvalidInput, match="at least one source"):
-        CompressionWish("talk", ())
+        CompressionRequest("talk", ())
     with pytest.raises(NotFound, match="episode"):
-        await raven.summaries.write(CompressionWish("talk", ("nobody",)), "x", by=LOCAL)
+        await raven.summaries.write(CompressionRequest("talk", ("nobody",)), "x", by=LOCAL)
     with pytest.raises(InvalidInput, match="another group"):
-        await raven.summaries.write(CompressionWish("elsewhere", (ids[0],)), "x", by=LOCAL)
+        await raven.summaries.write(CompressionRequest("elsewhere", (ids[0],)), "x", by=LOCAL)
     again = await raven.summaries.delete(made.summary_id, by=LOCAL, recompress=True)
     assert again is not None
     assert await raven.summaries.summaries(TENANT, group_id="talk") == []
@@ -153,7 +153,7 @@ async def test_anybody_can_replace_the_process_that_compresses(raven: TwinRaven)
     """A process saved under the id is what compresses from then on, and the summary names its version."""
     ids = await say(raven, "talk")
     async with raven.working():
-        await compressed(raven, CompressionWish("talk", tuple(ids)))
+        await compressed(raven, CompressionRequest("talk", tuple(ids)))
         step = {"id": "a", "tool": "memory_compress", "output": {"variable": "x"}}
         step["inputs"] = {name: f"{{step.{name}}}" for name in ("sources", "text", "level", "most_characters")}
         own = {
@@ -164,7 +164,7 @@ async def test_anybody_can_replace_the_process_that_compresses(raven: TwinRaven)
             "outputTemplate": "Own: {{x.summary}}",
         }
         await raven.processes.save(Process.from_json(own), by=LOCAL)
-        done = await compressed(raven, CompressionWish("talk", tuple(ids)))
+        done = await compressed(raven, CompressionRequest("talk", tuple(ids)))
     summary = await raven.summaries.summary(TENANT, done.summary_id or "")
     assert summary.content.startswith("Own: ")
     assert summary.process_version == 2
@@ -204,7 +204,9 @@ async def test_the_carousel_turns_and_loses_nothing(raven: TwinRaven) -> None:
 async def test_summaries_and_archived_notes_are_found(raven: TwinRaven) -> None:
     """Episodes, summaries and notes, current and archived, are found by words, filtered by source, with reasons."""
     ids = await say(raven, "talk")
-    await raven.summaries.write(CompressionWish("talk", tuple(ids)), "Ann relocated and works in a bakery.", by=LOCAL)
+    await raven.summaries.write(
+        CompressionRequest("talk", tuple(ids)), "Ann relocated and works in a bakery.", by=LOCAL
+    )
     for number in range(4):
         await raven.introspections.add("ann", f"Enjoys chess variant {number}.", by=LOCAL)
     found = await raven.knowledge.search(TENANT, "bakery", group_id="talk", wanted=EpisodeFilter(source="summary"))

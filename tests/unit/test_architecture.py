@@ -70,3 +70,35 @@ def test_each_section_of_the_settings_is_declared_by_its_context() -> None:
     assert [name for name, context in found.items() if context == "app"] == [
         "ServingSettings", "GatewaySettings", "CodeSettings",
     ]  # fmt: skip
+
+
+_MIRRORED = {"Adoption": "registry", "LearningRound": "huginn"}
+"""Entities that the API names by their class, and that the SDK, which imports nothing from here, states again."""
+
+
+def public_classes() -> dict[str, list[str]]:
+    """Return the packages that define each public class, by its name."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(_ROOT.rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(path.relative_to(_ROOT).parts[0])
+    return found
+
+
+def test_public_class_names_are_unique() -> None:
+    """One name means one class; only the SDK repeats names, those of entities that it mirrors."""
+    twice = {name: places for name, places in public_classes().items() if len(places) > 1}
+    assert twice == {name: [package, "sdk"] for name, package in _MIRRORED.items()}
+
+
+def begins_with_verb(docstring: str) -> bool:
+    """Return whether the first word is a verb in the third person, or a command or format in backquotes."""
+    word = docstring.split(" ", 1)[0]
+    return word.startswith("`") or (word.isalpha() and word.istitle() and word.endswith("s"))
+
+
+def test_module_docstrings_begin_with_a_verb() -> None:
+    """A module says what it does, so that its first line holds a verb and the term to search for."""
+    texts = {path: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) for path in _ROOT.rglob("*.py")}
+    assert [str(path.relative_to(_ROOT)) for path, text in texts.items() if text and not begins_with_verb(text)] == []

@@ -1,4 +1,4 @@
-"""The REST door, under /v1: everything that can be asked of a home, described by one OpenAPI document.
+"""Serves the REST API under /v1, described by one OpenAPI document.
 
 Names are resolved on first use: the command line asks for schemas alone and pays for nothing else.
 """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def answer_stream(request: Request) -> AsyncGenerator[bytes]:
-    """The stream that a request asks for, from where it says."""
+    """Return the stream that a request asks for, from where it says."""
     seen = _stated(request)
     conversations = request.raven.conversations
     where = request.path["conversation_id"], request.path["alternative_id"]

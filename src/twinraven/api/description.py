@@ -14,13 +14,13 @@ _PARTS: Final = "#/components/schemas/"
 
 
 def openapi_document(routes: Iterable[Route]) -> dict[str, Any]:
-    """The document."""
+    """Return the document."""
     return describe_routes(routes, entity_components(), version=__version__)
 
 
 @cache
 def entity_components() -> dict[str, Any]:
-    """Every entity as a component; what one entity holds of another becomes a component of its own."""
+    """Return every entity as a component; what one entity holds of another becomes a component of its own."""
     found: dict[str, Any] = {}
     for name, schema in entity_schemas():
         inner: dict[str, Any] = schema.pop("$defs", {})
@@ -33,7 +33,7 @@ def entity_components() -> dict[str, Any]:
 
 
 def _pointed(body: Any) -> Any:
-    """A schema whose references point to the document's components."""
+    """Return a schema whose references point to the document's components."""
     if isinstance(body, list):
         return [_pointed(each) for each in cast("list[Any]", body)]
     if not isinstance(body, dict):

@@ -1,4 +1,4 @@
-"""JSON Schemas of the entities, for programs that read what TwinRaven writes.
+"""Derives the JSON Schemas of the entities, for programs that read TwinRaven's JSON.
 
 They are derived from the classes themselves, so that they cannot fall behind; the table below says where the JSON form
 departs from the fields. A schema describes every field and forbids no others, because contracts grow by addition.
@@ -304,7 +304,7 @@ ENTITIES: Mapping[str, Entity] = {
 
 
 def entity_schemas() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each entity's name and its schema, `Error` last: it is a form that all errors share and no class."""
+    """Yield each entity's name and its schema, `Error` last: it is a form that all errors share and no class."""
     for name in ENTITIES:
         yield name, {"$schema": DIALECT, "$id": f"urn:twinraven:{name}", **schema_of(name)}
     for name, schema in import_module("twinraven.governance").EXPORTED.items():
@@ -313,7 +313,7 @@ def entity_schemas() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """The schema of one entity, with those of the entities inside it."""
+    """Return the schema of one entity, with those of the entities inside it."""
     from pydantic import TypeAdapter
 
     entity = ENTITIES[name]
@@ -346,14 +346,14 @@ def _properties(entity: Entity, derived: dict[str, Any], parts: dict[str, Any]) 
 
 
 def _inner(part: str, body: dict[str, Any]) -> dict[str, Any]:
-    """An entity inside another has the form it has by itself."""
+    """Return the schema of an inner entity, in the form it has by itself."""
     if part not in ENTITIES:
         return _plain(body)
     return {word: value for word, value in schema_of(part).items() if word != "$defs"}
 
 
 def _refers_to(part: str, properties: Any, parts: dict[str, Any]) -> bool:
-    """Whether a definition is used, by the entity itself or by one inside it."""
+    """Return whether a definition is used, by the entity itself or by one inside it."""
     seen: set[str] = set()
     pending = list(_referred(properties))
     while pending:
@@ -377,7 +377,7 @@ def _referred(body: Any) -> Iterator[str]:
 
 
 def _plain(body: Any) -> Any:
-    """A schema without the titles that repeat names, and without defaults: what is written is always there."""
+    """Return a schema without the titles that repeat names, and without defaults: what is written is always there."""
     if isinstance(body, list):
         return [_plain(item) for item in cast("list[Any]", body)]
     if not isinstance(body, dict):

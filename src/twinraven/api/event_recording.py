@@ -1,4 +1,4 @@
-"""Events that are recorded once, however often the request that brings them is sent under its key.
+"""Records events idempotently: a request that is sent again under its key stores nothing twice.
 
 A request may fail when a part of its events is stored already. Sent again under its key it must not store them twice:
 an event without an id gets one that follows from the key and from what it says, and an id that is taken by the very
@@ -20,7 +20,7 @@ from twinraven.serving import Request, holds_secret, moment
 
 
 def keyed_id(request: Request, number: int, event: Mapping[str, Any]) -> UUID:
-    """The id of an event that states none, the same whenever it is sent under this key."""
+    """Return the id of an event that states none, the same whenever it is sent under this key."""
     who = request.who
     # What it says is part of it: a key that was freed or forgotten may come with other events.
     facts = canonical_json([request.tenant_id, who.user_id, request.idempotency_key, number, dict(event)])
@@ -28,7 +28,7 @@ def keyed_id(request: Request, number: int, event: Mapping[str, Any]) -> UUID:
 
 
 async def without_secret_tools(request: Request, events: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The events without the values of secrets in the names of their tools.
+    """Return the events without the values of secrets in the names of their tools.
 
     A tool of the catalogue keeps its name: it is known already, and its calls must be found under it.
     """
@@ -76,7 +76,7 @@ async def keep_all(recordings: Iterable[Callable[[], Receipt]], *, is_keyed: boo
 
 
 async def is_kept_already(request: Request, event_id: UUID, event: Mapping[str, Any]) -> bool:
-    """Whether what has this id is what this request brought when it was sent before."""
+    """Return whether what has this id is what this request brought when it was sent before."""
     if request.idempotency_key is None:
         return False
     if "event_id" not in event:

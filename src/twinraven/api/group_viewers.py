@@ -1,4 +1,4 @@
-"""Says which groups of episodes a request reaches: administrators see all, others none that is somebody else's."""
+"""Decides which groups of episodes a request may read: administrators all, others none of another user."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twinraven.serving import Request
 
 
 def viewer_of(request: Request) -> str | None:
-    """Whose eyes a request has; None sees everything of the tenant."""
+    """Return the user whose access a request has; None may read everything of the tenant."""
     return None if request.who.role == "admin" else request.who.user_id
 
 
@@ -17,7 +17,7 @@ def hidden_from(request: Request) -> HiddenGroups | None:
 
 
 async def check_group(request: Request, group_id: str, *, otherwise: NotFound | None = None) -> None:
-    """Raise where a group is somebody else's: what is given, else that nothing can be added to it."""
+    """Raise where a group belongs to another user: the given error, else that nothing can be added to it."""
     await request.raven.group_access.check_group(
         request.tenant_id, viewer_of(request), group_id, otherwise=otherwise or no_group(group_id)
     )

@@ -23,7 +23,7 @@ _SIGN_OF_LIFE_S: Final = 15.0
 
 
 async def live_events(request: Request) -> AsyncGenerator[bytes]:
-    """The stream that a request asks for, from where it says or from now on."""
+    """Return the stream that a request asks for, from where it says or from now on."""
     begun = await _begin(request)
     return _follow(request, begun)
 
@@ -68,7 +68,7 @@ async def _follow(request: Request, seen: int) -> AsyncGenerator[bytes]:
 
 @lru_cache(8)
 def _frames(batch: EventBatch) -> list[tuple[str, str, bytes]]:
-    """The events of a batch as they are sent, encoded once for all streams: each with its session and tool."""
+    """Return the events of a batch as they are sent, encoded once for all streams: each with its session and tool."""
     return [
         (
             event.session_id,

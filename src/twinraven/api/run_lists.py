@@ -12,8 +12,8 @@ from twinraven.serving import QueryParameter, Request, Response, Route, page_of
 _STATE: Final = QueryParameter("state", {"enum": list(get_args(RunState))}, "only those that stand so")
 
 
-class ListsRuns(Protocol):
-    """What can be listed: all runs, or those of plans."""
+class RunLister(Protocol):
+    """Lists runs: all of them, or those of plans."""
 
     async def list(
         self,
@@ -32,12 +32,12 @@ def listing_route(path: str, name: str, summary: str) -> Route:
 
 
 def runs_visible_to(request: Request) -> str | None:
-    """Whose runs the caller may see: a member's own, to an administrator all (None)."""
+    """Return the user whose runs the caller may see: a member's own; None, all, for an administrator."""
     return None if request.who.role == "admin" else request.who.user_id
 
 
-async def answer_list(request: Request, source: ListsRuns) -> Response:
-    """The page that the query asks for."""
+async def answer_list(request: Request, source: RunLister) -> Response:
+    """Return the page that the query asks for."""
     query = request.query
     limit = int(query["limit"])
     try:

@@ -19,22 +19,22 @@ OUTCOME: Final[JsonSchema] = {"enum": ["success", "failure", "partial"]}
 
 
 def ref(entity: str) -> JsonSchema:
-    """One of the entities, by its name."""
+    """Return one of the entities, by its name."""
     return {"$ref": f"#/components/schemas/{entity}"}
 
 
 def listing(entity: str) -> JsonSchema:
-    """A page of them."""
+    """Return a page of them."""
     return listing_of(ref(entity))
 
 
 def listing_of(item: JsonSchema) -> JsonSchema:
-    """A page of what is described so."""
+    """Return a page of what is described so."""
     return form({"items": {"type": "array", "items": item}, "next_cursor": {"type": ["string", "null"]}})
 
 
 def form(properties: Mapping[str, Any], *, optional: Mapping[str, Any] | None = None) -> JsonSchema:
-    """An object with these fields and no others."""
+    """Return an object with these fields and no others."""
     return {
         "type": "object",
         "properties": {**properties, **(optional or {})},

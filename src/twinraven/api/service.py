@@ -1,4 +1,4 @@
-"""A home's REST API, put together."""
+"""Assembles the REST API of a home."""
 
 from __future__ import annotations
 
@@ -87,20 +87,20 @@ _RESOURCES: Sequence[Route] = (
 
 
 def api_app(raven: TwinRaven, authenticator: Authenticator) -> HttpApp:
-    """The API as an ASGI application."""
+    """Return the API as an ASGI application."""
     http_metrics = HttpMetrics()
     return HttpApp(raven, all_routes(http_metrics), authenticator, metrics=http_metrics, components=_components)
 
 
 def _components() -> Mapping[str, Any]:
-    """The schemas of all entities, which few requests need."""
+    """Return the schemas of all entities, which few requests need."""
     from twinraven.api.description import entity_components
 
     return entity_components()
 
 
 def all_routes(http_metrics: HttpMetrics) -> Sequence[Route]:
-    """Every route there is."""
+    """Return every route there is."""
     document = cache(lambda: server.document_of(everything))
     everything = (*server.routes(http_metrics, document), *_RESOURCES)
     return everything

@@ -1,4 +1,4 @@
-"""The only wiring: a home folder and its settings become a running TwinRaven.
+"""Wires a home folder and its settings into a running TwinRaven: the only composition root.
 
 Every door (command line, gateway, API, demo, tests) opens the same object and finds the same parts on it. One file per
 group of parts says how each is made and from what (`foundations`, `memory`, `catalogue`, `calling`, `learning`); `home`
@@ -14,7 +14,7 @@ from twinraven.foundation.lazy import lazy_names
 if TYPE_CHECKING:
     from twinraven.app.door_settings import CodeSettings, GatewaySettings, ServingSettings
     from twinraven.app.examination import (
-        Finding,
+        ExaminationFinding,
         examine_database,
         examine_folder,
         examine_ground,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CodeSettings",
-    "Finding",
+    "ExaminationFinding",
     "GatewaySettings",
     "ServingSettings",
     "Settings",

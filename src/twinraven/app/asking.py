@@ -1,4 +1,4 @@
-"""Opens the model port: the configured model as a tool of the call path, and whoever asks it."""
+"""Opens the model port: the configured model as a tool of the call path, and its callers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @Part
 def models(home: Home) -> Models:
-    """The configured model, for everybody who asks one."""
+    """Open the model port."""
     from twinraven.models import Models
 
     return Models(lambda: calls(home), model_tool(home))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from twinraven.conversations import ChatConnector, Conversations
     from twinraven.effects import Delivery
     from twinraven.engine import RunEnd, RunGovernor, Runs
-    from twinraven.flow import DefinitionShelf, FlowDefinition
+    from twinraven.flow import FlowDefinition, LocalDefinitions
     from twinraven.governance import Judge
     from twinraven.knowledge import Introspections, Summaries, ThinkingConnector
     from twinraven.registry import LearnedTools
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @Part
 def approvals(home: Home) -> Approvals:
-    """What policy leaves to people: their requests and decisions."""
+    """Open approvals: requests and decisions of people."""
     from twinraven.calls import Approvals
 
     clean = redactor(home)
@@ -81,7 +81,7 @@ def claims(home: Home) -> Claims:
 
 @Part
 def python_connector(home: Home) -> PythonConnector:
-    """What runs Python functions, with its threads."""
+    """Open the connector of Python functions, with its thread pool."""
     from twinraven.connectors import PythonConnector
 
     return PythonConnector(functions(home), threads=home.settings.calls.python_threads)
@@ -272,7 +272,7 @@ class _WorkingHome(Protocol):
 class _Definitions:
     """The definitions behind composite tools: those offered here first, then those in the registry."""
 
-    def __init__(self, offered: DefinitionShelf, registered: LearnedTools) -> None:
+    def __init__(self, offered: LocalDefinitions, registered: LearnedTools) -> None:
         self._offered = offered
         self._registered = registered
 

@@ -1,4 +1,4 @@
-"""Opens what can be called: the sources of tools in their order, what reaches them, and the secrets they use."""
+"""Opens the catalogue: the sources of tools in their order, the connectors, and the secrets they use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from twinraven.catalog import Catalog, DefinedCatalog, FunctionTools, ToolEntry, ToolSource
     from twinraven.connectors import ModelClient, ServiceConnectors, UpstreamPools, UpstreamTools
     from twinraven.conversations import ChatTools
-    from twinraven.flow import DefinitionShelf
+    from twinraven.flow import LocalDefinitions
     from twinraven.models import ModelTool
     from twinraven.processes import ProcessTools
     from twinraven.registry import LearnedTools
@@ -43,7 +43,7 @@ def catalog(home: Home) -> Catalog:
 
 @Part
 def chat_tools(home: Home) -> ChatTools:
-    """The configured model, for processes that answer in conversations."""
+    """Open the configured model, for processes that answer in conversations."""
     from twinraven.conversations import ChatTools
 
     return ChatTools(timeout_ms=round(home.settings.conversations.answer_timeout_s * 1000))
@@ -51,7 +51,7 @@ def chat_tools(home: Home) -> ChatTools:
 
 @Part
 def model_tool(home: Home) -> ModelTool:
-    """The configured model, which is asked by calling a tool."""
+    """Open the configured model, which is asked by calling a tool."""
     from twinraven.models import ModelTool
 
     # Retries stay within the client's time, so its last word comes before the call's own time is over.
@@ -100,11 +100,11 @@ def functions(home: Home) -> FunctionTools:
 
 
 @Part
-def shelf(_: Home) -> DefinitionShelf:
+def shelf(_: Home) -> LocalDefinitions:
     """Composites offered in this process alone."""
-    from twinraven.flow import DefinitionShelf
+    from twinraven.flow import LocalDefinitions
 
-    return DefinitionShelf()
+    return LocalDefinitions()
 
 
 @Part
@@ -126,7 +126,7 @@ def upstream_tools(home: Home) -> UpstreamTools:
 
 @Part
 def upstreams(home: Home) -> UpstreamPools:
-    """Those servers themselves, for each tenant."""
+    """Open those servers themselves, for each tenant."""
     from twinraven.connectors import (
         SERVERS_FILE,
         AuditJournal,
@@ -183,7 +183,7 @@ def defined(home: Home) -> DefinedCatalog:
 
 @Part
 def services(home: Home) -> ServiceConnectors:
-    """What speaks to services: REST, models, graphs."""
+    """Open the connectors of services: REST, language models, graph databases."""
     from twinraven.connectors import (
         AddressGuard,
         AddressRules,
@@ -229,7 +229,7 @@ def learned(home: Home) -> LearnedTools:
 
 @Part
 def vault(home: Home) -> Vault:
-    """The vault, which keeps nothing that something is called."""
+    """Open the vault, which keeps nothing that something is called."""
     from twinraven.vault import Vault
 
     made = Vault(database(home), key_ring(home), audit=audit(home), watch=redactor(home))

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 def conversations(home: Home) -> Conversations:
     """Dialogue that branches."""
     from twinraven.conversations import (
-        Answering,
         ConversationParts,
         Conversations,
         ConversationStore,
         EpisodeWriter,
+        ProcessAnswers,
     )
 
     store, wanted = ConversationStore(), home.settings.conversations
     episodes = EpisodeWriter(database(home), store, lambda: knowledge(home), lambda: runs(home), micros=home.micros)
-    answering = Answering(
+    answering = ProcessAnswers(
         store,
         processes(home),
         runs(home),

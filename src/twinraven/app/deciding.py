@@ -1,4 +1,4 @@
-"""Opens what looks at everything: the inbox of what waits for people, and traces from any record to all around it."""
+"""Opens the inbox of everything that waits for people, and traces from any record to all around it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @Part
 def inbox(home: Home) -> Inbox:
-    """Everything that waits for somebody's decision."""
+    """Open the inbox."""
     from twinraven.inbox import (
         CallApprovals,
         ChangedUpstreamTools,

@@ -1,4 +1,4 @@
-"""Opens what durable runs are dispatched and kept by; approvals wake runs, so it stands below the call path."""
+"""Opens the dispatcher and the journals of durable runs; approvals wake runs, so it stands below the call path."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def dispatcher(home: Home) -> EmbeddedDispatcher:
 
 @Part
 def journal_kit(home: Home) -> JournalKit:
-    """What every journal of a run needs."""
+    """Open the dependencies of run journals."""
     from twinraven.engine import JournalKit
     from twinraven.vault import TenantSeals
 

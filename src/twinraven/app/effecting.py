@@ -1,4 +1,4 @@
-"""Opens effects: the ledger, wallets, media assets, providers, and the delivery of what was decided."""
+"""Opens effects: the ledger, wallets, media assets, providers, and delivery."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinraven.app.parts import Home, Part
 
 if TYPE_CHECKING:
     from twinraven.connectors import HttpTransport
-    from twinraven.effects import Delivery, Effects, EffectWitness, MediaAssets, PaymentBooks, Wallets
+    from twinraven.effects import Delivery, EffectAuditTrail, Effects, MediaAssets, PaymentBooks, Wallets
     from twinraven.ledger import Ledger
 
 
@@ -91,7 +91,7 @@ def _books(home: Home) -> PaymentBooks:
     return PaymentBooks(ledger(home))
 
 
-def _witness(home: Home) -> EffectWitness:
-    from twinraven.effects import EffectWitness
+def _witness(home: Home) -> EffectAuditTrail:
+    from twinraven.effects import EffectAuditTrail
 
-    return EffectWitness(audit(home))
+    return EffectAuditTrail(audit(home))

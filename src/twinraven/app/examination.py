@@ -50,8 +50,8 @@ EXTRAS = {
 _LITTLE_SPACE, _NO_SPACE = 1 << 30, 64 << 20
 
 
-class Finding(NamedTuple):
-    """What was seen of one thing."""
+class ExaminationFinding(NamedTuple):
+    """The result of one check of `twinraven doctor`."""
 
     check: str
     status: Status
@@ -59,17 +59,17 @@ class Finding(NamedTuple):
     fix: str | None = None
 
 
-def examine_ground() -> Iterator[Finding]:
+def examine_ground() -> Iterator[ExaminationFinding]:
     """Look at what everything stands on: Python and the optional parts."""
-    yield Finding("python", "ok", f"{platform.python_version()} at {sys.executable}")
+    yield ExaminationFinding("python", "ok", f"{platform.python_version()} at {sys.executable}")
     yield from _extras()
 
 
-def _extras() -> Iterator[Finding]:
+def _extras() -> Iterator[ExaminationFinding]:
     for extra, modules in EXTRAS.items():
         installed = all(_is_installed(module) for module in modules)
         fix = None if installed else f"pip install 'twinraven[{extra}]', if you need it"
-        yield Finding(f"extra {extra}", "info", "installed" if installed else "not installed", fix)
+        yield ExaminationFinding(f"extra {extra}", "info", "installed" if installed else "not installed", fix)
 
 
 def _is_installed(module: str) -> bool:
@@ -79,51 +79,55 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def examine_folder(home: Path) -> Iterator[Finding]:
-    """Look whether a home can be written, by nobody else, and has room."""
+def examine_folder(home: Path) -> Iterator[ExaminationFinding]:
+    """Check that a home is writable, private to its owner, and has free space."""
     mode = stat.S_IMODE(home.stat().st_mode)
     if not os.access(home, os.W_OK | os.X_OK):
-        yield Finding("permissions", "broken", f"{mode:04o}: this user cannot write", f"chown or chmod {home}")
+        yield ExaminationFinding(
+            "permissions", "broken", f"{mode:04o}: this user cannot write", f"chown or chmod {home}"
+        )
     elif mode & 0o077:
-        yield Finding("permissions", "warning", f"{mode:04o}: others can look inside", f"chmod 700 {home}")
+        yield ExaminationFinding("permissions", "warning", f"{mode:04o}: others can look inside", f"chmod 700 {home}")
     else:
-        yield Finding("permissions", "ok", f"{mode:04o}")
+        yield ExaminationFinding("permissions", "ok", f"{mode:04o}")
     yield _space(home)
 
 
-def _space(home: Path) -> Finding:
+def _space(home: Path) -> ExaminationFinding:
     free = disk_usage(home).free
     status: Status = "broken" if free < _NO_SPACE else "warning" if free < _LITTLE_SPACE else "ok"
-    return Finding("disk space", status, f"{free / (1 << 30):,.1f} GiB free", None if status == "ok" else "make room")
+    return ExaminationFinding(
+        "disk space", status, f"{free / (1 << 30):,.1f} GiB free", None if status == "ok" else "make room"
+    )
 
 
-def examine_database(raven: TwinRaven, *, fast: bool) -> Iterator[Finding]:
+def examine_database(raven: TwinRaven, *, fast: bool) -> Iterator[ExaminationFinding]:
     """Look at the database of a home; what is broken is a finding and not an error."""
     try:
         yield from _schema(raven)
         yield from (_sqlite(raven, fast=fast) if raven.database.dialect == "sqlite" else _postgres(raven))
     except TwinRavenError as error:
-        yield Finding("database", "broken", error.message, error.details.get("fix"))
+        yield ExaminationFinding("database", "broken", error.message, error.details.get("fix"))
     except ImportError as error:
-        yield Finding("database", "broken", f"{error}", "pip install 'twinraven[postgres]'")
+        yield ExaminationFinding("database", "broken", f"{error}", "pip install 'twinraven[postgres]'")
 
 
-def _schema(raven: TwinRaven) -> Iterator[Finding]:
+def _schema(raven: TwinRaven) -> Iterator[ExaminationFinding]:
     address = next(row.value for row in settings_as_rows(raven.settings) if row.key == "storage.url")
     pending = pending_migrations(raven.database)
     # A file that is not there has no schema either; connecting tells the two apart.
     raven.database.connect().close()
-    yield Finding("database", "ok", str(address))
+    yield ExaminationFinding("database", "ok", str(address))
     version = max(raven.database.applied(), default=0)
     if pending:
         detail = f"version {version}, lacks {', '.join(pending)}"
         status: Status = "broken" if raven.database.dialect == "postgres" else "warning"
-        yield Finding("schema", status, detail, "twinraven db upgrade")
+        yield ExaminationFinding("schema", status, detail, "twinraven db upgrade")
     else:
-        yield Finding("schema", "ok", f"version {version}, up to date")
+        yield ExaminationFinding("schema", "ok", f"version {version}, up to date")
 
 
-def _sqlite(raven: TwinRaven, *, fast: bool) -> Iterator[Finding]:
+def _sqlite(raven: TwinRaven, *, fast: bool) -> Iterator[ExaminationFinding]:
     connection = raven.database.connect()
     try:
         with connection.transaction("", write=False) as tx:
@@ -134,39 +138,39 @@ def _sqlite(raven: TwinRaven, *, fast: bool) -> Iterator[Finding]:
         connection.close()
     # Storage imports another library than Python's own only to use it.
     name = "pysqlite3" if "pysqlite3" in sys.modules else "Python"
-    yield Finding("sqlite", "ok", f"{library.get('version')} from {name}")
+    yield ExaminationFinding("sqlite", "ok", f"{library.get('version')} from {name}")
     journal = str(mode.get("journal_mode"))
     status: Status = "ok" if journal == "wal" else "broken"
-    yield Finding("journal", status, journal, None if status == "ok" else "put the home on a local disk")
+    yield ExaminationFinding("journal", status, journal, None if status == "ok" else "put the home on a local disk")
     if fast:
         return
     faults = [str(row["quick_check"]) for row in damage if row["quick_check"] != "ok"]
     if faults:
-        yield Finding("integrity", "broken", "; ".join(faults), "restore the last backup")
+        yield ExaminationFinding("integrity", "broken", "; ".join(faults), "restore the last backup")
     else:
-        yield Finding("integrity", "ok", "every page and index agrees")
+        yield ExaminationFinding("integrity", "ok", "every page and index agrees")
 
 
-def _postgres(raven: TwinRaven) -> Iterator[Finding]:
+def _postgres(raven: TwinRaven) -> Iterator[ExaminationFinding]:
     check_login(raven.database)
-    yield Finding("role", "ok", "bound by row-level security")
+    yield ExaminationFinding("role", "ok", "bound by row-level security")
 
 
-async def examine_upstream_tools(raven: TwinRaven, tenant_id: str) -> list[Finding]:
+async def examine_upstream_tools(raven: TwinRaven, tenant_id: str) -> list[ExaminationFinding]:
     """Find tools of MCP servers that wait for their owner: unclassified ones, and those that changed their words."""
     if await asyncio.to_thread(pending_migrations, raven.database):
         return []
     from twinraven.connectors import ACCEPT_SUGGESTIONS
 
     tools = [tool for tool in await raven.upstream_tools.listed(tenant_id) if tool.is_present]
-    found: list[Finding] = []
+    found: list[ExaminationFinding] = []
     unclassified = sum(tool.classification is None for tool in tools)
     if unclassified:
         detail = f"{unclassified} of {len(tools)} tools of MCP servers count as writes; nothing is learned from them"
-        found.append(Finding("classification", "warning", detail, ACCEPT_SUGGESTIONS))
+        found.append(ExaminationFinding("classification", "warning", detail, ACCEPT_SUGGESTIONS))
     quarantined = sum(tool.is_quarantined for tool in tools)
     reworded = sum(tool.changed is not None for tool in tools) - quarantined
     if quarantined or reworded:
         detail = f"{quarantined} tools in quarantine, {reworded} with new words that nobody accepted"
-        found.append(Finding("definitions", "warning", detail, "twinraven tools accept"))
+        found.append(ExaminationFinding("definitions", "warning", detail, "twinraven tools accept"))
     return found

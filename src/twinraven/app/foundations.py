@@ -1,4 +1,4 @@
-"""Opens what everything stands on: the database, the keys, the audit log, redaction, and who there is."""
+"""Opens the foundations: the database, the keys, the audit log, redaction, and tenancy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def database(home: Home) -> Database:
 
 @Part
 def changes(home: Home) -> ChangeFeed:
-    """What changed in the database, for this whole process."""
+    """Open the change feed of the database, one per process."""
     from twinraven.storage import ChangeFeed
 
     return ChangeFeed(database(home))
@@ -98,11 +98,11 @@ def sign_ins(home: Home) -> SignIns:
 
 
 def _note_of(home: Home) -> Callable[[Transaction, TenancyChange], None]:
-    from twinraven.audit import AuditEntry
+    from twinraven.audit import NewAuditEntry
 
     def note(tx: Transaction, change: TenancyChange) -> None:
         """Append a change of who may see what to the audit log."""
-        entry = AuditEntry(
+        entry = NewAuditEntry(
             tenant_id=change.tenant_id,
             event_type=change.event_type,
             subject_type=change.subject_type,

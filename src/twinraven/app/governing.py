@@ -15,7 +15,7 @@ from twinraven.app.planning import plans
 from twinraven.foundation.canonical import JsonObject
 
 if TYPE_CHECKING:
-    from twinraven.engine import ProgramWish
+    from twinraven.engine import ProgramRequest
     from twinraven.governance import (
         Attempts,
         Campaigns,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @Part
 def policy_checks(home: Home) -> PolicyChecks:
-    """What results are held against."""
+    """Open the policy checks of results."""
     from twinraven.governance import CheckFunctions, PolicyChecks, read_check_rules
 
     policy = home.settings.policy
@@ -42,13 +42,13 @@ def policy_checks(home: Home) -> PolicyChecks:
 
 @Part
 def task_moves(home: Home) -> TaskMoves:
-    from twinraven.governance import PlanStore, ResultStore, TaskMoves, Witness
+    from twinraven.governance import PlanStore, ResultStore, TaskMoves, WorkAuditTrail
 
     plans = PlanStore()
     return TaskMoves(
         plans,
         ResultStore(),
-        Witness(audit(home), plans),
+        WorkAuditTrail(audit(home), plans),
         runs=lambda: runs(home),
         catalog=lambda: catalog(home),
         program=partial(_program, home),
@@ -134,8 +134,8 @@ def campaigns(home: Home) -> Campaigns:
     return Campaigns(database(home), task_moves(home), micros=home.micros)
 
 
-def _program(home: Home, spec: TaskSpec, actions: Sequence[JsonObject]) -> ProgramWish:
-    """The plan that a task is run as: the one in its inputs, else what `run.plan` asks a model for."""
+def _program(home: Home, spec: TaskSpec, actions: Sequence[JsonObject]) -> ProgramRequest:
+    """Return the plan that a task is run as: the one in its inputs, else what `run.plan` asks a model for."""
     assert spec.work is not None
     given, whole = spec.inputs.get("plan"), plans(home)
     request = spec.work.name if given is None else None

@@ -1,4 +1,4 @@
-"""A whole home: opened, looked after while a door is open, and closed."""
+"""Opens a whole home, runs its background work while it is open, and closes it."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class TwinRaven(Home):
     @asynccontextmanager
     async def watching(self, *, tenant_id: str | None = None) -> AsyncGenerator[None]:
         """Begin with what is stored now, and look after services while the block lasts; of all tenants, or of one."""
-        from twinraven.catalog import HealthWatch
+        from twinraven.catalog import HealthMonitor
 
         async def tenants() -> list[str]:
             return [each.tenant_id for each in await self.tenancy.tenants()] if tenant_id is None else [tenant_id]
@@ -137,7 +137,7 @@ class TwinRaven(Home):
         if every_s == 0:
             yield
             return
-        async with HealthWatch(self.defined.health, tenants, every_s=every_s).running():
+        async with HealthMonitor(self.defined.health, tenants, every_s=every_s).running():
             yield
 
     def __enter__(self) -> TwinRaven:

@@ -1,4 +1,4 @@
-"""Opens what was said and whom it was about: episodes, their search, entities, and tools over them."""
+"""Opens knowledge: episodes, their search, entities, and tools over them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def knowledge(home: Home) -> Knowledge:
 
 @Part
 def knowledge_graph(home: Home) -> KnowledgeGraph:
-    """The graph beside the tables; opened only where the settings name one."""
+    """Open the graph beside the tables; opened only where the settings name one."""
     from twinraven.knowledge import GraphitiGraph
 
     embedder = _embedder(home)
@@ -76,7 +76,7 @@ def knowledge_graph(home: Home) -> KnowledgeGraph:
 
 @Part
 def graph_progress(home: Home) -> GraphProgress:
-    """How far that graph has come."""
+    """Open the progress tracker of the knowledge graph."""
     from twinraven.knowledge import GRAPH_WORK, GraphProgress
 
     def start(tx: Transaction, tenant_id: str, group_id: str, run_id: str) -> None:
@@ -88,7 +88,7 @@ def graph_progress(home: Home) -> GraphProgress:
 
 @Part
 def extraction(home: Home) -> BackgroundExtraction:
-    """What extracts entities and facts behind the rules, where there is more than rules."""
+    """Open the background extractors of entities and facts, where any are configured besides the rules."""
     from twinraven.knowledge import EXTRACT_WORK, BackgroundExtraction
 
     def start(tx: Transaction, tenant_id: str, group_id: str, name: str, run_id: str) -> None:
@@ -105,7 +105,7 @@ def extraction(home: Home) -> BackgroundExtraction:
 
 
 def _extractors(home: Home) -> list[Extractor]:
-    """The extractors that the settings choose: where nothing is said, those that are installed and configured."""
+    """Return the extractors that the settings choose; by default all that are installed and configured."""
     from twinraven.knowledge import ModelExtractor, SpacyExtractor, has_pipeline
 
     wanted, has_model = home.settings.knowledge, home.settings.model.name is not None
@@ -132,7 +132,7 @@ def _extractors(home: Home) -> list[Extractor]:
 
 
 def _embedder(home: Home) -> Embedder | None:
-    """The embedder that the settings choose: where nothing is said, the one that is installed, if any."""
+    """Return the embedder that the settings choose: where nothing is said, the one that is installed, if any."""
     from twinraven.knowledge import installed_embedder
 
     wanted = home.settings.knowledge.embedder
@@ -178,7 +178,7 @@ def memory_tools(home: Home) -> MemoryTools:
 
 @Part
 def group_access(home: Home) -> GroupAccess:
-    """Who reaches which groups of episodes: dialogues are their owners'."""
+    """Open the access rules of groups: dialogues belong to their owners."""
     from twinraven.conversations import OTHERS_CONVERSATIONS
     from twinraven.knowledge import GroupAccess
 

@@ -17,7 +17,15 @@ from twinraven.storage import Transaction
 
 if TYPE_CHECKING:
     from twinraven.app.rounds import LearningRounds
-    from twinraven.huginn import ChainStore, Counsel, Huginn, LearningConfig, LoggedAdoption, MiningRun, SampleLimits
+    from twinraven.huginn import (
+        ChainStore,
+        Huginn,
+        LearningConfig,
+        LoggedAdoption,
+        MiningRun,
+        ModelAdvisor,
+        SampleLimits,
+    )
     from twinraven.models import ModelAnswer, Models
     from twinraven.registry import Maintenance, Registry, RegistryChange, Verification
 
@@ -58,15 +66,15 @@ def registry(home: Home) -> Registry:
 
 @Part
 def verification(home: Home) -> Verification:
-    from twinraven.registry import Places, Verification
+    from twinraven.registry import ToolFolders, Verification
 
-    places = Places(home.home / home.settings.registry.storage_dir)
+    places = ToolFolders(home.home / home.settings.registry.storage_dir)
     return Verification(database(home), places, witness=partial(_witness, home), announce=learned(home).refresh)
 
 
 @Part
 def adoption(home: Home) -> LoggedAdoption:
-    """How learned tools in service were received, counted beside the log."""
+    """Open the adoption figures of learned tools in service, counted beside the log."""
     from twinraven.huginn import LoggedAdoption
 
     gap = home.settings.muninn.session_idle_gap_s
@@ -117,7 +125,7 @@ def rounds(home: Home) -> LearningRounds:
 
 
 def mining_run(home: Home) -> MiningRun:
-    """The run that the settings ask for, from now."""
+    """Return the run that the settings ask for, from now."""
     from twinraven.huginn import MiningRun
 
     gap = home.settings.muninn.session_idle_gap_s
@@ -125,7 +133,7 @@ def mining_run(home: Home) -> MiningRun:
 
 
 def learning_config(home: Home) -> LearningConfig:
-    """What a round of learning may look for and what it must reach, by the settings."""
+    """Read the configuration of learning rounds from the settings."""
     from dataclasses import replace
 
     from twinraven.huginn import Criteria, LearningConfig
@@ -150,23 +158,23 @@ def learning_config(home: Home) -> LearningConfig:
 
 
 def sample_limits(home: Home) -> SampleLimits:
-    """How much of the log a round of learning reads in full."""
+    """Read the sample limits of a learning round from the settings."""
     from twinraven.huginn import SampleLimits
 
     mining = home.settings.mining
     return SampleLimits(sessions=mining.sample_sessions, calls=mining.max_session_calls)
 
 
-def _counsel(home: Home) -> Counsel | None:
+def _counsel(home: Home) -> ModelAdvisor | None:
     """Let learning ask the configured model, where the settings allow it to."""
     wanted = home.settings.learning
     if not wanted.ask_model:
         return None
-    from twinraven.huginn import AdviceLimits, Counsel
+    from twinraven.huginn import AdviceLimits, ModelAdvisor
 
     limits = AdviceLimits(wanted.model_max_calls, home.settings.model.timeout_s, wanted.model_budget_s)
     advisor = _ModelAdvisor(models(home))
-    return Counsel(advisor, redactor(home).redact, limits=limits, now=lambda: from_micros(home.micros()))
+    return ModelAdvisor(advisor, redactor(home).redact, limits=limits, now=lambda: from_micros(home.micros()))
 
 
 class _ModelAdvisor:
@@ -186,12 +194,12 @@ class _ModelAdvisor:
 
 def _witness(home: Home, tx: Transaction, change: RegistryChange) -> None:
     """Append each step in a learned tool's life to the audit log, in the transaction of the step itself."""
-    from twinraven.audit import AuditEntry
+    from twinraven.audit import NewAuditEntry
     from twinraven.tenancy import actor_of
 
     audit(home).append(
         tx,
-        AuditEntry(
+        NewAuditEntry(
             tenant_id=change.tenant_id,
             event_type=change.event_type,
             subject_type="learned_tool",

@@ -20,7 +20,7 @@ from twinraven.app.parts import Home, Part
 from twinraven.app.running import processes
 from twinraven.foundation.clock import to_micros
 from twinraven.foundation.errors import NotFound
-from twinraven.metrics import Collected, Figure, Metrics, MetricWish, Scope
+from twinraven.metrics import CollectedMeasurements, MetricRequest, Metrics, Scope, SystemMeasurement
 from twinraven.storage import Transaction
 from twinraven.tenancy import Principal
 
@@ -29,14 +29,16 @@ if TYPE_CHECKING:
     from twinraven.engine import RunEnd
     from twinraven.muninn import MuninnEvent
 
-CALLS: Final = MetricWish("calls", "tool", "sum", "integer", "calls that were recorded")
-FAILED_CALLS: Final = MetricWish("failed_calls", "tool", "sum", "integer", "recorded calls that raised an error")
-CALL_MS: Final = MetricWish("call_ms", "tool", "sum", "integer", "milliseconds spent in calls; over `calls` their mean")
-TURNS_SAVED: Final = MetricWish("turns_saved", "tool", "sum", "integer", "turns that calls of learned tools spared")
-TOKENS: Final = MetricWish("tokens", "tool", "sum", "integer", "tokens that models read and wrote")
-COST: Final = MetricWish("cost", "tool", "sum", "float", "what models cost, in the currency that `currency` names")
-RUN_MS: Final = MetricWish("run_ms", "process", "avg", "integer", "milliseconds from a run's start to its end")
-QUEUE_MS: Final = MetricWish("queue_ms", "process", "avg", "integer", "milliseconds until a run made its first call")
+CALLS: Final = MetricRequest("calls", "tool", "sum", "integer", "calls that were recorded")
+FAILED_CALLS: Final = MetricRequest("failed_calls", "tool", "sum", "integer", "recorded calls that raised an error")
+CALL_MS: Final = MetricRequest(
+    "call_ms", "tool", "sum", "integer", "milliseconds spent in calls; over `calls` their mean"
+)
+TURNS_SAVED: Final = MetricRequest("turns_saved", "tool", "sum", "integer", "turns that calls of learned tools spared")
+TOKENS: Final = MetricRequest("tokens", "tool", "sum", "integer", "tokens that models read and wrote")
+COST: Final = MetricRequest("cost", "tool", "sum", "float", "what models cost, in the currency that `currency` names")
+RUN_MS: Final = MetricRequest("run_ms", "process", "avg", "integer", "milliseconds from a run's start to its end")
+QUEUE_MS: Final = MetricRequest("queue_ms", "process", "avg", "integer", "milliseconds until a run made its first call")
 _BATCH: Final = 2_000
 _HOUR: Final = 3_600_000_000
 _RUN: Final = "run:"
@@ -45,12 +47,12 @@ _HOUSE: Final = "house:"
 
 @Part
 def metrics(home: Home) -> Metrics:
-    """What is measured."""
+    """Open metrics."""
 
     async def exists(tenant_id: str, scope: Scope, entity_id: str) -> bool:
         return await _exists(home, tenant_id, scope, entity_id)
 
-    async def calls(tenant_id: str, begin: int) -> Collected:
+    async def calls(tenant_id: str, begin: int) -> CollectedMeasurements:
         return await _measure_calls(home, tenant_id, begin)
 
     return Metrics(database(home), exists=exists, audit=audit(home), sources={"calls": calls}, micros=home.micros)
@@ -59,14 +61,14 @@ def metrics(home: Home) -> Metrics:
 def measure_runs(home: Home, tx: Transaction, ends: Sequence[RunEnd]) -> None:
     """Append how long runs of a tenant took, with their end."""
     now = home.micros()
-    figures: list[Figure] = []
+    figures: list[SystemMeasurement] = []
     for end in ends:
         target, created = end.target, end.created_at
         if target is None or created is None:
             run = runs(home).find_in(tx, end.tenant_id, end.run_id)
             target, created = run.target, to_micros(run.created_at)
         if not target.startswith(_HOUSE) and end.state != "set_aside":
-            figures.append(Figure(RUN_MS, target, max(0, now - created) // 1_000, now, {"state": end.state}))
+            figures.append(SystemMeasurement(RUN_MS, target, max(0, now - created) // 1_000, now, {"state": end.state}))
     if figures:
         metrics(home).append_in(tx, ends[0].tenant_id, figures)
 
@@ -94,12 +96,12 @@ async def _exists(home: Home, tenant_id: str, scope: Scope, entity_id: str) -> b
     return True
 
 
-async def _measure_calls(home: Home, tenant_id: str, begin: int) -> Collected:
-    """The figures of every call that has arrived since, by tool and hour."""
+async def _measure_calls(home: Home, tenant_id: str, begin: int) -> CollectedMeasurements:
+    """Return the figures of every call that has arrived since, by tool and hour."""
     store = events(home)
     through = await store.settled(tenant_id)
-    totals: dict[tuple[MetricWish, str, int], int] = defaultdict(int)
-    figures: list[Figure] = []
+    totals: dict[tuple[MetricRequest, str, int], int] = defaultdict(int)
+    figures: list[SystemMeasurement] = []
     after = begin
     while after < through:
         found = await store.arrived(tenant_id, after=after, through=through, limit=_BATCH)
@@ -111,12 +113,14 @@ async def _measure_calls(home: Home, tenant_id: str, begin: int) -> Collected:
         figures += await _model_figures(home, tenant_id, found)
         after = found[-1].arrival
     figures += [
-        Figure(metric, tool_id, value, hour * _HOUR) for (metric, tool_id, hour), value in totals.items() if value
+        SystemMeasurement(metric, tool_id, value, hour * _HOUR)
+        for (metric, tool_id, hour), value in totals.items()
+        if value
     ]
-    return Collected(figures, max(begin, through))
+    return CollectedMeasurements(figures, max(begin, through))
 
 
-def _count(home: Home, tenant_id: str, event: MuninnEvent, totals: dict[tuple[MetricWish, str, int], int]) -> None:
+def _count(home: Home, tenant_id: str, event: MuninnEvent, totals: dict[tuple[MetricRequest, str, int], int]) -> None:
     hour = to_micros(event.timestamp) // _HOUR
     totals[CALLS, event.tool_id, hour] += 1
     totals[FAILED_CALLS, event.tool_id, hour] += event.raised
@@ -126,21 +130,21 @@ def _count(home: Home, tenant_id: str, event: MuninnEvent, totals: dict[tuple[Me
 
 
 def _spared(home: Home, tenant_id: str, tool_id: str) -> int:
-    """How many turns one call of a learned tool stands for, besides its own."""
+    """Return how many turns one call of a learned tool stands for, besides its own."""
     if learned(home).find(tenant_id, tool_id) is None:
         return 0
     return max(0, len(learned(home).definition(tenant_id, tool_id).steps) - 1)
 
 
-async def _queue_times(home: Home, tenant_id: str, found: Iterable[MuninnEvent]) -> list[Figure]:
-    figures: list[Figure] = []
+async def _queue_times(home: Home, tenant_id: str, found: Iterable[MuninnEvent]) -> list[SystemMeasurement]:
+    figures: list[SystemMeasurement] = []
     for event in found:
         if event.predecessor is None and event.session_id.startswith(_RUN):
             run = await _run_of(home, tenant_id, event.session_id.removeprefix(_RUN))
             if run is not None:
                 target, created_at = run
                 waited = max(0, to_micros(event.timestamp) - to_micros(created_at)) // 1_000
-                figures.append(Figure(QUEUE_MS, target, waited, to_micros(event.timestamp)))
+                figures.append(SystemMeasurement(QUEUE_MS, target, waited, to_micros(event.timestamp)))
     return figures
 
 
@@ -152,13 +156,13 @@ async def _run_of(home: Home, tenant_id: str, run_id: str) -> tuple[str, datetim
     return None if found.run.target.startswith(_HOUSE) else (found.run.target, found.run.created_at)
 
 
-async def _model_figures(home: Home, tenant_id: str, found: Sequence[MuninnEvent]) -> list[Figure]:
+async def _model_figures(home: Home, tenant_id: str, found: Sequence[MuninnEvent]) -> list[SystemMeasurement]:
     """Tokens and cost, as a model's answers state them."""
     from twinraven.models import ASK_MODEL
 
     asked = [event for event in found if event.tool_id == ASK_MODEL and event.output_hash is not None]
     outputs = await events(home).outputs(tenant_id, [str(event.output_hash) for event in asked]) if asked else {}
-    figures: list[Figure] = []
+    figures: list[SystemMeasurement] = []
     for event in asked:
         said: Any = outputs.get(str(event.output_hash))
         if isinstance(said, dict):
@@ -166,11 +170,11 @@ async def _model_figures(home: Home, tenant_id: str, found: Sequence[MuninnEvent
     return figures
 
 
-def _figures_of(event: MuninnEvent, said: dict[str, Any]) -> list[Figure]:
+def _figures_of(event: MuninnEvent, said: dict[str, Any]) -> list[SystemMeasurement]:
     at, by = to_micros(event.timestamp), {"model": str(said.get("model") or "unknown")}
     usage = cast("dict[str, Any]", said.get("usage") or {})
     figures = [
-        Figure(TOKENS, event.tool_id, usage[kind], at, {**by, "kind": kind.removesuffix("_tokens")})
+        SystemMeasurement(TOKENS, event.tool_id, usage[kind], at, {**by, "kind": kind.removesuffix("_tokens")})
         for kind in ("input_tokens", "output_tokens")
         if isinstance(usage.get(kind), int)
     ]
@@ -179,4 +183,4 @@ def _figures_of(event: MuninnEvent, said: dict[str, Any]) -> list[Figure]:
         amount = float(Decimal(str(cost.get("amount"))))
     except InvalidOperation:
         return figures
-    return [*figures, Figure(COST, event.tool_id, amount, at, {**by, "currency": str(cost.get("currency"))})]
+    return [*figures, SystemMeasurement(COST, event.tool_id, amount, at, {**by, "currency": str(cost.get("currency"))})]

@@ -1,4 +1,4 @@
-"""Opens Muninn's parts: what is recorded, imported, read and pruned."""
+"""Opens Muninn's parts: recording, import, reading and retention."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def events(home: Home) -> EventStore:
 
 @Part
 def activity(home: Home) -> SqlActivity:
-    """What happened, summed up."""
+    """Open the aggregates of the event log."""
     from twinraven.muninn import SqlActivity
 
     return SqlActivity(database(home))
@@ -47,7 +47,7 @@ def tail(home: Home) -> EventTail:
 
 @Part
 def summaries(home: Home) -> ModelSummaries | None:
-    """What asks a model for summaries, where the settings say so."""
+    """Open the model that summarises outputs, where the settings name one."""
     if home.settings.muninn.summaries != "model":
         return None
     from twinraven.app.catalogue import model_client

@@ -80,11 +80,11 @@ class Home:
 
     @property
     def opened(self) -> tuple[Any, ...]:
-        """What was opened so far, each after what it is built on."""
+        """List the parts opened so far, each after its dependencies."""
         return tuple(self._opened.values())
 
     def open(self, part: Part[T], open_part: Callable[[Home], T]) -> T:
-        """Give the part, made now if nobody has asked for it yet."""
+        """Return the part, opened now if this is its first use."""
         if part not in self._opened:
             with self._opening:
                 if part not in self._opened:

@@ -62,7 +62,7 @@ def plan_tools(home: Home) -> PlanTools:
 
 
 def programs() -> dict[str, Program]:
-    """What workers run besides flows."""
+    """Open the programs that workers run besides flows."""
     from functools import partial
 
     from twinraven.plans import MEMORY_TOOLS, run_plan

@@ -1,4 +1,4 @@
-"""Opens summaries and introspection, and what of them enters a working memory."""
+"""Opens summaries and introspection, and their part of a working memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TURN: Final = "Turn:"
 
 @Part
 def summaries(home: Home) -> Summaries:
-    """What stands for parts of dialogues."""
+    """Open summaries of dialogues."""
     from twinraven.knowledge import Summaries
 
     made = Summaries(
@@ -45,7 +45,7 @@ def summaries(home: Home) -> Summaries:
 
 @Part
 def introspections(home: Home) -> Introspections:
-    """The notes that an agent keeps of each user."""
+    """Open the notes that an agent keeps of each user."""
     from twinraven.knowledge import CarouselRules, Introspections
 
     wanted = home.settings.knowledge
@@ -63,7 +63,7 @@ def introspections(home: Home) -> Introspections:
 
 
 def _token_counter() -> Callable[[str], int]:
-    """The tokenizer of conversations where it is installed, else an estimate: the size of a summary is approximate."""
+    """Return the tokenizer of conversations where it is installed, else an estimate."""
     from importlib.util import find_spec
 
     from twinraven.conversations import count_tokens
@@ -129,9 +129,9 @@ class KnowledgeCompressor:
     async def begin(
         self, tenant_id: str, owner_id: str, conversation_id: str, episode_ids: Sequence[str], *, up_to: PathPlace
     ) -> str:
-        from twinraven.knowledge import CompressionWish
+        from twinraven.knowledge import CompressionRequest
 
-        wish = CompressionWish(conversation_id, tuple(episode_ids), up_to.turn_id, up_to.alternative_id)
+        wish = CompressionRequest(conversation_id, tuple(episode_ids), up_to.turn_id, up_to.alternative_id)
         begun = await summaries(self._home).compress(wish, by=Principal(tenant_id, owner_id, "member"))
         return begun.compression_id
 
@@ -140,7 +140,7 @@ class KnowledgeCompressor:
 
 
 class KnowledgeSources:
-    """What knowledge adds to a working memory: summaries, entities and notes that belong to its path."""
+    """Adds knowledge to a working memory: the summaries, entities and notes of its path."""
 
     def summaries(
         self, tx: Transaction, tenant_id: str, conversation_id: str, path: Sequence[PathPlace]

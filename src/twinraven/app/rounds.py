@@ -59,11 +59,11 @@ class LearningRounds:
         return begun
 
     async def round(self, tenant_id: str, round_id: str) -> LearningRound:
-        """One round as it is now, or NotFound."""
+        """Return one round as it is now, or NotFound."""
         return await self._store.round(tenant_id, round_id)
 
     async def rounds(self, tenant_id: str, *, limit: int) -> list[LearningRound]:
-        """The newest rounds."""
+        """Return the newest rounds."""
         return await self._store.rounds(tenant_id, limit=limit)
 
     def close(self) -> None:

@@ -108,7 +108,7 @@ async def working(home: Home, types: Iterable[str] | None = None) -> AsyncGenera
 
 
 def _house_work(home: Home) -> dict[str, Callable[[str, JsonObject], Awaitable[Any]]]:
-    """What the house does for a tenant: on a schedule, and what was decided."""
+    """Return what the house does for a tenant: on a schedule, and what was decided."""
 
     async def maintain(tenant_id: str, _: JsonObject) -> Any:
         return (await maintenance(home).run(tenant_id)).as_json()

@@ -47,7 +47,10 @@ class ModelSummaries:
         self._asks_from = 0.0
 
     def compress(self, tenant_id: str, output: bytes, limit: int) -> str | None:
-        """A summary of an output that was redacted, in at most `limit` characters; None where the model gave none."""
+        """Return a summary of an output that was redacted, in at most `limit` characters.
+
+        None where the model gave none.
+        """
         if time.monotonic() < self._asks_from:
             return None
         if self._loop is None:
@@ -63,7 +66,7 @@ class ModelSummaries:
         return (text if len(text) <= limit else text[: limit - 1] + "…") or None
 
     def close(self) -> None:
-        """Close the connections, on a thread of its own: whoever closes a home may be on an event loop."""
+        """Close the connections, on a thread of its own: the caller may be on an event loop."""
         loop, self._loop = self._loop, None
         if loop is None:
             return

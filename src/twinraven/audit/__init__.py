@@ -1,4 +1,4 @@
-"""Audit: evidence of who did what and why, in a chain that nobody can quietly change.
+"""Keeps the audit log: evidence of who did what and why, in a tamper-evident hash chain.
 
 One hash chain per tenant holds effects, lifecycle changes, human actions and policy decisions, each appended in the
 transaction that makes it true. The head is signed with a key outside the database and can be anchored outside the
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from twinraven.audit.model import (
         ActorType,
         Anchor,
-        AuditEntry,
         AuditFilter,
         AuditRecord,
         Fault,
         Head,
+        NewAuditEntry,
         UnlinkedEffect,
         VerifyReport,
     )
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ActorType",
     "Anchor",
-    "AuditEntry",
     "AuditFilter",
     "AuditLog",
     "AuditRecord",
@@ -44,6 +43,7 @@ __all__ = [
     "Head",
     "KeyGeneration",
     "KeyRing",
+    "NewAuditEntry",
     "Signer",
     "SqlAuditStore",
     "UnlinkedEffect",

@@ -1,4 +1,4 @@
-"""The chain itself: how an entry is bound to the one before it, and how a broken link is found.
+"""Computes and verifies the hash chain: binds each entry to the one before it and finds a broken link.
 
 Each entry's hash covers all its fields, its number and the hash of its predecessor; the number of the last entry and
 its hash are signed. So an edit breaks the entry, a deletion leaves a gap in the numbers, a reordering breaks the links,
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from twinraven.audit.model import Anchor, Event, Fault, Head
+from twinraven.audit.model import Anchor, AuditLogEvent, Fault, Head
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import InvalidInput
 
@@ -50,18 +50,18 @@ class ChainRow(NamedTuple):
 
 
 def hash_entry(fields: Sequence[Any]) -> str:
-    """The hash of an entry: of everything up to and with its predecessor's hash."""
+    """Return the hash of an entry: of everything up to and with its predecessor's hash."""
     return hashlib.sha256(b"twinraven.audit.entry.1\0" + canonical_json(list(fields))).hexdigest()
 
 
 def hash_body(salt: bytes, body: bytes) -> str:
-    """What the chain keeps of a body; without the salt not even a short body can be guessed from it."""
+    """Hash a body with its salt, without which not even a short body can be guessed."""
     return hmac.digest(salt, b"twinraven.audit.body.1\0" + body, "sha256").hex()
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSeal:
-    """What an entry says about a range of remembered calls, `after` excluded and `through` included."""
+    """The seal of a range of recorded reads, `after` excluded and `through` included."""
 
     sequence: int
     after: int
@@ -125,9 +125,9 @@ class ChainWalk:
         return None
 
     def _note(self, row: ChainRow) -> None:
-        if row.event_type == Event.BODIES_ERASED:
+        if row.event_type == AuditLogEvent.BODIES_ERASED:
             self.erased.update(parse_json(row.data_json)["entry_ids"])
-        elif row.event_type in (Event.READS_SEALED, Event.READS_RESEALED):
+        elif row.event_type in (AuditLogEvent.READS_SEALED, AuditLogEvent.READS_RESEALED):
             seal = to_seal(row.sequence, parse_json(row.data_json))
             self.seals[seal.after, seal.through] = seal
 
@@ -160,7 +160,7 @@ class ChainWalk:
 
 
 def to_seal(sequence: int, data: Any) -> ReadSeal:
-    """A seal as its entry states it."""
+    """Return a seal as its entry states it."""
     return ReadSeal(sequence, data["after"], data["through"], data["count"], data["hash"], data.get("form", 1))
 
 

@@ -1,4 +1,4 @@
-"""Rings of keys: generations of 32 random bytes, in a file that only its owner may read or in the environment.
+"""Keeps key rings: generations of 32 random bytes, in a file that only its owner may read or in the environment.
 
 A ring has one active generation and may keep retired ones, named by a fingerprint of the key. The file is replaced
 whole (written beside it, synced, renamed, the folder synced) and changed only under a lock, so a process killed at any
@@ -41,7 +41,7 @@ class KeyGeneration:
 
 
 def fingerprint(key: bytes) -> str:
-    """The id of a key: says which key it is and nothing about it."""
+    """Return the id of a key: says which key it is and nothing about it."""
     return hashlib.sha256(b"twinraven.key.id\0" + key).hexdigest()[:32]
 
 
@@ -68,7 +68,7 @@ class KeyRing:
         return self._variable is not None and bool(self._environ.get(self._variable))
 
     def active(self) -> KeyGeneration:
-        """The generation to use for what is new; the first one is made when there is none."""
+        """Return the generation to use for what is new; the first one is made when there is none."""
         generations = self.generations()
         if not generations:
             with self._changing() as kept:
@@ -78,16 +78,16 @@ class KeyRing:
         return generations[0]
 
     def first(self) -> KeyGeneration:
-        """The oldest generation, for what must stay the same however often the ring is renewed."""
+        """Return the oldest generation, for what must stay the same however often the ring is renewed."""
         self.active()
         return (self._given() or self.generations())[-1]
 
     def find(self, id: str) -> KeyGeneration | None:
-        """A generation by its id; one that another process made a moment ago is found too."""
+        """Find a generation by its id; one that another process made a moment ago is found too."""
         return _named(id, self.generations()) or _named(id, self.reload())
 
     def generations(self) -> tuple[KeyGeneration, ...]:
-        """All of them, the active one first."""
+        """Return all of them, the active one first."""
         return self.reload() if self._loaded is None else self._loaded
 
     def reload(self) -> tuple[KeyGeneration, ...]:
@@ -115,7 +115,7 @@ class KeyRing:
         return fresh
 
     def drop(self, ids: Iterable[str]) -> list[str]:
-        """Forget retired generations of the file; nobody can open any more what only they open."""
+        """Forget retired generations of the file; what only they open is lost."""
         unwanted = set(ids)
         with self._changing() as kept:
             dropped = [one.id for one in kept if one.id in unwanted and one.retired_at is not None]
@@ -175,7 +175,7 @@ class KeyRing:
 
 
 def read_private(path: Path) -> bytes | None:
-    """A file that nobody else can read, or nothing where there is none."""
+    """Read a file that only its owner can read, or return None where there is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -194,7 +194,7 @@ def read_private(path: Path) -> bytes | None:
 
 
 def replace_private(path: Path, body: bytes) -> None:
-    """Replace a file whole or not at all, readable by nobody else at any moment."""
+    """Replace a file atomically, readable by its owner alone at any moment."""
     for left in path.parent.glob(f".{path.name}.*.new"):
         left.unlink(missing_ok=True)
     fresh = path.with_name(f".{path.name}.{os.urandom(6).hex()}.new")

@@ -1,4 +1,4 @@
-"""Two rings of keys as one, for a home that gets a database from elsewhere together with its keys.
+"""Merges two key rings, for a home that receives a database from elsewhere together with its keys.
 
 The ring that comes with the database leads, because what is in the database was made with it. Keys that only the other
 ring has are kept, retired: nothing that could be opened before must become unreadable by adding keys.
@@ -14,7 +14,7 @@ from twinraven.foundation.errors import InvalidInput
 
 
 def merge_key_files(present: bytes, arriving: bytes) -> bytes:
-    """The contents of a key file that serves both; the arriving ring's active key is active."""
+    """Return the contents of a key file that serves both; the arriving ring's active key is active."""
     kept, leading = _generations(present), _generations(arriving)
     known = {row["id"] for row in leading}
     now = now_micros()

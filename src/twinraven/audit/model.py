@@ -1,4 +1,4 @@
-"""What the audit log holds, what it says of itself, and what a check of it finds."""
+"""Models audit entries, the head of the chain, anchors, and the report of a verification."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Such an entry says "human" of whoever came through a door, an agent too.
 """
 
 
-class Event(StrEnum):
+class AuditLogEvent(StrEnum):
     """The events the log writes about itself; every context names its own."""
 
     BODIES_ERASED = "audit.bodies_erased"
@@ -29,8 +29,8 @@ class Event(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class AuditEntry:
-    """Something that happened, to be appended.
+class NewAuditEntry:
+    """An audit entry before it is appended.
 
     `data`, `code` and `message` stay for ever: ids, amounts, decisions. What may have to be erased one day (arguments,
     names, free text of people) goes into `body`.
@@ -117,7 +117,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Which entries to list."""
+    """Filters audit entries for a list."""
 
     subject_type: str | None = None
     subject_id: str | None = None
@@ -149,7 +149,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class UnlinkedEffect:
-    """Something that left the house, or may have, and that no entry links to its origin."""
+    """An effect that was sent, or may have been, and that no audit entry links to its origin."""
 
     subject_type: str
     subject_id: str
@@ -161,7 +161,7 @@ class UnlinkedEffect:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What a check of one tenant's chain found."""
+    """The report of a verification of one tenant's chain."""
 
     tenant_id: str
     entries: int

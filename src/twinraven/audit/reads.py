@@ -1,4 +1,4 @@
-"""Reads in the chain: ranges of remembered calls, sealed by count and hash.
+"""Seals ranges of recorded read calls in the chain, by count and hash.
 
 An entry for every read would make readers queue behind the chain. Instead the calls that Muninn has stored since the
 last seal are hashed together, in the order of their arrival, and one entry states the range, the count and the hash.
@@ -56,7 +56,7 @@ _FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class RangeDigest:
-    """What a range of calls amounts to."""
+    """The count and the hash of a range of calls."""
 
     after: int
     through: int

@@ -1,4 +1,4 @@
-"""The audit log: appended inside the transaction that makes an entry true, and checked from outside.
+"""Appends to the audit log inside the caller's transaction, and verifies the chain.
 
 `append` takes the caller's transaction, so an effect and its entry are stored together or not at all. It holds the end
 of the tenant's chain until that transaction ends: call it last. Everything is redacted before it is hashed.
@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 from twinraven.audit.chain import ChainRow, ChainWalk, hash_body, hash_entry, to_seal
 from twinraven.audit.model import (
     Anchor,
-    AuditEntry,
     AuditFilter,
+    AuditLogEvent,
     AuditRecord,
-    Event,
     Fault,
     Head,
+    NewAuditEntry,
     UnlinkedEffect,
     VerifyReport,
 )
@@ -66,16 +66,16 @@ class AuditLog:
         self._links: list[LinkCheck] = []
 
     def register_links(self, check: LinkCheck) -> None:
-        """Let `verify` ask somebody which of their effects no entry links to its origin."""
+        """Register a callback by which `verify` finds effects that no entry links to their origin."""
         self._links.append(check)
 
     def about(
         self, tx: Transaction, tenant_id: str, subject_type: str, subject_ids: Sequence[str]
     ) -> dict[str, list[Mapping[str, Any]]]:
-        """What the entries about each of these subjects say, by subject."""
+        """Return the entries about each of these subjects, by subject."""
         return self._store.about(tx, tenant_id, subject_type, subject_ids)
 
-    def append(self, tx: Transaction, entry: AuditEntry) -> AuditRecord:
+    def append(self, tx: Transaction, entry: NewAuditEntry) -> AuditRecord:
         """Add an entry inside the caller's transaction; if this fails, so must that."""
         fields = self._clean(entry)
         end = self._store.lock_end(tx, entry.tenant_id)
@@ -90,10 +90,10 @@ class AuditLog:
         return self._store.entries(tx, tenant_id, where)
 
     def look(self, tx: Transaction, tenant_id: str, entry_id: str) -> AuditRecord | None:
-        """One entry inside the caller's transaction, or None."""
+        """Return one entry inside the caller's transaction, or None."""
         return self._store.entry(tx, tenant_id, entry_id)
 
-    async def write(self, entry: AuditEntry, *, known: KnownOf | None = None) -> AuditRecord:
+    async def write(self, entry: NewAuditEntry, *, known: KnownOf | None = None) -> AuditRecord:
         """Add an entry that stands for itself, such as a refusal, in a transaction of its own.
 
         `known` looks up what else is to stand in its data, in that transaction.
@@ -111,14 +111,14 @@ class AuditLog:
         return await self._database.read(tenant_id, lambda tx: self._store.entries(tx, tenant_id, chosen))
 
     async def entry(self, tenant_id: str, entry_id: str) -> AuditRecord:
-        """One entry with its body."""
+        """Return one entry with its body."""
         found = await self._database.read(tenant_id, lambda tx: self._store.entry(tx, tenant_id, entry_id))
         if found is None:
             raise NotFound(f"no audit entry {entry_id!r}", entry_id=entry_id)
         return found
 
     async def head(self, tenant_id: str) -> Head | None:
-        """The signed head; None as long as nothing was appended."""
+        """Return the signed head; None as long as nothing was appended."""
         return await self._database.read(tenant_id, lambda tx: self._store.head(tx, tenant_id))
 
     async def anchor(self, tenant_id: str, path: Path) -> Anchor:
@@ -161,9 +161,9 @@ class AuditLog:
             missing = set(wanted) - self._store.with_bodies(tx, tenant_id, wanted)
             if missing or not wanted:
                 raise NotFound("some of these entries have no body to erase", entry_ids=sorted(missing))
-            entry = AuditEntry(
+            entry = NewAuditEntry(
                 tenant_id,
-                Event.BODIES_ERASED,
+                AuditLogEvent.BODIES_ERASED,
                 "audit_log",
                 wanted[0] if len(wanted) == 1 else tenant_id,
                 actor,
@@ -192,7 +192,7 @@ class AuditLog:
         def work(tx: Transaction) -> AuditRecord | None:
             if self._sealed_through(tx, tenant_id) != after:
                 return None
-            entry = AuditEntry(tenant_id, Event.READS_SEALED, "events", tenant_id, data=digest.as_data())
+            entry = NewAuditEntry(tenant_id, AuditLogEvent.READS_SEALED, "events", tenant_id, data=digest.as_data())
             return self.append(tx, entry)
 
         return await self._database.write(tenant_id, work)
@@ -216,7 +216,9 @@ class AuditLog:
             records.append(
                 self.append(
                     tx,
-                    AuditEntry(tenant_id, Event.READS_RESEALED, "events", tenant_id, data=data, message=reason),
+                    NewAuditEntry(
+                        tenant_id, AuditLogEvent.READS_RESEALED, "events", tenant_id, data=data, message=reason
+                    ),
                 )
             )
         return records
@@ -232,8 +234,8 @@ class AuditLog:
                 "erased bodies stay in the write-ahead log until it is emptied: somebody was reading all the while"
             )
 
-    def _clean(self, entry: AuditEntry) -> ChainRow:
-        """The entry as it will be stored, all but its place in the chain."""
+    def _clean(self, entry: NewAuditEntry) -> ChainRow:
+        """Return the entry as it will be stored, all but its place in the chain."""
         for name in ("tenant_id", "event_type", "subject_type", "subject_id", "correlation_id", "id"):
             _check_name(getattr(entry, name), name)
         actor = entry.actor
@@ -275,7 +277,7 @@ class AuditLog:
         return str(cleaned).replace("\0", "\ufffd")
 
     def _sealed_through(self, tx: Transaction, tenant_id: str) -> int:
-        last = self._store.last_of(tx, tenant_id, Event.READS_SEALED)
+        last = self._store.last_of(tx, tenant_id, AuditLogEvent.READS_SEALED)
         return 0 if last is None else to_seal(last.sequence, last.data).through
 
     def _walk(self, tx: Transaction, tenant_id: str, anchors: Sequence[Anchor]) -> ChainWalk:
@@ -334,7 +336,7 @@ def _check_name(value: str, field: str) -> None:
         raise InvalidInput(f"{field} must have 1 to {_LONGEST_NAME} characters", field=field)
 
 
-def _to_record(row: ChainRow, entry: AuditEntry) -> AuditRecord:
+def _to_record(row: ChainRow, entry: NewAuditEntry) -> AuditRecord:
     return AuditRecord(
         tenant_id=row.tenant_id,
         sequence=row.sequence,

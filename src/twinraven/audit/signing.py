@@ -1,4 +1,4 @@
-"""Signed heads and anchors: Ed25519, with a key that lies in the home and not in the database.
+"""Signs heads and anchors with Ed25519, with a key that is kept in the home and not in the database.
 
 Whoever can write to the database can make a chain that agrees with itself; they cannot make a head for it. An anchor is
 a head copied to where they cannot reach, one JSON object a line, readable and checkable with the public key it names.
@@ -33,7 +33,7 @@ class Signer:
         self._keys: dict[str, Ed25519PrivateKey] = {}
 
     def sign(self, tenant_id: str, sequence: int, entry_hash: str) -> Head:
-        """The head of a chain that now ends with this entry."""
+        """Return the head of a chain that now ends with this entry."""
         key_id, at = self._ring.active().id, now_micros()
         key = self._key(key_id)
         assert key is not None
@@ -62,7 +62,7 @@ class Signer:
         return fault
 
     def anchor(self, head: Head) -> Anchor:
-        """The head with what a stranger needs to check it."""
+        """Return the head with what a stranger needs to check it."""
         key = self._key(head.key_id)
         if key is None:
             raise InvalidInput(f"the head is signed with key {head.key_id!r}, which this home does not have")
@@ -98,7 +98,7 @@ def write_anchor(path: Path, anchor: Anchor) -> None:
 
 
 def read_anchors(path: Path, tenant_id: str) -> Sequence[Anchor]:
-    """The tenant's anchors in a file; one with none, or with anything else in it, is refused."""
+    """Read the tenant's anchors in a file; one with none, or with anything else in it, is refused."""
     try:
         lines = path.read_text("utf-8").splitlines()
         anchors = [_to_anchor(json.loads(line)) for line in lines if line.strip()]

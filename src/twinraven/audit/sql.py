@@ -1,4 +1,4 @@
-"""The audit tables in SQL, the same for both stores."""
+"""Stores the audit tables in SQL, the same for both databases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TIMES = {"since": "timestamp >= :since", "until": "timestamp < :until"}
 
 
 def _within(times: Mapping[str, int]) -> list[str]:
-    """The conditions of a stretch of time: entries are walked by number, from the first to the last of that time.
+    """Return the conditions of a time span: entries are walked by number, from the first to the last of it.
 
     Clocks may differ, so that numbers alone would leave entries out; times alone would sort all of them.
     """

@@ -1,4 +1,4 @@
-"""The port to the audit tables; each method runs inside its caller's transaction."""
+"""Declares the port to the audit tables; each method runs inside its caller's transaction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twinraven.storage import Transaction
 
 
 class ChainEnd(NamedTuple):
-    """Where the next entry goes."""
+    """The end of the chain, after which the next entry is appended."""
 
     sequence: int
     entry_hash: str
@@ -21,7 +21,7 @@ class AuditStore(Protocol):
     """One tenant's chain."""
 
     def lock_end(self, tx: Transaction, tenant_id: str) -> ChainEnd:
-        """The end of the chain, held by this transaction until it ends, so that chains stay linear."""
+        """Return the end of the chain, held by this transaction until it ends, so that chains stay linear."""
         ...
 
     def add(self, tx: Transaction, row: ChainRow) -> None:
@@ -33,27 +33,27 @@ class AuditStore(Protocol):
     def head(self, tx: Transaction, tenant_id: str) -> Head | None: ...
 
     def chain(self, tx: Transaction, tenant_id: str) -> Iterator[list[ChainRow]]:
-        """Every entry in order, with the bodies that are there, a batch at a time."""
+        """Return every entry in order, with the bodies that are there, a batch at a time."""
         ...
 
     def entries(self, tx: Transaction, tenant_id: str, where: AuditFilter) -> list[AuditRecord]: ...
 
     def entry(self, tx: Transaction, tenant_id: str, entry_id: str) -> AuditRecord | None:
-        """One entry with its body."""
+        """Return one entry with its body."""
         ...
 
     def about(
         self, tx: Transaction, tenant_id: str, subject_type: str, subject_ids: Sequence[str]
     ) -> dict[str, list[Mapping[str, Any]]]:
-        """The data of the entries about each of these subjects."""
+        """Return the data of the entries about each of these subjects."""
         ...
 
     def last_of(self, tx: Transaction, tenant_id: str, event_type: str) -> AuditRecord | None:
-        """The newest entry of a kind."""
+        """Return the newest entry of a kind."""
         ...
 
     def with_bodies(self, tx: Transaction, tenant_id: str, entry_ids: Sequence[str]) -> set[str]:
-        """Which of these entries have a body that was not erased."""
+        """Return which of these entries have a body that was not erased."""
         ...
 
     def erase_bodies(self, tx: Transaction, tenant_id: str, entry_ids: Sequence[str]) -> None: ...

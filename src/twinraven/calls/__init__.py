@@ -1,4 +1,4 @@
-"""The one call path, and the two ports it owns: connectors that reach services, and a gate that may say no."""
+"""Provides the one call path and its two ports: connectors, which reach services, and the policy gate."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from twinraven.calls.approval import Approval, ApprovalState, ApprovalWish
+    from twinraven.calls.approval import Approval, ApprovalRequest, ApprovalState
     from twinraven.calls.approvals import Approvals
     from twinraven.calls.claims import Claim, Claims, EarlierAnswer, EffectWord
-    from twinraven.calls.envelope import Envelope, Reach
+    from twinraven.calls.envelope import Envelope, EnvelopeImpact
     from twinraven.calls.evidence import CallEvidence
     from twinraven.calls.key_history import KeyHistory, read_key_history
     from twinraven.calls.model import (
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
         Approver,
         CallFrame,
         CompositeConnector,
-        Concealment,
         Connector,
-        FirstCheck,
+        FirstHealthCheck,
         OpenGate,
         PolicyDecision,
         PolicyGate,
+        SecretRedaction,
         TaskDecision,
     )
     from twinraven.calls.service import Calls
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Approval",
+    "ApprovalRequest",
     "ApprovalState",
-    "ApprovalWish",
     "Approvals",
     "Approver",
     "CallAudit",
@@ -59,21 +59,21 @@ __all__ = [
     "Claim",
     "Claims",
     "CompositeConnector",
-    "Concealment",
     "Connector",
     "EarlierAnswer",
     "EffectWord",
     "Envelope",
-    "FirstCheck",
+    "EnvelopeImpact",
+    "FirstHealthCheck",
     "Grant",
     "KeyHistory",
     "OpenGate",
     "PolicyDecision",
     "PolicyGate",
     "PolicySettings",
-    "Reach",
     "Rule",
     "RulesGate",
+    "SecretRedaction",
     "SkillInvocationRequest",
     "SkillInvocationResponse",
     "StepJournal",

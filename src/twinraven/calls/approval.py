@@ -1,4 +1,4 @@
-"""A request for approval as it is made, and as it stands."""
+"""Models requests for approval and approvals."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ STATES: Final[tuple[ApprovalState, ...]] = get_args(ApprovalState)
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalWish:
-    """A call that needs somebody's word before it may run."""
+class ApprovalRequest:
+    """A request that a person approves one call before it runs."""
 
     tenant_id: str
     tool_id: str
@@ -78,7 +78,7 @@ class Approval:
     """Who asked, as the audit chain names them; None for requests from before this was kept."""
 
     def was_requested_by(self, by: Principal) -> bool:
-        """Tell whether whoever decides is the one who asked.
+        """Tell whether the decider is also the requester.
 
         "local" is everybody at the machine without a key, so for that user only the actor tells people and agents
         apart. For all others the user decides as well: a caller may name any actor it acts for.

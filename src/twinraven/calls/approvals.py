@@ -1,4 +1,4 @@
-"""The use cases of approvals.
+"""Implements the use cases of approvals: request, list, grant, deny, expire.
 
 A request is stored with its audit entry before the caller hears of it, so it outlives every process; whoever makes the
 same call again asks about the same request. A granted one lets that call run under the request's key, as long as the
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from twinraven.audit import AuditEntry, AuditLog
-from twinraven.calls.approval import STATES, Approval, ApprovalState, ApprovalVerdict, ApprovalWish
+from twinraven.audit import AuditLog, NewAuditEntry
+from twinraven.calls.approval import STATES, Approval, ApprovalRequest, ApprovalState, ApprovalVerdict
 from twinraven.calls.claims import HashBody, plain_hash, refuse_secret_key, request_body
 from twinraven.calls.evidence import append_entry
 from twinraven.calls.model import Grant
@@ -57,7 +57,7 @@ class Approvals:
         micros: Callable[[], int] = now_micros,
         on_decided: Callable[[Transaction, Approval], None] | None = None,
     ) -> None:
-        """`on_decided` is told of a decision in its transaction, for whoever waits for it."""
+        """`on_decided` is called back in the transaction of a decision, to wake what waits for it."""
         self._database = database
         self._on_decided = on_decided
         self._store = SqlApprovalStore()
@@ -77,7 +77,7 @@ class Approvals:
         older_than: str | None = None,
         requested_by: str | None = None,
     ) -> tuple[Approval, ...]:
-        """The newest first; `older_than` names the last one of the page before, `requested_by` whose alone to show."""
+        """List approvals, the newest first."""
         if state is not None and state not in STATES:
             raise InvalidInput(f"state must be one of {', '.join(STATES)}, not {state!r}", field="state")
         if not 1 <= limit <= MOST_LISTED:
@@ -94,11 +94,11 @@ class Approvals:
         return await self._database.read(tenant_id, work)
 
     async def get(self, tenant_id: str, approval_id: str, *, requested_by: str | None = None) -> Approval:
-        """One request as it stands, or NotFound; for `requested_by` what others asked for is not there."""
+        """Return one request as it stands, or NotFound; for `requested_by` what others asked for is not there."""
         return await self._database.read(tenant_id, lambda tx: self._present(tx, tenant_id, approval_id, requested_by))
 
     def look(self, tx: Transaction, tenant_id: str, approval_id: str) -> Approval | None:
-        """One request inside the caller's transaction, or None."""
+        """Return one request inside the caller's transaction, or None."""
         return self._store.find(tx, tenant_id, approval_id, now=self._micros())
 
     async def grant(self, tenant_id: str, approval_id: str, *, by: Principal, note: str = "") -> Approval:
@@ -106,11 +106,11 @@ class Approvals:
         return await self._decide(tenant_id, approval_id, "granted", by=by, note=note)
 
     async def deny(self, tenant_id: str, approval_id: str, *, by: Principal, note: str = "") -> Approval:
-        """Refuse the call; whoever makes it again reads the note."""
+        """Deny the call; a caller who repeats it gets the note."""
         return await self._decide(tenant_id, approval_id, "denied", by=by, note=note)
 
-    async def seek(self, wish: ApprovalWish) -> Grant:
-        """What allows a call. Without it the request is stored, and ApprovalPending or ApprovalDenied is raised."""
+    async def seek(self, wish: ApprovalRequest) -> Grant:
+        """Return the grant of a call; without one, store the request and raise ApprovalPending or ApprovalDenied."""
         found = await self._database.read(wish.tenant_id, lambda tx: self._open(tx, wish))
         if found is None:
             found = await self._request(wish)
@@ -120,12 +120,12 @@ class Approvals:
             raise _denied(found)
         return _to_grant(found)
 
-    def _hash_wish(self, wish: ApprovalWish, *, key: str | None) -> str:
+    def _hash_wish(self, wish: ApprovalRequest, *, key: str | None) -> str:
         head = canonical_json([wish.tool_id, wish.caller, key, list(wish.covers)])
         return self._hash_body(wish.tenant_id, b"approval\0" + head + b"\0" + wish.body)
 
-    def _open(self, tx: Transaction, wish: ApprovalWish) -> Approval | None:
-        """The request that answers for this wish; one that is over answers for nothing any more."""
+    def _open(self, tx: Transaction, wish: ApprovalRequest) -> Approval | None:
+        """Open the request that answers for this wish; one that is over answers for nothing any more."""
         now, tenant_id = self._micros(), wish.tenant_id
         found = None
         if not wish.is_spare_key:
@@ -143,7 +143,7 @@ class Approvals:
             return found if found.idempotency_key == wish.key and is_answered else None
         return found if is_same and from_micros(now) < found.expires_at else None
 
-    async def _request(self, wish: ApprovalWish) -> Approval:
+    async def _request(self, wish: ApprovalRequest) -> Approval:
         approval_id = new_id()
         asked_for = self._hash_wish(wish, key=None if wish.is_spare_key else wish.key)
         body_hash = self._hash_body(wish.tenant_id, request_body(wish.tool_id, wish.body))
@@ -171,7 +171,7 @@ class Approvals:
         return await self._database.write(wish.tenant_id, work)
 
     def _row(
-        self, wish: ApprovalWish, approval_id: str, asked_for: str, body_hash: str, round_: int
+        self, wish: ApprovalRequest, approval_id: str, asked_for: str, body_hash: str, round_: int
     ) -> dict[str, object]:
         now, tenant_id = self._micros(), wish.tenant_id
         names = {"session_id": wish.session_id, "correlation_id": wish.correlation_id, "requested_by": wish.caller}
@@ -229,7 +229,7 @@ class Approvals:
             raise _missing(approval_id)
         return found
 
-    def _witness(self, tx: Transaction, entry: AuditEntry) -> None:
+    def _witness(self, tx: Transaction, entry: NewAuditEntry) -> None:
         if self._audit is not None:
             append_entry(self._audit, tx, entry)
 
@@ -292,7 +292,7 @@ def _to_grant(approval: Approval) -> Grant:
     )
 
 
-def _requested(approval: Approval, actor: Actor) -> AuditEntry:
+def _requested(approval: Approval, actor: Actor) -> NewAuditEntry:
     return _entry(
         approval,
         "approval.requested",
@@ -308,7 +308,7 @@ def _requested(approval: Approval, actor: Actor) -> AuditEntry:
     )
 
 
-def _decided(approval: Approval, by: Principal) -> AuditEntry:
+def _decided(approval: Approval, by: Principal) -> NewAuditEntry:
     return _entry(
         approval,
         f"approval.{approval.verdict}",
@@ -323,9 +323,9 @@ def _decided(approval: Approval, by: Principal) -> AuditEntry:
     )
 
 
-def _entry(approval: Approval, event_type: str, actor: Actor, *, data: dict[str, Any], body: Any) -> AuditEntry:
+def _entry(approval: Approval, event_type: str, actor: Actor, *, data: dict[str, Any], body: Any) -> NewAuditEntry:
     known = {"tool_id": approval.tool_id, "idempotency_key": approval.idempotency_key}
-    return AuditEntry(
+    return NewAuditEntry(
         tenant_id=approval.tenant_id,
         event_type=event_type,
         subject_type="approval",

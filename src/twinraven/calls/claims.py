@@ -1,4 +1,4 @@
-"""Idempotency: whoever inserts the key first runs the call, everybody else gets its answer.
+"""Claims idempotency keys: the first insert runs the call, all others get its stored answer.
 
 A claim is made by INSERT … ON CONFLICT DO NOTHING and committed before anything is sent. Success, final failure and
 "unknown" are kept for ever; a retryable failure frees the key. A claim that is still running after its time has run out
@@ -36,7 +36,7 @@ from twinraven.storage import Database, Row, Transaction
 
 Settled = Literal["success", "failed", "unknown"]
 EffectWord = Literal["happened", "did_not_happen", "give_up"]
-"""What a person can say of an effect that nobody knows about."""
+"""The resolutions of an effect with an unknown outcome, by a person."""
 
 GRACE_MS = 5_000
 
@@ -52,7 +52,7 @@ def plain_hash(tenant_id: str, body: bytes) -> str:
 
 
 def request_body(tool_id: str, body: bytes) -> bytes:
-    """What makes two requests the same one: the tool and its arguments."""
+    """Return the identity of a request: the tool and its arguments."""
     return tool_id.encode() + b"\0" + body
 
 
@@ -74,7 +74,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class EarlierAnswer:
-    """What an earlier call under the same key came to."""
+    """The stored outcome of an earlier call under the same idempotency key."""
 
     state: Settled
     response: dict[str, Any]
@@ -100,7 +100,7 @@ class Claims:
         self._micros = micros
 
     def hash_text(self, tenant_id: str, text: bytes) -> str:
-        """The hash that requests are compared by."""
+        """Return the hash that requests are compared by."""
         return self._hash_body(tenant_id, text)
 
     async def claim(
@@ -168,7 +168,7 @@ class Claims:
     async def settle(
         self, claim: Claim, state: Settled, response: dict[str, Any], *, along: Along | None = None
     ) -> None:
-        """Keep the answer, without secrets, for everybody who asks with this key."""
+        """Store the answer, redacted, for all requests with this key."""
         # What is said now is kept; looking for secrets in it may ask the store and happens on the store's thread.
         said = _members(response).encode()
 
@@ -261,7 +261,7 @@ class Claims:
         )
 
     async def _withdraw(self, claim: Claim) -> None:
-        """Nothing was sent under a claim whose commit nobody knows about; if it is there, it must not stay."""
+        """Withdraw a claim whose commit is uncertain: nothing was sent under it, so it must not stay."""
         with suppress(TwinRavenError):
             await self.release(claim)
 
@@ -280,7 +280,7 @@ class Claims:
 
 
 def _members(response: dict[str, Any]) -> str:
-    """An object as JSON, each member by itself: an output may be nested as deep as JSON may, and here is one more."""
+    """Encode an object as JSON, each member by itself: an output may already be as deep as JSON may."""
     members = (f'"{name}":{canonical_json(to_json_value(value)).decode()}' for name, value in response.items())
     return "{" + ",".join(members) + "}"
 

@@ -1,4 +1,4 @@
-"""Keys derived from arguments: the same intent within a session, or within a span of time, is the same effect.
+"""Derives idempotency keys from arguments: the same intent in a session or a time window is one effect.
 
 A tool that says `idempotent_by` makes a careless repetition harmless without the caller's help: two calls with equal
 values in the named arguments get the same key, and the second is answered from the first.
@@ -23,7 +23,7 @@ def derive_key(
     now: int,
     hash_text: Callable[[bytes], str],
 ) -> str | None:
-    """The key a tool's own rule gives this call, or None where it has no rule.
+    """Return the key a tool's own rule gives this call, or None where it has no rule.
 
     The hash should be keyed: a key is stored in the clear, and nobody may test guesses of an argument against it.
     """

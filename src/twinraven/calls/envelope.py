@@ -1,4 +1,4 @@
-"""The envelope that every message between planners, workers, judges, skills and the system shares.
+"""Models the envelope that planners, workers, judges, skills and the system exchange.
 
 What an envelope must carry depends on what it can bring about. One that changes nothing may do without a tenant; one
 that changes state must name it; one that can cause an effect outside must also have an idempotency key, or sending it
@@ -31,8 +31,8 @@ FAILURES: frozenset[Status] = frozenset({"failed", "rejected"})
 """The only states in which an envelope has an error."""
 
 
-class Reach(IntEnum):
-    """What an envelope can bring about."""
+class EnvelopeImpact(IntEnum):
+    """The impact of an envelope: nothing, a change of state, or an effect outside."""
 
     NOTHING = 0
     STATE = 1
@@ -40,11 +40,11 @@ class Reach(IntEnum):
 
 
 _REACHES = {
-    "planner.task": Reach.EFFECT,
-    "worker.result": Reach.EFFECT,
-    "judge.decision": Reach.EFFECT,
-    "skill.response": Reach.STATE,
-    "system.notice": Reach.NOTHING,
+    "planner.task": EnvelopeImpact.EFFECT,
+    "worker.result": EnvelopeImpact.EFFECT,
+    "judge.decision": EnvelopeImpact.EFFECT,
+    "skill.response": EnvelopeImpact.STATE,
+    "system.notice": EnvelopeImpact.NOTHING,
 }
 
 
@@ -84,16 +84,16 @@ class Envelope:
             _check_error(self.error, self.status)
 
     @property
-    def reach(self) -> Reach:
-        """What this message can bring about; the worst that is possible where nobody has said."""
+    def reach(self) -> EnvelopeImpact:
+        """Return the impact of this message; the greatest possible where it is not stated."""
         if self.type == "skill.request":
-            return Reach.NOTHING if self.payload.get("side_effect") == "read" else Reach.EFFECT
-        return _REACHES.get(self.type, Reach.EFFECT)
+            return EnvelopeImpact.NOTHING if self.payload.get("side_effect") == "read" else EnvelopeImpact.EFFECT
+        return _REACHES.get(self.type, EnvelopeImpact.EFFECT)
 
     def _check_reach(self) -> None:
-        if self.reach >= Reach.STATE and self.tenant_id is None:
+        if self.reach >= EnvelopeImpact.STATE and self.tenant_id is None:
             raise InvalidInput(f"{self.type!r} can change something, so it needs a tenant_id", field="tenant_id")
-        if self.reach is Reach.EFFECT and self.idempotency_key is None:
+        if self.reach is EnvelopeImpact.EFFECT and self.idempotency_key is None:
             raise InvalidInput(
                 f"{self.type!r} can cause an effect, so it needs an idempotency_key", field="idempotency_key"
             )
@@ -145,14 +145,14 @@ class Envelope:
         }
 
     def as_sent(self) -> dict[str, Any]:
-        """Every field as its sender wrote it; what was left out, or is null, is as it was filled in."""
+        """Return every field as its sender wrote it; what was left out, or is null, is as it was filled in."""
         filled = self.as_json()
         kept = {name: value for name, value in self.stated.items() if value is not None or filled.get(name) is None}
         return {**filled, **kept}
 
     @classmethod
     def of_request(cls, request: SkillInvocationRequest) -> Envelope:
-        """A request to call a tool, as a message."""
+        """Return a request to call a tool, as a message."""
         return cls(
             role="skill",
             type="skill.request",
@@ -171,7 +171,7 @@ class Envelope:
         )
 
     def as_request(self) -> SkillInvocationRequest:
-        """The request to call a tool that this message is."""
+        """Return the request to call a tool that this message is."""
         if self.type != "skill.request":
             raise InvalidInput(f"{self.type!r} is no request to call a tool", field="type")
         asked = {name: self.payload.get(name) for name in ("skill_id", "tool_name", "side_effect", "sensitivity")}
@@ -181,7 +181,7 @@ class Envelope:
 
     @classmethod
     def of_response(cls, request: SkillInvocationRequest, response: SkillInvocationResponse) -> Envelope:
-        """What came of a call, as a message."""
+        """Build the envelope of a call's response."""
         answer = response.as_json()
         shared = ("request_id", "side_effect", "sensitivity", "audit", "event_id", "replayed")
         return cls(

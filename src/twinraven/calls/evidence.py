@@ -1,4 +1,4 @@
-"""Evidence of calls: what was intended, who allowed it, and what came of it, in the tenant's audit chain.
+"""Writes calls to the audit log: the intent, who allowed it, and the outcome.
 
 The intent is appended in the transaction that claims the key, before anything is sent; the result in the one that
 settles it. If the entry cannot be written, the effect does not happen. Arguments and answers go into bodies, which can
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from twinraven.audit import AuditEntry, AuditLog
+from twinraven.audit import AuditLog, NewAuditEntry
 from twinraven.calls.claims import Settled
 from twinraven.calls.invocation import Invocation
 from twinraven.calls.ports import PolicyDecision
@@ -55,37 +55,37 @@ class CallEvidence:
         return lambda tx: append_entry(self._audit, tx, entry)
 
     async def failed(self, call: Invocation, error: TwinRavenError) -> None:
-        """A call without a key that was sent and failed; without a store for the entry, the log has to do."""
+        """Audit a call without a key that was sent and failed; without a store for the entry, log it."""
         try:
             await self._audit.write(_failure(call, error))
         except StorageError as unwritten:
             _logger.error("the failure of %s is not in the audit log: %s", call.entry.tool_id, unwritten.code)  # noqa: TRY400
 
     async def refused(self, call: Invocation, error: TwinRavenError, decision: PolicyDecision) -> None:
-        """A policy's no, which stands for itself."""
+        """Audit a refusal by the policy."""
         lineage = {name: error.details[name] for name in ("campaign_id", "goal_id") if error.details.get(name)}
         data = {"policy": decision.as_json(), **lineage}
         entry = _entry(call, "policy.refused", code=error.code, message=error.message, data=data)
         await self._audit.write(entry)
 
     async def read(self, call: Invocation, decision: PolicyDecision) -> None:
-        """A read whose data could do harm, or that somebody approved, leaves its entry before it happens."""
+        """Audit a read of sensitive data, or an approved one, before it happens."""
         data = {"policy": decision.as_json()}
         await self._audit.write(_entry(call, "call.read", data=data, body=_asked(call)))
 
 
 def _asked(call: Invocation) -> dict[str, Any]:
-    """What a call was given, and what else its message said."""
+    """Return what a call was given, and what else its message said."""
     extra = call.request.extra
     return {"params": call.shown_params, **({"extra": extra} if extra else {})}
 
 
-def _failure(call: Invocation, error: TwinRavenError) -> AuditEntry:
+def _failure(call: Invocation, error: TwinRavenError) -> NewAuditEntry:
     kind = "policy.refused" if isinstance(error, PolicyViolation) else "call.failed"
     return _entry(call, kind, code=error.code, message=error.message, data={"retryable": error.retryable})
 
 
-def append_entry(audit: AuditLog, tx: Transaction, entry: AuditEntry) -> None:
+def append_entry(audit: AuditLog, tx: Transaction, entry: NewAuditEntry) -> None:
     """Append an entry; a body that is too deep to stand inside another is told as text."""
     try:
         audit.append(tx, entry)
@@ -104,7 +104,7 @@ def _entry(
     body: Any = None,
     code: str | None = None,
     message: str | None = None,
-) -> AuditEntry:
+) -> NewAuditEntry:
     request, context, entry = call.request, call.context, call.entry
     known = {
         "tool_id": entry.tool_id,
@@ -118,7 +118,7 @@ def _entry(
         "task_id": request.task_id,
         "approval": None if call.grant is None else call.grant.as_json(),
     }
-    return AuditEntry(
+    return NewAuditEntry(
         tenant_id=request.tenant_id,
         event_type=event_type,
         subject_type="call",

@@ -1,4 +1,4 @@
-"""What stands between a valid call and its effect: policy first, and where policy asks, somebody's approval.
+"""Gates calls between validation and effect: evaluates the policy, then requests an approval where it says so.
 
 A composite is judged together with the tools inside it. If policy asks about any of them, approval is asked for the
 composite as a whole, before its first step; that grant covers those tools for this one run and no others, and all of
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NoReturn
 
-from twinraven.calls.approval import ApprovalWish
+from twinraven.calls.approval import ApprovalRequest
 from twinraven.calls.evidence import CallEvidence
 from twinraven.calls.invocation import Invocation
 from twinraven.calls.model import Grant, SkillInvocationRequest, side_effect_of
@@ -43,11 +43,11 @@ class Gatekeeper:
         return self._gate.judges_reads
 
     async def lets_read(self, call: Invocation) -> bool:
-        """Whether policy has nothing to say against a plain read that is no composite."""
+        """Return whether policy has nothing to say against a plain read that is no composite."""
         return (await self._gate.decide(call.entry, call.request, call.context)).verdict == "allow"
 
     async def admit(self, call: Invocation, inside: Iterable[ToolEntry]) -> PolicyDecision:
-        """What policy said of a call that may go on; a call that was approved carries its grant from here."""
+        """Return the policy decision of an admitted call; an approved call carries its grant from here."""
         within = tuple(inside)
         decision, asked = await self._judge(call, within)
         if decision.verdict == "ask":
@@ -60,7 +60,7 @@ class Gatekeeper:
         return decision
 
     async def _judge(self, call: Invocation, inside: Iterable[ToolEntry]) -> tuple[PolicyDecision, tuple[str, ...]]:
-        """The decision about a call, and every tool in it that policy asks about."""
+        """Return the decision about a call, and every tool in it that policy asks about."""
         request = call.request
         if call.needs_guard:
             request = _request_for(call.entry, request)
@@ -143,7 +143,7 @@ class Gatekeeper:
 
 
 def _request_for(entry: ToolEntry, request: SkillInvocationRequest) -> SkillInvocationRequest:
-    """The request as it would be for a tool, which knows better than its caller what it can do."""
+    """Return the request as it would be for a tool, which knows better than its caller what it can do."""
     return replace(
         request,
         tool_name=entry.tool_id,
@@ -154,9 +154,9 @@ def _request_for(entry: ToolEntry, request: SkillInvocationRequest) -> SkillInvo
 
 def _wish(
     call: Invocation, decision: PolicyDecision, asked: tuple[str, ...], definition: Mapping[str, str]
-) -> ApprovalWish:
+) -> ApprovalRequest:
     entry, request = call.entry, call.request
-    return ApprovalWish(
+    return ApprovalRequest(
         tenant_id=request.tenant_id,
         tool_id=entry.tool_id,
         key=check_name(request.idempotency_key or "", field="idempotency_key"),

@@ -1,4 +1,4 @@
-"""One call on its way through the path: what is known of it so far, and the event it will leave."""
+"""Models one call on its way through the path, and builds the event that it leaves."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from uuid import UUID
 
 import orjson
 
+from twinraven.calls.call_redaction import CallRedaction
 from twinraven.calls.claims import Claim
-from twinraven.calls.concealment import Veil
 from twinraven.calls.derived_keys import derive_key
 from twinraven.calls.model import (
     CallAudit,
@@ -38,7 +38,7 @@ _NO_REMARKS = ToolAnswer(None)
 
 
 @dataclass(frozen=True, slots=True)
-class Contract:
+class ToolContract:
     """An entry's compiled schemas."""
 
     entry: ToolEntry
@@ -52,7 +52,7 @@ class Contract:
 
 
 @dataclass(slots=True)
-class Answer:
+class ToolOutput:
     """A tool's output as JSON, both as a value and as text, and what it said of the call besides."""
 
     output: Any = None
@@ -72,11 +72,11 @@ class Invocation:
     params: dict[str, Any]
     encoded: bytes | None = None
     claim: Claim | None = None
-    veil: Veil | None = None
+    veil: CallRedaction | None = None
     grant: Grant | None = None
-    """What somebody's approval allows."""
+    """The grant of an approval."""
     has_spare_key: bool = False
-    """Whether the key is one that nobody will name again."""
+    """Whether the key was made for this request alone."""
     is_let_in: bool = False
     """Whether policy has let it pass, and its service was about to be reached."""
     is_sent: bool = False
@@ -84,7 +84,7 @@ class Invocation:
     raw: Any = None
     """The answer as a server sent it, also one that says that the tool failed."""
 
-    def admit(self, contract: Contract) -> None:
+    def admit(self, contract: ToolContract) -> None:
         """Take the arguments, with defaults filled in, or refuse them before anything is sent."""
         self.params = contract.inputs.fill(self.request.payload)
         contract.inputs.check(self.params)
@@ -101,7 +101,7 @@ class Invocation:
         return self.entry.writes or self.request.idempotency_key is not None or self.is_sensitive
 
     def derive_key(self, now: int, hash_text: Callable[[bytes], str]) -> None:
-        """Where the caller gave no key, take the one that the tool's own rule gives, else for a write the spare one."""
+        """Derive the key that the caller did not give: by the tool's own rule, else the spare one for a write."""
         if self.request.idempotency_key is None:
             key = derive_key(self.entry, self.params, self.context, now=now, hash_text=hash_text)
             if key is not None:
@@ -116,7 +116,7 @@ class Invocation:
 
     @property
     def correlation_id(self) -> str:
-        """What holds this request together: the id it came with, else its own."""
+        """The correlation id of the request: the id it came with, else its own."""
         return self.request.correlation_id or self.request.id
 
     @property
@@ -124,15 +124,15 @@ class Invocation:
         """The arguments as they may be recorded."""
         return self.params if self.veil is None else parse_json(self.veil.params(self.params), field="params")
 
-    def shown_answer(self, answer: Answer) -> Answer:
-        """The answer as it may be recorded."""
+    def shown_answer(self, answer: ToolOutput) -> ToolOutput:
+        """Return the answer as it may be recorded."""
         if self.veil is None or answer.encoded is None:
             return answer
         encoded = self.veil.output(self.params, answer.output, answer.encoded)
-        return Answer(parse_json(encoded, field="output"), encoded, answer.remarks)
+        return ToolOutput(parse_json(encoded, field="output"), encoded, answer.remarks)
 
     def shown_error(self, error: TwinRavenError) -> TwinRavenError:
-        """The error as it may be recorded."""
+        """Return the error as it may be recorded."""
         return error if self.veil is None else self.veil.error(self.params, error)
 
     @property
@@ -158,7 +158,7 @@ class Invocation:
     def observation(
         self, finished: int, *, output: bytes | None, error_code: str | None, tags: tuple[str, ...] = ()
     ) -> Observation:
-        """The event this call leaves."""
+        """Return the event this call leaves."""
         request, context = self.request, self.context
         said, tags = self._outside_input, context.tags + tags
         if request.campaign_id is not None or request.goal_id is not None:
@@ -190,13 +190,13 @@ class Invocation:
 
     @property
     def _outside_input(self) -> str | None:
-        """What came from outside before this call; somebody's approval is such a thing."""
+        """Return the outside input before this call; an approval is one."""
         if self.context.outside_input is None and self.grant is not None and not self.context.is_inner:
             return f"approved by {self.grant.granted_by}"
         return self.context.outside_input
 
     def recorded_params(self) -> bytes:
-        """The arguments for the log; of those that were refused, as much as can be recorded."""
+        """Return the arguments for the log; of those that were refused, as much as can be recorded."""
         if self.veil is None and self.encoded is not None:
             return self.encoded
         try:
@@ -205,9 +205,9 @@ class Invocation:
             return encode_params({"not_recordable": error.message})
 
     def response(
-        self, finished: int, *, answer: Answer, error: dict[str, Any] | None = None, replayed: bool = False
+        self, finished: int, *, answer: ToolOutput, error: dict[str, Any] | None = None, replayed: bool = False
     ) -> SkillInvocationResponse:
-        """What the caller is told."""
+        """Build the response to the caller."""
         remarks = answer.remarks
         return SkillInvocationResponse(
             request_id=self.request.id,
@@ -225,20 +225,20 @@ class Invocation:
         )
 
 
-def to_answer(returned: Any, tool_id: str) -> Answer:
-    """What a tool returned, as JSON; an answer that JSON cannot carry is the tool's fault."""
+def to_answer(returned: Any, tool_id: str) -> ToolOutput:
+    """Encode a tool's output as JSON; one that JSON cannot carry is the tool's error."""
     remarks = returned if isinstance(returned, ToolAnswer) else _NO_REMARKS
     output = remarks.output if remarks is returned else returned
     if output is None:
-        return Answer(remarks=remarks)
+        return ToolOutput(remarks=remarks)
     try:
         encoded = orjson.dumps(output, option=_PLAIN)
         if b"null" not in encoded or not has_odd_float(output):
-            return Answer(output, encoded, remarks)
+            return ToolOutput(output, encoded, remarks)
     except (TypeError, RecursionError):
         pass
     try:
         encoded = encode_output(output)
     except InvalidInput as error:
         raise InvalidOutput(f"{tool_id!r} answered what JSON cannot carry: {error.message}", tool_id=tool_id) from error
-    return Answer(parse_json(encoded, field="output"), encoded, remarks)
+    return ToolOutput(parse_json(encoded, field="output"), encoded, remarks)

@@ -37,7 +37,7 @@ class KeyHistory:
 
 
 async def read_key_history(database: Database, tenant_id: str, key: str, *, requested_by: str | None) -> KeyHistory:
-    """What happened under a key, or NotFound; `requested_by` leaves out what others asked for."""
+    """Return the history of a key, or raise NotFound; `requested_by` leaves out the requests of others."""
 
     def work(tx: Transaction) -> tuple[Row | None, list[Approval]]:
         claim = tx.fetch_one(

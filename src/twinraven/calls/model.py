@@ -1,4 +1,4 @@
-"""The envelopes of a call, as agents and auditors see them.
+"""Models the request and response envelopes of a call, as agents and auditors see them.
 
 `SkillInvocationRequest` and `SkillInvocationResponse` keep the names and status words of the skill contract; fields we
 do not know are kept as they came, because contracts grow by addition.
@@ -21,7 +21,7 @@ from twinraven.muninn import MAX_TENANT, check_name, check_tags, check_turn
 from twinraven.storage import DEFAULT_TENANT, Transaction
 
 if TYPE_CHECKING:
-    from twinraven.muninn import CarriedEvent
+    from twinraven.muninn import TransactionalEvent
 
 SideEffect = Literal["read", "write", "read_write"]
 CallStatus = Literal["success", "failed", "partial"]
@@ -38,7 +38,7 @@ _nothing_else: Callable[[], dict[str, Any]] = dict
 
 
 def side_effect_of(effect: Effect) -> SideEffect:
-    """The contract's word for an effect: what is not known may do both."""
+    """Return the contract's word for an effect: what is not known may do both."""
     return _SIDE_EFFECTS[effect]
 
 
@@ -121,7 +121,7 @@ _WORDS = {"side_effect": tuple(_SIDE_EFFECTS.values()), "sensitivity": tuple(Sen
 # Made once for every call, like the response around it: not frozen, because that would take three times as long.
 @dataclass(slots=True)
 class CallAudit:
-    """When a call ran, in microseconds since the epoch, and what it cost."""
+    """The start and end of a call, in microseconds since the epoch, and its cost."""
 
     started: int
     finished: int
@@ -147,7 +147,7 @@ class CallAudit:
 
 @dataclass(slots=True)
 class SkillInvocationResponse:
-    """What came of a request. `output` is the tool's answer as it was; `payload` wraps it where it is no object."""
+    """The response to a request. `output` is the tool's answer as it was; `payload` wraps it where it is no object."""
 
     request_id: str
     status: CallStatus
@@ -170,7 +170,7 @@ class SkillInvocationResponse:
 
     @property
     def remarks(self) -> dict[str, Any]:
-        """What the call says of itself: its event, what it cost, how sure it is, and what is risky about it."""
+        """Return the metadata of the call: its event, cost, confidence and risks."""
         audit = self.audit
         return {
             "call_id": None if self.event_id is None else str(self.event_id),
@@ -199,7 +199,7 @@ class SkillInvocationResponse:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Somebody's word that one call may run, under this key; of a composite, with these tools inside."""
+    """A granted approval for one call, under this key; of a composite, with these tools inside."""
 
     approval_id: str
     key: str
@@ -211,7 +211,7 @@ class Grant:
     """The fingerprint of the tool and of each inside it; what is another one by now was not granted."""
 
     def as_json(self) -> dict[str, Any]:
-        """Who asked and who said yes, for the record."""
+        """Return the requester and the approver, for the record."""
         return {
             "approval_id": self.approval_id,
             "requested_by": self.requested_by,
@@ -228,18 +228,18 @@ class StepJournal(Protocol):
     """The durable step that a call is: written in the transactions that claim and settle the call's key."""
 
     def begin(self, tx: Transaction) -> None:
-        """Store what the step builds on; raises where somebody else works on the run by now, so nothing is sent."""
+        """Store the outcomes that the step builds on; raise where another worker has the run, so nothing is sent."""
         ...
 
     def settle(self, tx: Transaction, outcome: dict[str, Any]) -> None:
-        """Keep what came of the call, whoever works on the run by now: it has happened.
+        """Store the outcome of the call even where another worker has the run by now: it has happened.
 
         `output` or `error`, and `remarks`: what the call says of itself.
         """
         ...
 
-    def carry(self, event: CarriedEvent) -> bool:
-        """Whether the event of a call without a key is stored together with what came of it, at once."""
+    def carry(self, event: TransactionalEvent) -> bool:
+        """Return whether the event of a call without a key is stored together with what came of it, at once."""
         ...
 
 
@@ -256,7 +256,7 @@ class CallerChannel(Protocol):
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        """What the client says that it can do."""
+        """Return the capabilities that the client declares."""
         ...
 
     @property
@@ -266,7 +266,7 @@ class CallerChannel(Protocol):
 
     @property
     def inputs(self) -> Mapping[str, Any]:
-        """What the client answers to an earlier `input_required` of the same call, and the state it sends back."""
+        """Return the client's answers to an earlier `input_required` of the same call, and the state it sends back."""
         ...
 
     @property
@@ -289,7 +289,7 @@ class CallerChannel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """Where in an agent's work a call happens; it goes into the record, not to the tool."""
+    """The context of a call: session, turn, outside input, caller; recorded, and not sent to the tool."""
 
     session_id: str
     turn: int | None = None
@@ -326,7 +326,7 @@ class CallContext:
 
     @property
     def witness(self) -> Actor:
-        """Who is named in the audit chain: a program that says nothing of its caller acts as the system."""
+        """Return the actor for the audit chain; a program that names no caller acts as the system."""
         return self.actor or Actor("system", self.caller)
 
 
@@ -360,7 +360,7 @@ class ToolCall:
 
     @classmethod
     def of(cls, request: SkillInvocationRequest, response: SkillInvocationResponse, *, step_id: str) -> ToolCall:
-        """The record of one answered request."""
+        """Return the record of one answered request."""
         return cls(
             tool_name=request.tool_name,
             arguments=request.payload,

@@ -1,4 +1,4 @@
-"""Policy by simple rules: by effect, sensitivity, tool and caller. The first rule that fits decides.
+"""Evaluates policy rules by effect, sensitivity, tool and caller. The first rule that matches decides.
 
     policy:
       rules:
@@ -63,7 +63,7 @@ class RulesGate:
         self._decided: dict[tuple[str, str, str | None], tuple[ToolEntry, PolicyDecision]] = {}
 
     async def decide(self, entry: ToolEntry, request: SkillInvocationRequest, context: CallContext) -> PolicyDecision:
-        """What the rules say. They look at the tool, the tenant and the caller alone, so it is said once for each."""
+        """Return the decision of the rules, cached per tool, tenant and caller: they look at nothing else."""
         key = (entry.tool_id, request.tenant_id, context.caller)
         decided = self._decided.get(key)
         if decided is not None and decided[0] is entry:
@@ -119,5 +119,5 @@ def _member(where: str, name: str, body: Mapping[str, Any], kind: Any) -> Any:
 
 
 def _as_strict(actual: Effect, ruled: Effect) -> bool:
-    """Unknown counts as write: a rule about writes holds for what nobody classified."""
+    """Treat unknown as write: a rule about writes holds for unclassified tools."""
     return actual is ruled or (ruled is Effect.WRITE and actual is Effect.UNKNOWN)

@@ -1,4 +1,4 @@
-"""What the call path needs from others: what reaches a service, what may say no, and what knows secrets."""
+"""Declares the ports of the call path: connectors, policy gate, approver, health check and secret redaction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 from uuid import UUID
 
-from twinraven.calls.approval import ApprovalWish
+from twinraven.calls.approval import ApprovalRequest
 from twinraven.calls.model import CallContext, CallerChannel, Grant, SkillInvocationRequest
 from twinraven.catalog import ToolEntry
 from twinraven.foundation.actors import Actor
@@ -30,7 +30,7 @@ class CallFrame:
     actor: Actor | None = None
     durable: bool = True
     grant: Grant | None = None
-    """What somebody approved; inner calls go on under it."""
+    """The grant; inner calls run under it."""
     spare_key: str | None = None
     """What stands for this request where it has no key; the keys of inner writes can be made of it."""
     epoch: int | None = None
@@ -61,7 +61,7 @@ class CompositeConnector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PolicyDecision:
-    """What policy says of a call, and why."""
+    """The decision of the policy on a call, and its reason."""
 
     verdict: Literal["allow", "deny", "ask", "judge"]
     reason: str
@@ -91,10 +91,10 @@ class PolicyGate(Protocol):
 
 
 class Approver(Protocol):
-    """Says yes to what policy leaves open: a person by way of stored requests, or whoever judges in their place."""
+    """Approves calls that the policy leaves open: a person by stored requests, or a judge in their place."""
 
-    async def seek(self, wish: ApprovalWish) -> Grant:
-        """What allows the call; raises ApprovalPending as long as nobody has decided, ApprovalDenied after a no."""
+    async def seek(self, wish: ApprovalRequest) -> Grant:
+        """Return the grant of the call; raise ApprovalPending while it is undecided, ApprovalDenied after a no."""
         ...
 
 
@@ -110,15 +110,15 @@ class DecisionSource(Protocol):
     """Knows which judges' approvals are in force."""
 
     async def require(self, tenant_id: str, task_id: str | None) -> TaskDecision:
-        """The decision in force that approves a task; raises PolicyViolation where there is none."""
+        """Return the decision in force that approves a task; raises PolicyViolation where there is none."""
         ...
 
 
-class FirstCheck(Protocol):
+class FirstHealthCheck(Protocol):
     """Checks the health of what was never checked, before the first call is sent to it."""
 
     def needs_check(self, tenant_id: str, entry: ToolEntry) -> bool:
-        """Whether a tool's service may be one that nobody has checked; asked on every call, so it costs nothing."""
+        """Return whether a tool's service may be unchecked; asked on every call, so it costs nothing."""
         ...
 
     async def check_first(self, tenant_id: str, entry: ToolEntry, *, caller: str | None) -> None:
@@ -136,7 +136,7 @@ class OpenGate:
         return ALLOWED
 
 
-class Concealment(Protocol):
+class SecretRedaction(Protocol):
     """Knows what is secret, and what stands in its place."""
 
     def prepare(self, tenant_id: str) -> None:
@@ -144,15 +144,15 @@ class Concealment(Protocol):
         ...
 
     def redact(self, tenant_id: str, text: bytes) -> bytes:
-        """A JSON text without the tenant's secrets; may ask the store."""
+        """Return a JSON text without the tenant's secrets; may ask the store."""
         ...
 
     def has_marks(self, schema: Any) -> bool:
-        """Whether a JSON Schema marks anything as secret."""
+        """Return whether a JSON Schema marks anything as secret."""
         ...
 
     def redact_marked(self, tenant_id: str, schema: Any, value: Any) -> Any:
-        """A value without what its schema marks."""
+        """Return a value without what its schema marks."""
         ...
 
     def echoes(self, tenant_id: str, schema: Any, value: Any) -> Callable[[bytes], bytes]:

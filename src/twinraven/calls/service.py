@@ -1,4 +1,4 @@
-"""The one path by which any tool is called: resolve, validate, gate, claim, invoke, validate, record.
+"""Implements the one path by which any tool is called: resolve, validate, gate, claim, invoke, validate, record.
 
 Every door uses it, so what it guarantees holds everywhere: arguments fit the schema before anything is sent, policy has
 spoken, a key never runs twice, the answer fits its schema, and Muninn remembers the call whatever came of it. Writes
@@ -15,11 +15,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NoReturn
 
+from twinraven.calls.call_redaction import CallRedaction, error_text, restated
 from twinraven.calls.claims import Along, Claim, Claims, EarlierAnswer
-from twinraven.calls.concealment import Veil, error_text, restated
 from twinraven.calls.evidence import CallEvidence
 from twinraven.calls.gatekeeper import Gatekeeper
-from twinraven.calls.invocation import Answer, Contract, Invocation, to_answer
+from twinraven.calls.invocation import Invocation, ToolContract, ToolOutput, to_answer
 from twinraven.calls.model import (
     CallContext,
     CallFailed,
@@ -30,12 +30,12 @@ from twinraven.calls.model import (
 from twinraven.calls.ports import (
     Approver,
     CompositeConnector,
-    Concealment,
     Connector,
     DecisionSource,
-    FirstCheck,
+    FirstHealthCheck,
     OpenGate,
     PolicyGate,
+    SecretRedaction,
 )
 from twinraven.calls.settling import Settle, all_of, settle_with
 from twinraven.catalog import Catalog, Sensitivity, ToolAnswer, ToolEntry
@@ -81,8 +81,8 @@ class Calls:
         approver: Approver | None = None,
         evidence: CallEvidence | None = None,
         decisions: DecisionSource | None = None,
-        first_check: FirstCheck | None = None,
-        concealment: Concealment | None = None,
+        first_check: FirstHealthCheck | None = None,
+        concealment: SecretRedaction | None = None,
         default_timeout_ms: int = DEFAULT_TIMEOUT_MS,
         longest_ms: int = LONGEST_MS,
         micros: Callable[[], int] = now_micros,
@@ -101,7 +101,7 @@ class Calls:
         self._default_timeout_ms = default_timeout_ms
         self._longest_s = longest_ms / 1000
         self._micros = micros
-        self._contracts: dict[str, Contract] = {}
+        self._contracts: dict[str, ToolContract] = {}
         self._prepared: set[str] = set()
         self._limits = TimeLimits()
 
@@ -121,7 +121,7 @@ class Calls:
         tenant_id: str = DEFAULT_TENANT,
         idempotency_key: str | None = None,
     ) -> Any:
-        """The convenient door: the output, or an exception. A write without a key gets one of its own."""
+        """Return the convenient door: the output, or an exception. A write without a key gets one of its own."""
         if idempotency_key is None and context.spare_key is None:
             context = replace(context, spare_key=new_id())
         response = await self.invoke(
@@ -137,7 +137,7 @@ class Calls:
     async def invoke(
         self, request: SkillInvocationRequest, context: CallContext, *, entry: ToolEntry | None = None
     ) -> SkillInvocationResponse:
-        """The full door: an envelope in, an envelope out; only an unknown tool raises.
+        """Return the full door: an envelope in, an envelope out; only an unknown tool raises.
 
         `entry` is what the catalogue resolved for this caller already; without it the request's name is looked up.
         """
@@ -165,7 +165,7 @@ class Calls:
         try:
             contract = self._contract(call.entry)
             if contract.is_marked and self._concealment is not None:
-                call.veil = Veil(self._concealment, call.request.tenant_id, call.entry)
+                call.veil = CallRedaction(self._concealment, call.request.tenant_id, call.entry)
             call.admit(contract)
             is_plain = contract.is_plain and call.request.idempotency_key is None
             if not is_plain or (self._gatekeeper.judges_reads and not await self._lets_read(call)):
@@ -184,7 +184,7 @@ class Calls:
         return await self._succeeded(call, answer)
 
     async def _lets_read(self, call: Invocation) -> bool:
-        """Whether a plain read may be made at once: it has no other tools inside, and policy allows it."""
+        """Return whether a plain read may be made at once: it has no other tools inside, and policy allows it."""
         return call.entry.connector not in self._composites and await self._gatekeeper.lets_read(call)
 
     async def _enter_guarded(self, call: Invocation) -> EarlierAnswer | None:
@@ -231,7 +231,7 @@ class Calls:
             raise self._late_check(entry) from error
 
     def _late_check(self, entry: ToolEntry) -> ToolUnavailable:
-        """The error for a check that took all the time that the tool has."""
+        """Return the error for a check that took all the time that the tool has."""
         return ToolUnavailable(
             f"nothing was sent: checking the service of {entry.tool_id!r} took more than {self._timeout(entry)} ms",
             tool_id=entry.tool_id,
@@ -269,7 +269,7 @@ class Calls:
         if isinstance(taken, Claim):
             await self._claims.release(taken)
 
-    async def _reach(self, call: Invocation, contract: Contract) -> Answer:
+    async def _reach(self, call: Invocation, contract: ToolContract) -> ToolOutput:
         """Invoke the tool in its time and check what it answered."""
         entry = call.entry
         connector = self._connectors.get(entry.connector)
@@ -311,14 +311,14 @@ class Calls:
         raise ToolTimeout(f"{entry.tool_id!r} {what}", tool_id=entry.tool_id) from error
 
     async def _abandon(self, call: Invocation) -> None:
-        """The caller went away: for a write that was sent, nobody knows; say so under the key and in the log."""
+        """Settle a write whose caller went away after it was sent as unknown, under the key and in the log."""
         tool_id = call.entry.tool_id
         if call.is_sent and call.entry.writes:
             await self._failed(call, EffectUnknown("the caller was cancelled while the tool ran", tool_id=tool_id))
         else:
             await self._failed(call, ToolTimeout("the caller was cancelled before an answer came", tool_id=tool_id))
 
-    async def _succeeded(self, call: Invocation, answer: Answer) -> SkillInvocationResponse:
+    async def _succeeded(self, call: Invocation, answer: ToolOutput) -> SkillInvocationResponse:
         finished = self._micros()
         shown = call.shown_answer(answer)
         seen = call.observation(finished, output=shown.encoded, error_code=None)
@@ -345,17 +345,19 @@ class Calls:
         elif (call.is_sent or call.is_let_in) and self._evidence is not None:
             besides = self._evidence.failed(call, shown)
         await self._conclude(call, seen, settle, besides=besides)
-        return call.response(finished, answer=Answer(), error=await self._told(call, error))
+        return call.response(finished, answer=ToolOutput(), error=await self._told(call, error))
 
     async def _told(self, call: Invocation, error: TwinRavenError) -> dict[str, Any]:
-        """What the caller is told of a failure: errors travel to people and logs that no secret is meant for."""
+        """Return what the caller is told of a failure: errors travel to people and logs that no secret is meant for."""
         if self._concealment is None:
             return error.as_json()
         text = error_text(error)
         clean = await asyncio.to_thread(self._concealment.redact, call.request.tenant_id, text)
         return error.as_json() if clean is text else restated(error, clean).as_json()
 
-    async def _settle(self, call: Invocation, claim: Claim, answer: Answer, event: Along | None, *, exact: Any) -> None:
+    async def _settle(
+        self, call: Invocation, claim: Claim, answer: ToolOutput, event: Along | None, *, exact: Any
+    ) -> None:
         evidence = None
         if self._evidence is not None:
             evidence = self._evidence.settled(call, "success", output=answer.output, error=None)
@@ -389,7 +391,7 @@ class Calls:
             tags=(CACHED,),
         )
         await self._conclude(call, seen, None)
-        answer = Answer(output, remarks=ToolAnswer(None, is_partial=bool(earlier.response.get("partial"))))
+        answer = ToolOutput(output, remarks=ToolAnswer(None, is_partial=bool(earlier.response.get("partial"))))
         return call.response(finished, answer=answer, error=error, replayed=True)
 
     async def _conclude(
@@ -420,14 +422,14 @@ class Calls:
             await receipt
         return None
 
-    def _contract(self, entry: ToolEntry) -> Contract:
+    def _contract(self, entry: ToolEntry) -> ToolContract:
         contract = self._contracts.get(entry.tool_id)
         if contract is None or contract.entry is not entry:
             output = None if entry.output_schema is None else compile_schema(entry.output_schema)
             is_marked = self._concealment is not None and any(
                 map(self._concealment.has_marks, (entry.input_schema, entry.output_schema))
             )
-            contract = Contract(
+            contract = ToolContract(
                 entry,
                 compile_schema(entry.input_schema),
                 output,
@@ -442,23 +444,23 @@ class Calls:
         return entry.timeout_ms or self._default_timeout_ms
 
 
-def _journaled(call: Invocation, outcome: dict[str, Any], answer: Answer | None = None) -> Along | None:
-    """What a settlement's transaction writes of the durable step that the call is, where it is one."""
+def _journaled(call: Invocation, outcome: dict[str, Any], answer: ToolOutput | None = None) -> Along | None:
+    """Return what a settlement's transaction writes of the durable step that the call is, where it is one."""
     step = call.context.step
     if step is None:
         return None
-    said = call.response(call.started, answer=answer or Answer(), error=outcome.get("error"))
+    said = call.response(call.started, answer=answer or ToolOutput(), error=outcome.get("error"))
     told = {**outcome, "remarks": said.remarks}
     return lambda tx: step.settle(tx, told)
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody cancelled the task around us; a tool may also cancel something of its own."""
+    """Return whether the task around us was cancelled; a tool may also cancel something of its own."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
-def _check_output(contract: Contract, answer: Answer) -> None:
+def _check_output(contract: ToolContract, answer: ToolOutput) -> None:
     if contract.output is None:
         return
     described = answer.remarks.described

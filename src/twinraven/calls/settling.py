@@ -14,13 +14,13 @@ from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput
 from twinraven.storage import Transaction
 
 if TYPE_CHECKING:
-    from twinraven.muninn import CarriedEvent
+    from twinraven.muninn import TransactionalEvent
 
 Settle = Callable[[Along | None], Awaitable[None]]
 """Settles a call; what it is given is written in the same transaction."""
 
 
-async def settle_with(event: CarriedEvent, settle: Settle) -> None:
+async def settle_with(event: TransactionalEvent, settle: Settle) -> None:
     """Settle a call together with its event."""
     try:
         await settle(event.write)

@@ -1,4 +1,4 @@
-"""Approvals in SQL. The state is computed where the rows are read, so no two readers can disagree about it."""
+"""Stores approvals in SQL. The state is computed in the query, so that all readers agree on it."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class SqlApprovalStore:
     def latest(
         self, tx: Transaction, tenant_id: str, asked_for: str, *, now: int, key: str | None = None
     ) -> Approval | None:
-        """The last time this was asked for, under any key or under this one."""
+        """Return the last time this was asked for, under any key or under this one."""
         same_key = "" if key is None else "AND a.idempotency_key = :key "
         query = f"{_STATED} AND a.asked_for = :asked_for {same_key}ORDER BY a.round DESC LIMIT 1"
         row = tx.fetch_one(query, tenant=tenant_id, asked_for=asked_for, now=now, key=key)
         return None if row is None else _approval(row)
 
     def rounds(self, tx: Transaction, tenant_id: str, asked_for: str) -> int:
-        """How often this was asked for."""
+        """Count how often this was requested."""
         query = "SELECT COUNT(*) AS number FROM approvals WHERE tenant_id = :tenant AND asked_for = :asked_for"
         row = tx.fetch_one(query, tenant=tenant_id, asked_for=asked_for)
         return 0 if row is None else row["number"]
@@ -64,7 +64,7 @@ class SqlApprovalStore:
         older_than: Approval | None = None,
         requested_by: str | None = None,
     ) -> list[Approval]:
-        """The newest first."""
+        """List approvals, the newest first."""
         conditions = ["1 = 1"]
         values: dict[str, object] = {"tenant": tenant_id, "now": now, "limit": limit}
         if state is not None:
@@ -87,12 +87,12 @@ class SqlApprovalStore:
         return [_approval(row) for row in rows]
 
     def under_key(self, tx: Transaction, tenant_id: str, key: str, *, now: int) -> list[Approval]:
-        """What was asked for under a key, the newest first."""
+        """Return the requests under a key, the newest first."""
         query = f"{_STATED} AND a.idempotency_key = :key ORDER BY a.requested_at DESC, a.approval_id DESC"
         return [_approval(row) for row in tx.fetch_all(query, tenant=tenant_id, key=key, now=now)]
 
     def is_settled(self, tx: Transaction, tenant_id: str, key: str) -> bool:
-        """Whether the answer under a key is there for good: nothing will be run under it any more."""
+        """Return whether the answer under a key is there for good: nothing will be run under it any more."""
         found = tx.fetch_one(
             "SELECT 1 AS found FROM idempotency_claims "
             "WHERE tenant_id = :tenant AND idempotency_key = :key AND state <> 'running'",
@@ -102,7 +102,7 @@ class SqlApprovalStore:
         return found is not None
 
     def means_something_else(self, tx: Transaction, tenant_id: str, key: str, body_hash: str) -> bool:
-        """Whether a key names another request already, run or only asked for."""
+        """Return whether a key names another request already, run or only asked for."""
         for table in ("approvals", "idempotency_claims"):
             other = tx.fetch_one(
                 f"SELECT 1 AS found FROM {table} "
@@ -116,7 +116,7 @@ class SqlApprovalStore:
         return False
 
     def add(self, tx: Transaction, values: dict[str, object]) -> bool:
-        """False where somebody else asked for the same at this moment."""
+        """Insert the request; False where another process inserted the same one first."""
         names = ", ".join(values)
         places = ", ".join(f":{name}" for name in values)
         done = tx.execute(f"INSERT INTO approvals ({names}) VALUES ({places}) ON CONFLICT DO NOTHING", **values)
@@ -125,7 +125,7 @@ class SqlApprovalStore:
     def decide(
         self, tx: Transaction, approval: Approval, verdict: ApprovalVerdict, *, by: str, at: int, note: str
     ) -> bool:
-        """False where somebody else decided at this moment."""
+        """Store the decision; False where another one was stored first."""
         done = tx.execute(
             "INSERT INTO approval_decisions (tenant_id, approval_id, verdict, decided_by, decided_at, note) "
             "VALUES (:tenant, :id, :verdict, :by, :at, :note) ON CONFLICT DO NOTHING",
@@ -140,7 +140,7 @@ class SqlApprovalStore:
 
 
 def is_decided(tx: Transaction, tenant_id: str, approval_id: str) -> bool:
-    """Whether somebody granted or denied a request for approval."""
+    """Return whether a request for approval was granted or denied."""
     found = tx.fetch_one(
         "SELECT 1 AS found FROM approval_decisions WHERE tenant_id = :tenant AND approval_id = :id",
         tenant=tenant_id,

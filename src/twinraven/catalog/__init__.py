@@ -1,4 +1,4 @@
-"""The catalogue: everything that can be called, as one list of entries.
+"""Provides the catalogue: every tool that can be called, as one list of entries.
 
 Sources (Python functions, data-defined tools, upstream servers, learned tools) plug in; callers see `ToolEntry` and
 nothing else. Behind data-defined tools stand services, templates, secrets and health (`DefinedCatalog`). Names are
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from twinraven.catalog.applying import Applied, CatalogFiles
+    from twinraven.catalog.applying import AppliedCatalog, CatalogFiles
     from twinraven.catalog.bindings import Bindings, Endpoint, ToolBinding
     from twinraven.catalog.check_sql import CHECKS_KEPT, CheckBucket, CheckSummary
     from twinraven.catalog.defined_catalog import DefinedCatalog
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from twinraven.catalog.effects import infer_effect
     from twinraven.catalog.functions import FunctionTool, FunctionTools, tool
     from twinraven.catalog.health import HealthChecks, HealthProbe
+    from twinraven.catalog.health_monitor import HealthMonitor
     from twinraven.catalog.known_names import KnownNames
     from twinraven.catalog.lookup import Catalog, ToolSource
     from twinraven.catalog.model import (
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
         RestCall,
         read_operation,
     )
-    from twinraven.catalog.ports import CatalogChange, SecretLookup, StepUsage, Witness, audited
+    from twinraven.catalog.ports import AuditCatalogChange, CatalogChange, SecretLookup, StepUsage, audited
     from twinraven.catalog.rest_request import RestRequest
     from twinraven.catalog.service_model import (
         HealthStatus,
@@ -64,14 +65,14 @@ if TYPE_CHECKING:
     from twinraven.catalog.tool_model import Tool, ToolChange, ToolPlacement, ToolSpec, ToolStructure
     from twinraven.catalog.tools import Tools
     from twinraven.catalog.version_sql import current_version, next_version
-    from twinraven.catalog.watch import HealthWatch
     from twinraven.catalog.yaml_file import CatalogFile, load_document, read_file
 
 __all__ = [
     "BATCH_READS",
     "CHECKS_KEPT",
     "RUN_CODE",
-    "Applied",
+    "AppliedCatalog",
+    "AuditCatalogChange",
     "Bindings",
     "Catalog",
     "CatalogChange",
@@ -90,9 +91,9 @@ __all__ = [
     "GraphRequest",
     "Health",
     "HealthChecks",
+    "HealthMonitor",
     "HealthProbe",
     "HealthStatus",
-    "HealthWatch",
     "IdempotentBy",
     "KnownNames",
     "LlmCall",
@@ -130,7 +131,6 @@ __all__ = [
     "Tools",
     "ToolsSettings",
     "WireProtocol",
-    "Witness",
     "audited",
     "current_version",
     "infer_effect",

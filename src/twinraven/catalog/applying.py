@@ -1,4 +1,4 @@
-"""Making a user's catalogue say what a file says, and writing it to one.
+"""Applies a catalogue file to a user's catalogue (create, update, delete), and exports one.
 
 A file is applied whole or not at all. What it names and is not there is made; what it states otherwise than it is, is
 changed; what it does not state stays. Nothing is removed. Applied again, a file changes nothing. A trial does all of it
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from twinraven.catalog.acts import Act, Acts
 from twinraven.catalog.documents import Document
 from twinraven.catalog.service_model import Service, ServiceChange, ServiceSpec, ServiceStructure
 from twinraven.catalog.services import Services, service_of
@@ -19,6 +18,7 @@ from twinraven.catalog.template_model import Template, TemplateChange, TemplateK
 from twinraven.catalog.templates import Templates, tool_of
 from twinraven.catalog.tool_model import Tool, ToolChange, ToolPlacement, ToolSpec
 from twinraven.catalog.tools import Tools
+from twinraven.catalog.transactions import CatalogTransaction, CatalogTransactions
 from twinraven.catalog.yaml_file import SECTIONS, Body, CatalogFile
 from twinraven.foundation.errors import Conflict, InvalidDefinition, TwinRavenError
 from twinraven.foundation.predicates import json_equal
@@ -29,8 +29,8 @@ Action = Literal["created", "updated", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
-    """What became, or would become, of one definition of a file."""
+class AppliedCatalog:
+    """The outcome of applying one definition of a file, or of a dry run."""
 
     kind: str
     name: str
@@ -44,7 +44,7 @@ class Applied:
 class CatalogFiles:
     """Catalogues from files and to files."""
 
-    def __init__(self, acts: Acts, services: Services, tools: Tools, templates: Templates) -> None:
+    def __init__(self, acts: CatalogTransactions, services: Services, tools: Tools, templates: Templates) -> None:
         self._acts = acts
         self._store = acts.store
         self._services = services
@@ -59,12 +59,12 @@ class CatalogFiles:
         is_new: bool = False,
         is_trial: bool = False,
         correlation_id: str | None = None,
-    ) -> list[Applied]:
+    ) -> list[AppliedCatalog]:
         """Make what the file says true; a trial says what that would do.
 
         Where everything in it `is_new`, nothing that is there is changed: a name that is taken is a Conflict.
         """
-        appliers: dict[str, Callable[[Act, Body], Applied]] = {
+        appliers: dict[str, Callable[[CatalogTransaction, Body], AppliedCatalog]] = {
             "service_templates": lambda act, body: self._apply_template(act, "service", body),
             "tool_templates": lambda act, body: self._apply_template(act, "tool", body),
             "services": self._apply_service,
@@ -73,8 +73,8 @@ class CatalogFiles:
 
         _refuse_twins(file)
 
-        def work(act: Act) -> list[Applied]:
-            done: list[Applied] = []
+        def work(act: CatalogTransaction) -> list[AppliedCatalog]:
+            done: list[AppliedCatalog] = []
             if is_new:
                 self._refuse_known(act, file)
             for section in SECTIONS:
@@ -85,10 +85,10 @@ class CatalogFiles:
         return await self._acts.perform(who, work, correlation_id=correlation_id, is_trial=is_trial)
 
     async def export_file(self, who: Principal) -> CatalogFile:
-        """All that a user owns, as a file that changes nothing where it came from."""
+        """Return all that a user owns, as a file that changes nothing where it came from."""
         return await self._acts.look(who.tenant_id, lambda tx: self._export(tx, who))
 
-    def _refuse_known(self, act: Act, file: CatalogFile) -> None:
+    def _refuse_known(self, act: CatalogTransaction, file: CatalogFile) -> None:
         """Raise Conflict if a service or tool of the file is there already, naming all of them."""
         services = [str(body.get("name")) for body in file.services]
         keys = [str(body.get("key")) for body in file.tools]
@@ -98,13 +98,13 @@ class CatalogFiles:
             shown = f"{', '.join(taken[:10])}{f' and {len(taken) - 10} more' if len(taken) > 10 else ''}"
             raise Conflict(f"there is a {shown} already; nothing was changed", taken=taken)
 
-    def _apply_template(self, act: Act, kind: TemplateKind, body: Body) -> Applied:
+    def _apply_template(self, act: CatalogTransaction, kind: TemplateKind, body: Body) -> AppliedCatalog:
         assert act.by is not None
         name = Document(f"{kind} template", {"name": body.get("name")}, known=("name",)).text("name")
         found = self._templates.own_named(act.tx, act.by, kind, name)
         if found is None:
             self._templates.create_in(act, TemplateSpec.from_json(kind, body))
-            return Applied(f"{kind}_template", name, "created")
+            return AppliedCatalog(f"{kind}_template", name, "created")
         spec = TemplateSpec.from_json(kind, {**_stated(found.structure.as_json()), **body})
         structure, stated = found.structure.as_json(), spec.structure.as_json()
         fields = [name for name in structure if not json_equal(structure[name], stated[name])]
@@ -115,7 +115,7 @@ class CatalogFiles:
         self._templates.update_in(act, kind, found.template_id, change)
         return _outcome(act, start, f"{kind}_template", name)
 
-    def _apply_service(self, act: Act, body: Body) -> Applied:
+    def _apply_service(self, act: CatalogTransaction, body: Body) -> AppliedCatalog:
         name = Document("service", body, known=(*ServiceSpec.FIELDS, "template")).text("name")
         found = self._services.own_named(act, name)
         template = self._template(act, "service", body)
@@ -123,7 +123,7 @@ class CatalogFiles:
             self._require_usable(act, template)
             spec = ServiceSpec.from_json(body) if template is None else _service_from(template, body)
             self._services.create_in(act, spec, template=template)
-            return Applied("service", name, "created")
+            return AppliedCatalog("service", name, "created")
         _refuse_other_template(template, found.service_template_id)
         if template is None:
             whole = {**found.structure.as_json(), **body}
@@ -133,7 +133,7 @@ class CatalogFiles:
         self._services.update_in(act, found.service_id, ServiceChange.from_json(stated))
         return _outcome(act, start, "service", name)
 
-    def _apply_tool(self, act: Act, body: Body) -> Applied:
+    def _apply_tool(self, act: CatalogTransaction, body: Body) -> AppliedCatalog:
         document = Document("tool", body, known=(*ToolSpec.FIELDS, "template"))
         key, service_ref = document.text("key"), document.optional_text("service")
         template = self._template(act, "tool", body)
@@ -141,7 +141,7 @@ class CatalogFiles:
         if found is None or found.owner_id != act.user_id:
             self._require_usable(act, template)
             self._tools.create_in(act, _tool_from(template, body), template=template)
-            return Applied("tool", key, "created")
+            return AppliedCatalog("tool", key, "created")
         _refuse_other_template(template, found.tool_template_id)
         if service_ref is not None:
             service = self._services.find_in(act.tx, act.tenant_id, act.user_id, service_ref)
@@ -152,12 +152,12 @@ class CatalogFiles:
         self._tools.update_in(act, key, ToolChange.from_json(stated))
         return _outcome(act, start, "tool", key)
 
-    def _template(self, act: Act, kind: TemplateKind, body: Body) -> Template | None:
+    def _template(self, act: CatalogTransaction, kind: TemplateKind, body: Body) -> Template | None:
         ref = Document(kind, {"template": body.get("template")}, known=("template",)).optional_text("template")
         assert act.by is not None
         return None if ref is None else self._templates.find_in(act.tx, act.by, kind, ref)
 
-    def _require_usable(self, act: Act, template: Template | None) -> None:
+    def _require_usable(self, act: CatalogTransaction, template: Template | None) -> None:
         if template is not None:
             self._templates.usable_in(act, template.kind, template.template_id)
 
@@ -198,7 +198,7 @@ def _refuse_twins(file: CatalogFile) -> None:
             seen[name] = index
 
 
-def _named(work: Callable[[], Applied], where: str, body: Body) -> Applied:
+def _named(work: Callable[[], AppliedCatalog], where: str, body: Body) -> AppliedCatalog:
     """Do something for one definition; its errors say which one."""
     try:
         return work()
@@ -208,9 +208,13 @@ def _named(work: Callable[[], Applied], where: str, body: Body) -> Applied:
         raise type(error)(f"{place}: {error.message}", **{**error.details, "definition": place}) from error
 
 
-def _outcome(act: Act, start: int, kind: str, name: str) -> Applied:
+def _outcome(act: CatalogTransaction, start: int, kind: str, name: str) -> AppliedCatalog:
     told = act.changes[start:]
-    return Applied(kind, name, "updated", tuple(told[0].data["fields"])) if told else Applied(kind, name, "unchanged")
+    return (
+        AppliedCatalog(kind, name, "updated", tuple(told[0].data["fields"]))
+        if told
+        else AppliedCatalog(kind, name, "unchanged")
+    )
 
 
 def _service_from(template: Template, body: Body) -> ServiceSpec:

@@ -1,4 +1,4 @@
-"""From a tool's key to everything a connector needs, or to the reason why the call must not be made.
+"""Resolves a tool's key into the binding that a connector needs, or the reason why the call must not be made.
 
 This is the gate of the data-defined catalogue. It looks at what is stored now, at every call: a tool that was disabled,
 un-shared or found dead a moment ago is not called. What was found dead some time ago is looked at again first, so that
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from twinraven.catalog.acts import Acts, raise_not_found
 from twinraven.catalog.model import ToolEntry
 from twinraven.catalog.service_model import CONNECTORS, NOT_CHECKED, HealthStatus, Service
 from twinraven.catalog.store import Health
 from twinraven.catalog.tool_checks import OWNERS_ONLY, fit_params, why_barred
 from twinraven.catalog.tool_model import Tool
+from twinraven.catalog.transactions import CatalogTransactions, raise_not_found
 from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import PolicyViolation, ToolUnavailable
 from twinraven.storage import Transaction
@@ -68,7 +68,9 @@ class ToolBinding:
 class Bindings:
     """Looks tools up for connectors."""
 
-    def __init__(self, acts: Acts, *, recheck: Recheck | None = None, edition: Edition | None = None) -> None:
+    def __init__(
+        self, acts: CatalogTransactions, *, recheck: Recheck | None = None, edition: Edition | None = None
+    ) -> None:
         self._acts = acts
         self._store = acts.store
         self._recheck = recheck
@@ -80,7 +82,7 @@ class Bindings:
     async def binding(
         self, tenant_id: str, key: str, *, caller: str | None = None, definition: str | None = None
     ) -> ToolBinding:
-        """What a call of a tool needs; NotFound, PolicyViolation or ToolUnavailable where it must not be made.
+        """Return the binding of a tool's call; NotFound, PolicyViolation or ToolUnavailable where it must not be made.
 
         `caller` is the user the call runs for. Without one only the tool is judged: whoever asks so has looked it up
         for its caller, and the secret is opened for its owner alone in any case. `definition` is what the tool must
@@ -99,7 +101,7 @@ class Bindings:
         return bind(tool, service)
 
     def needs_check(self, tenant_id: str, entry: ToolEntry) -> bool:
-        """Whether a tool's service may be one that nobody has checked as it is now."""
+        """Return whether a tool's service may be unchecked as it is now."""
         if self._edition is None or entry.connector not in _ON_SERVICES:
             return False
         edition = self._edition(tenant_id, entry.tool_id)
@@ -132,7 +134,7 @@ class Bindings:
         return found if found is not None else raise_not_found("tool", key)
 
     async def _look_again(self, recheck: Recheck, tenant_id: str, service_id: str) -> None:
-        """Have a service looked at that was found dead, unless somebody has just looked."""
+        """Check a service again that was found down, unless it was checked just now."""
         place = (tenant_id, service_id)
         now, last = self._acts.now(), self._looked_at.get(place)
         if place in self._rechecking or last is None or now - last >= RECHECK_AFTER:
@@ -158,7 +160,7 @@ async def _done(work: Awaitable[T]) -> T:
 
 
 def bind(tool: Tool, service: Service) -> ToolBinding:
-    """A tool and its service as connectors take them."""
+    """Return a tool and its service as connectors take them."""
     from twinraven.vault import SecretRef
 
     secret = None if tool.secret_id is None else SecretRef(tool.tenant_id, tool.secret_id)
@@ -191,7 +193,7 @@ def _seen(item: Service | Tool) -> str:
 
 
 def _is_due(tool: Tool, service: Service, now: datetime) -> bool:
-    """Whether somebody looked and found it dead, long enough ago to look again."""
+    """Return whether the last check found it down, long enough ago to check again."""
     if why_barred(tool, service) is not None:
         return False
     dead = [item.last_health_check for item in (service, tool) if item.status is HealthStatus.DOWN]

@@ -31,7 +31,7 @@ _BUCKETS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CheckBucket:
-    """What the checks of one stretch of time found."""
+    """The health checks of one time bucket."""
 
     begins_at: datetime
     healthy: int = 0
@@ -45,7 +45,7 @@ class CheckBucket:
 
 @dataclass(frozen=True, slots=True)
 class CheckSummary:
-    """What the checks of a service found; how long they took counts those that got an answer."""
+    """Summarises the health checks of a service; durations count those that got an answer."""
 
     p50_ms: int | None = None
     p95_ms: int | None = None
@@ -96,7 +96,7 @@ def forget_checks(tx: Transaction, tenant_id: str, service_id: str) -> None:
 def sum_up_checks(
     tx: Transaction, tenant_id: str, since: datetime, until: datetime, *, width: timedelta
 ) -> dict[str, CheckSummary]:
-    """Every service that was looked at in a stretch of time, by its id."""
+    """Return every service that was looked at in a stretch of time, by its id."""
     span: dict[str, Any] = {"tenant": tenant_id, "since": to_micros(since), "until": to_micros(until)}
     quick = {row["service_id"]: row for row in tx.fetch_all(_QUANTILES, **span)}
     counts: dict[str, dict[int, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))

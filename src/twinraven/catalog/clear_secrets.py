@@ -1,4 +1,4 @@
-"""Definitions must not hold secrets in clear: they are shown to whoever may see them, exported, and copied.
+"""Rejects definitions that hold secrets in clear text: definitions are shown, exported and copied.
 
 What is looked for are the values that the tenant's vault keeps. The refusal names the field and never the value.
 """
@@ -30,7 +30,7 @@ def refuse_clear_secrets(holds_secret: HoldsSecret, tenant_id: str, fields: Mapp
 
 
 def _place(value: Any, holds: Callable[[Any], bool]) -> str:
-    """Where inside a value the secret stands; a member whose very name holds it is not named."""
+    """Return where inside a value the secret stands; a member whose very name holds it is not named."""
     members: list[tuple[str, Any]] = []
     if isinstance(value, dict):
         named = cast("dict[str, Any]", value)

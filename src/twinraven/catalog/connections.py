@@ -1,4 +1,4 @@
-"""Asking connectors about what a definition states of a connection, before it is kept.
+"""Validates the connection parameters of a definition with its connector, before it is stored.
 
 A tool's parameters are whole when it is saved. A service and a template state defaults at most, so only what they state
 is asked about, and a default with a placeholder in it is left to the tools that replace it.
@@ -9,21 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from twinraven.catalog.acts import Act
 from twinraven.catalog.service_model import ServiceStructure
+from twinraven.catalog.transactions import CatalogTransaction
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import InvalidDefinition
 
 _PLACEHOLDER = b"{{"
 
 
-def check_params(act: Act, structure: ServiceStructure, params: Mapping[str, Any], *, has_secret: bool) -> None:
+def check_params(
+    act: CatalogTransaction, structure: ServiceStructure, params: Mapping[str, Any], *, has_secret: bool
+) -> None:
     """Raise InvalidDefinition if no call of a tool could use its connection parameters."""
     if act.check_connection is not None:
         act.check_connection(structure, params, has_secret=has_secret)
 
 
-def check_defaults(act: Act, structure: ServiceStructure) -> None:
+def check_defaults(act: CatalogTransaction, structure: ServiceStructure) -> None:
     """Raise InvalidDefinition if a connection schema fills in what no call could use."""
     from twinraven.foundation.json_schema import compile_schema
 

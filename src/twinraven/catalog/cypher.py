@@ -1,4 +1,4 @@
-"""What can be known of a Cypher query without a database: its parameters, and whether it could write.
+"""Parses Cypher queries without a database: finds their parameters and whether they could write.
 
 The query is read only so far as to tell code from quoted text and comments; a name in a string is not a parameter and a
 `DELETE` in a comment deletes nothing. Text or a comment that is never closed reaches to the end of the query: no
@@ -30,7 +30,7 @@ _MAY_DO_ANYTHING: Final = frozenset({"CALL", "LOAD", "USE", "ALTER", "GRANT", "D
 
 
 def cypher_parameters(query: str) -> tuple[str, ...]:
-    """The parameters `$name` of a query, each once, in order of appearance."""
+    """Return the parameters `$name` of a query, each once, in order of appearance."""
     names = (
         found["plain"] or found["quoted"].replace("``", "`")
         for found in _TOKEN.finditer(query)

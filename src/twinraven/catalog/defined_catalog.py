@@ -1,32 +1,32 @@
-"""The data-defined catalogue, put together: services, tools, templates, health, and what a call needs of them."""
+"""Assembles the data-defined catalogue: services, tools, templates, health checks and bindings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from twinraven.catalog.acts import Acts
 from twinraven.catalog.applying import CatalogFiles
 from twinraven.catalog.bindings import Bindings
 from twinraven.catalog.clear_secrets import HoldsSecret
 from twinraven.catalog.defined_tools import DefinedTools
 from twinraven.catalog.health import PROBE_TIMEOUT_S, HealthChecks, HealthProbe
-from twinraven.catalog.ports import ConnectionCheck, FindTool, Redact, SecretLookup, Witness
+from twinraven.catalog.ports import AuditCatalogChange, ConnectionCheck, FindTool, Redact, SecretLookup
 from twinraven.catalog.service_model import ServiceType
 from twinraven.catalog.services import Services
 from twinraven.catalog.templates import Templates
 from twinraven.catalog.tools import Tools
+from twinraven.catalog.transactions import CatalogTransactions
 from twinraven.foundation.clock import now_micros
 from twinraven.storage import Database
 
 
 class DefinedCatalog:
-    """What doors, connectors and the command line use."""
+    """Bundles the data-defined catalogue for the REST API, the gateway, connectors and the command line."""
 
     def __init__(  # noqa: PLR0913 - everything it stands on, each by name
         self,
         database: Database,
         *,
-        witness: Witness,
+        witness: AuditCatalogChange,
         probes: Mapping[ServiceType, HealthProbe],
         find_other: FindTool | None = None,
         secrets: SecretLookup | None = None,
@@ -41,7 +41,7 @@ class DefinedCatalog:
         `check_connection` is asked about what services, templates and tools state of a connection.
         """
         self.source = DefinedTools(database)
-        acts = Acts(
+        acts = CatalogTransactions(
             database,
             witness=witness,
             announce=self.source.refresh,

@@ -1,4 +1,4 @@
-"""Data-defined tools as the catalogue sees them: from memory, because a look-up happens on every call.
+"""Caches data-defined tools as a tool source of the catalogue, because every call looks one up.
 
 A snapshot per tenant holds the entries. It is loaded when somebody first asks, and again when whoever watches the
 catalogue's version says so (`reload` on a thread, `refresh` in a loop). Whether a call may be made now is not decided
@@ -49,20 +49,20 @@ class DefinedTools:
         forget_after_fork(self)
 
     def after_fork(self) -> None:
-        """A child knows what its parent knew."""
+        """Keep the cache in a forked child, which starts with what its parent knew."""
         self._swap = threading.Lock()
 
     def find(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
-        """An entry, also of a tool that is disabled: the call path says so instead of denying that it is there."""
+        """Find an entry, also of a tool that is disabled: the call path says so instead of denying that it is there."""
         known = self._snapshot(tenant_id).tools.get(tool_id)
         return None if known is None else known.entry
 
     def entries(self, tenant_id: str) -> list[ToolEntry]:
-        """The tools that are offered: those that nobody disabled."""
+        """Return the tools that are offered, without disabled ones."""
         return [known.entry for known in self._snapshot(tenant_id).tools.values() if known.is_offered]
 
     def withheld(self, tenant_id: str) -> list[ToolEntry]:
-        """The tools that somebody disabled."""
+        """Return the disabled tools."""
         return [known.entry for known in self._snapshot(tenant_id).tools.values() if not known.is_offered]
 
     def why_not(self, tenant_id: str, caller: str | None, tool_id: str) -> str | None:
@@ -76,17 +76,17 @@ class DefinedTools:
         return why_barred(known.tool, known.service)
 
     def edition(self, tenant_id: str, tool_id: str) -> tuple[int, int] | None:
-        """Which states of a tool and of its service are known here; another pair after every change of either."""
+        """Return the cached versions of a tool and its service; another pair after every change of either."""
         known = self._snapshot(tenant_id).tools.get(tool_id)
         return None if known is None else (known.tool.state_version, known.service.state_version)
 
     async def refresh(self, tenant_id: str) -> None:
-        """Know what is committed now; for doors that open, and for whoever has just changed something."""
+        """Reload the cache from what is committed, on start and after own changes."""
         known = self._snapshots.get(tenant_id)
         self._take(tenant_id, await self._database.read(tenant_id, lambda tx: self._load(tx, tenant_id, known)))
 
     def reload(self, tenant_id: str) -> None:
-        """The same on this thread."""
+        """Reload the cache, on this thread."""
         connection = self._database.connect()
         try:
             with connection.transaction(tenant_id, write=False) as tx:

@@ -1,4 +1,4 @@
-"""Reading the JSON and YAML that define services, tools and templates.
+"""Reads the JSON and YAML documents that define services, tools and templates.
 
 A definition that is silently misread is found in production. Here each field is known by name and kind; what is
 missing, of the wrong kind or unknown is refused by its name. Both spellings of a name are understood
@@ -23,18 +23,18 @@ LONGEST_DESCRIPTION: Final = 10_000
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-class Keep(Enum):
+class KeepField(Enum):
     """Says of a field that may be null that it stays as it is."""
 
     KEEP = "keep"
 
 
-KEEP: Final = Keep.KEEP
+KEEP: Final = KeepField.KEEP
 
 
-def kept(change: T | Keep, before: T) -> T:
-    """What a field is after a change."""
-    return before if isinstance(change, Keep) else change
+def kept(change: T | KeepField, before: T) -> T:
+    """Return the value of a field after a change."""
+    return before if isinstance(change, KeepField) else change
 
 
 class Document:
@@ -63,7 +63,7 @@ class Document:
         return self.fields.get(name) is not None
 
     def text(self, name: str, *, limit: int = LONGEST_NAME) -> str:
-        """A text that must be there and not be blank."""
+        """Return a text that must be there and not be blank."""
         value = self.fields.get(name)
         if value is None:
             raise self._invalid(name, "is missing")
@@ -84,14 +84,14 @@ class Document:
         return self.flag(name, default=False) if name in self.fields else None
 
     def whole(self, name: str, *, most: int) -> int | None:
-        """A whole number from 1, or nothing."""
+        """Return a whole number from 1, or nothing."""
         value = self.fields.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most):
             raise self._invalid(name, f"must be a whole number from 1 to {most}")
         return value
 
     def mapping(self, name: str) -> dict[str, Any]:
-        """An object that must be there."""
+        """Return an object that must be there."""
         value = self.fields.get(name)
         if value is None:
             raise self._invalid(name, "is missing")
@@ -103,7 +103,7 @@ class Document:
         return self.mapping(name) if self.has(name) else None
 
     def choice(self, name: str, words: type[E]) -> E:
-        """One word of an enumeration, which must be there."""
+        """Return one word of an enumeration, which must be there."""
         value = self.text(name)
         try:
             return words(value)
@@ -113,8 +113,8 @@ class Document:
     def optional_choice(self, name: str, words: type[E]) -> E | None:
         return self.choice(name, words) if self.has(name) else None
 
-    def change_of(self, name: str, read: Callable[[str], T]) -> T | Keep:
-        """A field that may be set to null: what stands there, or that nothing does."""
+    def change_of(self, name: str, read: Callable[[str], T]) -> T | KeepField:
+        """Return a field that may be set to null: what stands there, or that nothing does."""
         return read(name) if name in self.fields else KEEP
 
     def _unknown(self, written: str, known: Collection[str]) -> InvalidDefinition:
@@ -129,7 +129,7 @@ class Document:
 
 
 def plain_name(written: str) -> str:
-    """A field's name as TwinRaven writes it."""
+    """Return a field's name as TwinRaven writes it."""
     return _HUMP.sub("_", written).lower()
 
 

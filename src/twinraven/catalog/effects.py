@@ -1,4 +1,4 @@
-"""Infers a tool's effect (read, write, unknown) from its name, when nobody declared it.
+"""Infers a tool's effect (read, write, unknown) from its name, where none is declared.
 
 A guess is marked as one (`inferred`): it may serve a backtest, but nothing is promoted on it until a person confirms.
 To take a write for a read is the costly error, so a name must say plainly that it reads: its first word is a reading
@@ -137,7 +137,7 @@ def infer_effect(tool_id: str) -> Effect:
 
 
 def _own_words(name: str, server: str = "") -> list[str]:
-    """The words of a name in lower case, without a namespace as in `orders.list` or `canvas-canvas_get_page`."""
+    """Return the words of a name in lower case, without a namespace as in `orders.list` or `canvas-canvas_get_page`."""
     space, last = _namespace(name)
     around, own = ([word.lower() for word in _TOKENS.findall(text)] for text in (space, last))
     if not _ACTING.isdisjoint(around):
@@ -148,7 +148,7 @@ def _own_words(name: str, server: str = "") -> list[str]:
 
 
 def _namespace(name: str) -> tuple[str, str]:
-    """What stands before a name and the name: parted by a dot, or by a hyphen where one of both is spelt with `_`."""
+    """Split a name at its namespace: at a dot, or at a hyphen where one of both parts is spelt with `_`."""
     space, dot, last = name.rpartition(".")
     if dot or "_" not in name:
         return space, last
@@ -172,7 +172,7 @@ def _parts(words: list[str]) -> list[list[str]]:
 
 
 def _effect_of(words: list[str]) -> Effect:
-    """The effect of one part of a name, by the first word in it that is a verb."""
+    """Return the effect of one part of a name, by the first word in it that is a verb."""
     if len(words) == 1 and words[0] in _WHOLE_NAMES:
         return Effect.READ
     if tuple(words) in _WHOLE_PHRASES or _converts_units(words):
@@ -194,7 +194,7 @@ def _effect_of(words: list[str]) -> Effect:
 
 
 def _is_name(words: list[str], place: int) -> bool:
-    """Whether the first word (`API-` aside) only names what is read: by what follows it, it cannot be a verb."""
+    """Return whether the first word (`API-` aside) only names what is read: by what follows it, it cannot be a verb."""
     word, rest = words[place], words[place + 1 :]
     if words[:place] not in ([], ["api"]) or not rest or word in _ACTING or word in _READING or word in _BOTH_WAYS:
         return False
@@ -205,7 +205,7 @@ def _is_name(words: list[str], place: int) -> bool:
 
 
 def _reads(words: list[str], place: int) -> bool:
-    """Whether a reading verb at this place reads here, too."""
+    """Return whether a reading verb at this place reads here, too."""
     verb, following = words[place], words[place + 1 : place + 2]
     rest = set(words[place + 1 :])
     if len(words) == 1:
@@ -228,7 +228,7 @@ def _later_write(words: list[str]) -> Effect:
 
 
 def _acts_or_stores(words: list[str]) -> bool:
-    """Whether a name that begins like a read goes on like a write."""
+    """Return whether a name that begins like a read goes on like a write."""
     acting = _ACTING.intersection(words)
     if "into" in words or acting - _NOUNS_TOO or (acting and _PLAIN.isdisjoint(words[:2])):
         return True

@@ -1,4 +1,4 @@
-"""Python functions as tools.
+"""Offers Python functions as tools.
 
     @tool(effect="read")
     def get_order(order_id: int) -> Order:
@@ -208,7 +208,7 @@ class FunctionTools:
 
 
 def _place_of(error: BaseException) -> str:
-    """Name file and line of somebody's own code where an error arose; a syntax error says that itself."""
+    """Return file and line of the user's code where an error arose; a syntax error says that itself."""
     if isinstance(error, SyntaxError) or error.__traceback__ is None:
         return ""
     last = extract_tb(error.__traceback__)[-1]
@@ -279,7 +279,7 @@ def _input_schema(
 
 
 def _default(value: Any) -> dict[str, Any]:
-    """A default as JSON; one that JSON cannot say stays the function's own affair."""
+    """Return a default as JSON; one that JSON cannot say stays the function's own affair."""
     try:
         return {"default": parse_json(canonical_json(value))}
     except InvalidInput:
@@ -287,7 +287,7 @@ def _default(value: Any) -> dict[str, Any]:
 
 
 def _is_plain(hint: Any) -> bool:
-    """Whether a JSON value is already what the hint asks for."""
+    """Return whether a JSON value is already what the hint asks for."""
     origin = get_origin(hint)
     if origin is None:
         return isinstance(hint, Hashable) and hint in _PLAIN

@@ -1,4 +1,4 @@
-"""Health: services are looked at through their tools, because only tools know an address.
+"""Checks the health of services through their tools, because only tools know an address.
 
 Each different place that the tools of a service connect to is probed once. A tool is as healthy as its place; a service
 is healthy if all its places are, down if none can be reached, and degraded between the two. What is found is stored
@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from twinraven.catalog.acts import Act, Acts, owned, raise_not_found
 from twinraven.catalog.bindings import Endpoint, bind
 from twinraven.catalog.check_sql import CheckSummary, add_check, sum_up_checks
 from twinraven.catalog.ports import Redact
@@ -25,6 +24,7 @@ from twinraven.catalog.services import Services
 from twinraven.catalog.store import Health
 from twinraven.catalog.tool_checks import fit_params, why_stopped
 from twinraven.catalog.tool_model import Tool
+from twinraven.catalog.transactions import CatalogTransaction, CatalogTransactions, owned, raise_not_found
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import InvalidDefinition, NotFound, ToolUnavailable, TwinRavenError
 from twinraven.storage import Transaction
@@ -65,7 +65,7 @@ class HealthChecks:
 
     def __init__(
         self,
-        acts: Acts,
+        acts: CatalogTransactions,
         services: Services,
         probes: Mapping[ServiceType, HealthProbe],
         *,
@@ -86,7 +86,7 @@ class HealthChecks:
         return await self.check(who.tenant_id, owned(service, who.user_id, "service", ref).service_id)
 
     async def check(self, tenant_id: str, service_id: str) -> Service:
-        """Look at a service now, for nobody in particular; a disabled one is not looked at."""
+        """Check a service now, as the system; a disabled one is not checked."""
         return (await self._check(tenant_id, service_id, self._timeout_s))[0]
 
     async def check_for_call(self, tenant_id: str, service_id: str) -> Mapping[str, Health]:
@@ -111,7 +111,7 @@ class HealthChecks:
         return await self._acts.perform_unasked(tenant_id, lambda act: self._note(act, done)), done.found
 
     async def check_due(self, tenant_id: str, *, older_than: timedelta) -> list[Service]:
-        """Look at every enabled service that was not looked at for so long; for whoever does this regularly."""
+        """Check every enabled service whose last check is older than this, for periodic callers."""
         since = self._acts.now() - older_than
         services = await self._acts.look(tenant_id, lambda tx: self._store.services(tx, tenant_id))
         due = [
@@ -156,7 +156,7 @@ class HealthChecks:
             _logger.exception("a check of the service %s failed", endpoint.service.service_id)
             return Health(HealthStatus.DOWN, f"it could not be checked: {type(error).__name__}; the log says more")
 
-    def _note(self, act: Act, done: _Round) -> Service:
+    def _note(self, act: CatalogTransaction, done: _Round) -> Service:
         """Store what was found of what is still as it was; what changed meanwhile will be looked at again."""
         for tool in done.tools:
             health = self._presentable(done.found[tool.tool_id], act)
@@ -176,15 +176,15 @@ class HealthChecks:
     async def history(
         self, who: Principal, since: datetime, until: datetime, *, width: timedelta
     ) -> list[tuple[Service, CheckSummary]]:
-        """What checks of the services that somebody sees found in a stretch of time."""
+        """Return the health checks of the services that a user sees, in a time span."""
         visible = await self._services.services(who)
         found = await self._acts.look(
             who.tenant_id, lambda tx: sum_up_checks(tx, who.tenant_id, since, until, width=width)
         )
         return [(service, found.get(service.service_id, CheckSummary())) for service in visible]
 
-    def _presentable(self, health: Health, act: Act) -> Health:
-        """A finding as it can be stored: without secrets, and of bounded length."""
+    def _presentable(self, health: Health, act: CatalogTransaction) -> Health:
+        """Return a finding as it can be stored: without secrets, and of bounded length."""
         message = None if health.status is HealthStatus.HEALTHY else health.message
         if message is not None and self._redact is not None:
             message = str(parse_json(self._redact(act.tenant_id, canonical_json(message))))
@@ -194,7 +194,10 @@ class HealthChecks:
 
 
 def _places(service: Service, tools: Sequence[Tool]) -> list[tuple[Endpoint, list[str]]]:
-    """Each different place that tools connect to, with the tools that do; one without tools if defaults suffice."""
+    """Return each different place that tools connect to, with the tools that do.
+
+    One without tools if defaults suffice.
+    """
     places: dict[tuple[bytes, str | None, str], tuple[Endpoint, list[str]]] = {}
     for tool in tools:
         endpoint = bind(tool, service).endpoint
@@ -210,7 +213,7 @@ def _places(service: Service, tools: Sequence[Tool]) -> list[tuple[Endpoint, lis
 
 
 def _verdict(answers: Iterable[Health]) -> Health:
-    """A service's health from that of its places."""
+    """Return a service's health from that of its places."""
     found = list(answers)
     if not found:
         return Health(HealthStatus.DEGRADED, NOTHING_TO_PROBE)
@@ -223,5 +226,5 @@ def _verdict(answers: Iterable[Health]) -> Health:
     return Health(HealthStatus.DOWN if is_dead else HealthStatus.DEGRADED, message + more)
 
 
-def _tell(act: Act, kind: str, subject_id: str, health: Health) -> None:
+def _tell(act: CatalogTransaction, kind: str, subject_id: str, health: Health) -> None:
     act.tell(f"{kind}.health_changed", kind, subject_id, status=health.status.value, message=health.message)

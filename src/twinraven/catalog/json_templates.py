@@ -1,4 +1,4 @@
-"""JSON in which texts are templates.
+"""Renders JSON documents whose strings are templates.
 
 A text that is one variable and nothing else becomes the value itself, whatever its type; any other text is rendered. A
 member or element that is one variable which the caller did not give is left out, so that what is optional for the
@@ -19,7 +19,7 @@ _LEFT_OUT: Final = object()
 
 
 def parse_text(text: str, field: str) -> Handlebars:
-    """The template, or an error that names the field it stands in."""
+    """Parse the template, or an error that names the field it stands in."""
     try:
         return parse_handlebars(text)
     except InvalidExpression as error:
@@ -33,13 +33,13 @@ def check_templates(value: Any, field: str) -> None:
 
 
 def json_variables(value: Any) -> tuple[str, ...]:
-    """The variables that the texts of a JSON value use, each once, in order of appearance."""
+    """Return the variables that the texts of a JSON value use, each once, in order of appearance."""
     names = (name for _, text in _texts(value, "", 0) for name in parse_handlebars(text).variables)
     return tuple(dict.fromkeys(names))
 
 
 def fill_json(value: Any, params: Mapping[str, Any]) -> Any:
-    """The value with its variables put in."""
+    """Return the value with its variables put in."""
     filled = _fill(value, params)
     return None if filled is _LEFT_OUT else filled
 

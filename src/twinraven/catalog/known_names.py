@@ -1,4 +1,4 @@
-"""What a user knows services, tools and templates by.
+"""Resolves names of services, tools and templates as one user knows them.
 
 A secret that is called like something would be redacted wherever that name stands, for everybody of the tenant, so the
 vault asks here before it keeps a value. Only names that its user sees are looked at: the answer tells nothing about
@@ -24,7 +24,7 @@ class KnownNames:
         self._defined = defined
 
     async def holding(self, tenant_id: str, user_id: str, text: str) -> str | None:
-        """What has a name that holds the text, in a few words."""
+        """Describe the items whose name contains the text."""
         who, defined = Principal(tenant_id, user_id, "member"), self._defined
         if any(text in tool.key or text in tool.name for tool in await defined.tools.tools(who)):
             return "a tool"

@@ -29,7 +29,7 @@ class ExplainingSource(ToolSource, Protocol):
     """A source that also shows tools which cannot be called now, and says why."""
 
     def withheld(self, tenant_id: str) -> list[ToolEntry]:
-        """What `find` finds and `entries` does not list: tools that somebody disabled."""
+        """Return disabled tools, which `find` finds and `entries` does not list."""
         ...
 
     def why_not(self, tenant_id: str, caller: str | None, tool_id: str) -> str | None:
@@ -39,10 +39,10 @@ class ExplainingSource(ToolSource, Protocol):
 
 @runtime_checkable
 class PinningSource(ToolSource, Protocol):
-    """A source whose tools may be held back until somebody has looked at them, and keep their names meanwhile."""
+    """A tool source that may quarantine tools until they are reviewed; they keep their names meanwhile."""
 
     def find_pinned(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
-        """A tool, also one that is held back or gone."""
+        """Find a tool, also one that is held back or gone."""
         ...
 
     def refuse_quarantined(self, tenant_id: str, tool_id: str) -> None:
@@ -61,7 +61,7 @@ class Catalog:
         self._sources.append(source)
 
     def find(self, tenant_id: str, tool_id: str) -> ToolEntry:
-        """Find an entry for the tenant itself, whoever may call it; NotFound names the nearest."""
+        """Find an entry for the tenant itself, without a caller's permissions; NotFound names the nearest."""
         return self._first(tenant_id, tool_id) or self._refuse(tenant_id, tool_id, None)
 
     def resolve(self, tenant_id: str, tool_id: str, caller: str | None) -> ToolEntry:
@@ -98,7 +98,7 @@ class Catalog:
         return [entry for entry in self.entries(tenant_id) if self._allows(tenant_id, caller, entry)]
 
     def entries(self, tenant_id: str) -> list[ToolEntry]:
-        """List what a tenant has in service, by name, whoever may call it."""
+        """List the tools that a tenant has in service, by name, without a caller's permissions."""
         return self._listed(entry for source in self._sources for entry in source.entries(tenant_id))
 
     def why_not(self, tenant_id: str, caller: str | None, entry: ToolEntry) -> str | None:
@@ -130,7 +130,10 @@ class Catalog:
     def _allows(
         self, tenant_id: str, caller: str | None, entry: ToolEntry, around: frozenset[str] = frozenset()
     ) -> bool:
-        """Whether a user may call a tool and all its parts; `around` are the composites it was reached through."""
+        """Return whether a user may call a tool and all its parts.
+
+        `around` are the composites it was reached through.
+        """
         if caller is None:
             return True
         if not entry.is_callable_by(caller) or entry.tool_id in around:

@@ -1,4 +1,4 @@
-"""Entries of the one catalogue: whatever can be called, however it is reached.
+"""Models the entries of the catalogue: everything that can be called, however it is reached.
 
 A Python function, a REST operation, an MCP tool and a learned tool look the same here. `effect` is what a call can do
 to the world: declared beats inferred, and unknown counts as write.
@@ -23,7 +23,7 @@ RUN_CODE: Final = "twinraven.run_code"
 
 
 class Effect(StrEnum):
-    """What a call can do to the world."""
+    """The effect of a call on the world: read, write or unknown."""
 
     READ = "read"
     WRITE = "write"
@@ -31,7 +31,7 @@ class Effect(StrEnum):
 
 
 class Sensitivity(StrEnum):
-    """How much harm the data that flows through a call could do."""
+    """The sensitivity of the data that flows through a call."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -40,7 +40,7 @@ class Sensitivity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IdempotentBy:
-    """Which arguments name an effect, and for how long: within a session, or within so many seconds."""
+    """The arguments that derive an idempotency key, and its scope: a session, or so many seconds."""
 
     arguments: tuple[str, ...]
     within: int | Literal["session"] = "session"
@@ -75,13 +75,13 @@ class ToolEntry:
     takes_key: bool = False
     """Whether repeating a call under its idempotency key has no second effect, so that a lost one may be sent again."""
     runs_for: str | None = None
-    """The one user who may call it; None where everybody may who sees it."""
+    """The only user who may call it; None where all users who see it may."""
     parts: tuple[str, ...] = ()
     """The tools that it calls in turn; only those who may call each of them may call it."""
     definition: str = ""
     """What stands behind it, hashed by its source: another one where a call would do something else."""
     target: Any = field(default=None, compare=False, repr=False)
-    """What its connector needs to reach it, put there by its source; nobody else reads it."""
+    """Private data of its connector, set by its source."""
 
     def __post_init__(self) -> None:
         if not self.tool_id or len(self.tool_id) > MAX_TOOL_ID or not self.tool_id.isprintable():
@@ -92,11 +92,11 @@ class ToolEntry:
             raise InvalidDefinition(f"tool {self.tool_id!r} has no description; say what it does", field="description")
 
     def is_visible_to(self, caller: str | None) -> bool:
-        """Whether a user sees it; whoever is nobody in particular acts for the whole tenant."""
+        """Return whether a user sees it; an anonymous caller acts for the whole tenant."""
         return caller is None or self.private_to in (None, caller)
 
     def is_callable_by(self, caller: str | None) -> bool:
-        """Whether a user who sees it may call it, as far as the tool itself goes: its parts are judged apart."""
+        """Return whether a user who sees it may call it, as far as the tool itself goes: its parts are judged apart."""
         return self.is_visible_to(caller) and (caller is None or self.runs_for in (None, caller))
 
     @property
@@ -106,7 +106,7 @@ class ToolEntry:
 
     @property
     def fingerprint(self) -> str:
-        """What a call of it takes, gives and does, as one hash; words for people and time limits are no part of it."""
+        """Hash the contract of a tool: input, output and effect; descriptions and time limits are no part of it."""
         does = [self.connector, self.effect.value, self.sensitivity.value, self.definition]
         return content_hash(canonical_json([*does, self.input_schema, self.output_schema]))
 
@@ -131,7 +131,7 @@ class ToolEntry:
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """What a tool may return instead of a bare output, when it knows what the call cost or how sure it is."""
+    """A tool's output with metadata, such as its cost and confidence."""
 
     output: Any
     tokens: int = 0

@@ -1,4 +1,4 @@
-"""Operations: what a data-defined tool does at its service, one form for each type of service.
+"""Models operations: the request of a data-defined tool to its service, one form per type of service.
 
     {"type": "graph_query", "query": "MATCH (n) WHERE n.name = $name RETURN n"}
     {"type": "rest_call", "method": "GET", "path": "/orders/{{order_id}}", "query": {"expand": "{{expand}}"}}
@@ -231,7 +231,7 @@ _READERS: Final[Mapping[OperationType, tuple[Callable[[Document], Operation], tu
 
 
 def read_operation(body: Mapping[str, Any]) -> Operation:
-    """The operation that a JSON object describes; what is wrong in it is named."""
+    """Read the operation that a JSON object describes; what is wrong in it is named."""
     stated = {"type": body.get("type")} if isinstance(body, dict) else body
     known = Document("operation", stated, known=("type",), where="operation.").choice("type", OperationType)
     reader, names = _READERS[known]

@@ -1,4 +1,4 @@
-"""What services and tools have in common as use cases: each is made, changed and deleted by its owner in one act.
+"""Implements the use cases that services and tools share: create, update and delete by the owner, in one transaction.
 
 What that means for either stands in `create_in`, `update_in` and `delete_in`, which run inside an act and so can also
 be parts of a larger one, such as applying a file.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from twinraven.catalog.acts import Act, Acts
+from twinraven.catalog.transactions import CatalogTransaction, CatalogTransactions
 from twinraven.tenancy import Principal
 
 ItemT = TypeVar("ItemT")
@@ -20,12 +20,12 @@ ChangeT = TypeVar("ChangeT")
 class OwnedItems(ABC, Generic[ItemT, SpecT, ChangeT]):
     """Items of a tenant's users."""
 
-    def __init__(self, acts: Acts) -> None:
+    def __init__(self, acts: CatalogTransactions) -> None:
         self._acts = acts
         self._store = acts.store
 
     async def create(self, who: Principal, spec: SpecT, *, correlation_id: str | None = None) -> ItemT:
-        """A new one, of the user's own."""
+        """Create a new one, of the user's own."""
         return await self._acts.perform(who, lambda act: self.create_in(act, spec), correlation_id=correlation_id)
 
     async def update(
@@ -55,10 +55,12 @@ class OwnedItems(ABC, Generic[ItemT, SpecT, ChangeT]):
         )
 
     @abstractmethod
-    def create_in(self, act: Act, spec: SpecT) -> ItemT: ...
+    def create_in(self, act: CatalogTransaction, spec: SpecT) -> ItemT: ...
 
     @abstractmethod
-    def update_in(self, act: Act, ref: str, change: ChangeT, *, expected_version: int | None = None) -> ItemT: ...
+    def update_in(
+        self, act: CatalogTransaction, ref: str, change: ChangeT, *, expected_version: int | None = None
+    ) -> ItemT: ...
 
     @abstractmethod
-    def delete_in(self, act: Act, ref: str, *, expected_version: int | None = None) -> None: ...
+    def delete_in(self, act: CatalogTransaction, ref: str, *, expected_version: int | None = None) -> None: ...

@@ -1,4 +1,4 @@
-"""What the catalogue needs from others, each as small as its question."""
+"""Declares the ports of the catalogue: secret look-up, connection check, audit and change notification."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CatalogChange:
-    """Something that was changed, as the audit log will want to know it; `by` is None where nobody asked for it."""
+    """A change of the catalogue, for the audit log; `by` is None where the system acts."""
 
     tenant_id: str
     event_type: str
@@ -30,7 +30,7 @@ class CatalogChange:
     data: Mapping[str, Any]
 
 
-Witness = Callable[[Transaction, CatalogChange], None]
+AuditCatalogChange = Callable[[Transaction, CatalogChange], None]
 """Told of every change inside its own transaction, so that an audit log holds both or neither."""
 
 Announce = Callable[[str], Awaitable[None]]
@@ -57,19 +57,19 @@ class ConnectionCheck(Protocol):
 
 
 class SecretLookup(Protocol):
-    """Where secrets are known without their values; the vault's store is one."""
+    """Looks up secrets without their values; the vault's store is one."""
 
     def secret(self, tx: Transaction, tenant_id: str, owner_id: str, secret_id: str) -> Secret | None: ...
 
     def named(self, tx: Transaction, tenant_id: str, owner_id: str, name: str) -> Secret | None: ...
 
 
-def audited(log: AuditLog) -> Witness:
-    """A witness that appends each change to the audit log."""
-    from twinraven.audit import AuditEntry
+def audited(log: AuditLog) -> AuditCatalogChange:
+    """Return a witness that appends each change to the audit log."""
+    from twinraven.audit import NewAuditEntry
 
     def tell(tx: Transaction, change: CatalogChange) -> None:
-        entry = AuditEntry(
+        entry = NewAuditEntry(
             change.tenant_id,
             change.event_type,
             change.subject_type,

@@ -1,4 +1,4 @@
-"""From a REST operation and arguments to a request, so that no argument can say more than it was asked for.
+"""Builds an HTTP request from a REST operation and arguments, escaped so that no argument can inject anything.
 
 A value in the path stays one segment of it: it is percent-encoded, and `.` and `..` are refused. A value in a header
 cannot begin another header. Credentials are not for templates: they come from the tool's secret.
@@ -36,7 +36,7 @@ _NOT_OURS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RestRequest:
-    """What is to be sent; `path` is encoded and stands below the endpoint's address."""
+    """An HTTP request to send; `path` is encoded and relative to the endpoint's address."""
 
     method: str
     path: str
@@ -66,7 +66,7 @@ def check_header(name: str, value: object) -> None:
 
 
 def fill_path(path: str, params: Mapping[str, Any]) -> str:
-    """The path with its values encoded, each a part of one segment."""
+    """Return the path with its values encoded, each a part of one segment."""
     template = parse_text(path, "path")
 
     def encode(text: str) -> str:
@@ -82,7 +82,7 @@ def fill_path(path: str, params: Mapping[str, Any]) -> str:
 
 
 def _climbs(text: str) -> bool:
-    """Whether a part of it is `.` or `..` to a server, also to one that decodes too often or takes either slash."""
+    """Return whether a segment is `.` or `..`, also to a server that decodes too often or takes either slash."""
     for _ in range(_DECODINGS):
         if not {".", ".."}.isdisjoint(_SLASHES.split(text)):
             return True
@@ -93,7 +93,7 @@ def _climbs(text: str) -> bool:
 def _misleading(
     template: Handlebars, params: Mapping[str, Any], is_guilty: Callable[[str], bool], problem: str
 ) -> InvalidInput:
-    """The error for a value that makes another path, naming the parameter where it is one alone."""
+    """Return the error for a value that makes another path, naming the parameter where it is one alone."""
     texts = {name: _as_text(params.get(name)) if params.get(name) is not None else "" for name in template.variables}
     guilty = [name for name, text in texts.items() if is_guilty(text)]
     if len(guilty) == 1:

@@ -1,4 +1,4 @@
-"""Services: what kind of endpoint can be reached, and which parameters a connection to it needs.
+"""Models services: the type of an endpoint and the connection parameters that it needs.
 
 A service holds no address. It says how such an endpoint is spoken to and what a tool must state to reach one; the tools
 on it state that. What a service is (type, protocol, whether it needs a secret) never changes.
@@ -21,7 +21,7 @@ DISABLED: Final = "disabled"
 
 
 class ServiceType(StrEnum):
-    """What stands at the other end."""
+    """The type of a service: REST, graph database, language model or MCP server."""
 
     NEO4J_GRAPH = "neo4j_graph"
     REST_API = "rest_api"
@@ -30,7 +30,7 @@ class ServiceType(StrEnum):
 
 
 class WireProtocol(StrEnum):
-    """How it is spoken to."""
+    """The wire protocol of a service."""
 
     BOLT = "bolt"
     BOLT_TLS = "bolt+s"
@@ -41,7 +41,7 @@ class WireProtocol(StrEnum):
 
 
 class HealthStatus(StrEnum):
-    """What the last check found; only `down` keeps calls away."""
+    """The status that the last health check found; only `down` blocks calls."""
 
     HEALTHY = "healthy"
     DEGRADED = "degraded"
@@ -68,7 +68,7 @@ _STRUCTURE: Final = ("type", "protocol", "connection_schema", "requires_secret")
 
 @dataclass(frozen=True, slots=True)
 class ServiceStructure:
-    """What a service is made of, and what a template of services fixes."""
+    """The structure of a service, which a template of services fixes."""
 
     type: ServiceType
     protocol: WireProtocol
@@ -126,7 +126,7 @@ class ServiceSpec:
 
 @dataclass(frozen=True, slots=True)
 class ServiceChange:
-    """What may change about a service; what is not given stays."""
+    """A partial update of a service; fields that are not given stay."""
 
     name: str | None = None
     connection_schema: dict[str, Any] | None = None
@@ -212,7 +212,7 @@ def check_connection_schema(schema: dict[str, Any]) -> None:
 
 
 def checked_name(name: str, *, field: str = "name") -> str:
-    """A label that people can read and find again."""
+    """Return a label that people can read and find again."""
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise InvalidDefinition(f"{field} must have 1 to {LONGEST_NAME} printable characters", field=field)
     return name

@@ -1,4 +1,4 @@
-"""The use cases of services.
+"""Implements the use cases of services.
 
 What belongs to somebody else and is not shared is not there. A service may be renamed, switched off, shared and given
 another schema; each of these can stop tools on it, also those of others, and starts them again when it is taken back.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twinraven.catalog.acts import Act, check_version, owned, raise_not_found, refuse_taken, require_stored
 from twinraven.catalog.connections import check_defaults
 from twinraven.catalog.owned_items import OwnedItems
 from twinraven.catalog.service_model import (
@@ -26,6 +25,14 @@ from twinraven.catalog.store import Health
 from twinraven.catalog.template_model import Template
 from twinraven.catalog.tool_checks import why_stopped
 from twinraven.catalog.tool_model import Tool
+from twinraven.catalog.transactions import (
+    CatalogTransaction,
+    check_version,
+    owned,
+    raise_not_found,
+    refuse_taken,
+    require_stored,
+)
 from twinraven.foundation.errors import Conflict
 from twinraven.foundation.ids import new_id
 from twinraven.foundation.predicates import json_equal
@@ -40,7 +47,7 @@ class Services(OwnedItems[Service, ServiceSpec, ServiceChange]):
     """Services of a tenant's users."""
 
     async def services(self, who: Principal) -> list[Service]:
-        """The user's own and all that are shared, by name."""
+        """Return the user's own and all that are shared, by name."""
         found = await self._acts.look(who.tenant_id, lambda tx: self._store.services(tx, who.tenant_id))
         return [service for service in found if service.is_visible_to(who.user_id)]
 
@@ -48,8 +55,8 @@ class Services(OwnedItems[Service, ServiceSpec, ServiceChange]):
         """By id or by name."""
         return await self._acts.look(who.tenant_id, lambda tx: self.find_in(tx, who.tenant_id, who.user_id, ref))
 
-    def create_in(self, act: Act, spec: ServiceSpec, *, template: Template | None = None) -> Service:
-        """A new service; its name is unique among its owner's."""
+    def create_in(self, act: CatalogTransaction, spec: ServiceSpec, *, template: Template | None = None) -> Service:
+        """Create a new service; its name is unique among its owner's."""
         spec.structure.check()
         check_defaults(act, spec.structure)
         service = Service(
@@ -83,7 +90,7 @@ class Services(OwnedItems[Service, ServiceSpec, ServiceChange]):
         return service
 
     def find_in(self, tx: Transaction, tenant_id: str, user_id: str, ref: str) -> Service:
-        """A service the user may see: by id, by the name of an own one, or by the name of the only shared one."""
+        """Find a service the user may see: by id, by the name of an own one, or by the name of the only shared one."""
         found = self._store.service(tx, tenant_id, ref)
         if found is not None and found.is_visible_to(user_id):
             return found
@@ -94,11 +101,13 @@ class Services(OwnedItems[Service, ServiceSpec, ServiceChange]):
         candidates = own or named
         return candidates[0] if candidates else raise_not_found(_KIND, ref)
 
-    def own_named(self, act: Act, name: str) -> Service | None:
+    def own_named(self, act: CatalogTransaction, name: str) -> Service | None:
         named = self._store.services_named(act.tx, act.tenant_id, name)
         return next((each for each in named if each.owner_id == act.user_id), None)
 
-    def update_in(self, act: Act, ref: str, change: ServiceChange, *, expected_version: int | None = None) -> Service:
+    def update_in(
+        self, act: CatalogTransaction, ref: str, change: ServiceChange, *, expected_version: int | None = None
+    ) -> Service:
         """Type, protocol, owner and whether a secret is needed never change; what changes nothing leaves no trace."""
         before = self._mine(act, ref)
         check_version(before, expected_version, _KIND)
@@ -128,7 +137,7 @@ class Services(OwnedItems[Service, ServiceSpec, ServiceChange]):
             self._stop_and_start(act, before, after)
         return after
 
-    def delete_in(self, act: Act, ref: str, *, expected_version: int | None = None) -> None:
+    def delete_in(self, act: CatalogTransaction, ref: str, *, expected_version: int | None = None) -> None:
         """Remove a service that no tool uses."""
         service = self._mine(act, ref)
         check_version(service, expected_version, _KIND)
@@ -138,10 +147,10 @@ class Services(OwnedItems[Service, ServiceSpec, ServiceChange]):
         self._store.remove_service(act.tx, act.tenant_id, service.service_id)
         act.tell("service.deleted", _KIND, service.service_id, name=service.name)
 
-    def _mine(self, act: Act, ref: str) -> Service:
+    def _mine(self, act: CatalogTransaction, ref: str) -> Service:
         return owned(self.find_in(act.tx, act.tenant_id, act.user_id, ref), act.user_id, _KIND, ref)
 
-    def _stop_and_start(self, act: Act, before: Service, after: Service) -> None:
+    def _stop_and_start(self, act: CatalogTransaction, before: Service, after: Service) -> None:
         """Stop the tools that cannot use the service any more, and let those go on that can again."""
         for tool in self._store.tools_on(act.tx, act.tenant_id, after.service_id):
             why, was = why_stopped(tool, after), why_stopped(tool, before)
@@ -155,7 +164,7 @@ class Services(OwnedItems[Service, ServiceSpec, ServiceChange]):
 
 
 def service_of(template: Template, name: str, *, enabled: bool = True, shared: bool = False) -> ServiceSpec:
-    """A service with all that a template fixes."""
+    """Return a service with all that a template fixes."""
     assert isinstance(template.structure, ServiceStructure)
     return ServiceSpec(name, template.structure, enabled=enabled, shared=shared)
 
@@ -183,8 +192,8 @@ def _differences(before: Service, after: Service) -> list[str]:
     return [*fields, "connection_schema"] if after.schema_version != before.schema_version else fields
 
 
-def _told(tools: list[Tool], act: Act) -> str:
-    """Who uses something: by name as far as the user may see it, the rest as a number."""
+def _told(tools: list[Tool], act: CatalogTransaction) -> str:
+    """Return who uses something: by name as far as the user may see it, the rest as a number."""
     seen = [tool.key for tool in tools if tool.is_visible_to(act.user_id)]
     others = len(tools) - len(seen)
     named = [f"tool {key!r}" for key in seen[:10]]

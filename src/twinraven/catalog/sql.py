@@ -1,4 +1,4 @@
-"""Services, tools and templates in SQL, the same for both stores."""
+"""Stores services, tools and templates in SQL, the same for both databases."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ def _to_tool(row: Row) -> Tool:
 
 
 def _shared_row(item: Service | Tool) -> Row:
-    """The columns that services and tools have in common."""
+    """Return the columns that services and tools have in common."""
     return {
         "enabled": int(item.enabled),
         "shared": int(item.shared),

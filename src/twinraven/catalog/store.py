@@ -1,4 +1,4 @@
-"""The port to stored services, tools and templates; each method runs inside its caller's transaction.
+"""Declares the port to stored services, tools and templates; each method runs inside its caller's transaction.
 
 Whatever belongs to a tenant is found here, whoever in that tenant asks; what a user may see is decided above.
 """
@@ -18,7 +18,7 @@ from twinraven.storage import Transaction
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What a check found, and when; `at` stays what it was where nothing was checked."""
+    """The result of a health check, and its time; `at` is unchanged where nothing was checked."""
 
     status: HealthStatus
     message: str | None = None
@@ -28,7 +28,7 @@ class Health:
 
     @classmethod
     def of_error(cls, error: TwinRavenError) -> Health:
-        """What an error says of the service that was looked at."""
+        """Return the health that an error of a check implies."""
         return cls(HealthStatus.DOWN, error.message, refusal=error if isinstance(error, PolicyViolation) else None)
 
 
@@ -40,7 +40,7 @@ class CatalogStore(Protocol):
         ...
 
     def raise_version(self, tx: Transaction, tenant_id: str) -> None:
-        """Let everybody who holds entries notice that they changed."""
+        """Raise the version by which caches of entries notice changes."""
         ...
 
     def version(self, tx: Transaction, tenant_id: str) -> int: ...
@@ -52,7 +52,7 @@ class CatalogStore(Protocol):
     def services_named(self, tx: Transaction, tenant_id: str, name: str) -> list[Service]: ...
 
     def services(self, tx: Transaction, tenant_id: str) -> list[Service]:
-        """All of them, by name."""
+        """Return all of them, by name."""
         ...
 
     def change_service(self, tx: Transaction, service: Service, *, from_version: int) -> bool:
@@ -72,7 +72,7 @@ class CatalogStore(Protocol):
         ...
 
     def tools(self, tx: Transaction, tenant_id: str) -> list[Tool]:
-        """All of them, by key."""
+        """Return all of them, by key."""
         ...
 
     def tools_on(self, tx: Transaction, tenant_id: str, service_id: str) -> list[Tool]: ...
@@ -84,7 +84,7 @@ class CatalogStore(Protocol):
     def remove_tool(self, tx: Transaction, tenant_id: str, tool_id: str) -> None: ...
 
     def keys_with_secret(self, tx: Transaction, tenant_id: str, secret_id: str) -> list[str]:
-        """The keys of the tools that are bound to a secret."""
+        """Return the keys of the tools that are bound to a secret."""
         ...
 
     def add_template(self, tx: Transaction, template: Template) -> None: ...
@@ -92,7 +92,7 @@ class CatalogStore(Protocol):
     def template(self, tx: Transaction, tenant_id: str, kind: TemplateKind, template_id: str) -> Template | None: ...
 
     def templates(self, tx: Transaction, tenant_id: str, kind: TemplateKind) -> list[Template]:
-        """All of them, by name, archived ones too."""
+        """Return all of them, by name, archived ones too."""
         ...
 
     def change_template(self, tx: Transaction, template: Template, *, from_version: int) -> bool: ...

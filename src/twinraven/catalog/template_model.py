@@ -1,4 +1,4 @@
-"""Templates: blueprints that services and tools are copied from.
+"""Models templates, from which services and tools are copied.
 
 A template's structure never changes and is copied whole into what is made from it. From then on the two know nothing of
 each other: the copy keeps the template's id to say where it came from, and works the same if the template is archived.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from twinraven.catalog.documents import KEEP, LONGEST_DESCRIPTION, Document, Keep, refuse_nulls
+from twinraven.catalog.documents import KEEP, LONGEST_DESCRIPTION, Document, KeepField, refuse_nulls
 from twinraven.catalog.service_model import ServiceStructure
 from twinraven.catalog.tool_model import ToolStructure
 from twinraven.foundation.clock import iso
@@ -51,10 +51,10 @@ class TemplateSpec:
 
 @dataclass(frozen=True, slots=True)
 class TemplateChange:
-    """What may change about a template; what is not given stays."""
+    """A partial update of a template; fields that are not given stay."""
 
     name: str | None = None
-    description: str | Keep | None = KEEP
+    description: str | KeepField | None = KEEP
     shared: bool | None = None
     archived: bool | None = None
 

@@ -1,10 +1,9 @@
-"""The use cases of templates: kept, shared, archived, and copied into services and tools."""
+"""Implements the use cases of templates: create, share, archive, and copy into services and tools."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from twinraven.catalog.acts import Act, Acts, check_version, owned, refuse_taken, require_stored, visible
 from twinraven.catalog.connections import check_defaults
 from twinraven.catalog.documents import kept
 from twinraven.catalog.service_model import Service, ServiceStructure, checked_name
@@ -13,6 +12,15 @@ from twinraven.catalog.template_model import Template, TemplateChange, TemplateK
 from twinraven.catalog.tool_checks import check_structure
 from twinraven.catalog.tool_model import Tool, ToolPlacement, ToolSpec, ToolStructure
 from twinraven.catalog.tools import Tools, refuse_lowered_effect
+from twinraven.catalog.transactions import (
+    CatalogTransaction,
+    CatalogTransactions,
+    check_version,
+    owned,
+    refuse_taken,
+    require_stored,
+    visible,
+)
 from twinraven.foundation.errors import Conflict
 from twinraven.foundation.ids import new_id
 from twinraven.storage import Transaction
@@ -24,18 +32,18 @@ _FIELDS = ("name", "description", "shared", "archived")
 class Templates:
     """Templates of a tenant's users."""
 
-    def __init__(self, acts: Acts, services: Services, tools: Tools) -> None:
+    def __init__(self, acts: CatalogTransactions, services: Services, tools: Tools) -> None:
         self._acts = acts
         self._store = acts.store
         self._services = services
         self._tools = tools
 
     async def create(self, who: Principal, spec: TemplateSpec, *, correlation_id: str | None = None) -> Template:
-        """A new template; its name is unique among its owner's of that kind."""
+        """Create a new template; its name is unique among its owner's of that kind."""
         return await self._acts.perform(who, lambda act: self.create_in(act, spec), correlation_id=correlation_id)
 
     async def templates(self, who: Principal, kind: TemplateKind, *, include_archived: bool = False) -> list[Template]:
-        """The user's own and all that are shared, by name."""
+        """Return the user's own and all that are shared, by name."""
         found = await self._acts.look(who.tenant_id, lambda tx: self._store.templates(tx, who.tenant_id, kind))
         seen = [template for template in found if template.is_visible_to(who.user_id)]
         return [template for template in seen if include_archived or not template.archived]
@@ -71,9 +79,9 @@ class Templates:
         shared: bool = False,
         correlation_id: str | None = None,
     ) -> Service:
-        """A new service that is a copy of a template."""
+        """Create a new service that is a copy of a template."""
 
-        def work(act: Act) -> Service:
+        def work(act: CatalogTransaction) -> Service:
             template = self.usable_in(act, "service", ref)
             spec = service_of(template, name, enabled=enabled, shared=shared)
             return self._services.create_in(act, spec, template=template)
@@ -83,15 +91,15 @@ class Templates:
     async def make_tool(
         self, who: Principal, ref: str, placement: ToolPlacement, *, correlation_id: str | None = None
     ) -> Tool:
-        """A new tool that is a copy of a template, placed on a service."""
+        """Create a new tool that is a copy of a template, placed on a service."""
 
-        def work(act: Act) -> Tool:
+        def work(act: CatalogTransaction) -> Tool:
             template = self.usable_in(act, "tool", ref)
             return self._tools.create_in(act, tool_of(template, placement), template=template)
 
         return await self._acts.perform(who, work, correlation_id=correlation_id)
 
-    def create_in(self, act: Act, spec: TemplateSpec) -> Template:
+    def create_in(self, act: CatalogTransaction, spec: TemplateSpec) -> Template:
         """`create`, inside an act."""
         if isinstance(spec.structure, ServiceStructure):
             spec.structure.check()
@@ -118,7 +126,7 @@ class Templates:
         return template
 
     def find_in(self, tx: Transaction, who: Principal, kind: TemplateKind, ref: str) -> Template:
-        """A template the user may see: by id, or by the name of an own one."""
+        """Find a template the user may see: by id, or by the name of an own one."""
         found = self._store.template(tx, who.tenant_id, kind, ref)
         if found is None or not found.is_visible_to(who.user_id):
             found = self.own_named(tx, who, kind, ref)
@@ -128,8 +136,8 @@ class Templates:
         own = (each for each in self._store.templates(tx, who.tenant_id, kind) if each.owner_id == who.user_id)
         return next((template for template in own if template.name == name), None)
 
-    def usable_in(self, act: Act, kind: TemplateKind, ref: str) -> Template:
-        """A template that something can still be made from."""
+    def usable_in(self, act: CatalogTransaction, kind: TemplateKind, ref: str) -> Template:
+        """Return a template that something can still be made from."""
         assert act.by is not None
         template = self.find_in(act.tx, act.by, kind, ref)
         if template.archived:
@@ -138,7 +146,7 @@ class Templates:
 
     def update_in(
         self,
-        act: Act,
+        act: CatalogTransaction,
         kind: TemplateKind,
         ref: str,
         change: TemplateChange,
@@ -176,14 +184,14 @@ class Templates:
         )
         return after
 
-    def _refuse_taken(self, act: Act, template: Template) -> None:
+    def _refuse_taken(self, act: CatalogTransaction, template: Template) -> None:
         assert act.by is not None
         taken = self.own_named(act.tx, act.by, template.kind, template.name)
         refuse_taken(taken is not None, f"{template.kind} template", template.name)
 
 
 def tool_of(template: Template, placement: ToolPlacement) -> ToolSpec:
-    """A tool with all that a template fixes, and with its description where none is given."""
+    """Return a tool with all that a template fixes, and with its description where none is given."""
     assert isinstance(template.structure, ToolStructure)
     described = placement if placement.description else replace(placement, description=template.description)
     return ToolSpec(described, template.structure)

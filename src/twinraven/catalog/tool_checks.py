@@ -1,4 +1,4 @@
-"""What must hold between a tool, its operation and its service; every refusal names what does not."""
+"""Validates a tool against its operation and its service; every error names what does not fit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_fit(operation: Operation, type: ServiceType) -> None:
 
 
 def fit_params(service: Service, params: dict[str, Any]) -> dict[str, Any]:
-    """The connection parameters with the schema's defaults filled in, or an error that names the parameter."""
+    """Return the connection parameters with the schema's defaults filled in, or an error that names the parameter."""
     from twinraven.foundation.json_schema import compile_schema
 
     schema = compile_schema(service.structure.connection_schema)
@@ -72,7 +72,7 @@ def why_stopped(tool: Tool, service: Service) -> str | None:
 
 
 def why_barred(tool: Tool, service: Service) -> str | None:
-    """Why nobody can call a tool until somebody changes something; None where it is only a question of health."""
+    """Return why a tool cannot be called until its definition changes; None where only its health is at fault."""
     why = why_stopped(tool, service)
     return f"its service {service.name!r} is disabled" if why is None and not service.enabled else why
 

@@ -1,4 +1,4 @@
-"""Data-defined tools: one operation at one service, with what a call takes and gives.
+"""Models data-defined tools: one operation at one service, with its input and output schemas.
 
 `key` is what callers call it by; it is unique among all tools of a tenant and never changes. `name` is a label. A tool
 states the connection parameters that its service asks for, and may be bound to a secret of its owner.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from twinraven.catalog.documents import KEEP, LONGEST_DESCRIPTION, Document, Keep, refuse_nulls
+from twinraven.catalog.documents import KEEP, LONGEST_DESCRIPTION, Document, KeepField, refuse_nulls
 from twinraven.catalog.model import Effect, EffectOrigin, Sensitivity, ToolEntry
 from twinraven.catalog.operations import Operation, read_operation
 from twinraven.catalog.service_model import CONNECTORS, HealthStatus, Service
@@ -31,13 +31,13 @@ _KEY_HEADERS: Final = ("idempotency_header", "idempotencyHeader")
 
 @dataclass(frozen=True, slots=True)
 class ToolStructure:
-    """What a tool does, and what a template of tools fixes."""
+    """The operation and schemas of a tool, which a template of tools fixes."""
 
     operation: Operation
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None = None
     effect: Effect | None = None
-    """As the owner declares it; None where nobody did."""
+    """As the owner declares it; None where it is not declared."""
     sensitivity: Sensitivity = Sensitivity.LOW
     timeout_ms: int | None = None
 
@@ -84,7 +84,7 @@ class ToolPlacement:
     secret: str | None = None
     """The id or the name of a secret of the owner's."""
     secret_scope: str | None = None
-    """What the secret is used for, in the words of whoever binds it."""
+    """The purpose of the secret, in the words of its user."""
     enabled: bool = True
     shared: bool = False
 
@@ -128,19 +128,19 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ToolChange:
-    """What may change about a tool; what is not given stays."""
+    """A partial update of a tool; fields that are not given stay."""
 
     name: str | None = None
     description: str | None = None
     connection_params: dict[str, Any] | None = None
     operation: Operation | None = None
     input_schema: dict[str, Any] | None = None
-    output_schema: dict[str, Any] | Keep | None = KEEP
-    effect: Effect | Keep | None = KEEP
+    output_schema: dict[str, Any] | KeepField | None = KEEP
+    effect: Effect | KeepField | None = KEEP
     sensitivity: Sensitivity | None = None
-    timeout_ms: int | Keep | None = KEEP
-    secret: str | Keep | None = KEEP
-    secret_scope: str | Keep | None = KEEP
+    timeout_ms: int | KeepField | None = KEEP
+    secret: str | KeepField | None = KEEP
+    secret_scope: str | KeepField | None = KEEP
     enabled: bool | None = None
     shared: bool | None = None
 
@@ -199,11 +199,13 @@ class Tool:
         return self.shared or self.owner_id == user_id
 
     def is_runnable_by(self, user_id: str) -> bool:
-        """A secret serves its owner's calls alone, so a tool that needs one can be seen by others but not run."""
+        """Return whether a user may run the tool; one that needs a secret is visible to others but runs for its owner
+        alone.
+        """
         return self.owner_id == user_id or (self.shared and self.secret_id is None)
 
     def definition(self, service: Service) -> str:
-        """The hash of everything that decides where a call goes, as whom, and what it asks for there."""
+        """Return the hash of everything that decides where a call goes, as whom, and what it asks for there."""
         bound = {
             "tool": self.tool_id,
             "operation": self.structure.operation.as_json(),
@@ -260,7 +262,7 @@ class Tool:
 
 
 def checked_key(key: str) -> str:
-    """A key that callers, models and addresses can carry, and that nobody takes for an id."""
+    """Validate a key: one that callers, models and URLs can carry, and that cannot be taken for an id."""
     if _KEY.fullmatch(key) is None or _ID.fullmatch(key) is not None:
         raise InvalidDefinition(
             f"key {key[:130]!r} must begin with a letter and have at most 128 letters, digits, '_', '-' and '.'",
@@ -270,7 +272,7 @@ def checked_key(key: str) -> str:
 
 
 def _closed(structure: ToolStructure) -> dict[str, Any]:
-    """The input schema, closed to what the operation does not use, so that a misspelt argument is not ignored."""
+    """Return the input schema, closed to unused arguments, so that a misspelt one is not ignored."""
     schema = structure.input_schema
     if structure.operation.variables is None or "additionalProperties" in schema:
         return schema

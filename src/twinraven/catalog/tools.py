@@ -1,4 +1,4 @@
-"""The use cases of data-defined tools.
+"""Implements the use cases of data-defined tools.
 
 A tool is checked whole whenever anything about it changes: its operation against its service and its inputs, its
 parameters against the service's schema, its secret against its owner. Owner, key and service never change.
@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from twinraven.catalog.acts import Act, Acts, check_version, owned, require_stored, visible
 from twinraven.catalog.connections import check_params
-from twinraven.catalog.documents import Keep, kept
+from twinraven.catalog.documents import KeepField, kept
 from twinraven.catalog.model import Effect
 from twinraven.catalog.owned_items import OwnedItems
 from twinraven.catalog.ports import FindTool, SecretLookup, StepUsage
@@ -20,6 +19,14 @@ from twinraven.catalog.services import Services
 from twinraven.catalog.template_model import Template
 from twinraven.catalog.tool_checks import check_fit, check_structure, fit_params, why_stopped
 from twinraven.catalog.tool_model import Tool, ToolChange, ToolSpec, ToolStructure, checked_key
+from twinraven.catalog.transactions import (
+    CatalogTransaction,
+    CatalogTransactions,
+    check_version,
+    owned,
+    require_stored,
+    visible,
+)
 from twinraven.foundation.errors import Conflict, InvalidDefinition, NotFound, PolicyViolation
 from twinraven.foundation.ids import new_id
 from twinraven.foundation.predicates import json_equal
@@ -48,7 +55,7 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
 
     def __init__(
         self,
-        acts: Acts,
+        acts: CatalogTransactions,
         services: Services,
         *,
         secrets: SecretLookup | None = None,
@@ -66,17 +73,17 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
         self._usages.append(check)
 
     def secret_users(self, tx: Transaction, tenant_id: str, secret_id: str) -> list[str]:
-        """What uses a secret, for the vault to ask before it deletes one."""
+        """Return the users of a secret, which the vault asks for before it deletes one."""
         return [f"tool {key!r}" for key in self._store.keys_with_secret(tx, tenant_id, secret_id)]
 
     def secret_name(self, tx: Transaction, tool: Tool) -> str | None:
-        """The name of the secret that a tool is bound to."""
+        """Return the name of the secret that a tool is bound to."""
         bound = tool.secret_id
         found = None if bound is None else self._secrets.secret(tx, tool.tenant_id, tool.owner_id, bound)
         return None if found is None else found.name
 
     async def tools(self, who: Principal) -> list[Tool]:
-        """The user's own and all that are shared, by key."""
+        """Return the user's own and all that are shared, by key."""
         found = await self._acts.look(who.tenant_id, lambda tx: self._store.tools(tx, who.tenant_id))
         return [tool for tool in found if tool.is_visible_to(who.user_id)]
 
@@ -85,8 +92,8 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
         found = await self._acts.look(who.tenant_id, lambda tx: self._store.tool(tx, who.tenant_id, ref))
         return visible(found, who.user_id, _KIND, ref)
 
-    def create_in(self, act: Act, spec: ToolSpec, *, template: Template | None = None) -> Tool:
-        """A new tool on a service of the user's, or on a shared one."""
+    def create_in(self, act: CatalogTransaction, spec: ToolSpec, *, template: Template | None = None) -> Tool:
+        """Create a new tool on a service of the user's, or on a shared one."""
         placement = spec.placement
         key = checked_key(placement.key)
         self._refuse_taken(act, key)
@@ -134,12 +141,14 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
         )
         return made
 
-    def find_in(self, act: Act, ref: str) -> Tool | None:
-        """A tool by key or id that the user may see."""
+    def find_in(self, act: CatalogTransaction, ref: str) -> Tool | None:
+        """Find a tool by key or id that the user may see."""
         found = self._store.tool(act.tx, act.tenant_id, ref)
         return found if found is not None and found.is_visible_to(act.user_id) else None
 
-    def update_in(self, act: Act, ref: str, change: ToolChange, *, expected_version: int | None = None) -> Tool:
+    def update_in(
+        self, act: CatalogTransaction, ref: str, change: ToolChange, *, expected_version: int | None = None
+    ) -> Tool:
         """Key, owner and service never change; a change that changes nothing leaves no trace."""
         before = owned(self._store.tool(act.tx, act.tenant_id, ref), act.user_id, _KIND, ref)
         check_version(before, expected_version, _KIND)
@@ -152,7 +161,7 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
             visible(service, act.user_id, "service", before.service_id)
             asked = _checked(act, asked, service)
         fields = _differences(before, asked)
-        if "connection_params" in fields and isinstance(change.effect, Keep):
+        if "connection_params" in fields and isinstance(change.effect, KeepField):
             asked = _without_lowered_effect(act, asked)
             fields = _differences(before, asked)
         elif set(fields) & {"operation", "effect", "connection_params"}:
@@ -179,7 +188,7 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
         )
         return after
 
-    def delete_in(self, act: Act, ref: str, *, expected_version: int | None = None) -> None:
+    def delete_in(self, act: CatalogTransaction, ref: str, *, expected_version: int | None = None) -> None:
         """Remove a tool that no step calls."""
         tool = owned(self._store.tool(act.tx, act.tenant_id, ref), act.user_id, _KIND, ref)
         check_version(tool, expected_version, _KIND)
@@ -189,7 +198,7 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
         self._store.remove_tool(act.tx, act.tenant_id, tool.tool_id)
         act.tell("tool.deleted", _KIND, tool.tool_id, key=tool.key)
 
-    def _changed(self, act: Act, before: Tool, change: ToolChange) -> Tool:
+    def _changed(self, act: CatalogTransaction, before: Tool, change: ToolChange) -> Tool:
         old = before.structure
         structure = replace(
             old,
@@ -201,7 +210,7 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
             timeout_ms=kept(change.timeout_ms, old.timeout_ms),
         )
         secret_id, scope = before.secret_id, kept(change.secret_scope, before.secret_scope)
-        if not isinstance(change.secret, Keep):
+        if not isinstance(change.secret, KeepField):
             secret_id = None if change.secret is None else self._secret(act, change.secret).secret_id
             # A scope was said of the binding before; another binding has its own, or none.
             scope = scope if secret_id == before.secret_id else kept(change.secret_scope, None)
@@ -218,25 +227,25 @@ class Tools(OwnedItems[Tool, ToolSpec, ToolChange]):
             shared=before.shared if change.shared is None else change.shared,
         )
 
-    def _secret(self, act: Act, ref: str) -> Secret:
-        """A secret of the owner's, by id or by name; anybody else's is not there."""
+    def _secret(self, act: CatalogTransaction, ref: str) -> Secret:
+        """Return a secret of the owner's, by id or by name; those of others are not found."""
         found = self._secrets.secret(act.tx, act.tenant_id, act.user_id, ref)
         found = found or self._secrets.named(act.tx, act.tenant_id, act.user_id, ref)
         if found is None:
             raise NotFound(f"no secret {ref!r}", secret=ref)
         return found
 
-    def is_taken(self, act: Act, key: str) -> bool:
-        """Whether any tool of the tenant is called by this key."""
+    def is_taken(self, act: CatalogTransaction, key: str) -> bool:
+        """Return whether any tool of the tenant is called by this key."""
         is_defined = self._store.tool(act.tx, act.tenant_id, key) is not None
         return is_defined or (self._find_other is not None and self._find_other(act.tenant_id, key) is not None)
 
-    def _refuse_taken(self, act: Act, key: str) -> None:
+    def _refuse_taken(self, act: CatalogTransaction, key: str) -> None:
         if self.is_taken(act, key):
             raise Conflict(f"there is a tool {key!r} already; keys are unique among all tools of a tenant", key=key)
 
 
-def refuse_lowered_effect(act: Act, structure: ToolStructure) -> None:
+def refuse_lowered_effect(act: CatalogTransaction, structure: ToolStructure) -> None:
     """Policy about writes goes by the effect, so no member may call a read what does not show itself to be one."""
     if _is_lowered(act, structure):
         raise PolicyViolation(
@@ -247,19 +256,21 @@ def refuse_lowered_effect(act: Act, structure: ToolStructure) -> None:
         )
 
 
-def _without_lowered_effect(act: Act, tool: Tool) -> Tool:
-    """The tool as a member may have it where they choose the place: what somebody declared of an operation, in a
-    template or before, was declared of another server than the one that they name."""
+def _without_lowered_effect(act: CatalogTransaction, tool: Tool) -> Tool:
+    """Return the tool without a declared lower effect, where a member chooses its endpoint.
+
+    The effect was declared of an operation at another server than the one that they name.
+    """
     return replace(tool, structure=replace(tool.structure, effect=None)) if _is_lowered(act, tool.structure) else tool
 
 
-def _is_lowered(act: Act, structure: ToolStructure) -> bool:
+def _is_lowered(act: CatalogTransaction, structure: ToolStructure) -> bool:
     is_member = act.by is not None and act.by.role != "admin"
     return is_member and structure.effect is Effect.READ and structure.operation.effect is not Effect.READ
 
 
-def _checked(act: Act, tool: Tool, service: Service) -> Tool:
-    """The tool with its parameters filled up, or what is wrong with it."""
+def _checked(act: CatalogTransaction, tool: Tool, service: Service) -> Tool:
+    """Return the tool with its parameters filled up, or what is wrong with it."""
     check_fit(tool.structure.operation, service.type)
     check_structure(tool.structure)
     if service.structure.requires_secret and tool.secret_id is None:
@@ -277,7 +288,7 @@ def _checked(act: Act, tool: Tool, service: Service) -> Tool:
 
 
 def _with_fresh_health(tool: Tool, service: Service) -> Tool:
-    """What is known of a tool's health when it was just made or bound anew."""
+    """Return what is known of a tool's health when it was just made or bound anew."""
     why = why_stopped(tool, service)
     status = HealthStatus.DEGRADED if why is None else HealthStatus.DOWN
     return replace(tool, status=status, error_message=why or NOT_CHECKED)

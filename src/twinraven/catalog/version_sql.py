@@ -6,7 +6,7 @@ from twinraven.storage import Transaction
 
 
 def next_version(tx: Transaction, tenant_id: str, *, above: int = 0) -> int:
-    """Raise the tenant's catalogue version, and by that wait for whoever is changing anything right now."""
+    """Raise the tenant's catalogue version; the row lock serialises concurrent changes."""
     rows = tx.fetch_all(
         "INSERT INTO catalog_version (tenant_id, version) VALUES (:tenant, :first) "
         "ON CONFLICT (tenant_id) DO UPDATE SET version = "

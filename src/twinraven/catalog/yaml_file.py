@@ -1,4 +1,4 @@
-"""A catalogue in one file.
+"""Reads and writes a catalogue as one YAML file.
 
     services:
       - name: shop
@@ -38,7 +38,7 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class CatalogFile:
-    """What a file defines; each body has its fields under their plain names."""
+    """The definitions in a file; each body has its fields under their plain names."""
 
     service_templates: tuple[Body, ...] = field(default=())
     tool_templates: tuple[Body, ...] = field(default=())
@@ -49,7 +49,7 @@ class CatalogFile:
         return getattr(self, name)
 
     def dump(self) -> str:
-        """The file as YAML."""
+        """Return the file as YAML."""
         import yaml
 
         sections = {name: list(self.section(name)) for name in SECTIONS if self.section(name)}
@@ -57,14 +57,14 @@ class CatalogFile:
 
 
 def read_file(text: str) -> CatalogFile:
-    """The catalogue that a YAML or JSON text describes."""
+    """Read the catalogue that a YAML or JSON text describes."""
     loaded = load_document(text)
     document = Document("file", {} if loaded is None else loaded, known=SECTIONS)
     return CatalogFile(**{name: _bodies(document.fields.get(name), name) for name in SECTIONS})
 
 
 def load_document(text: str) -> Any:
-    """The value that a YAML or JSON text describes, which holds nothing that JSON does not have."""
+    """Load the value that a YAML or JSON text describes, which holds nothing that JSON does not have."""
     import yaml
 
     if len(text) > MAX_FILE_CHARS:

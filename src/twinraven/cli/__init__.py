@@ -1,4 +1,4 @@
-"""The command line: the same house as every other door, for people at a terminal and for scripts.
+"""Implements the command line, for people at a terminal and for scripts.
 
 A command is started far more often than any other part of TwinRaven, so a command pays only for itself: the parser
 knows the groups by a table, and a group's file is read when its command is chosen.

@@ -1,4 +1,4 @@
-"""What a model said about a draft, for the people who decide on it."""
+"""Prints a model's advice about a draft, for reviewers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SAID_CHARS = 240
 
 
 def advice_field(definition: SynthesizedTool) -> dict[str, str]:
-    """In one line: who was asked, and what became of the answer; no line where nobody was."""
+    """Return one line about the advice: the model asked and the outcome; no line without advice."""
     advice = _advice(definition)
     if advice is None:
         return {}
@@ -25,7 +25,7 @@ def advice_field(definition: SynthesizedTool) -> dict[str, str]:
 
 
 def advice_lines(definition: SynthesizedTool) -> list[str]:
-    """What was accepted, what was refused and why, and the beginning of what was said."""
+    """Return the accepted and refused proposals with their reasons, and the beginning of the answer."""
     advice = _advice(definition)
     return [] if advice is None else [clean(line) for line in _lines(advice)]
 

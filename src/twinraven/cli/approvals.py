@@ -1,4 +1,4 @@
-"""`twinraven approvals`: calls that wait for somebody's word, and giving it.
+"""`twinraven approvals`: lists calls that wait for an approval, and decides them.
 
 Whoever sits at the machine decides as the tenant's administrator, under the name they are logged in with.
 """
@@ -9,7 +9,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from twinraven.cli.arguments import count
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _STATES = ("pending", "granted", "denied", "expired", "used")
 _COLUMNS = (
-    Column("approval_id", "APPROVAL"),
-    Column("state", "STATE", tinted=True),
-    Column("tool_id", "TOOL", shrinks=True),
-    Column("arguments", "ARGUMENTS", shrinks=True),
-    Column("requested_by", "ASKED BY", shrinks=True, spare=3),
-    Column("requested_at", "ASKED", text=short_time, spare=2),
-    Column("expires_at", "EXPIRES", text=short_time, spare=4),
-    Column("reason", "WHY", shrinks=True, spare=5),
+    TableColumn("approval_id", "APPROVAL"),
+    TableColumn("state", "STATE", tinted=True),
+    TableColumn("tool_id", "TOOL", shrinks=True),
+    TableColumn("arguments", "ARGUMENTS", shrinks=True),
+    TableColumn("requested_by", "ASKED BY", shrinks=True, spare=3),
+    TableColumn("requested_at", "ASKED", text=short_time, spare=2),
+    TableColumn("expires_at", "EXPIRES", text=short_time, spare=4),
+    TableColumn("reason", "WHY", shrinks=True, spare=5),
 )
 
 

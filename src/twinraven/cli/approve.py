@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.advice import advice_field, advice_lines
 from twinraven.cli.arguments import count
-from twinraven.cli.output import Column, clean, print_lines, prose, show_fields, show_json, show_rows
+from twinraven.cli.output import TableColumn, clean, print_lines, prose, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.registry import tell
 from twinraven.cli.times import short_time
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from twinraven.registry import Review
 
 _WIRING = (
-    Column("step", "STEP"),
-    Column("effect", "EFFECT", spare=2),
-    Column("argument", "ARGUMENT"),
-    Column("source", "COMES FROM", shrinks=True, least=32, middle=True),
-    Column("for", "FOR", right=True),
-    Column("against", "AGAINST", right=True),
-    Column("also", "ALSO", shrinks=True, spare=3),
+    TableColumn("step", "STEP"),
+    TableColumn("effect", "EFFECT", spare=2),
+    TableColumn("argument", "ARGUMENT"),
+    TableColumn("source", "COMES FROM", shrinks=True, least=32, middle=True),
+    TableColumn("for", "FOR", right=True),
+    TableColumn("against", "AGAINST", right=True),
+    TableColumn("also", "ALSO", shrinks=True, spare=3),
 )
 _DIFF_LINES = 14
 
@@ -69,7 +69,7 @@ async def _approve(options: Namespace) -> None:
 
 
 async def _review(raven: TwinRaven, options: Namespace) -> tuple[Review, int]:
-    """What is shown, and the revision of the tool that it shows."""
+    """Return what is shown, and the revision of the tool that it shows."""
     from twinraven.registry import review_version
 
     tool = await raven.registry.tool(options.tenant, options.tool)
@@ -107,7 +107,7 @@ def _show(options: Namespace, found: Review) -> None:
 
 
 def show_review(found: Review) -> None:
-    """The screen that a decision is made on."""
+    """Print the review of a version, for the decision."""
     from twinraven.huginn import draw_chain
     from twinraven.registry import BRING_TOOLS, missing_text
 

@@ -1,4 +1,4 @@
-"""What several commands accept in the same form: counts, spans, moments, ids."""
+"""Defines argument types that several commands share: counts, durations, timestamps, ids."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def count(text: str) -> int:
-    """A whole number from 1."""
+    """Return a whole number from 1."""
     if not text.isascii() or not text.isdigit() or not 0 < int(text[:19]) < 2**63:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1, not {text!r}")
     return int(text)
 
 
 def amount(text: str) -> float:
-    """A number from 0."""
+    """Return a number from 0."""
     try:
         value = float(text)
     except ValueError:
@@ -34,7 +34,7 @@ def amount(text: str) -> float:
 
 
 def share(text: str) -> float:
-    """A number above 0 and at most 1."""
+    """Return a number above 0 and at most 1."""
     value = amount(text)
     if not 0 < value <= 1:
         raise argparse.ArgumentTypeError(f"must lie above 0 and at most at 1, not {text!r}")
@@ -42,7 +42,7 @@ def share(text: str) -> float:
 
 
 def span(text: str) -> timedelta:
-    """How long: 90m, 12h, 7d."""
+    """Parse a duration: 90m, 12h, 7d."""
     found = _SPAN.fullmatch(text)
     try:
         if found is not None:
@@ -53,7 +53,7 @@ def span(text: str) -> timedelta:
 
 
 def moment(text: str) -> datetime:
-    """A time with its zone, a day in UTC, `today`, `yesterday`, or how long ago."""
+    """Return a time with its zone, a day in UTC, `today`, `yesterday`, or how long ago."""
     try:
         if text in _DAYS:
             day = utc_now() - timedelta(days=_DAYS[text])

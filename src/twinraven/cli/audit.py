@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count, moment
 from twinraven.cli.exits import DONE, FAILED
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 _SHOWN = 8
 """How much of a subject's id a table shows."""
 _COLUMNS = (
-    Column("sequence", "#", right=True),
-    Column("timestamp", "TIME", text=short_time),
-    Column("event_type", "EVENT"),
-    Column("actor", "ACTOR", shrinks=True),
-    Column("subject", "SUBJECT", shrinks=True),
-    Column("why", "WHY", shrinks=True),
+    TableColumn("sequence", "#", right=True),
+    TableColumn("timestamp", "TIME", text=short_time),
+    TableColumn("event_type", "EVENT"),
+    TableColumn("actor", "ACTOR", shrinks=True),
+    TableColumn("subject", "SUBJECT", shrinks=True),
+    TableColumn("why", "WHY", shrinks=True),
 )
 
 

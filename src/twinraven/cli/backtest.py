@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import amount, count
 from twinraven.cli.interrupts import ends_at_once
-from twinraven.cli.output import Column, Progress, clean, print_lines, prose, show_json, show_rows, terminal_width
+from twinraven.cli.output import Progress, TableColumn, clean, print_lines, prose, show_json, show_rows, terminal_width
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
     from twinraven.huginn import Backtest, LearningConfig, Prices, RepeatedBacktest, ToolFacts, TraceLog
 
 _TOOLS = (
-    Column("tool_id", "TOOL", shrinks=True, least=46, middle=True),
-    Column("shape", "SHAPE", spare=2),
-    Column("uses", "USES", right=True),
-    Column("misses", "WITH EXTRAS", right=True, spare=3),
-    Column("turns_saved", "TURNS SAVED", right=True),
-    Column("extra_calls", "EXTRA CALLS", right=True),
+    TableColumn("tool_id", "TOOL", shrinks=True, least=46, middle=True),
+    TableColumn("shape", "SHAPE", spare=2),
+    TableColumn("uses", "USES", right=True),
+    TableColumn("misses", "WITH EXTRAS", right=True, spare=3),
+    TableColumn("turns_saved", "TURNS SAVED", right=True),
+    TableColumn("extra_calls", "EXTRA CALLS", right=True),
 )
 _SPLITS = ("auto", "task", "session", "time")
 _INFERRED = (

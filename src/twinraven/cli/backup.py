@@ -13,7 +13,7 @@ from twinraven.foundation.errors import InvalidInput
 
 if TYPE_CHECKING:
     from twinraven.app import Settings
-    from twinraven.storage import Folder, SqliteDatabase
+    from twinraven.storage import BackupFolder, SqliteDatabase
 
 KEYS, TOOLS = "keys", "tools"
 
@@ -44,7 +44,7 @@ def run(options: Namespace) -> None:
 
 
 def embedded_database(settings: Settings, instead: str) -> SqliteDatabase:
-    """The home's own database; a shared one has tools of its own."""
+    """Return the home's own database; a shared one has tools of its own."""
     from twinraven.storage import SqliteDatabase, open_database
 
     database = open_database(settings.storage.url)
@@ -54,19 +54,19 @@ def embedded_database(settings: Settings, instead: str) -> SqliteDatabase:
     return database
 
 
-def folders_of(settings: Settings) -> list[Folder]:
-    """What belongs to a home beside its database, in the order in which it is put back."""
+def folders_of(settings: Settings) -> list[BackupFolder]:
+    """Return the folders of a home beside its database, in the order of restoring."""
     from twinraven.audit import merge_key_files
-    from twinraven.storage import Folder
+    from twinraven.storage import BackupFolder
 
     return [
-        Folder(KEYS, settings.home / "keys", merge_key_files),
-        Folder(TOOLS, settings.home / settings.registry.storage_dir),
+        BackupFolder(KEYS, settings.home / "keys", merge_key_files),
+        BackupFolder(TOOLS, settings.home / settings.registry.storage_dir),
     ]
 
 
 def shown(options: Namespace, manifest: dict[str, object]) -> dict[str, object]:
-    """What people, or programs, read of an archive."""
+    """Return the printed form of an archive's manifest."""
     if options.output == "json":
         return manifest
     folders = manifest["folders"]

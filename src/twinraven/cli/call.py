@@ -82,7 +82,7 @@ async def _invoke(raven: TwinRaven, options: Namespace) -> SkillInvocationRespon
 
 
 async def _explained(raven: TwinRaven, options: Namespace, error: NotFound) -> NotFound:
-    """Say of a learned tool what keeps it from service; whoever holds the home may know that it is there."""
+    """Say of a learned tool what keeps it from service; the holder of the home may know that it is there."""
     from twinraven.cli.registry import state_of
 
     try:
@@ -100,7 +100,7 @@ async def _explained(raven: TwinRaven, options: Namespace, error: NotFound) -> N
 
 
 def read_params(whole: str | None, single: list[str], schema: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call: an object, and single ones that are set in it."""
+    """Read the arguments of a call: an object, and single ones that are set in it."""
     params = {} if whole is None else _read_object(whole)
     for pair in single:
         name, equals, text = pair.partition("=")

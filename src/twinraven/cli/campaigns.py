@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.runs import local_caller, with_home
 from twinraven.cli.times import short_time
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 _ID = "5f1c9e0b7a3d4c2e8f60719a2b3c4d5e"
 _COLUMNS = (
-    Column("campaign_id", "CAMPAIGN"),
-    Column("status", "STATE", tinted=True),
-    Column("name", "NAME", shrinks=True),
-    Column("persona_id", "PERSONA", shrinks=True, spare=3),
-    Column("state_version", "VERSION", spare=4),
-    Column("created_at", "BEGUN", text=short_time, spare=2),
+    TableColumn("campaign_id", "CAMPAIGN"),
+    TableColumn("status", "STATE", tinted=True),
+    TableColumn("name", "NAME", shrinks=True),
+    TableColumn("persona_id", "PERSONA", shrinks=True, spare=3),
+    TableColumn("state_version", "VERSION", spare=4),
+    TableColumn("created_at", "BEGUN", text=short_time, spare=2),
 )
 _BUDGET_COLUMNS = (
-    Column("budget_id", "BUDGET"),
-    Column("status", "STATE", tinted=True),
-    Column("total", "TOTAL"),
-    Column("currency", "CURRENCY"),
-    Column("name", "NAME", shrinks=True),
-    Column("state_version", "VERSION", spare=2),
+    TableColumn("budget_id", "BUDGET"),
+    TableColumn("status", "STATE", tinted=True),
+    TableColumn("total", "TOTAL"),
+    TableColumn("currency", "CURRENCY"),
+    TableColumn("name", "NAME", shrinks=True),
+    TableColumn("state_version", "VERSION", spare=2),
 )
 _STATUSES = {"pause": "paused", "resume": "active", "complete": "complete", "cancel": "cancelled"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from twinraven.cli.arguments import count
-from twinraven.cli.output import Column, print_lines, show_fields, show_json, show_rows
+from twinraven.cli.output import TableColumn, print_lines, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 
 
@@ -14,10 +14,10 @@ def _places(value: float) -> str:
 
 
 _LINKS = (
-    Column("from_tool", "AFTER"),
-    Column("to_tool", "COMES"),
-    Column("transition_probability", "PROBABILITY", right=True, text=_places),
-    Column("avg_gap_ms", "GAP MS", right=True),
+    TableColumn("from_tool", "AFTER"),
+    TableColumn("to_tool", "COMES"),
+    TableColumn("transition_probability", "PROBABILITY", right=True, text=_places),
+    TableColumn("avg_gap_ms", "GAP MS", right=True),
 )
 
 

@@ -57,7 +57,7 @@ def run(options: Namespace) -> int:
     return with_home(options, act)
 
 
-async def _begin(raven: TwinRaven, options: Namespace) -> TerminalTalk:
+async def _begin(raven: TwinRaven, options: Namespace) -> TerminalChat:
     by = local_caller(options)
     conversation_id = options.conversation
     if conversation_id is None and options.last:
@@ -69,13 +69,13 @@ async def _begin(raven: TwinRaven, options: Namespace) -> TerminalTalk:
         conversation_id = made.conversation_id
     elif options.process is not None:
         await raven.conversations.choose_process(conversation_id, options.process, by=by)
-    talk = TerminalTalk(raven, conversation_id, by)
+    talk = TerminalChat(raven, conversation_id, by)
     if options.conversation is not None or options.last:
         await talk.show_path()
     return talk
 
 
-async def _converse(talk: TerminalTalk) -> int:
+async def _converse(talk: TerminalChat) -> int:
     """Take lines until there are no more; gives 1 where the last answer failed."""
     import asyncio
 
@@ -112,7 +112,7 @@ def _read_line(is_watched: bool) -> str:
     return line.rstrip("\n")
 
 
-class TerminalTalk:
+class TerminalChat:
     """One conversation at a terminal."""
 
     def __init__(self, raven: TwinRaven, conversation_id: str, by: Principal) -> None:
@@ -247,7 +247,7 @@ class TerminalTalk:
         return found is not None and await self.say(text, (found.alternative_id,))
 
     async def _find(self, place: str) -> Alternative | None:
-        """The alternative at `T.N`, as /turns numbers them."""
+        """Find the alternative at `T.N`, as /turns numbers them."""
         turn, _, number = place.partition(".")
         path = await self._path()
         if turn.isdecimal() and number.isdecimal() and 1 <= int(turn) <= len(path):
@@ -279,7 +279,7 @@ class TerminalTalk:
 
 
 def printable(text: str) -> str:
-    """A text that cannot take a terminal over: whatever is not printable is shown escaped, but for lines and tabs."""
+    """Escape a text so that it cannot take a terminal over: all but printable characters, lines and tabs."""
     return "".join(
         each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode() for each in text
     )

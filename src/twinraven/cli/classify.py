@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from twinraven.cli.output import Column, show_rows
+from twinraven.cli.output import TableColumn, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.people import user_name
 from twinraven.foundation.errors import InvalidInput, NotFound
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from twinraven.connectors import Suggestion, UpstreamTools
 
 _SUGGESTED = (
-    Column("tool_id", "TOOL"),
-    Column("effect", "PROBABLY"),
-    Column("because", "BECAUSE", shrinks=True),
+    TableColumn("tool_id", "TOOL"),
+    TableColumn("effect", "PROBABLY"),
+    TableColumn("because", "BECAUSE", shrinks=True),
 )
 _TAKEN = (
-    Column("tool_id", "TOOL"),
-    Column("effect", "PROBABLY"),
-    Column("result", "RESULT"),
-    Column("because", "BECAUSE", shrinks=True),
+    TableColumn("tool_id", "TOOL"),
+    TableColumn("effect", "PROBABLY"),
+    TableColumn("result", "RESULT"),
+    TableColumn("because", "BECAUSE", shrinks=True),
 )
 _CLASSIFIED = (
-    Column("tool_id", "TOOL"),
-    Column("effect", "EFFECT"),
-    Column("sensitivity", "SENSITIVITY"),
-    Column("classified_by", "SAID BY"),
+    TableColumn("tool_id", "TOOL"),
+    TableColumn("effect", "EFFECT"),
+    TableColumn("sensitivity", "SENSITIVITY"),
+    TableColumn("classified_by", "SAID BY"),
 )
 _NONE = "nothing to classify"
 
@@ -130,7 +130,7 @@ def _say_what_is_left(rows: list[dict[str, Any]], *, done: bool) -> None:
 
 
 def matching(known: list[str], pattern: str) -> list[str]:
-    """The upstream tools that a name or a pattern with * and ? means."""
+    """Return the upstream tools that a name or a pattern with * and ? means."""
     from fnmatch import fnmatchcase
 
     found = [tool_id for tool_id in known if fnmatchcase(tool_id, pattern)]

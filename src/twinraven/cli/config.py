@@ -6,14 +6,14 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
     from twinraven.app import Settings
     from twinraven.connectors import ServerFault
 
-_COLUMNS = (Column("key", "SETTING"), Column("value", "VALUE", shrinks=True), Column("origin", "FROM"))
+_COLUMNS = (TableColumn("key", "SETTING"), TableColumn("value", "VALUE", shrinks=True), TableColumn("origin", "FROM"))
 
 
 def register(parser: CommandParser) -> None:
@@ -61,7 +61,7 @@ def check_sections(settings: Settings) -> None:
 
 
 def find_faults(settings: Settings, options: Namespace) -> list[ServerFault]:
-    """What keeps MCP servers of these settings from starting; secrets are looked up where there is a home."""
+    """Find faults that keep MCP servers of these settings from starting; secrets are looked up in the home, if any."""
     import asyncio
 
     from twinraven.cli.home import opened

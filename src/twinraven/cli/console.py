@@ -9,12 +9,12 @@ from typing import Final
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
-from twinraven.cli.gateway import Address, address
+from twinraven.cli.gateway import ListenAddress, address
 from twinraven.cli.output import show_fields
 from twinraven.cli.parser import CommandParser
 from twinraven.foundation.errors import NotFound
 
-_DEFAULT: Final = Address("127.0.0.1", 8765)
+_DEFAULT: Final = ListenAddress("127.0.0.1", 8765)
 _PATIENCE_S: Final = 5.0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count
-from twinraven.cli.output import Column, show_fields, show_json, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.runs import local_caller, with_home
 from twinraven.cli.times import short_time
@@ -17,30 +17,34 @@ if TYPE_CHECKING:
     from twinraven.conversations import Conversation, ConversationTurn, WorkingMemory
 
 _COLUMNS = (
-    Column("id", "CONVERSATION"),
-    Column("title", "TITLE", shrinks=True),
-    Column("status", "STATUS"),
-    Column("process", "PROCESS", spare=2),
-    Column("updated_at", "CHANGED", text=short_time, spare=1),
+    TableColumn("id", "CONVERSATION"),
+    TableColumn("title", "TITLE", shrinks=True),
+    TableColumn("status", "STATUS"),
+    TableColumn("process", "PROCESS", spare=2),
+    TableColumn("updated_at", "CHANGED", text=short_time, spare=1),
 )
 _TURN_COLUMNS = (
-    Column("turn", "TURN"),
-    Column("sequence", "DEPTH", right=True),
-    Column("speaker", "SPEAKER"),
-    Column("alternative", "ALTERNATIVE"),
-    Column("which", "WHICH", spare=2),
-    Column("state", "STATE", tinted=True),
-    Column("made_by", "MADE BY", spare=3),
-    Column("content", "CONTENT", shrinks=True),
+    TableColumn("turn", "TURN"),
+    TableColumn("sequence", "DEPTH", right=True),
+    TableColumn("speaker", "SPEAKER"),
+    TableColumn("alternative", "ALTERNATIVE"),
+    TableColumn("which", "WHICH", spare=2),
+    TableColumn("state", "STATE", tinted=True),
+    TableColumn("made_by", "MADE BY", spare=3),
+    TableColumn("content", "CONTENT", shrinks=True),
 )
 _MEMORY_COLUMNS = (
-    Column("kind", "KIND"),
-    Column("tokens", "TOKENS", right=True),
-    Column("role", "AS"),
-    Column("why", "WHY IT IS THERE", shrinks=True),
-    Column("text", "TEXT", shrinks=True),
+    TableColumn("kind", "KIND"),
+    TableColumn("tokens", "TOKENS", right=True),
+    TableColumn("role", "AS"),
+    TableColumn("why", "WHY IT IS THERE", shrinks=True),
+    TableColumn("text", "TEXT", shrinks=True),
 )
-_LEFT_OUT_COLUMNS = (Column("kind", "LEFT OUT"), Column("tokens", "TOKENS", right=True), Column("why", "WHY"))
+_LEFT_OUT_COLUMNS = (
+    TableColumn("kind", "LEFT OUT"),
+    TableColumn("tokens", "TOKENS", right=True),
+    TableColumn("why", "WHY"),
+)
 
 
 def register(parser: CommandParser) -> None:
@@ -267,7 +271,7 @@ def print_memory(form: str, found: WorkingMemory) -> None:
 
 
 async def _ended(raven: TwinRaven, options: Namespace, turn: ConversationTurn) -> ConversationTurn:
-    """The turn when its answer has ended."""
+    """Return the turn when its answer has ended."""
     from twinraven.engine import somebody_working
 
     by = local_caller(options)

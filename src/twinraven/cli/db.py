@@ -33,7 +33,7 @@ def upgrade_database(options: Namespace) -> None:
 
 
 def _seen_version(raven: TwinRaven, applied: list[str]) -> int:
-    """Read the version as everybody else will: the owner who migrates may get in where storage.url does not."""
+    """Read the version as other processes will: the owner who migrates may get in where storage.url does not."""
     from twinraven.foundation.errors import InvalidSetting, StorageError
 
     try:
@@ -67,7 +67,7 @@ def show_status(options: Namespace) -> None:
 
 @contextmanager
 def _as_it_is(options: Namespace) -> Generator[TwinRaven]:
-    """The home with its database untouched, whatever its version."""
+    """Provide the home with its database untouched, whatever its version."""
     from twinraven.app import TwinRaven, load_settings
     from twinraven.cli.home import locate_home
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count
 from twinraven.cli.governed import read_document
-from twinraven.cli.output import Column, show_fields, show_json, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.runs import local_operator, with_home
 from twinraven.cli.times import short_time
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 _ID = "5f1c9e0b7a3d4c2e8f60719a2b3c4d5e"
 _COLUMNS = (
-    Column("decision_id", "DECISION"),
-    Column("decision", "SAYS", tinted=True),
-    Column("task_id", "TASK", shrinks=True),
-    Column("reason_summary", "REASON", shrinks=True),
-    Column("decided_by", "BY", shrinks=True, spare=2),
-    Column("decided_at", "AT", text=short_time, spare=3),
+    TableColumn("decision_id", "DECISION"),
+    TableColumn("decision", "SAYS", tinted=True),
+    TableColumn("task_id", "TASK", shrinks=True),
+    TableColumn("reason_summary", "REASON", shrinks=True),
+    TableColumn("decided_by", "BY", shrinks=True, spare=2),
+    TableColumn("decided_at", "AT", text=short_time, spare=3),
 )
 
 

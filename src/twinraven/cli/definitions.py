@@ -1,4 +1,4 @@
-"""What the commands on services, templates and data-defined tools share: whose they are, and where they are kept."""
+"""Shares code between the commands on services, templates and data-defined tools: owner options and file formats."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def in_catalogue(options: Namespace, ask: Ask[T]) -> T:
 
 
 def read_text(place: str, *, field: str = "file") -> str:
-    """The text of a file, or of stdin where the place is `-`."""
+    """Read the text of a file, or of stdin where the place is `-`."""
     try:
         return sys.stdin.read() if place == "-" else Path(place).read_text("utf-8")
     except OSError as error:
@@ -48,7 +48,7 @@ def read_text(place: str, *, field: str = "file") -> str:
 
 
 def read_object(text: str, name: str) -> dict[str, Any]:
-    """A JSON object given as an argument, or as `@file`."""
+    """Read a JSON object given as an argument, or as `@file`."""
     from twinraven.foundation.canonical import parse_json
 
     value = parse_json(read_text(text[1:]) if text.startswith("@") else text, field=name)

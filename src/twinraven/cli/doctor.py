@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from twinraven.cli.exits import DONE, FAILED
-from twinraven.cli.output import Column, clean, paint_word, print_lines, prose, show_rows
+from twinraven.cli.output import TableColumn, clean, paint_word, print_lines, prose, show_rows
 from twinraven.cli.parser import CommandParser
 
-_COLUMNS: Final = tuple(Column(name, name.upper()) for name in ("check", "status", "detail", "fix"))
+_COLUMNS: Final = tuple(TableColumn(name, name.upper()) for name in ("check", "status", "detail", "fix"))
 _EXTRA: Final = "extra "
 
 
@@ -36,7 +36,7 @@ def run(options: Namespace) -> int:
 
 
 def _extras(rows: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-    """The extras in two rows: those that are installed, and those that are not with how to get one."""
+    """Yield the extras in two rows: those that are installed, and those that are not with how to get one."""
     extras = [row for row in rows if row["check"].startswith(_EXTRA)]
     for fix, heading in ((None, "extras"), ("pip install 'twinraven[NAME]', if you need one", "not installed")):
         names = [row["check"].removeprefix(_EXTRA) for row in extras if bool(row["fix"]) == bool(fix)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from twinraven.cli.arguments import count
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 _KINDS = ("publish", "message", "transaction")
 _COLUMNS = (
-    Column("effect_id", "EFFECT"),
-    Column("status", "STATUS", tinted=True),
-    Column("to", "TO", shrinks=True),
-    Column("task_id", "TASK", shrinks=True, spare=3),
-    Column("idempotency_key", "KEY", shrinks=True, spare=5),
-    Column("attempts", "TRIES", right=True, spare=4),
-    Column("updated_at", "CHANGED", text=short_time, spare=2),
+    TableColumn("effect_id", "EFFECT"),
+    TableColumn("status", "STATUS", tinted=True),
+    TableColumn("to", "TO", shrinks=True),
+    TableColumn("task_id", "TASK", shrinks=True, spare=3),
+    TableColumn("idempotency_key", "KEY", shrinks=True, spare=5),
+    TableColumn("attempts", "TRIES", right=True, spare=4),
+    TableColumn("updated_at", "CHANGED", text=short_time, spare=2),
 )
 
 
@@ -104,9 +104,9 @@ def _moment(text: str | None) -> Any:
 
 
 def publish_text(options: Namespace) -> None:
-    from twinraven.effects import PublishWish
+    from twinraven.effects import PublishRequest
 
-    wish = PublishWish(
+    wish = PublishRequest(
         options.task,
         options.channel,
         options.text,
@@ -121,9 +121,9 @@ def publish_text(options: Namespace) -> None:
 
 
 def send_message(options: Namespace) -> None:
-    from twinraven.effects import MessageWish
+    from twinraven.effects import MessageRequest
 
-    wish = MessageWish(
+    wish = MessageRequest(
         options.task,
         options.channel,
         options.recipient,
@@ -137,9 +137,9 @@ def send_message(options: Namespace) -> None:
 
 
 def pay_amount(options: Namespace) -> None:
-    from twinraven.effects import PaymentWish
+    from twinraven.effects import PaymentRequest
 
-    wish = PaymentWish(
+    wish = PaymentRequest(
         options.task,
         options.wallet,
         options.amount,
@@ -196,7 +196,7 @@ def _show(options: Namespace, ask: Callable[[TwinRaven, Principal], Coroutine[An
 
 
 def asked(options: Namespace, ask: Callable[[TwinRaven, Principal], Coroutine[Any, Any, T]]) -> T:
-    """Ask an opened home on behalf of whoever sits at the machine, who administers the tenant."""
+    """Run a request on an opened home as the local user, who administers the tenant."""
     import asyncio
 
     from twinraven.cli.home import opened

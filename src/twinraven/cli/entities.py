@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from twinraven.cli.arguments import count
-from twinraven.cli.output import Column, show_fields, show_json, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.people import user_name
 from twinraven.cli.times import short_time
@@ -21,50 +21,50 @@ T = TypeVar("T")
 
 _CATEGORIES = ("Person", "Organization", "Project", "Concept", "Object", "Event", "Place")
 _LISTED = (
-    Column("entity_id", "ID"),
-    Column("name", "NAME", shrinks=True),
-    Column("category", "CATEGORY"),
-    Column("group_id", "GROUP", shrinks=True, spare=1),
-    Column("mentions", "MENTIONS", right=True, spare=2),
-    Column("inferred_by", "BY", spare=3),
-    Column("summary", "SUMMARY", shrinks=True, spare=4),
+    TableColumn("entity_id", "ID"),
+    TableColumn("name", "NAME", shrinks=True),
+    TableColumn("category", "CATEGORY"),
+    TableColumn("group_id", "GROUP", shrinks=True, spare=1),
+    TableColumn("mentions", "MENTIONS", right=True, spare=2),
+    TableColumn("inferred_by", "BY", spare=3),
+    TableColumn("summary", "SUMMARY", shrinks=True, spare=4),
 )
 _PROPOSED = (
-    Column("similarity", "ALIKE", right=True),
-    Column("first_name", "FIRST", shrinks=True, spare=1),
-    Column("second_name", "SECOND", shrinks=True, spare=1),
-    Column("first_id", "FIRST ID"),
-    Column("second_id", "SECOND ID"),
+    TableColumn("similarity", "ALIKE", right=True),
+    TableColumn("first_name", "FIRST", shrinks=True, spare=1),
+    TableColumn("second_name", "SECOND", shrinks=True, spare=1),
+    TableColumn("first_id", "FIRST ID"),
+    TableColumn("second_id", "SECOND ID"),
 )
 
 
 _MERGED = (
-    Column("merge_id", "MERGE"),
-    Column("kept_name", "KEPT", shrinks=True),
-    Column("gone_name", "MERGED", shrinks=True),
-    Column("merged_at", "AT", text=short_time, spare=2),
-    Column("merged_by", "BY", spare=3),
-    Column("undone_at", "UNDONE", text=short_time, spare=1),
+    TableColumn("merge_id", "MERGE"),
+    TableColumn("kept_name", "KEPT", shrinks=True),
+    TableColumn("gone_name", "MERGED", shrinks=True),
+    TableColumn("merged_at", "AT", text=short_time, spare=2),
+    TableColumn("merged_by", "BY", spare=3),
+    TableColumn("undone_at", "UNDONE", text=short_time, spare=1),
 )
 _FACTS = (
-    Column("relation", "RELATION"),
-    Column("value", "VALUE", shrinks=True),
-    Column("valid_at", "FROM", text=short_time),
-    Column("invalid_at", "UNTIL", text=short_time),
-    Column("source", "SOURCE", spare=1),
-    Column("confidence", "CONFIDENCE", right=True, spare=2),
-    Column("episode", "EPISODE", shrinks=True, spare=3),
+    TableColumn("relation", "RELATION"),
+    TableColumn("value", "VALUE", shrinks=True),
+    TableColumn("valid_at", "FROM", text=short_time),
+    TableColumn("invalid_at", "UNTIL", text=short_time),
+    TableColumn("source", "SOURCE", spare=1),
+    TableColumn("confidence", "CONFIDENCE", right=True, spare=2),
+    TableColumn("episode", "EPISODE", shrinks=True, spare=3),
 )
 _BESIDE = (
-    Column("entity_id", "ID"),
-    Column("name", "NAME", shrinks=True),
-    Column("shared_turns", "TURNS", right=True),
+    TableColumn("entity_id", "ID"),
+    TableColumn("name", "NAME", shrinks=True),
+    TableColumn("shared_turns", "TURNS", right=True),
 )
 _ACTIVE = (
-    Column("entity_id", "ID"),
-    Column("name", "NAME", shrinks=True),
-    Column("relevance", "RELEVANCE", right=True),
-    Column("why", "WHY", shrinks=True),
+    TableColumn("entity_id", "ID"),
+    TableColumn("name", "NAME", shrinks=True),
+    TableColumn("relevance", "RELEVANCE", right=True),
+    TableColumn("why", "WHY", shrinks=True),
 )
 
 

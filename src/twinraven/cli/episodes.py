@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from twinraven.cli.arguments import count, moment
 from twinraven.cli.exits import BAD_INPUT, DONE
-from twinraven.cli.output import Column, Progress, clean, show_fields, show_json, show_rows
+from twinraven.cli.output import Progress, TableColumn, clean, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 _SHOWN_REASONS = 20
 _LISTED = (
-    Column("group_id", "GROUP", shrinks=True),
-    Column("name", "NAME", shrinks=True),
-    Column("valid_at", "SAID", text=short_time),
-    Column("speaker", "SPEAKER"),
-    Column("source", "SOURCE"),
-    Column("content", "CONTENT", shrinks=True),
+    TableColumn("group_id", "GROUP", shrinks=True),
+    TableColumn("name", "NAME", shrinks=True),
+    TableColumn("valid_at", "SAID", text=short_time),
+    TableColumn("speaker", "SPEAKER"),
+    TableColumn("source", "SOURCE"),
+    TableColumn("content", "CONTENT", shrinks=True),
 )
 
 

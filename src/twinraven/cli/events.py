@@ -6,7 +6,7 @@ from argparse import SUPPRESS, Namespace
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count, moment
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 
@@ -26,14 +26,14 @@ def _listed(tags: list[str]) -> str:
 
 
 _COLUMNS = (
-    Column("timestamp", "TIME", text=short_time),
-    Column("session_id", "SESSION", shrinks=True, least=12),
-    Column("tool_id", "TOOL", shrinks=True, least=24, middle=True),
-    Column("latency_ms", "MS", right=True, text=_took, spare=1),
-    Column("error_code", "ERROR"),
-    Column("tags", "TAGS", text=_listed, spare=2),
-    Column("input_params", "PARAMS", shrinks=True, spare=3),
-    Column("event_id", "EVENT", short=8),
+    TableColumn("timestamp", "TIME", text=short_time),
+    TableColumn("session_id", "SESSION", shrinks=True, least=12),
+    TableColumn("tool_id", "TOOL", shrinks=True, least=24, middle=True),
+    TableColumn("latency_ms", "MS", right=True, text=_took, spare=1),
+    TableColumn("error_code", "ERROR"),
+    TableColumn("tags", "TAGS", text=_listed, spare=2),
+    TableColumn("input_params", "PARAMS", shrinks=True, spare=3),
+    TableColumn("event_id", "EVENT", short=8),
 )
 
 
@@ -97,7 +97,7 @@ def _marked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _as_told(row: dict[str, Any]) -> dict[str, Any]:
-    """An event for people: `partial` is what an event has of whose outcome nobody said anything."""
+    """Return an event for people: `partial` is what an event has of whose outcome nobody said anything."""
     return {**_marked([row])[0], "outcome": None if row["outcome"] == "partial" else row["outcome"]}
 
 

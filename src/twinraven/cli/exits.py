@@ -1,4 +1,4 @@
-"""How a command ends: an exit code that scripts can rely on, and words that say what to do about it.
+"""Maps errors to exit codes that scripts can rely on, and to messages with a fix.
 
     0    done
     1    it was tried and failed (a tool failed, a check found something broken)
@@ -49,7 +49,7 @@ LISTS: Final = {
 
 
 def guarded(arguments: Sequence[str], run: Callable[[], int]) -> int:
-    """The process's edge: whatever happens inside `run` becomes an exit code."""
+    """Run a command at the edge of the process: whatever happens inside `run` becomes an exit code."""
     as_json = wants_json(arguments)
     try:
         code = _until_exit(run)
@@ -79,7 +79,7 @@ def _until_exit(run: Callable[[], int]) -> int:
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether the caller is a program, known before the arguments are understood."""
+    """Return whether the caller is a program, known before the arguments are understood."""
     forms = (("--output", "json"), ("-o", "json"))
     whole = ("--output=json", "-ojson", "--json")
     return any(word in whole for word in arguments) or any(pair in forms for pair in pairwise(arguments))
@@ -101,7 +101,7 @@ def report(error: TwinRavenError, *, as_json: bool) -> int:
 
 
 def exit_code(error_code: str) -> int:
-    """The exit code for one of the stable error codes."""
+    """Return the exit code for one of the stable error codes."""
     if error_code in _codes_of(InvalidInput) | _codes_of(NotFound):
         return BAD_INPUT
     return STORAGE if error_code in _codes_of(StorageError) else FAILED

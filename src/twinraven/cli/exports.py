@@ -108,7 +108,7 @@ def _destination(name: str) -> Generator[IO[bytes]]:
 
 @contextmanager
 def replaced(path: Path, *, new: bool = False) -> Generator[IO[bytes]]:
-    """A new file that takes this place once it is complete and durable.
+    """Provide a new file that takes this place once it is complete and durable.
 
     Where it must be `new`, it takes nobody's place: FileExistsError says that another one is there by then.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MISSING = "pip install 'twinraven[gateway]'"
 
 
-class Address(NamedTuple):
+class ListenAddress(NamedTuple):
     host: str
     port: int
 
@@ -47,7 +47,7 @@ def register(parser: CommandParser) -> None:
 
 
 def takes_require_keys(parser: CommandParser) -> None:
-    """What every command has that listens."""
+    """Add the `--require-keys` option of every command that listens."""
     parser.add_argument(
         "--require-keys",
         action="store_true",
@@ -55,12 +55,12 @@ def takes_require_keys(parser: CommandParser) -> None:
     )
 
 
-def address(text: str) -> Address:
+def address(text: str) -> ListenAddress:
     """HOST:PORT, or a port of this machine."""
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) < 65_536:
         raise argparse.ArgumentTypeError(f"must be HOST:PORT, such as 127.0.0.1:8765, not {text!r}")
-    return Address(host or "127.0.0.1", int(port))
+    return ListenAddress(host or "127.0.0.1", int(port))
 
 
 def run(options: Namespace) -> None:
@@ -81,7 +81,7 @@ async def _serve(raven: TwinRaven, options: Namespace) -> None:
     except ImportError as error:
         raise InvalidInput(f"the gateway needs the MCP SDK: {error}", fix=_MISSING) from error
     gateway = Gateway(raven, tenant_id=options.tenant)
-    http: Address | None = options.http
+    http: ListenAddress | None = options.http
     if http is None:
         await gateway.serve_stdio()
         return
@@ -137,7 +137,7 @@ def _tell_places(home: Path) -> None:
 
 
 def _write(target: Path, body: bytes, *, force: bool) -> None:
-    """Put the whole file in its place, or nothing; a new one is such that nobody else on this machine reads it.
+    """Write the file atomically; a new one is readable by its owner alone.
 
     Other clients keep credentials in theirs. One that is there keeps its permissions.
     """

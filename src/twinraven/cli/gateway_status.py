@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.exits import DONE, FAILED
-from twinraven.cli.output import Column, print_lines, show_rows
+from twinraven.cli.output import TableColumn, print_lines, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from twinraven.connectors import PinnedTool, ServerConfig
 
 _COLUMNS = (
-    Column("server", "SERVER", shrinks=True, least=16),
-    Column("state", "STATE", tinted=True),
-    Column("since", "SINCE", text=short_time, spare=2),
-    Column("tools", "TOOLS", right=True),
-    Column("unclassified", "UNCLASSIFIED", right=True, spare=1),
-    Column("quarantined", "QUARANTINED", right=True),
-    Column("detail", "DETAIL", shrinks=True, spare=3, least=24),
+    TableColumn("server", "SERVER", shrinks=True, least=16),
+    TableColumn("state", "STATE", tinted=True),
+    TableColumn("since", "SINCE", text=short_time, spare=2),
+    TableColumn("tools", "TOOLS", right=True),
+    TableColumn("unclassified", "UNCLASSIFIED", right=True, spare=1),
+    TableColumn("quarantined", "QUARANTINED", right=True),
+    TableColumn("detail", "DETAIL", shrinks=True, spare=3, least=24),
 )
 
 
@@ -59,7 +59,7 @@ async def _rows(raven: TwinRaven, tenant_id: str) -> list[dict[str, Any]]:
 
 
 async def _row(raven: TwinRaven, tenant_id: str, server: ServerConfig, tools: list[PinnedTool]) -> dict[str, Any]:
-    """What a home knows of a server without starting it: its accepted tools, and the last news of its health."""
+    """Return what a home knows of a server without starting it: its accepted tools, and the last news of its health."""
     from twinraven.audit import AuditFilter
 
     about = AuditFilter(subject_type="upstream_server", subject_id=server.name, limit=20, newest_first=True)

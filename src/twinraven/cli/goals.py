@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from twinraven.cli.arguments import count
 from twinraven.cli.governed import TASK_COLUMNS, read_document
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.runs import local_caller, with_home
 from twinraven.cli.times import short_time
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _ID = "5f1c9e0b7a3d4c2e8f60719a2b3c4d5e"
 _COLUMNS = (
-    Column("goal_id", "GOAL"),
-    Column("status", "STATE", tinted=True),
-    Column("description", "DESCRIPTION", shrinks=True),
-    Column("campaign_id", "CAMPAIGN", shrinks=True, spare=2),
-    Column("created_at", "SET", text=short_time, spare=1),
+    TableColumn("goal_id", "GOAL"),
+    TableColumn("status", "STATE", tinted=True),
+    TableColumn("description", "DESCRIPTION", shrinks=True),
+    TableColumn("campaign_id", "CAMPAIGN", shrinks=True, spare=2),
+    TableColumn("created_at", "SET", text=short_time, spare=1),
 )
 
 

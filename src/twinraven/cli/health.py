@@ -1,4 +1,4 @@
-"""What `twinraven doctor` looks at, one function for each part of the house."""
+"""Runs the checks of `twinraven doctor`, one function per component."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from twinraven.app import (
-    Finding,
+    ExaminationFinding,
     examine_database,
     examine_folder,
     examine_ground,
@@ -21,27 +21,29 @@ if TYPE_CHECKING:
     from twinraven.app import Settings
 
 
-def examine(options: Namespace, *, fast: bool) -> Iterator[Finding]:
-    """Everything, from the ground up; what stands on something broken is not looked at."""
+def examine(options: Namespace, *, fast: bool) -> Iterator[ExaminationFinding]:
+    """Yield everything, from the ground up; what stands on something broken is not looked at."""
     from twinraven.app import load_settings
 
     yield from examine_ground()
     try:
         place = locate_home(options)
-        yield Finding("home", "ok", f"{place.path} ({place.stated_by})")
+        yield ExaminationFinding("home", "ok", f"{place.path} ({place.stated_by})")
         yield from examine_folder(place.path)
         settings = load_settings(place.path)
         check_sections(settings)
     except TwinRavenError as error:
-        yield Finding("home" if error.code == "NOT_FOUND" else "settings", "broken", error.message, _fix(error))
+        yield ExaminationFinding(
+            "home" if error.code == "NOT_FOUND" else "settings", "broken", error.message, _fix(error)
+        )
         return
-    yield Finding("settings", "ok", str(settings.file or "no file, all defaults"))
+    yield ExaminationFinding("settings", "ok", str(settings.file or "no file, all defaults"))
     yield from _database(settings, tenant_id=options.tenant, fast=fast)
     yield from _servers(settings, options)
     yield from _tools(settings)
 
 
-def _database(settings: Settings, *, tenant_id: str, fast: bool) -> Iterator[Finding]:
+def _database(settings: Settings, *, tenant_id: str, fast: bool) -> Iterator[ExaminationFinding]:
     import asyncio
 
     from twinraven.app import TwinRaven
@@ -54,20 +56,20 @@ def _database(settings: Settings, *, tenant_id: str, fast: bool) -> Iterator[Fin
         try:
             yield from asyncio.run(examine_upstream_tools(raven, tenant_id))
         except TwinRavenError as error:
-            yield Finding("database", "broken", error.message, _fix(error))
+            yield ExaminationFinding("database", "broken", error.message, _fix(error))
 
 
-def _servers(settings: Settings, options: Namespace) -> Iterator[Finding]:
-    """What would keep MCP servers from starting."""
+def _servers(settings: Settings, options: Namespace) -> Iterator[ExaminationFinding]:
+    """Return what would keep MCP servers from starting."""
     try:
         faults = find_faults(settings, options)
     except TwinRavenError:
         return  # the database, which is reported above
     for fault in faults:
-        yield Finding(f"server {fault.server}", "broken", fault.message, fault.fix)
+        yield ExaminationFinding(f"server {fault.server}", "broken", fault.message, fault.fix)
 
 
-def _tools(settings: Settings) -> Iterator[Finding]:
+def _tools(settings: Settings) -> Iterator[ExaminationFinding]:
     from twinraven.catalog import FunctionTools
 
     see_tools_of(settings.home)
@@ -76,11 +78,13 @@ def _tools(settings: Settings) -> Iterator[Finding]:
         try:
             count = tools.add_module(module)
         except TwinRavenError as error:
-            yield Finding(f"tools {module}", "broken", error.message, "correct tools.modules or the module")
+            yield ExaminationFinding(f"tools {module}", "broken", error.message, "correct tools.modules or the module")
         except Exception as error:  # noqa: BLE001 - foreign code: whatever a module raises on import is what is wrong with it
-            yield Finding(f"tools {module}", "broken", f"{type(error).__name__}: {error}", "correct the module")
+            yield ExaminationFinding(
+                f"tools {module}", "broken", f"{type(error).__name__}: {error}", "correct the module"
+            )
         else:
-            yield Finding(f"tools {module}", "ok" if count else "warning", f"{count} tools")
+            yield ExaminationFinding(f"tools {module}", "ok" if count else "warning", f"{count} tools")
 
 
 def _fix(error: TwinRavenError) -> str | None:

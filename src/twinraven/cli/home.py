@@ -1,4 +1,4 @@
-"""The home a command works in, and the cheapest way to ask it something.
+"""Locates the home of a command, and opens it in the cheapest way that the command needs.
 
 Most commands ask one question and end. They need no event loop and no threads: the question runs on this thread, on one
 connection, so that neither has to be made for it.
@@ -27,35 +27,35 @@ T = TypeVar("T")
 _BROKEN_FILE: Final = ("SQLite: file is not a database", "SQLite: database disk image is malformed")
 
 
-class Place(NamedTuple):
-    """Where the home is, or is said to be, and by what."""
+class HomeLocation(NamedTuple):
+    """The location of the home, and what named it: an option, the environment or a search."""
 
     path: Path
     stated_by: str
 
 
-def stated_home(options: Namespace) -> Place | None:
-    """The home that `--home` or the environment names, whether or not it is there."""
+def stated_home(options: Namespace) -> HomeLocation | None:
+    """Return the home that `--home` or the environment names, whether or not it is there."""
     home: str | None = options.home
     if home is not None:
-        return Place(Path(home).expanduser().absolute(), "--home")
+        return HomeLocation(Path(home).expanduser().absolute(), "--home")
     if os.environ.get(HOME_VARIABLE):
         named = find_home(Path.cwd(), os.environ)
-        return None if named is None else Place(named, HOME_VARIABLE)
+        return None if named is None else HomeLocation(named, HOME_VARIABLE)
     return None
 
 
-def locate_home(options: Namespace) -> Place:
-    """The home this command uses, or NotFound."""
+def locate_home(options: Namespace) -> HomeLocation:
+    """Locate the home this command uses, or NotFound."""
     stated = stated_home(options)
     if stated is not None:
-        return Place(resolve_home(stated.path, stated_by=stated.stated_by), stated.stated_by)
-    return Place(existing_home(None, {}), f"found from {Path.cwd()} upwards")
+        return HomeLocation(resolve_home(stated.path, stated_by=stated.stated_by), stated.stated_by)
+    return HomeLocation(existing_home(None, {}), f"found from {Path.cwd()} upwards")
 
 
 @contextmanager
 def opened(options: Namespace) -> Generator[TwinRaven]:
-    """The home, ready for every kind of work; what is logged meanwhile goes to stderr, without secrets."""
+    """Provide the home, ready for every kind of work; what is logged meanwhile goes to stderr, without secrets."""
     from twinraven.app import open_home
     from twinraven.cli.people import operator
     from twinraven.vault import clean_log
@@ -100,7 +100,9 @@ def resolve_tenant(options: Namespace, database: Database) -> None:
 
 
 def see_tools_of(home: Path) -> None:
-    """A project's own tool modules stand beside its home; let Python find them there, after everything installed."""
+    """Add the folder beside the home to Python's search path, after everything installed, for the project's tool
+    modules.
+    """
     project = str(home.parent)
     if project not in sys.path:
         sys.path.append(project)

@@ -147,7 +147,7 @@ class _Way:
                 self._passed += self._sizes[file]
 
     def share(self) -> float | None:
-        """The share that is read; None for standard input and pipes, whose length nobody knows."""
+        """Return the share that is read; None for standard input and pipes, whose length is unknown."""
         if not self._total:
             return None
         place = os.lseek(self._open.fileno(), 0, os.SEEK_CUR) if hasattr(self._open, "fileno") else 0
@@ -167,7 +167,7 @@ def _counts(read: Read) -> dict[str, Any]:
 
 
 def _as_json(read: Read, refused: Refused) -> dict[str, Any]:
-    """The report of an only file as it is; of several, the sums and each file's own."""
+    """Return the report of an only file as it is; of several, the sums and each file's own."""
     if len(read) == 1 and not refused:
         return read[0][1].as_json()
     counts = {name.replace(" ", "_"): value for name, value in _counts(read).items()}

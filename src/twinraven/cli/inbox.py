@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from twinraven.cli.nested import show_nested
-from twinraven.cli.output import Column, show_rows
+from twinraven.cli.output import TableColumn, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 
@@ -24,12 +24,12 @@ _KINDS = (
     "call", "question", "unknown_step", "learned_tool", "changed_tool", "duplicate", "judgement", "unknown_effect",
 )  # fmt: skip
 _COLUMNS = (
-    Column("item_id", "ITEM"),
-    Column("what", "WHAT WILL HAPPEN", shrinks=True),
-    Column("why", "WHY YOU", shrinks=True, spare=2),
-    Column("asked_at", "ASKED", text=short_time, spare=4),
-    Column("expires_at", "EXPIRES", text=short_time, spare=3),
-    Column("hash", "HASH"),
+    TableColumn("item_id", "ITEM"),
+    TableColumn("what", "WHAT WILL HAPPEN", shrinks=True),
+    TableColumn("why", "WHY YOU", shrinks=True, spare=2),
+    TableColumn("asked_at", "ASKED", text=short_time, spare=4),
+    TableColumn("expires_at", "EXPIRES", text=short_time, spare=3),
+    TableColumn("hash", "HASH"),
 )
 
 

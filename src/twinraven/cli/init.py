@@ -101,7 +101,7 @@ def _write_new(path: Path, text: str, created: list[Path]) -> None:
 
 
 def settings_template(described: list[SettingDescription]) -> str:
-    """A settings file in which every default stands, switched off."""
+    """Return a settings file in which every default stands, switched off."""
     lines: list[str] = [_HEADER]
     section = ""
     for setting in described:

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.runs import local_caller, local_operator, with_home
 from twinraven.cli.times import short_time
 
 _LISTED = (
-    Column("position", "PLACE", right=True),
-    Column("introspection_id", "ID"),
-    Column("created_at", "MADE", text=short_time, spare=3),
-    Column("made_by", "BY", spare=1),
-    Column("archived_because", "ARCHIVED", spare=4),
-    Column("conversation_context", "CONTEXT", shrinks=True, spare=2),
-    Column("content", "CONTENT", shrinks=True),
+    TableColumn("position", "PLACE", right=True),
+    TableColumn("introspection_id", "ID"),
+    TableColumn("created_at", "MADE", text=short_time, spare=3),
+    TableColumn("made_by", "BY", spare=1),
+    TableColumn("archived_because", "ARCHIVED", spare=4),
+    TableColumn("conversation_context", "CONTEXT", shrinks=True, spare=2),
+    TableColumn("content", "CONTENT", shrinks=True),
 )
 _REFLECTED = (
-    Column("reflection_id", "ID"),
-    Column("group_id", "CONVERSATION", shrinks=True),
-    Column("first_compression", "FROM", right=True, spare=2),
-    Column("last_compression", "TO", right=True, spare=2),
-    Column("replaces", "REPLACES", right=True, spare=3),
-    Column("state", "STATE"),
-    Column("error", "ERROR", shrinks=True),
+    TableColumn("reflection_id", "ID"),
+    TableColumn("group_id", "CONVERSATION", shrinks=True),
+    TableColumn("first_compression", "FROM", right=True, spare=2),
+    TableColumn("last_compression", "TO", right=True, spare=2),
+    TableColumn("replaces", "REPLACES", right=True, spare=3),
+    TableColumn("state", "STATE"),
+    TableColumn("error", "ERROR", shrinks=True),
 )
 
 

@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from twinraven.cli.arguments import span
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.tenants import in_tenancy
 from twinraven.cli.times import short_time
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from twinraven.tenancy import ApiKey, IssuedKey, Tenancy, User
 
 _COLUMNS = (
-    Column("prefix", "BEGINS"),
-    Column("label", "LABEL", shrinks=True),
-    Column("user_id", "USER", spare=4),
-    Column("created_at", "MADE", text=short_time, spare=5),
-    Column("expires_at", "EXPIRES", text=short_time, spare=2),
-    Column("last_used_at", "USED", text=short_time, spare=3),
-    Column("revoked_at", "REVOKED", text=short_time, spare=1),
-    Column("key_id", "KEY"),
+    TableColumn("prefix", "BEGINS"),
+    TableColumn("label", "LABEL", shrinks=True),
+    TableColumn("user_id", "USER", spare=4),
+    TableColumn("created_at", "MADE", text=short_time, spare=5),
+    TableColumn("expires_at", "EXPIRES", text=short_time, spare=2),
+    TableColumn("last_used_at", "USED", text=short_time, spare=3),
+    TableColumn("revoked_at", "REVOKED", text=short_time, spare=1),
+    TableColumn("key_id", "KEY"),
 )
 
 
@@ -87,7 +87,7 @@ async def _find_user(tenancy: Tenancy, tenant_id: str, ref: str) -> User:
 
 
 async def _find_agent(tenancy: Tenancy, tenant_id: str, ref: str) -> User:
-    """The agent of this id or name; one that is not there yet is added, as a member."""
+    """Find the agent of this id or name; one that is not there yet is added, as a member."""
     await tenancy.tenant(tenant_id)
     found = _named([user for user in await tenancy.users(tenant_id) if user.kind == "agent"], ref)
     return await tenancy.add_user(tenant_id, ref, kind="agent") if found is None else found

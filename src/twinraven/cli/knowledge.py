@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from twinraven.cli.arguments import count
 from twinraven.cli.episodes import add_filters, filter_of
-from twinraven.cli.output import Column, encode_json, show_fields, show_json, show_rows, write_bytes
+from twinraven.cli.output import TableColumn, encode_json, show_fields, show_json, show_rows, write_bytes
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 from twinraven.foundation.errors import InvalidInput
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from twinraven.app import TwinRaven
 
 _HITS = (
-    Column("score", "SCORE", right=True),
-    Column("name", "NAME", shrinks=True),
-    Column("valid_at", "SAID", text=short_time),
-    Column("speaker", "SPEAKER"),
-    Column("content", "CONTENT", shrinks=True),
-    Column("words", "WORDS", shrinks=True),
+    TableColumn("score", "SCORE", right=True),
+    TableColumn("name", "NAME", shrinks=True),
+    TableColumn("valid_at", "SAID", text=short_time),
+    TableColumn("speaker", "SPEAKER"),
+    TableColumn("content", "CONTENT", shrinks=True),
+    TableColumn("words", "WORDS", shrinks=True),
 )
 _FACTS = (
-    Column("fact", "FACT", shrinks=True),
-    Column("relation", "RELATION"),
-    Column("valid_at", "FROM", text=short_time),
-    Column("invalid_at", "UNTIL", text=short_time),
+    TableColumn("fact", "FACT", shrinks=True),
+    TableColumn("relation", "RELATION"),
+    TableColumn("valid_at", "FROM", text=short_time),
+    TableColumn("invalid_at", "UNTIL", text=short_time),
 )
 
 

@@ -7,20 +7,20 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from twinraven.cli.interrupts import ends_at_once
-from twinraven.cli.output import Column, Progress, clean, print_lines, prose, show_json, show_rows
+from twinraven.cli.output import Progress, TableColumn, clean, print_lines, prose, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
     from twinraven.huginn import Round
 
 _PROPOSALS = (
-    Column("tool_id", "TOOL", shrinks=True, least=46, middle=True),
-    Column("version", "VERSION", right=True, spare=2),
-    Column("state", "STATE"),
-    Column("uses", "USES", right=True, spare=1),
-    Column("turns_saved", "TURNS SAVED", right=True),
-    Column("extra_calls", "EXTRA CALLS", right=True, spare=3),
-    Column("value", "VALUE $", right=True, text="{:.2f}".format),
+    TableColumn("tool_id", "TOOL", shrinks=True, least=46, middle=True),
+    TableColumn("version", "VERSION", right=True, spare=2),
+    TableColumn("state", "STATE"),
+    TableColumn("uses", "USES", right=True, spare=1),
+    TableColumn("turns_saved", "TURNS SAVED", right=True),
+    TableColumn("extra_calls", "EXTRA CALLS", right=True, spare=3),
+    TableColumn("value", "VALUE $", right=True, text="{:.2f}".format),
 )
 
 _SHOWN_REFUSED = 8
@@ -50,7 +50,7 @@ def run(options: Namespace) -> None:
 
 
 async def _learn(options: Namespace, progress: Progress) -> tuple[Round, dict[str, str]]:
-    """The round, and the state of each learned tool after it, in the registry's words."""
+    """Return the round, and the state of each learned tool after it, in the registry's words."""
     from twinraven.cli.home import opened
     from twinraven.cli.people import user_name
     from twinraven.cli.registry import state_of
@@ -87,7 +87,7 @@ def _advice_lines(outcome: Round) -> list[str]:
 
 
 def _refused_lines(outcome: Round) -> list[str]:
-    """The most valuable chains that came to nothing, and why."""
+    """Return the most valuable chains that came to nothing, and why."""
     refused = outcome.report.left(_SHOWN_REFUSED)
     if not refused:
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from twinraven.cli.output import Column, print_lines, show_json, show_rows
+from twinraven.cli.output import TableColumn, print_lines, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.registry import taken_text
 from twinraven.foundation.errors import InvalidInput
@@ -19,21 +19,21 @@ def _share(value: Any) -> str:
 
 
 _MEASURES = (
-    Column("tool_id", "TOOL", shrinks=True),
-    Column("calls", "CALLS, 7 D", right=True),
-    Column("raised", "RAISED", right=True),
-    Column("expected_failure_rate", "PARTS FAIL", right=True, text=_share, spare=3),
-    Column("turns_saved", "TURNS SAVED", right=True),
-    Column("adoption", "TAKEN", right=True, text=taken_text),
-    Column("support", "SUPPORT", right=True, text=_share, spare=2),
-    Column("confidence", "CONFIDENCE", right=True, text=_share, spare=4),
-    Column("drift_ratio", "OF FIRST", right=True, text=_share, spare=1),
+    TableColumn("tool_id", "TOOL", shrinks=True),
+    TableColumn("calls", "CALLS, 7 D", right=True),
+    TableColumn("raised", "RAISED", right=True),
+    TableColumn("expected_failure_rate", "PARTS FAIL", right=True, text=_share, spare=3),
+    TableColumn("turns_saved", "TURNS SAVED", right=True),
+    TableColumn("adoption", "TAKEN", right=True, text=taken_text),
+    TableColumn("support", "SUPPORT", right=True, text=_share, spare=2),
+    TableColumn("confidence", "CONFIDENCE", right=True, text=_share, spare=4),
+    TableColumn("drift_ratio", "OF FIRST", right=True, text=_share, spare=1),
 )
 _ACTIONS = (
-    Column("tool_id", "TOOL", shrinks=True),
-    Column("verb", "DO"),
-    Column("name", "REASON"),
-    Column("why", "BECAUSE", shrinks=True),
+    TableColumn("tool_id", "TOOL", shrinks=True),
+    TableColumn("verb", "DO"),
+    TableColumn("name", "REASON"),
+    TableColumn("why", "BECAUSE", shrinks=True),
 )
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count, moment, span
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.runs import local_operator, with_home
 from twinraven.cli.times import short_time
@@ -15,30 +15,30 @@ from twinraven.foundation.errors import InvalidInput
 
 if TYPE_CHECKING:
     from twinraven.app import TwinRaven
-    from twinraven.metrics import MetricDefinition, SeriesWish
+    from twinraven.metrics import MetricDefinition, SeriesQuery
 
 _SCOPES = ("service", "tool", "process", "conversation")
 _AGGREGATIONS = ("sum", "avg", "min", "max", "count", "last")
 _TYPES = ("integer", "float", "boolean", "timestamp")
 _LISTED = (
-    Column("scope", "SCOPE"),
-    Column("name", "NAME"),
-    Column("aggregation", "SUMMED BY"),
-    Column("data_type", "TYPE", spare=2),
-    Column("retention_days", "DAYS", right=True, spare=3),
-    Column("metric_id", "ID"),
-    Column("description", "DESCRIPTION", shrinks=True, spare=1),
+    TableColumn("scope", "SCOPE"),
+    TableColumn("name", "NAME"),
+    TableColumn("aggregation", "SUMMED BY"),
+    TableColumn("data_type", "TYPE", spare=2),
+    TableColumn("retention_days", "DAYS", right=True, spare=3),
+    TableColumn("metric_id", "ID"),
+    TableColumn("description", "DESCRIPTION", shrinks=True, spare=1),
 )
 _POINTS = (
-    Column("start", "FROM", text=short_time),
-    Column("value", "VALUE", right=True),
-    Column("count", "VALUES", right=True),
+    TableColumn("start", "FROM", text=short_time),
+    TableColumn("value", "VALUE", right=True),
+    TableColumn("count", "VALUES", right=True),
 )
 _VALUES = (
-    Column("timestamp", "AT", text=short_time),
-    Column("entity_id", "OF", shrinks=True),
-    Column("value", "VALUE", right=True),
-    Column("dimensions", "DIMENSIONS", shrinks=True),
+    TableColumn("timestamp", "AT", text=short_time),
+    TableColumn("entity_id", "OF", shrinks=True),
+    TableColumn("value", "VALUE", right=True),
+    TableColumn("dimensions", "DIMENSIONS", shrinks=True),
 )
 
 
@@ -143,9 +143,9 @@ def list_metrics(options: Namespace) -> None:
 
 
 def define_metric(options: Namespace) -> None:
-    from twinraven.metrics import MetricWish
+    from twinraven.metrics import MetricRequest
 
-    wish = MetricWish(
+    wish = MetricRequest(
         options.name, options.scope, options.aggregation, options.type, options.description, options.retention_days
     )
     made = with_home(options, lambda raven: raven.metrics.define(wish, by=local_operator(options)))
@@ -220,12 +220,12 @@ def collect(options: Namespace) -> None:
     show_fields(options.output, with_home(options, work))
 
 
-def _window(options: Namespace, bucket_s: int, aggregation: Any) -> SeriesWish:
-    from twinraven.metrics import SeriesWish
+def _window(options: Namespace, bucket_s: int, aggregation: Any) -> SeriesQuery:
+    from twinraven.metrics import SeriesQuery
 
     until = options.until or datetime.now(UTC) + timedelta(seconds=1)
     since = options.since or until - timedelta(days=1)
-    return SeriesWish(since, until, bucket_s, options.entity, _dimensions(options.dimension), aggregation)
+    return SeriesQuery(since, until, bucket_s, options.entity, _dimensions(options.dimension), aggregation)
 
 
 def _dimensions(given: list[str] | None) -> dict[str, str]:
@@ -236,7 +236,7 @@ def _dimensions(given: list[str] | None) -> dict[str, str]:
 
 
 def _value(text: str, data_type: str) -> Any:
-    """A value of the metric's type, where the text is one; else the text, which is refused with the reason."""
+    """Return a value of the metric's type, where the text is one; else the text, which is refused with the reason."""
     if data_type == "boolean":
         return {"true": True, "false": False}.get(text.lower(), text)
     if data_type == "timestamp":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count, moment, share
 from twinraven.cli.interrupts import ends_at_once
-from twinraven.cli.output import Column, Progress, show_rows
+from twinraven.cli.output import Progress, TableColumn, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.foundation.errors import InvalidInput
 
@@ -31,14 +31,14 @@ def _places(value: float) -> str:
 
 
 CHAINS = (
-    Column("chain_id", "CHAIN", text=_short),
-    Column("tools", "TOOLS", shrinks=True, text=" → ".join, least=50, middle=True),
-    Column("sessions", "SESSIONS", right=True),
-    Column("support", "SUPPORT", right=True, text=_percent, spare=1),
-    Column("confidence", "CONFIDENCE", right=True, text=_places, spare=2),
-    Column("failure_rate", "FAILED", right=True, text=_percent, spare=4),
-    Column("value", "VALUE $", right=True, text=_places),
-    Column("why", "WHY", shrinks=True, spare=3),
+    TableColumn("chain_id", "CHAIN", text=_short),
+    TableColumn("tools", "TOOLS", shrinks=True, text=" → ".join, least=50, middle=True),
+    TableColumn("sessions", "SESSIONS", right=True),
+    TableColumn("support", "SUPPORT", right=True, text=_percent, spare=1),
+    TableColumn("confidence", "CONFIDENCE", right=True, text=_places, spare=2),
+    TableColumn("failure_rate", "FAILED", right=True, text=_percent, spare=4),
+    TableColumn("value", "VALUE $", right=True, text=_places),
+    TableColumn("why", "WHY", shrinks=True, spare=3),
 )
 
 
@@ -79,7 +79,7 @@ def run(options: Namespace) -> None:
 
 
 def show_chains(form: str, chains: list[CandidateChain], *, empty: str) -> None:
-    """A listing of chains, as they are."""
+    """Print a listing of chains."""
     show_rows(form, [chain.as_json() for chain in chains], CHAINS, empty=empty)
 
 
@@ -137,7 +137,7 @@ async def _mine(options: Namespace, note: Callable[[str], None]) -> list[Candida
 
 
 async def _repeated(raven: TwinRaven, options: Namespace) -> MiningRun:
-    """The run that found a stored chain."""
+    """Return the run that found a stored chain."""
     from twinraven.huginn import MiningRun
 
     stated = [name for name in (*_CONFIG, *_WINDOW, "collapse_repeats") if getattr(options, name)]
@@ -152,7 +152,7 @@ _WINDOW = ("tag", "since", "until", "last_sessions")
 
 
 def mining_run(options: Namespace, settings: MiningRun) -> MiningRun:
-    """What the options ask for, over what the settings say."""
+    """Build the mining run from the options, over the settings."""
     from dataclasses import replace
 
     from twinraven.huginn import MiningConfig

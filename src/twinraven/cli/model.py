@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from twinraven.cli.definitions import read_text
-from twinraven.cli.gateway import Address, address
+from twinraven.cli.gateway import ListenAddress, address
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
@@ -27,17 +27,17 @@ def register(parser: CommandParser) -> None:
     serve.add_argument(
         "--http",
         type=_any_address,
-        default=Address("127.0.0.1", 8766),
+        default=ListenAddress("127.0.0.1", 8766),
         metavar="HOST:PORT",
         help="listen there (default: 127.0.0.1:8766); port 0 takes a free one",
     )
     serve.runs(serve_script, example="twinraven model serve answers.yaml --http 127.0.0.1:8766")
 
 
-def _any_address(text: str) -> Address:
-    """An address to listen on, of which port 0 is whichever is free."""
+def _any_address(text: str) -> ListenAddress:
+    """Return an address to listen on, of which port 0 is whichever is free."""
     host, separator, port = text.rpartition(":")
-    return Address(host, 0) if separator and port == "0" and host else address(text)
+    return ListenAddress(host, 0) if separator and port == "0" and host else address(text)
 
 
 def ask_model(options: Namespace) -> None:
@@ -80,7 +80,7 @@ def serve_script(options: Namespace) -> None:
     run(_serve(script, options.http))
 
 
-async def _serve(script: ModelScript, where: Address) -> None:
+async def _serve(script: ModelScript, where: ListenAddress) -> None:
     from twinraven.models import ScriptedModel
     from twinraven.serving import listener, open_socket, serve
 

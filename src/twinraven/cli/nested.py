@@ -17,7 +17,10 @@ def show_nested(form: str, fields: Mapping[str, Any]) -> None:
 
 
 def _lines(fields: Mapping[str, Any]) -> Iterator[str]:
-    """One line for each plain field, with the values below each other; what is nested follows its name, indented."""
+    """Yield one line for each plain field, with the values below each other.
+
+    What is nested follows its name, indented.
+    """
     plain = [clean(name) for name, value in fields.items() if not _is_nested(value)]
     width = max(map(text_width, plain), default=0)
     for name, value in fields.items():
@@ -32,14 +35,14 @@ def _lines(fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _item(value: Any) -> Iterator[str]:
-    """An item of a list: its first line has a dash, the rest stands below it."""
+    """Yield an item of a list: its first line has a dash, the rest stands below it."""
     inside = _lines(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else iter([_plain(value)])
     for number, line in enumerate(inside):
         yield f"{'  ' if number else '- '}{line}"
 
 
 def _is_nested(value: Any) -> bool:
-    """Whether a value needs lines of its own: objects do, and lists that have any."""
+    """Return whether a value needs lines of its own: objects do, and lists that have any."""
     if isinstance(value, Mapping):
         return bool(cast("Mapping[str, Any]", value))
     return isinstance(value, (list, tuple)) and any(map(_is_nested, cast("list[Any]", value)))
@@ -52,5 +55,5 @@ def _plain(value: Any) -> str:
 
 
 def _listed(text: str) -> str:
-    """One item of a list on a line; quoted where it could be taken for two."""
+    """Return one item of a list on a line; quoted where it could be taken for two."""
     return clean(f'"{text}"' if "," in text else text)

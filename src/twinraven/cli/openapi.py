@@ -7,18 +7,18 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.definitions import add_user, read_text
-from twinraven.cli.output import Column, show_rows
+from twinraven.cli.output import TableColumn, show_rows
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
     from twinraven.app import TwinRaven
 
 _COLUMNS = (
-    Column("action", "WHAT"),
-    Column("kind", "KIND"),
-    Column("name", "NAME"),
-    Column("effect", "EFFECT"),
-    Column("detail", "OPERATION OR REASON", shrinks=True),
+    TableColumn("action", "WHAT"),
+    TableColumn("kind", "KIND"),
+    TableColumn("name", "NAME"),
+    TableColumn("effect", "EFFECT"),
+    TableColumn("detail", "OPERATION OR REASON", shrinks=True),
 )
 
 
@@ -78,7 +78,7 @@ async def _import(raven: TwinRaven, options: Namespace, text: str | None) -> lis
 
 
 def _tool_told(body: dict[str, Any]) -> tuple[str, str]:
-    """What a tool does to the world, and its request."""
+    """Return what a tool does to the world, and its request."""
     from twinraven.catalog import read_operation
 
     operation = body["operation"]

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, one JSON document or CSV for programs.
+"""Prints results: tables for people, one JSON document or CSV for programs.
 
 People get aligned columns that fit their terminal, colours only on a terminal and not with NO_COLOR, and progress on
 stderr only where somebody watches. Data can hold anything, also escape sequences that would take the terminal over: in
@@ -34,7 +34,7 @@ _NARROWEST_PROSE = 24
 
 
 def cell_text(value: Any) -> str:
-    """A value as one cell of a table."""
+    """Return a value as one cell of a table."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -44,7 +44,7 @@ def cell_text(value: Any) -> str:
     return str(value)
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """One column of a table: which field of a row, under which heading."""
 
     key: str
@@ -64,7 +64,7 @@ class Column(NamedTuple):
     """Whether it is cut in the middle: names that begin alike differ at their end."""
 
 
-def show_rows(form: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, empty: str = "") -> None:
+def show_rows(form: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn], *, empty: str = "") -> None:
     """Print a listing; `empty` is what people read when there is nothing to list."""
     if form == "json":
         show_json([dict(row) for row in rows])
@@ -152,7 +152,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def _sayable(text: str) -> str:
-    """A text with our own signs in ASCII where the terminal's encoding lacks any of its characters."""
+    """Return a text with our own signs in ASCII where the terminal's encoding lacks any of its characters."""
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -161,9 +161,13 @@ def _sayable(text: str) -> str:
 
 
 def render_table(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, width: int | None = None, coloured: bool = False
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[TableColumn],
+    *,
+    width: int | None = None,
+    coloured: bool = False,
 ) -> list[str]:
-    """A heading and a line for each row, in aligned columns."""
+    """Render a heading and a line for each row, in aligned columns."""
     # Before anything is aligned: an arrow takes one column, and two in ASCII.
     cells = [[_sayable(clean(column.text(row.get(column.key)))) for column in columns] for row in rows]
     if width is not None:
@@ -183,11 +187,11 @@ def render_table(
     return lines
 
 
-def _shortened(text: str, column: Column) -> str:
+def _shortened(text: str, column: TableColumn) -> str:
     return text[: column.short] if column.short else text
 
 
-def _kept_columns(widths: Sequence[int], columns: Sequence[Column], width: int) -> list[int]:
+def _kept_columns(widths: Sequence[int], columns: Sequence[TableColumn], width: int) -> list[int]:
     """Choose the columns to show: spare ones go until the others have the least width that each asks for."""
     least = [min(wide, column.least) if column.shrinks else wide for wide, column in zip(widths, columns, strict=True)]
     kept = list(range(len(columns)))
@@ -199,7 +203,7 @@ def _kept_columns(widths: Sequence[int], columns: Sequence[Column], width: int) 
     return kept
 
 
-def _narrow(widths: list[int], columns: Sequence[Column], width: int) -> None:
+def _narrow(widths: list[int], columns: Sequence[TableColumn], width: int) -> None:
     """Take from the widest columns that may be cut until the line fits, or nothing more can be taken."""
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
     for floors in ([column.least for column in columns], [_NARROWEST] * len(columns)):
@@ -211,7 +215,9 @@ def _narrow(widths: list[int], columns: Sequence[Column], width: int) -> None:
             excess -= 1
 
 
-def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int], *, coloured: bool = False) -> str:
+def _line(
+    cells: Sequence[str], columns: Sequence[TableColumn], widths: Sequence[int], *, coloured: bool = False
+) -> str:
     parts: list[str] = []
     for text, column, width in zip(cells, columns, widths, strict=True):
         padded = pad(clip(text, width, middle=column.middle), width, right=column.right)
@@ -227,7 +233,7 @@ def clean(text: str) -> str:
 
 
 def text_width(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """Return the number of terminal columns that a text takes."""
     if text.isascii():
         return len(text)
     return sum(map(_sign_width, text))
@@ -250,7 +256,7 @@ def clip(text: str, width: int, *, middle: bool = False) -> str:
 
 
 def _fitting(signs: Iterable[str], left: int) -> str:
-    """The first characters that together are no wider than that."""
+    """Return the first characters that together are no wider than that."""
     kept: list[str] = []
     for sign in signs:
         left -= _sign_width(sign)
@@ -261,7 +267,7 @@ def _fitting(signs: Iterable[str], left: int) -> str:
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """A text filled up with spaces to a width, also where its characters are wide."""
+    """Return a text filled up with spaces to a width, also where its characters are wide."""
     fill = " " * (width - text_width(text))
     return fill + text if right else text + fill
 
@@ -272,7 +278,7 @@ def paint(text: str, colour: str, stream: TextIO) -> str:
 
 
 def paint_word(text: str, word: str) -> str:
-    """A text in the colour of a word such as `ok` or `broken`, where stdout shows colours."""
+    """Return a text in the colour of a word such as `ok` or `broken`, where stdout shows colours."""
     return _tint(text, word) if has_colours(sys.stdout) else text
 
 
@@ -281,7 +287,7 @@ def has_colours(stream: TextIO) -> bool:
 
 
 def terminal_width(stream: TextIO) -> int | None:
-    """How wide the terminal is; None where the stream is none and nothing should be cut."""
+    """Return the width of the terminal; None where the stream is none and nothing should be cut."""
     if not stream.isatty():
         return None
     try:
@@ -312,7 +318,7 @@ class _Utf8Output:
 
 
 class Progress:
-    """One line on stderr that is written again and again; silent where nobody watches."""
+    """A progress line on stderr that is rewritten in place; silent where stderr is no terminal."""
 
     def __init__(
         self,

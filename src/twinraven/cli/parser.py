@@ -1,4 +1,4 @@
-"""What can be said on the command line: a table of groups, and a parser that reads a group's file when it is chosen.
+"""Builds the argument parser: a table of command groups, each loaded from its file when it is chosen.
 
 To add a group, write `cli/<module>.py` with `def register(parser: CommandParser) -> None` and add one line to GROUPS.
 `register` either calls `parser.command(…)` for each of its commands or makes the group itself a command; a command says
@@ -21,7 +21,7 @@ Run = Callable[[argparse.Namespace], int | None]
 """Carries a command out; nothing and zero mean success."""
 
 
-class Group(NamedTuple):
+class CommandGroup(NamedTuple):
     """One word behind `twinraven`, and the file that knows it."""
 
     name: str
@@ -31,74 +31,74 @@ class Group(NamedTuple):
 
 HEADINGS = {
     "run": (
-        Group("init", "create a TwinRaven home in a folder", "init"),
-        Group("call", "call a tool and record the call", "call"),
-        Group("tools", "list, define and classify tools", "tools"),
-        Group("services", "manage the endpoints that tools reach", "services"),
-        Group("templates", "manage templates of services and tools", "templates"),
-        Group("console", "open the pages of a running server in a browser", "console"),
-        Group("up", "serve the REST API and the MCP gateway", "up"),
-        Group("gateway", "run the MCP gateway in front of your MCP servers", "gateway"),
-        Group("process", "define processes as data, compare their versions and run them", "process"),
-        Group("chat", "have a conversation at the terminal, with its branches", "chat"),
-        Group("plan", "turn a request into a plan and carry it out", "plan"),
-        Group("runs", "start durable runs, follow them and decide about them", "runs"),
-        Group("model", "ask the configured model, or serve a scripted one", "model"),
-        Group("campaigns", "begin, pause and end campaigns, and give them budgets", "campaigns"),
-        Group("goals", "set goals and plan their tasks", "goals"),
-        Group("tasks", "plan, look at, revise and retry tasks", "tasks"),
-        Group("decisions", "judge results, and decide what was escalated", "decisions"),
-        Group("worker", "run a worker that advances durable runs", "worker"),
+        CommandGroup("init", "create a TwinRaven home in a folder", "init"),
+        CommandGroup("call", "call a tool and record the call", "call"),
+        CommandGroup("tools", "list, define and classify tools", "tools"),
+        CommandGroup("services", "manage the endpoints that tools reach", "services"),
+        CommandGroup("templates", "manage templates of services and tools", "templates"),
+        CommandGroup("console", "open the pages of a running server in a browser", "console"),
+        CommandGroup("up", "serve the REST API and the MCP gateway", "up"),
+        CommandGroup("gateway", "run the MCP gateway in front of your MCP servers", "gateway"),
+        CommandGroup("process", "define processes as data, compare their versions and run them", "process"),
+        CommandGroup("chat", "have a conversation at the terminal, with its branches", "chat"),
+        CommandGroup("plan", "turn a request into a plan and carry it out", "plan"),
+        CommandGroup("runs", "start durable runs, follow them and decide about them", "runs"),
+        CommandGroup("model", "ask the configured model, or serve a scripted one", "model"),
+        CommandGroup("campaigns", "begin, pause and end campaigns, and give them budgets", "campaigns"),
+        CommandGroup("goals", "set goals and plan their tasks", "goals"),
+        CommandGroup("tasks", "plan, look at, revise and retry tasks", "tasks"),
+        CommandGroup("decisions", "judge results, and decide what was escalated", "decisions"),
+        CommandGroup("worker", "run a worker that advances durable runs", "worker"),
     ),
     "look": (
-        Group("status", "show what this home holds and what waits for you", "status"),
-        Group("sessions", "list and show recorded sessions", "sessions"),
-        Group("events", "list and show recorded calls", "events"),
-        Group("conversations", "list and branch conversations, and see what a model is sent", "conversations"),
-        Group("trace", "follow a post, payment, task, run or call to all around it", "trace"),
-        Group("episodes", "import, list and show episodes of a dialogue", "episodes"),
-        Group("knowledge", "search episodes, with the reasons for each hit", "knowledge"),
-        Group("entities", "list, create and merge the entities of episodes", "entities"),
-        Group("summaries", "sum dialogues up, and list, repair and delete summaries", "summaries"),
-        Group("introspection", "show and edit the notes that an agent keeps of a user", "introspection"),
-        Group("metrics", "define what is measured, report values and sum them up", "metrics"),
-        Group("import", "read traces and recorded calls into the log", "imports"),
-        Group("export", "write the log to a file", "exports"),
+        CommandGroup("status", "show what this home holds and what waits for you", "status"),
+        CommandGroup("sessions", "list and show recorded sessions", "sessions"),
+        CommandGroup("events", "list and show recorded calls", "events"),
+        CommandGroup("conversations", "list and branch conversations, and see what a model is sent", "conversations"),
+        CommandGroup("trace", "follow a post, payment, task, run or call to all around it", "trace"),
+        CommandGroup("episodes", "import, list and show episodes of a dialogue", "episodes"),
+        CommandGroup("knowledge", "search episodes, with the reasons for each hit", "knowledge"),
+        CommandGroup("entities", "list, create and merge the entities of episodes", "entities"),
+        CommandGroup("summaries", "sum dialogues up, and list, repair and delete summaries", "summaries"),
+        CommandGroup("introspection", "show and edit the notes that an agent keeps of a user", "introspection"),
+        CommandGroup("metrics", "define what is measured, report values and sum them up", "metrics"),
+        CommandGroup("import", "read traces and recorded calls into the log", "imports"),
+        CommandGroup("export", "write the log to a file", "exports"),
     ),
     "learn": (
-        Group("learn", "mine, synthesize and validate new tools", "learn"),
-        Group("backtest", "measure what learned tools would have saved", "backtest"),
-        Group("mine", "find chains of calls that repeat, and what they are worth", "mine"),
-        Group("chains", "list and show the chains that mining found", "chains"),
-        Group("synthesize", "draft a tool from a chain", "synthesize"),
-        Group("validate", "replay a draft on recorded sessions", "validate"),
-        Group("registry", "list learned tools, their versions and their files", "registry"),
-        Group("approve", "review a learned tool and put it into service", "approve"),
-        Group("reject", "refuse a learned tool, with a reason", "reject"),
-        Group("quarantine", "take a learned tool out of service at once", "quarantine"),
-        Group("retire", "end a learned tool for good", "retire"),
-        Group("maintenance", "check whether learned tools are still worth having", "maintenance"),
+        CommandGroup("learn", "mine, synthesize and validate new tools", "learn"),
+        CommandGroup("backtest", "measure what learned tools would have saved", "backtest"),
+        CommandGroup("mine", "find chains of calls that repeat, and what they are worth", "mine"),
+        CommandGroup("chains", "list and show the chains that mining found", "chains"),
+        CommandGroup("synthesize", "draft a tool from a chain", "synthesize"),
+        CommandGroup("validate", "replay a draft on recorded sessions", "validate"),
+        CommandGroup("registry", "list learned tools, their versions and their files", "registry"),
+        CommandGroup("approve", "review a learned tool and put it into service", "approve"),
+        CommandGroup("reject", "refuse a learned tool, with a reason", "reject"),
+        CommandGroup("quarantine", "take a learned tool out of service at once", "quarantine"),
+        CommandGroup("retire", "end a learned tool for good", "retire"),
+        CommandGroup("maintenance", "check whether learned tools are still worth having", "maintenance"),
     ),
     "govern": (
-        Group("effects", "publish, send and pay what was approved, and see how it went", "effects"),
-        Group("wallets", "open and fund wallets, and check that the books add up", "wallets"),
-        Group("inbox", "decide what waits for a person: calls, questions, tools", "inbox"),
-        Group("approvals", "grant or deny calls that wait for approval", "approvals"),
-        Group("audit", "show the audit log and verify that nothing was changed", "audit"),
-        Group("secrets", "manage the credentials of tools, encrypted", "secrets"),
-        Group("tenants", "manage tenants", "tenants"),
-        Group("users", "manage the users of a tenant", "users"),
-        Group("keys", "manage API keys", "keys"),
-        Group("retention", "delete old sessions", "retention"),
+        CommandGroup("effects", "publish, send and pay what was approved, and see how it went", "effects"),
+        CommandGroup("wallets", "open and fund wallets, and check that the books add up", "wallets"),
+        CommandGroup("inbox", "decide what waits for a person: calls, questions, tools", "inbox"),
+        CommandGroup("approvals", "grant or deny calls that wait for approval", "approvals"),
+        CommandGroup("audit", "show the audit log and verify that nothing was changed", "audit"),
+        CommandGroup("secrets", "manage the credentials of tools, encrypted", "secrets"),
+        CommandGroup("tenants", "manage tenants", "tenants"),
+        CommandGroup("users", "manage the users of a tenant", "users"),
+        CommandGroup("keys", "manage API keys", "keys"),
+        CommandGroup("retention", "delete old sessions", "retention"),
     ),
     "operate": (
-        Group("doctor", "check the installation and the home", "doctor"),
-        Group("config", "show and check the settings", "config"),
-        Group("db", "upgrade the database and show its version", "db"),
-        Group("backup", "copy the database and the learned tools into one file", "backup"),
-        Group("restore", "put back what a backup holds", "restore"),
-        Group("schemas", "export the JSON Schema of every entity", "schemas"),
-        Group("completion", "print a completion script for your shell", "completion"),
+        CommandGroup("doctor", "check the installation and the home", "doctor"),
+        CommandGroup("config", "show and check the settings", "config"),
+        CommandGroup("db", "upgrade the database and show its version", "db"),
+        CommandGroup("backup", "copy the database and the learned tools into one file", "backup"),
+        CommandGroup("restore", "put back what a backup holds", "restore"),
+        CommandGroup("schemas", "export the JSON Schema of every entity", "schemas"),
+        CommandGroup("completion", "print a completion script for your shell", "completion"),
     ),
 }
 GROUPS = tuple(group for groups in HEADINGS.values() for group in groups)
@@ -132,7 +132,7 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 def _has_many_choices(action: argparse.Action) -> bool:
-    """Whether choices are too many for the usage line, which cannot be broken inside them."""
+    """Return whether choices are too many for the usage line, which cannot be broken inside them."""
     return action.metavar is None and len(",".join(map(str, action.choices or ()))) > _LONGEST_CHOICES
 
 
@@ -247,7 +247,7 @@ def _refusal(value: str, choices: list[str]) -> str:
 
 
 def build_parser() -> CommandParser:
-    """The whole command line; the groups' files are not read yet."""
+    """Return the whole command line; the groups' files are not read yet."""
     parser = CommandParser(
         prog="twinraven",
         description="Runs agents' tool calls, remembers each of them, and compiles what repeats into verified tools.",

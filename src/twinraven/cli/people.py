@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def user_name() -> str:
-    """The name of this process's user, or its number where it has none."""
+    """Return the name of this process's user, or its number where it has none."""
     import os
     from getpass import getuser
 
@@ -37,7 +37,7 @@ def confirm(options: Namespace, question: str) -> None:
 
 
 def operator() -> Actor:
-    """The person at the terminal, as an actor."""
+    """Return the person at the terminal, as an actor."""
     from twinraven.foundation.actors import person
 
     return person(user_name())

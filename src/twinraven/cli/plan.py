@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from twinraven.cli.arguments import count
 from twinraven.cli.definitions import read_text
 from twinraven.cli.exits import DONE, FAILED
-from twinraven.cli.output import Column, encode_json, paint, show_fields, show_json, show_rows
+from twinraven.cli.output import TableColumn, encode_json, paint, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.runs import local_caller, with_home
 from twinraven.cli.times import short_time
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.1
 _MARKS = {"complete": ("done", "green"), "failed": ("failed", "red")}
 _COLUMNS = (
-    Column("run_id", "RUN"),
-    Column("state", "STATE", tinted=True),
-    Column("actor", "STARTED BY", shrinks=True, spare=2),
-    Column("created_at", "STARTED", text=short_time, spare=1),
-    Column("finished_at", "ENDED", text=short_time, spare=3),
-    Column("error_code", "ERROR", shrinks=True),
+    TableColumn("run_id", "RUN"),
+    TableColumn("state", "STATE", tinted=True),
+    TableColumn("actor", "STARTED BY", shrinks=True, spare=2),
+    TableColumn("created_at", "STARTED", text=short_time, spare=1),
+    TableColumn("finished_at", "ENDED", text=short_time, spare=3),
+    TableColumn("error_code", "ERROR", shrinks=True),
 )
 _STEP_COLUMNS = (
-    Column("step_id", "STEP"),
-    Column("status", "STATUS", tinted=True),
-    Column("calls", "CALLS", shrinks=True),
-    Column("description", "DESCRIPTION", shrinks=True),
-    Column("errors", "ERRORS", shrinks=True),
+    TableColumn("step_id", "STEP"),
+    TableColumn("status", "STATUS", tinted=True),
+    TableColumn("calls", "CALLS", shrinks=True),
+    TableColumn("description", "DESCRIPTION", shrinks=True),
+    TableColumn("errors", "ERRORS", shrinks=True),
 )
 _RUN = "5f1c9e0b7a3d4c2e8f60719a2b3c4d5e"
 

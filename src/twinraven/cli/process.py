@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count
 from twinraven.cli.definitions import read_text
-from twinraven.cli.output import Column, show_fields, show_json, show_rows, write_bytes
+from twinraven.cli.output import TableColumn, show_fields, show_json, show_rows, write_bytes
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.runs import local_caller, look_at, show_detail, with_home
 from twinraven.cli.times import short_time
@@ -19,22 +19,26 @@ if TYPE_CHECKING:
     from twinraven.processes import OpenedProcess, Process, ProcessVersion
 
 _COLUMNS = (
-    Column("id", "PROCESS"),
-    Column("version", "VERSION"),
-    Column("enabled", "ENABLED", spare=1),
-    Column("steps", "STEPS", spare=2),
-    Column("owner_id", "OWNER", shrinks=True, spare=4),
-    Column("updated_at", "SAVED", text=short_time, spare=3),
-    Column("description", "DESCRIPTION", shrinks=True),
+    TableColumn("id", "PROCESS"),
+    TableColumn("version", "VERSION"),
+    TableColumn("enabled", "ENABLED", spare=1),
+    TableColumn("steps", "STEPS", spare=2),
+    TableColumn("owner_id", "OWNER", shrinks=True, spare=4),
+    TableColumn("updated_at", "SAVED", text=short_time, spare=3),
+    TableColumn("description", "DESCRIPTION", shrinks=True),
 )
 _STEP_COLUMNS = (
-    Column("id", "STEP"),
-    Column("calls", "CALLS", shrinks=True),
-    Column("mode", "MODE"),
-    Column("variable", "FILLS"),
-    Column("condition", "IF", shrinks=True),
+    TableColumn("id", "STEP"),
+    TableColumn("calls", "CALLS", shrinks=True),
+    TableColumn("mode", "MODE"),
+    TableColumn("variable", "FILLS"),
+    TableColumn("condition", "IF", shrinks=True),
 )
-_DIFF_COLUMNS = (Column("place", "PLACE"), Column("before", "BEFORE", shrinks=True), Column("after", "AFTER"))
+_DIFF_COLUMNS = (
+    TableColumn("place", "PLACE"),
+    TableColumn("before", "BEFORE", shrinks=True),
+    TableColumn("after", "AFTER"),
+)
 
 
 def register(parser: CommandParser) -> None:
@@ -223,7 +227,7 @@ def _row(saved: ProcessVersion) -> dict[str, Any]:
 
 
 def _read(file: str) -> Process:
-    """The process that a file describes, in YAML or JSON."""
+    """Read the process that a file describes, in YAML or JSON."""
 
     from twinraven.catalog import load_document
     from twinraven.processes import Process

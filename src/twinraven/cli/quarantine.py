@@ -1,4 +1,4 @@
-"""`twinraven quarantine`: a learned tool out of service at once, until somebody has looked."""
+"""`twinraven quarantine`: takes a learned tool out of service at once, until it is reviewed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/cli.md, written from the parser itself: `python -m twinraven.cli.reference > docs/cli.md`."""
+"""Writes docs/cli.md from the parser itself: `python -m twinraven.cli.reference > docs/cli.md`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ the error tree and stable. Progress is shown only on a terminal, colours only th
 
 
 def render_reference() -> str:
-    """The whole page."""
+    """Render the whole page."""
     return "\n".join((_INTRODUCTION, *(line for parser in build_parser().walk() for line in _section(parser))))
 
 

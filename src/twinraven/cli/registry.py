@@ -10,14 +10,14 @@ from twinraven.cli import registry_export
 from twinraven.cli.advice import advice_field, advice_lines
 from twinraven.cli.arguments import count
 from twinraven.cli.exits import DONE, FAILED
-from twinraven.cli.output import Column, clean, print_lines, show_fields, show_json, show_rows
+from twinraven.cli.output import TableColumn, clean, print_lines, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 from twinraven.foundation.errors import NotFound
 
 if TYPE_CHECKING:
     from twinraven.app import TwinRaven
-    from twinraven.registry import Adoption, Disagreement, Rebuilt, RegisteredTool, ToolRecord
+    from twinraven.registry import Adoption, Disagreement, RebuildReport, RegisteredTool, ToolRecord
 
 
 def taken_text(adoption: Any) -> str:
@@ -31,29 +31,29 @@ def saved_text(adoption: Any) -> str:
 
 
 _TOOLS = (
-    Column("tool_id", "TOOL", shrinks=True, least=46, middle=True),
-    Column("state", "STATE", tinted=True),
-    Column("current_version", "VERSION", right=True, spare=2),
-    Column("invocation_count", "USES", right=True),
-    Column("adoption", "TAKEN", right=True, text=taken_text, spare=1),
-    Column("adoption", "SAVED", right=True, text=saved_text),
-    Column("last_used_at", "LAST USED", text=short_time, spare=4),
-    Column("marks", "MARKS", shrinks=True, spare=3),
+    TableColumn("tool_id", "TOOL", shrinks=True, least=46, middle=True),
+    TableColumn("state", "STATE", tinted=True),
+    TableColumn("current_version", "VERSION", right=True, spare=2),
+    TableColumn("invocation_count", "USES", right=True),
+    TableColumn("adoption", "TAKEN", right=True, text=taken_text, spare=1),
+    TableColumn("adoption", "SAVED", right=True, text=saved_text),
+    TableColumn("last_used_at", "LAST USED", text=short_time, spare=4),
+    TableColumn("marks", "MARKS", shrinks=True, spare=3),
 )
 _VERSIONS = (
-    Column("version", "VERSION", right=True),
-    Column("status", "STATUS"),
-    Column("score", "SCORE", right=True, spare=1),
-    Column("created_at", "MADE", text=short_time, spare=2),
-    Column("promoted_at", "PROMOTED", text=short_time),
-    Column("superseded_at", "SUPERSEDED", text=short_time, spare=3),
-    Column("retired_at", "RETIRED", text=short_time),
+    TableColumn("version", "VERSION", right=True),
+    TableColumn("status", "STATUS"),
+    TableColumn("score", "SCORE", right=True, spare=1),
+    TableColumn("created_at", "MADE", text=short_time, spare=2),
+    TableColumn("promoted_at", "PROMOTED", text=short_time),
+    TableColumn("superseded_at", "SUPERSEDED", text=short_time, spare=3),
+    TableColumn("retired_at", "RETIRED", text=short_time),
 )
 _DISAGREEMENTS = (
-    Column("kind", "KIND"),
-    Column("path", "WHERE", shrinks=True),
-    Column("what", "WHAT", shrinks=True),
-    Column("settled_by", "REBUILD"),
+    TableColumn("kind", "KIND"),
+    TableColumn("path", "WHERE", shrinks=True),
+    TableColumn("what", "WHAT", shrinks=True),
+    TableColumn("settled_by", "REBUILD"),
 )
 
 
@@ -198,14 +198,14 @@ def verify(options: Namespace) -> int:
     return FAILED if rows else DONE
 
 
-async def _verify(options: Namespace) -> tuple[Rebuilt, list[Disagreement]]:
-    """What was rebuilt, and what disagrees now."""
+async def _verify(options: Namespace) -> tuple[RebuildReport, list[Disagreement]]:
+    """Return what was rebuilt, and what disagrees now."""
     from twinraven.cli.home import opened
     from twinraven.cli.people import user_name
-    from twinraven.registry import Rebuilt
+    from twinraven.registry import RebuildReport
 
     with opened(options) as raven:
-        rebuilt = Rebuilt((), {})
+        rebuilt = RebuildReport((), {})
         if options.rebuild == "files":
             await raven.registry.recover(options.tenant)
             rebuilt = await raven.verification.rebuild_files(options.tenant)
@@ -228,7 +228,7 @@ def roll_back(options: Namespace) -> None:
 
 
 def tell(options: Namespace, record: ToolRecord, words: str) -> None:
-    """What became of a tool, in a sentence or as JSON."""
+    """Print what became of a tool, as a sentence or as JSON."""
     if options.output == "json":
         show_json(record.as_json())
     else:
@@ -236,7 +236,7 @@ def tell(options: Namespace, record: ToolRecord, words: str) -> None:
 
 
 def state_of(record: ToolRecord) -> str:
-    """One word for where a tool is."""
+    """Return one word for where a tool is."""
     if record.retirement_reason is not None:
         return f"retired ({record.retirement_reason})"
     return "quarantined" if record.quarantine is not None else record.status.value

@@ -91,7 +91,7 @@ def _warn(made: ToolExport) -> None:
 
 
 def _write(made: ToolExport, to: str, *, force: bool) -> Path:
-    """Where it stands now."""
+    """Return where it stands now."""
     given = Path(to)
     path = given / made.name if made.is_folder or given.is_dir() else given
     with _named(path):
@@ -137,7 +137,10 @@ def _write_folder(made: ToolExport, path: Path, *, force: bool) -> None:
 
 @contextmanager
 def _aside(path: Path) -> Generator[Path]:
-    """A hidden folder beside a place, this process's own; it goes away, and what it took from the place is back."""
+    """Provide a hidden folder beside a place, this process's own.
+
+    It goes away, and what it took from the place is back.
+    """
     aside = path.with_name(f".{path.name}.exporting")
     with _locked(aside):
         try:

@@ -31,7 +31,7 @@ def run(options: Namespace) -> None:
 
 
 def _wanted_home(options: Namespace) -> Path:
-    """The home that is named or found, else a new one here: a restore often begins with nothing."""
+    """Return the home that is named or found, else a new one here: a restore often begins with nothing."""
     from twinraven.cli.home import stated_home
     from twinraven.foundation.homes import HOME_NAME, find_home
 

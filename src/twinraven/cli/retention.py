@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from twinraven.cli.arguments import count
-from twinraven.cli.output import Column, Progress, show_fields, show_rows
+from twinraven.cli.output import Progress, TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 from twinraven.foundation.errors import InvalidInput
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from twinraven.muninn import RetentionReport
 
 _NOTES = (
-    Column("made_at", "REMOVED", text=short_time),
-    Column("sessions", "SESSIONS", right=True),
-    Column("events", "EVENTS", right=True),
-    Column("outputs", "OUTPUTS", right=True, spare=3),
-    Column("first_at", "FROM", text=short_time, spare=2),
-    Column("last_at", "TO", text=short_time, spare=1),
-    Column("genuine", "SIGNATURE", tinted=True),
-    Column("note_id", "NOTE", shrinks=True, spare=4),
+    TableColumn("made_at", "REMOVED", text=short_time),
+    TableColumn("sessions", "SESSIONS", right=True),
+    TableColumn("events", "EVENTS", right=True),
+    TableColumn("outputs", "OUTPUTS", right=True, spare=3),
+    TableColumn("first_at", "FROM", text=short_time, spare=2),
+    TableColumn("last_at", "TO", text=short_time, spare=1),
+    TableColumn("genuine", "SIGNATURE", tinted=True),
+    TableColumn("note_id", "NOTE", shrinks=True, spare=4),
 )
 
 

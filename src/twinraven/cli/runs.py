@@ -12,32 +12,32 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count
 from twinraven.cli.exits import DONE, FAILED
-from twinraven.cli.output import Column, encode_json, show_fields, show_json, show_rows
+from twinraven.cli.output import TableColumn, encode_json, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 
 if TYPE_CHECKING:
     from twinraven.app import TwinRaven
-    from twinraven.engine import Run, RunDetail, RunWish, Worker
+    from twinraven.engine import Run, RunDetail, RunRequest, Worker
     from twinraven.tenancy import Principal
 
 _STATES = ("queued", "running", "waiting", "succeeded", "failed", "cancelled", "set_aside")
 _LOOK_EVERY_S = 0.3
 _COLUMNS = (
-    Column("run_id", "RUN", shrinks=True, least=38),
-    Column("state", "STATE", tinted=True),
-    Column("target", "TARGET", shrinks=True),
-    Column("actor", "STARTED BY", shrinks=True, spare=3),
-    Column("created_at", "STARTED", text=short_time, spare=2),
-    Column("finished_at", "ENDED", text=short_time, spare=4),
-    Column("error_code", "ERROR", shrinks=True),
+    TableColumn("run_id", "RUN", shrinks=True, least=38),
+    TableColumn("state", "STATE", tinted=True),
+    TableColumn("target", "TARGET", shrinks=True),
+    TableColumn("actor", "STARTED BY", shrinks=True, spare=3),
+    TableColumn("created_at", "STARTED", text=short_time, spare=2),
+    TableColumn("finished_at", "ENDED", text=short_time, spare=4),
+    TableColumn("error_code", "ERROR", shrinks=True),
 )
 _STEPS = (
-    Column("place", "STEP"),
-    Column("tool_id", "CALLS", shrinks=True),
-    Column("error_code", "ERROR"),
-    Column("settled_at", "ENDED", text=short_time),
-    Column("gave", "GAVE", shrinks=True),
+    TableColumn("place", "STEP"),
+    TableColumn("tool_id", "CALLS", shrinks=True),
+    TableColumn("error_code", "ERROR"),
+    TableColumn("settled_at", "ENDED", text=short_time),
+    TableColumn("gave", "GAVE", shrinks=True),
 )
 _WAITED = {"person": "a person", "effect": "word of an effect", "approval": "an approval", "event": "an event"}
 _GOES_ON = {
@@ -47,14 +47,14 @@ _GOES_ON = {
     "event": "  twinraven runs signal {subject}",
 }
 _WORKER_COLUMNS = (
-    Column("process", "WORKER"),
-    Column("type", "TYPE"),
-    Column("status", "STATE", tinted=True),
-    Column("slots", "SLOTS", spare=2),
-    Column("busy", "BUSY", spare=1),
-    Column("processedCount", "DONE"),
-    Column("errorCount", "FAILED"),
-    Column("lastHeartbeat", "HEARD", text=short_time),
+    TableColumn("process", "WORKER"),
+    TableColumn("type", "TYPE"),
+    TableColumn("status", "STATE", tinted=True),
+    TableColumn("slots", "SLOTS", spare=2),
+    TableColumn("busy", "BUSY", spare=1),
+    TableColumn("processedCount", "DONE"),
+    TableColumn("errorCount", "FAILED"),
+    TableColumn("lastHeartbeat", "HEARD", text=short_time),
 )
 
 
@@ -143,7 +143,7 @@ def list_workers(options: Namespace) -> None:
 
 
 def _pool_rows(workers: Iterable[Worker]) -> list[dict[str, Any]]:
-    """One row for each pool of each process: a process has dozens of slots."""
+    """Return one row for each pool of each process: a process has dozens of slots."""
     pools: dict[str, dict[str, Any]] = {}
     for worker in workers:
         name = worker.worker_id.rpartition("/")[0]
@@ -243,11 +243,11 @@ async def _whole_id(raven: TwinRaven, options: Namespace) -> str:
     return complete_id(options.run_id, (run.run_id for run in newest), what="run")
 
 
-def _wish(raven: TwinRaven, options: Namespace) -> RunWish:
+def _wish(raven: TwinRaven, options: Namespace) -> RunRequest:
     from pathlib import Path
 
     from twinraven.cli.call import read_params
-    from twinraven.engine import RunWish
+    from twinraven.engine import RunRequest
     from twinraven.flow import FlowDefinition
     from twinraven.foundation.canonical import parse_json
     from twinraven.foundation.errors import InvalidInput
@@ -262,7 +262,7 @@ def _wish(raven: TwinRaven, options: Namespace) -> RunWish:
         schema = definition.parameters
     elif options.tool is not None:
         schema = raven.catalog.find(options.tenant, options.tool).input_schema
-    return RunWish(
+    return RunRequest(
         parameters=read_params(options.params, options.param, schema),
         tool_id=options.tool,
         definition=definition,
@@ -273,7 +273,7 @@ def _wish(raven: TwinRaven, options: Namespace) -> RunWish:
 
 
 async def look_at(raven: TwinRaven, options: Namespace, run_id: str) -> RunDetail:
-    """The run; with --follow, once it ends or waits, worked on here where no worker is heard."""
+    """Return the run; with --follow, once it ends or waits, worked on here where no worker is heard."""
     if not options.follow:
         found = await raven.runs.get(options.tenant, run_id)
         await _tell_if_idle(raven, found.run)
@@ -285,7 +285,7 @@ async def look_at(raven: TwinRaven, options: Namespace, run_id: str) -> RunDetai
 
 
 async def _follow(raven: TwinRaven, options: Namespace, run_id: str) -> RunDetail:
-    """The run once it ends or waits; every step is told on the way."""
+    """Return the run once it ends or waits; every step is told on the way."""
     import asyncio
 
     told = 0
@@ -312,7 +312,7 @@ def show_detail(options: Namespace, found: RunDetail) -> int:
 
 
 def _show_parts(options: Namespace, body: dict[str, Any]) -> None:
-    """A run in parts that people can read: itself, its steps, and how to answer what it asks."""
+    """Print a run in parts: itself, its steps, and how to answer what it asks."""
     steps, waits = body.pop("steps"), body.pop("waits")
     body["jobs"] = ", ".join(f"{job['job_id']} ({job['state']})" for job in body["jobs"]) or None
     show_fields(options.output, body)

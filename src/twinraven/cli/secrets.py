@@ -10,7 +10,7 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 from twinraven.foundation.errors import InvalidInput
@@ -18,11 +18,11 @@ from twinraven.foundation.errors import InvalidInput
 _TYPES = ("api_key", "oauth_token", "password", "certificate")
 _REDACTED = "a value under 8 characters is never redacted"
 _COLUMNS = (
-    Column("name", "NAME", shrinks=True),
-    Column("type", "TYPE"),
-    Column("version", "VERSION", right=True),
-    Column("updated_at", "SET", text=short_time, spare=1),
-    Column("id", "ID", spare=2),
+    TableColumn("name", "NAME", shrinks=True),
+    TableColumn("type", "TYPE"),
+    TableColumn("version", "VERSION", right=True),
+    TableColumn("updated_at", "SET", text=short_time, spare=1),
+    TableColumn("id", "ID", spare=2),
 )
 
 
@@ -141,7 +141,7 @@ def renew_key(options: Namespace) -> None:
 
 
 def _read_value(options: Namespace) -> str:
-    """The value, without the line end that an editor or `echo` put behind it."""
+    """Read the value, without the line end that an editor or `echo` put behind it."""
     if options.file is None and sys.stdin.isatty():
         from getpass import getpass
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.definitions import add_user, in_catalogue, read_object, read_text
 from twinraven.cli.openapi import register_import, told_as_trial
-from twinraven.cli.output import Column, print_lines, show_fields, show_rows
+from twinraven.cli.output import TableColumn, print_lines, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 from twinraven.foundation.errors import InvalidInput
@@ -23,20 +23,20 @@ def _listed(fields: list[str]) -> str:
 
 
 _COLUMNS = (
-    Column("name", "SERVICE", shrinks=True),
-    Column("type", "TYPE"),
-    Column("protocol", "PROTOCOL", spare=1),
-    Column("status", "STATUS"),
-    Column("last_health_check", "CHECKED", text=short_time, spare=3),
-    Column("enabled", "ENABLED"),
-    Column("shared", "SHARED", spare=2),
-    Column("id", "ID", spare=4),
+    TableColumn("name", "SERVICE", shrinks=True),
+    TableColumn("type", "TYPE"),
+    TableColumn("protocol", "PROTOCOL", spare=1),
+    TableColumn("status", "STATUS"),
+    TableColumn("last_health_check", "CHECKED", text=short_time, spare=3),
+    TableColumn("enabled", "ENABLED"),
+    TableColumn("shared", "SHARED", spare=2),
+    TableColumn("id", "ID", spare=4),
 )
 _APPLIED = (
-    Column("action", "WHAT"),
-    Column("kind", "KIND"),
-    Column("name", "NAME"),
-    Column("fields", "FIELDS", shrinks=True, text=_listed),
+    TableColumn("action", "WHAT"),
+    TableColumn("kind", "KIND"),
+    TableColumn("name", "NAME"),
+    TableColumn("fields", "FIELDS", shrinks=True, text=_listed),
 )
 _SWITCHES: tuple[tuple[str, str, str, bool], ...] = (
     ("enable", "let tools use a service again", "enabled", True),
@@ -53,7 +53,7 @@ def register(parser: CommandParser) -> None:
     export = parser.command("export", "write one's own services, tools and templates as a file")
     add_user(export)
     export.runs(export_file, example="twinraven services export")
-    listing = parser.command("list", "one's own services and those that are shared")
+    listing = parser.command("list", "list your services and shared ones")
     add_user(listing)
     listing.takes_output("table", "json", "csv")
     listing.runs(list_services, example="twinraven services list --output json")
@@ -159,7 +159,7 @@ def check_services(options: Namespace) -> int:
         return [await catalogue.health.check_health(who, service.service_id) for service in own]
 
     found = in_catalogue(options, work)
-    columns = (*_COLUMNS[:5], Column("error_message", "WHY", shrinks=True))
+    columns = (*_COLUMNS[:5], TableColumn("error_message", "WHY", shrinks=True))
     show_rows(options.output, [service.as_json() for service in found], columns, empty="no services to check")
     return int(any(service.status == "down" for service in found))
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count, moment
-from twinraven.cli.output import Column, show_fields, show_json, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.people import user_name
 from twinraven.cli.times import short_span, short_time
@@ -28,21 +28,21 @@ def _in_order(tools: list[str]) -> str:
 
 
 _SUMMARY = (
-    Column("session_id", "SESSION", shrinks=True, least=16),
-    Column("ended_at", "LAST CALL", text=short_time),
-    Column("event_count", "CALLS", right=True),
-    Column("failed", "FAILED", right=True),
-    Column("outcome", "OUTCOME", tinted=True),
-    Column("tools", "TOOLS", shrinks=True, text=_in_order),
+    TableColumn("session_id", "SESSION", shrinks=True, least=16),
+    TableColumn("ended_at", "LAST CALL", text=short_time),
+    TableColumn("event_count", "CALLS", right=True),
+    TableColumn("failed", "FAILED", right=True),
+    TableColumn("outcome", "OUTCOME", tinted=True),
+    TableColumn("tools", "TOOLS", shrinks=True, text=_in_order),
 )
 _TIMELINE = (
-    Column("number", "#", right=True),
-    Column("after", "AFTER", right=True),
-    Column("tool", "TOOL"),
-    Column("took", "TOOK", right=True),
-    Column("went", "WENT", tinted=True),
-    Column("input_params", "PARAMS", shrinks=True),
-    Column("output_summary", "OUTPUT", shrinks=True),
+    TableColumn("number", "#", right=True),
+    TableColumn("after", "AFTER", right=True),
+    TableColumn("tool", "TOOL"),
+    TableColumn("took", "TOOK", right=True),
+    TableColumn("went", "WENT", tinted=True),
+    TableColumn("input_params", "PARAMS", shrinks=True),
+    TableColumn("output_summary", "OUTPUT", shrinks=True),
 )
 
 
@@ -100,7 +100,7 @@ def list_sessions(options: Namespace) -> None:
 
 
 def _row(session: RecentSession) -> dict[str, Any]:
-    """A session for people: no time that an import made up, no outcome that nobody stated."""
+    """Return a session for people: without times that an import made up, and without outcomes that were not stated."""
     body: dict[str, Any] = session.as_json()
     if not session.time_known:
         body["ended_at"] = None

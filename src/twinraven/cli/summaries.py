@@ -6,23 +6,23 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from twinraven.cli.arguments import count
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.runs import local_caller, local_operator, with_home
 from twinraven.cli.times import short_time
 
 if TYPE_CHECKING:
     from twinraven.app import TwinRaven
-    from twinraven.knowledge import Compression, CompressionWish
+    from twinraven.knowledge import Compression, CompressionRequest
 
 _LISTED = (
-    Column("summary_id", "ID"),
-    Column("group_id", "GROUP", shrinks=True, spare=1),
-    Column("level", "LEVEL", right=True),
-    Column("token_count", "TOKENS", right=True, spare=2),
-    Column("created_at", "MADE", text=short_time, spare=3),
-    Column("process_id", "BY", spare=4),
-    Column("content", "CONTENT", shrinks=True),
+    TableColumn("summary_id", "ID"),
+    TableColumn("group_id", "GROUP", shrinks=True, spare=1),
+    TableColumn("level", "LEVEL", right=True),
+    TableColumn("token_count", "TOKENS", right=True, spare=2),
+    TableColumn("created_at", "MADE", text=short_time, spare=3),
+    TableColumn("process_id", "BY", spare=4),
+    TableColumn("content", "CONTENT", shrinks=True),
 )
 
 
@@ -105,10 +105,10 @@ def compress(options: Namespace) -> None:
 
 
 async def _ended(raven: TwinRaven, options: Namespace, begun: Compression) -> Compression:
-    """The compression when it is done; this process works on it where no worker is heard."""
+    """Return the compression when it is done; this process works on it where no worker is heard."""
     import asyncio
 
-    from twinraven.processes import somebody_working
+    from twinraven.engine import somebody_working
 
     async with somebody_working(raven.runs, raven.working):
         while True:
@@ -118,14 +118,14 @@ async def _ended(raven: TwinRaven, options: Namespace, begun: Compression) -> Co
             await asyncio.sleep(0.05)
 
 
-async def _wish(raven: TwinRaven, options: Namespace) -> CompressionWish:
-    from twinraven.knowledge import CompressionWish
+async def _wish(raven: TwinRaven, options: Namespace) -> CompressionRequest:
+    from twinraven.knowledge import CompressionRequest
 
     chosen = options.episode
     if chosen is None:
         found = await raven.knowledge.episodes(options.tenant, group_id=options.group, limit=2_000)
         chosen = [each.episode_id for each in found if each.source not in ("summary", "introspection")]
-    return CompressionWish(options.group, tuple(chosen), options.turn, options.alternative)
+    return CompressionRequest(options.group, tuple(chosen), options.turn, options.alternative)
 
 
 def list_summaries(options: Namespace) -> None:

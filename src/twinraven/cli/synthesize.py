@@ -6,19 +6,19 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.advice import advice_field, advice_lines
-from twinraven.cli.output import Column, clean, print_lines, show_json, show_rows
+from twinraven.cli.output import TableColumn, clean, print_lines, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
     from twinraven.registry import SynthesizedTool
 
 _WIRING = (
-    Column("step", "STEP"),
-    Column("argument", "ARGUMENT"),
-    Column("source", "COMES FROM", shrinks=True),
-    Column("for", "FOR", right=True),
-    Column("against", "AGAINST", right=True),
-    Column("also", "ALSO EXPLAINED BY", shrinks=True),
+    TableColumn("step", "STEP"),
+    TableColumn("argument", "ARGUMENT"),
+    TableColumn("source", "COMES FROM", shrinks=True),
+    TableColumn("for", "FOR", right=True),
+    TableColumn("against", "AGAINST", right=True),
+    TableColumn("also", "ALSO EXPLAINED BY", shrinks=True),
 )
 
 
@@ -48,7 +48,7 @@ def run(options: Namespace) -> None:
 
 
 def show_definition(definition: SynthesizedTool) -> None:
-    """A definition for a person: the picture, the sentence, and the wiring with its evidence."""
+    """Print a definition for a person: the drawing, the sentence, and the wiring with its evidence."""
     from twinraven.huginn import draw_chain
 
     print_lines([draw_chain(definition), definition.description, ""])
@@ -58,7 +58,7 @@ def show_definition(definition: SynthesizedTool) -> None:
 
 
 def wiring_rows(definition: SynthesizedTool) -> list[dict[str, Any]]:
-    """Each argument with where it comes from and the samples for and against that."""
+    """Return each argument with where it comes from and the samples for and against that."""
     rows: list[dict[str, Any]] = []
     for number, step in enumerate(definition.evidence.get("steps", [])):
         where = f"{number} {step['tool_id']}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count
 from twinraven.cli.governed import TASK_COLUMNS, read_document
-from twinraven.cli.output import Column, show_fields, show_json, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.runs import local_caller, with_home
 from twinraven.cli.times import short_time
@@ -22,10 +22,10 @@ _LOOK_EVERY_S = 0.1
 _ID = "5f1c9e0b7a3d4c2e8f60719a2b3c4d5e"
 _STATUSES = ("pending", "in_progress", "review", "escalated", "complete", "rejected", "failed", "cancelled")
 _SPEC_COLUMNS = (
-    Column("spec_version", "VERSION"),
-    Column("spec_hash", "HASH", shrinks=True),
-    Column("created_by", "BY"),
-    Column("created_at", "SAVED", text=short_time),
+    TableColumn("spec_version", "VERSION"),
+    TableColumn("spec_hash", "HASH", shrinks=True),
+    TableColumn("created_by", "BY"),
+    TableColumn("created_at", "SAVED", text=short_time),
 )
 
 

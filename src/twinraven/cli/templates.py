@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from twinraven.cli.definitions import add_user, in_catalogue
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from twinraven.tenancy import Principal
 
 _COLUMNS = (
-    Column("kind", "OF"),
-    Column("name", "TEMPLATE"),
-    Column("description", "DESCRIPTION", shrinks=True),
-    Column("shared", "SHARED", spare=1),
-    Column("archived", "ARCHIVED", spare=2),
-    Column("created_at", "MADE", text=short_time, spare=3),
-    Column("id", "ID", spare=4),
+    TableColumn("kind", "OF"),
+    TableColumn("name", "TEMPLATE"),
+    TableColumn("description", "DESCRIPTION", shrinks=True),
+    TableColumn("shared", "SHARED", spare=1),
+    TableColumn("archived", "ARCHIVED", spare=2),
+    TableColumn("created_at", "MADE", text=short_time, spare=3),
+    TableColumn("id", "ID", spare=4),
 )
 _SWITCHES: tuple[tuple[str, str, str, bool], ...] = (
     ("archive", "take a template out of lists; what was made from it stays", "archived", True),

@@ -1,4 +1,4 @@
-"""`twinraven tenants`: who shares this house. Whoever runs these commands is its operator, above all tenants."""
+"""`twinraven tenants`: isolated customers or teams. These commands are the operator's, above all tenants."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _COLUMNS = (
-    Column("name", "NAME", shrinks=True),
-    Column("created_at", "SINCE", text=short_time),
-    Column("tenant_id", "TENANT"),
+    TableColumn("name", "NAME", shrinks=True),
+    TableColumn("created_at", "SINCE", text=short_time),
+    TableColumn("tenant_id", "TENANT"),
 )
 
 

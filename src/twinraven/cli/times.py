@@ -1,4 +1,4 @@
-"""Times as people read them in a table; programs get the full form."""
+"""Formats timestamps for tables; programs get the full form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def short_time(value: datetime | str | None) -> str:
 
 
 def short_span(seconds: float) -> str:
-    """How long, in the unit that fits."""
+    """Format a duration in the unit that fits."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:

@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from twinraven.cli import classify, defined_tools
-from twinraven.cli.output import Column, clean, encode_json, print_lines, show_fields, show_json, show_rows
+from twinraven.cli.output import TableColumn, clean, encode_json, print_lines, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.people import user_name
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from twinraven.connectors import PinnedTool, UpstreamTools
 
 _COLUMNS = (
-    Column("tool_id", "TOOL"),
-    Column("effect", "EFFECT"),
-    Column("effect_origin", "SAID BY", spare=2),
-    Column("connector", "CONNECTOR", spare=3),
-    Column("callable", "CALLABLE"),
-    Column("reason", "WHY NOT", shrinks=True),
-    Column("description", "DESCRIPTION", shrinks=True),
+    TableColumn("tool_id", "TOOL"),
+    TableColumn("effect", "EFFECT"),
+    TableColumn("effect_origin", "SAID BY", spare=2),
+    TableColumn("connector", "CONNECTOR", spare=3),
+    TableColumn("callable", "CALLABLE"),
+    TableColumn("reason", "WHY NOT", shrinks=True),
+    TableColumn("description", "DESCRIPTION", shrinks=True),
 )
 
 _NONE = "no tools; name Python modules under tools.modules in twinraven.yaml, or MCP servers under mcpServers"
 
 
 _ACCEPTED = (
-    Column("tool_id", "TOOL"),
-    Column("definition_hash", "DEFINITION", shrinks=True),
-    Column("effect", "EFFECT"),
+    TableColumn("tool_id", "TOOL"),
+    TableColumn("definition_hash", "DEFINITION", shrinks=True),
+    TableColumn("effect", "EFFECT"),
 )
 _NOTHING_WAITS = "nothing waits to be accepted"
 
@@ -125,7 +125,7 @@ def accept_tools(options: Namespace) -> None:
 
 
 def _comparison(tool: PinnedTool) -> list[str]:
-    """What a tool said when it was accepted, and what it says now, line by line."""
+    """Return what a tool said when it was accepted, and what it says now, line by line."""
     from difflib import unified_diff
 
     before, after = (encode_json(words, indent=True).decode().splitlines() for words in (tool.definition, tool.changed))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from twinraven.cli.arguments import count
-from twinraven.cli.gateway import Address, address, takes_require_keys
+from twinraven.cli.gateway import ListenAddress, address, takes_require_keys
 from twinraven.cli.parser import CommandParser
 from twinraven.foundation.errors import InvalidInput
 from twinraven.tenancy import LOCAL
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from twinraven.app import TwinRaven
     from twinraven.serving import AsgiApp, Authenticator
 
-_DEFAULT: Final = Address("127.0.0.1", 8765)
+_DEFAULT: Final = ListenAddress("127.0.0.1", 8765)
 _GATEWAY_PATHS: Final = ("mcp", "sse", "messages")
 _MISSING: Final = "pip install 'twinraven[server]'"
 
@@ -124,7 +124,7 @@ async def _serve(raven: TwinRaven, options: Namespace) -> None:
 
 
 def _console(api: AsgiApp, authenticator: Authenticator) -> AsgiApp | None:
-    """The console over the API; None where its template library is not installed."""
+    """Return the console over the API; None where its template library is not installed."""
     try:
         from twinraven.console import console_app
     except ModuleNotFoundError as error:
@@ -143,7 +143,7 @@ def _with_home_page(app: AsgiApp) -> AsgiApp:
 
 @asynccontextmanager
 async def _gateway(raven: TwinRaven, options: Namespace, authenticator: Authenticator) -> AsyncGenerator[AsgiApp]:
-    """The gateway's application, as long as the block lasts."""
+    """Provide the gateway's application, as long as the block lasts."""
     from twinraven.serving import alive
 
     try:
@@ -178,7 +178,7 @@ async def _serve_by_many(raven: TwinRaven, options: Namespace) -> None:
             *pages,
         ]
         commands = [worker] * options.processes
-        beside = None if options.no_gateway else Address(host, port + 1)
+        beside = None if options.no_gateway else ListenAddress(host, port + 1)
         if beside is not None:
             commands.append([*where, "gateway", "--http", f"{host}:{beside.port}", *doors])
         _tell(options.http, beside, has_console=not options.no_console)
@@ -186,7 +186,7 @@ async def _serve_by_many(raven: TwinRaven, options: Namespace) -> None:
         await keep_running(commands, fds=[shared.fileno()], patience_s=patience_s)
 
 
-def _tell(api: Address, gateway: Address | None, *, has_console: bool) -> None:
+def _tell(api: ListenAddress, gateway: ListenAddress | None, *, has_console: bool) -> None:
     if has_console:
         print(f"twinraven: the console is at http://{api.host}:{api.port}/console/", file=sys.stderr)
     print(f"twinraven: the API is at http://{api.host}:{api.port}/v1, described by /openapi.json", file=sys.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser, Run
 from twinraven.cli.tenants import in_tenancy
 from twinraven.cli.times import short_time
@@ -18,12 +18,12 @@ ROLES = ("member", "viewer", "approver", "admin")
 KINDS = ("person", "agent")
 
 _COLUMNS = (
-    Column("name", "NAME", shrinks=True),
-    Column("kind", "KIND", spare=1),
-    Column("role", "ROLE"),
-    Column("active", "ACTIVE"),
-    Column("created_at", "SINCE", text=short_time, spare=2),
-    Column("user_id", "USER"),
+    TableColumn("name", "NAME", shrinks=True),
+    TableColumn("kind", "KIND", spare=1),
+    TableColumn("role", "ROLE"),
+    TableColumn("active", "ACTIVE"),
+    TableColumn("created_at", "SINCE", text=short_time, spare=2),
+    TableColumn("user_id", "USER"),
 )
 
 
@@ -76,7 +76,7 @@ def _change(options: Namespace, *, role: Role | None = None, active: bool | None
 
 
 def _named(users: list[User], given: str) -> User:
-    """The user with this name or id; a name that several have is refused."""
+    """Return the user with this name or id; a name that several have is refused."""
     from twinraven.cli.short_ids import complete_id
 
     called = [user for user in users if user.name == given]

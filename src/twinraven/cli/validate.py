@@ -51,7 +51,7 @@ async def _validate(options: Namespace) -> ValidationResult:
 
 
 async def _is_registered(raven: TwinRaven, tenant_id: str, draft: Draft) -> bool:
-    """Whether the version passed before: it is only judged again, and its state stays."""
+    """Return whether the version passed before: it is only judged again, and its state stays."""
     from twinraven.foundation.errors import NotFound
     from twinraven.registry import ToolStatus
 

@@ -6,26 +6,26 @@ from argparse import Namespace
 
 from twinraven.cli.effects import asked
 from twinraven.cli.exits import DONE, FAILED
-from twinraven.cli.output import Column, show_fields, show_rows
+from twinraven.cli.output import TableColumn, show_fields, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
 
 _COLUMNS = (
-    Column("wallet_id", "WALLET"),
-    Column("status", "STATUS", tinted=True),
-    Column("agent_or_campaign_id", "OF", shrinks=True),
-    Column("balance", "BALANCE", right=True),
-    Column("held", "HELD", right=True, spare=1),
-    Column("currency", "CURRENCY"),
-    Column("provider", "PROVIDER", spare=2),
+    TableColumn("wallet_id", "WALLET"),
+    TableColumn("status", "STATUS", tinted=True),
+    TableColumn("agent_or_campaign_id", "OF", shrinks=True),
+    TableColumn("balance", "BALANCE", right=True),
+    TableColumn("held", "HELD", right=True, spare=1),
+    TableColumn("currency", "CURRENCY"),
+    TableColumn("provider", "PROVIDER", spare=2),
 )
 _TRANSFERS = (
-    Column("posted_at", "POSTED", text=short_time),
-    Column("from_account", "FROM", shrinks=True),
-    Column("to_account", "TO", shrinks=True),
-    Column("amount", "AMOUNT", right=True),
-    Column("currency", "CURRENCY"),
-    Column("subject_id", "FOR", shrinks=True),
+    TableColumn("posted_at", "POSTED", text=short_time),
+    TableColumn("from_account", "FROM", shrinks=True),
+    TableColumn("to_account", "TO", shrinks=True),
+    TableColumn("amount", "AMOUNT", right=True),
+    TableColumn("currency", "CURRENCY"),
+    TableColumn("subject_id", "FOR", shrinks=True),
 )
 
 

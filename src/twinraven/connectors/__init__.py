@@ -1,4 +1,4 @@
-"""How each kind of service is spoken to; every connector satisfies the port that `calls` owns.
+"""Connects to services, one connector per protocol; every connector satisfies the port that `calls` owns.
 
 Names are resolved on first use: whoever calls a Python function does not load what speaks HTTP or Bolt.
 """
@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from twinraven.connectors.mcp import (
         ACCEPT_SUGGESTIONS,
         SERVERS_FILE,
-        Abilities,
         AuditJournal,
         CallSide,
         Classification,
         ClientSide,
-        Journal,
         LogJournal,
         McpConnector,
         PinnedTool,
@@ -37,10 +35,12 @@ if TYPE_CHECKING:
         ServerFault,
         Suggestion,
         ToolQuarantined,
+        UpstreamCapabilities,
+        UpstreamChange,
         UpstreamEvent,
+        UpstreamJournal,
         UpstreamLimits,
         UpstreamLost,
-        UpstreamNews,
         UpstreamPool,
         UpstreamPools,
         UpstreamStatus,
@@ -73,7 +73,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ACCEPT_SUGGESTIONS",
     "SERVERS_FILE",
-    "Abilities",
     "AddressGuard",
     "AddressRules",
     "AuditJournal",
@@ -93,7 +92,6 @@ __all__ = [
     "HttpRequest",
     "HttpResponse",
     "HttpTransport",
-    "Journal",
     "LineDispatcher",
     "LlmConnector",
     "LogJournal",
@@ -120,10 +118,12 @@ __all__ = [
     "ServiceServers",
     "Suggestion",
     "ToolQuarantined",
+    "UpstreamCapabilities",
+    "UpstreamChange",
     "UpstreamEvent",
+    "UpstreamJournal",
     "UpstreamLimits",
     "UpstreamLost",
-    "UpstreamNews",
     "UpstreamPool",
     "UpstreamPools",
     "UpstreamStatus",

@@ -1,4 +1,4 @@
-"""Where connectors may go: the public Internet, and what the operator names besides.
+"""Guards against SSRF: connectors reach the public Internet, and only those private addresses that the operator names.
 
 Whoever writes a tool's endpoint, and every server that answers with a redirect, chooses an address for us. Names and
 spellings say nothing (`127.1`, `2130706433` and a name that an attacker's DNS answers are all the loopback), so the
@@ -51,7 +51,7 @@ def _networks(text: str) -> tuple[Network, ...]:
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address leads to the Internet and not to somewhere inside, through any translation on the way."""
+    """Return whether an address leads to the public Internet, through any translation on the way."""
     if isinstance(address, ipaddress.IPv4Address):
         return not any(address in network for network in _networks(_SPECIAL_V4))
     if any(address in network for network in _networks(_CARRIES_V4)):
@@ -63,7 +63,7 @@ def is_public(address: Address) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AddressRules:
-    """Which addresses may be connected to: public ones, and these networks."""
+    """An allow-list of addresses: public ones, and these networks."""
 
     allowed: tuple[Network, ...] = ()
 
@@ -85,7 +85,10 @@ class AddressRules:
 
 
 def check_host(host: str) -> str:
-    """A host as it goes into a request: lower case, ASCII, without a final dot; disguised addresses are refused."""
+    """Return a host as it goes into a request: lower case, ASCII, without a final dot.
+
+    Disguised addresses are refused.
+    """
     if len(host) > MAX_HOST_CHARS:
         raise _refused(host, "is longer than a host name can be")
     if ":" in host:
@@ -127,12 +130,12 @@ class AddressGuard:
         self._advice = advice
 
     def strict(self) -> AddressGuard:
-        """The same without exceptions, for where a stranger sends us."""
+        """Return the same without exceptions, for where a stranger sends us."""
         advice = "a redirect may not lead inside, whatever the operator allows its tools"
         return AddressGuard(AddressRules(), resolve=self._resolve, advice=advice)
 
     async def addresses(self, host: str, port: int) -> list[Address]:
-        """Where to connect to, checked; raises PolicyViolation if every address is forbidden."""
+        """Resolve and check the addresses of a host; raise PolicyViolation if every one is forbidden."""
         plain = check_host(host)
         literal = _literal(plain)
         try:

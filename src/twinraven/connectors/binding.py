@@ -44,7 +44,7 @@ class Binding(Generic[OperationT_co]):
     """The user whose tool it is, for those who count what fails: one user's tools must not speak for another's."""
 
     def param(self, name: str) -> Any:
-        """A connection parameter, in either spelling: max_tokens, maxTokens."""
+        """Return a connection parameter, in either spelling: max_tokens, maxTokens."""
         found = self.params.get(name)
         return self.params.get(_LOW_LINE.sub(lambda hit: hit[1].upper(), name)) if found is None else found
 
@@ -58,11 +58,11 @@ class Binding(Generic[OperationT_co]):
         return found
 
     async def secret(self, user: str | None) -> str | None:
-        """The secret's value, or None where the tool has none."""
+        """Return the secret's value, or None where the tool has none."""
         return None if self.reveal is None else await self.reveal(user)
 
     def invalid(self, name: str, problem: str) -> InvalidDefinition:
-        """The error for a connection parameter that cannot be used."""
+        """Return the error for a connection parameter that cannot be used."""
         field = f"connection_params.{name}"
         return InvalidDefinition(f"{field} {problem}", field=field, tool_id=self.tool_id)
 

@@ -1,5 +1,4 @@
-"""Bodies of answers, from services that may mean harm: bounded before and after decompression, then read as what they
-say they are.
+"""Reads response bodies of untrusted services: bounded before and after decompression, then decoded by content type.
 
 A gzip of a hundred kilobytes can hold a hundred megabytes, so it is inflated in pieces no larger than what is still
 allowed. We ask for gzip and take nothing else, and one layer of it, because nobody honest sends two.
@@ -65,7 +64,7 @@ class BodyReader:
                 return
 
     def body(self) -> bytes:
-        """All of it; a compressed body that breaks off is not all of it."""
+        """Return all of it; a compressed body that breaks off is not all of it."""
         if self._gzip is not None and not self._gzip.is_complete and not self._cut:
             raise InvalidOutput("the answer's compressed body breaks off")
         return b"".join(self._pieces)[: self._limit]
@@ -87,7 +86,7 @@ class Gunzip:
         return self._inflater.eof or not self._begun
 
     def parts(self, data: bytes) -> Iterator[bytes]:
-        """Decompress one received piece, lazily: whoever stops iterating decompresses no more of it."""
+        """Decompress one received piece lazily: a caller that stops iterating decompresses no more of it."""
         while data:
             if self._inflater.eof or not self._begun:
                 self._begin_member()
@@ -117,7 +116,7 @@ def gunzip_of(encoding: str) -> Gunzip | None:
 
 
 def read_body(body: bytes, content_type: str, *, reading: Reading = "auto") -> Any:
-    """A body as a JSON value: JSON as it is, text as text, anything else in base64."""
+    """Read a body as a JSON value: JSON as it is, text as text, anything else in base64."""
     if not body:
         return None
     kind = content_type.partition(";")[0].strip()

@@ -1,4 +1,4 @@
-"""A circuit breaker: an endpoint that keeps failing is left alone for a while.
+"""Implements a circuit breaker: an endpoint that keeps failing is not called for a while.
 
 Callers of a service that is down should hear so at once and not wait for a time-out each, and a service that comes
 back should not be met by all of them together. After some failures in a row calls are refused; when the pause is over
@@ -31,7 +31,7 @@ class _Circuit:
 
 
 @dataclass(slots=True)
-class Attempt:
+class BreakerAttempt:
     """One call through a breaker; without a verdict it says nothing about the endpoint."""
 
     is_trial: bool
@@ -58,7 +58,7 @@ class CircuitBreaker:
         self._counting = threading.Lock()
 
     @contextmanager
-    def attempt(self, key: Hashable, *, name: str) -> Generator[Attempt]:
+    def attempt(self, key: Hashable, *, name: str) -> Generator[BreakerAttempt]:
         """Let one call through, or raise ToolUnavailable; the caller states the verdict on what it is given."""
         with self._counting:
             attempt = self._admit(key, name)
@@ -72,7 +72,7 @@ class CircuitBreaker:
         circuit = self._circuits.get(key)
         return circuit is not None and circuit.failures >= self._threshold
 
-    def _count(self, key: Hashable, attempt: Attempt) -> None:
+    def _count(self, key: Hashable, attempt: BreakerAttempt) -> None:
         circuit = self._circuits.get(key)
         if circuit is not None and attempt.is_trial:
             circuit.on_trial = False
@@ -81,10 +81,10 @@ class CircuitBreaker:
         elif attempt.succeeded is False:
             self._count_failure(key, is_trial=attempt.is_trial)
 
-    def _admit(self, key: Hashable, name: str) -> Attempt:
+    def _admit(self, key: Hashable, name: str) -> BreakerAttempt:
         circuit = self._circuits.get(key)
         if circuit is None or circuit.failures < self._threshold:
-            return Attempt(is_trial=False)
+            return BreakerAttempt(is_trial=False)
         remaining = circuit.open_until - self._clock()
         if remaining > 0 or circuit.on_trial:
             wait = round(max(remaining, 0.1), 1)
@@ -94,7 +94,7 @@ class CircuitBreaker:
                 endpoint=name,
             )
         circuit.on_trial = True
-        return Attempt(is_trial=True)
+        return BreakerAttempt(is_trial=True)
 
     def _count_failure(self, key: Hashable, *, is_trial: bool) -> None:
         circuit = self._circuits.setdefault(key, _Circuit())

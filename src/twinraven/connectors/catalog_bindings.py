@@ -1,4 +1,4 @@
-"""Connectors on the data-defined catalogue: its bindings as they take them, and their probes as it asks for them.
+"""Adapts the data-defined catalogue to connectors: its bindings for them, their probes for it.
 
 The catalogue knows services, tools and whose secret is whose; connectors know how to reach an endpoint. Secrets are
 opened here, at the moment of use: for the user a call runs for, and for a probe in the name of the endpoint's owner.
@@ -28,7 +28,7 @@ class CatalogBindings:
     async def binding(
         self, tenant_id: str, tool_id: str, *, caller: str | None, definition: str | None = None
     ) -> Binding[Any]:
-        """A tool that the user may call now; otherwise the catalogue's refusal."""
+        """Return a tool that the user may call now; otherwise the catalogue's refusal."""
         found = await self._bindings().binding(tenant_id, tool_id, caller=caller, definition=definition)
         return _bound(found.endpoint, tool_id, found.tool.structure.operation, self._vault)
 
@@ -41,7 +41,7 @@ class CatalogProbe:
         self._vault = vault
 
     async def probe(self, endpoint: Endpoint) -> Health:
-        """Look at an endpoint with the secret of whoever connects to it."""
+        """Probe an endpoint with the secret of its connecting user."""
         service = endpoint.service
         binding = _bound(endpoint, f"health of {service.name}", None, self._vault)
         return await self._prober.probe(binding, user=endpoint.owner_id)

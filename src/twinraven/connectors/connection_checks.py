@@ -1,4 +1,4 @@
-"""Whether a connector could use a tool's connection parameters, said when they are written and not when they are used.
+"""Validates a tool's connection parameters with its connector when they are written, not when they are used.
 
 A schema of a service's own says what its owner wants of parameters. What a connector makes of them is another matter:
 an address that is none, a header that nobody may set, a model that is not named pass any schema that does not mention

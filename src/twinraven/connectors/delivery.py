@@ -1,4 +1,4 @@
-"""Getting an answer from a service that sometimes fails: breaker, retries, and what each failure means to a caller.
+"""Delivers requests to unreliable services: circuit breaker, retries, and the translation of failures into errors.
 
 A request is sent again only if that can do no harm: it did not leave, or it reads, or the service recognises a
 repetition by its key. For all others one try is all there is, and where its outcome is open the error says so
@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from twinraven.connectors.breaker import Attempt, CircuitBreaker
+from twinraven.connectors.breaker import BreakerAttempt, CircuitBreaker
 from twinraven.connectors.http_model import HttpRequest, HttpResponse, NoAnswer, NotFollowed, NotSent
 from twinraven.connectors.transport import HttpTransport
 from twinraven.foundation.errors import EffectUnknown, ToolError, ToolTimeout, ToolUnavailable, TwinRavenError
@@ -33,7 +33,7 @@ _SIGN_OF_TROUBLE = _LOST | {503, 529}
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class DeliveryTerms:
     """On which terms a request is sent."""
 
     tenant_id: str
@@ -54,8 +54,8 @@ class HttpDelivery:
         self._breaker = breaker or CircuitBreaker()
         self._sleep = sleep
 
-    async def deliver(self, request: HttpRequest, terms: Terms) -> HttpResponse:
-        """The answer, if it is a good one; otherwise an error that says whether to try again."""
+    async def deliver(self, request: HttpRequest, terms: DeliveryTerms) -> HttpResponse:
+        """Return the answer, if it is a good one; otherwise an error that says whether to try again."""
         until = time.monotonic() + terms.timeout_ms * _MARGIN / 1000
         for number in range(1, self.transport.limits.attempts + 1):
             outcome = await self._try(request, terms, until)
@@ -69,7 +69,7 @@ class HttpDelivery:
             await self._sleep(delay)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _try(self, request: HttpRequest, terms: Terms, until: float) -> HttpResponse | _Failure:
+    async def _try(self, request: HttpRequest, terms: DeliveryTerms, until: float) -> HttpResponse | _Failure:
         origin = request.url.origin
         with self._breaker.attempt((terms.tenant_id, terms.owner_id, origin), name=str(origin)) as attempt:
             try:
@@ -92,7 +92,9 @@ class _Failure:
     retry_after_s: float | None = None
 
 
-def _judge(response: HttpResponse, request: HttpRequest, terms: Terms, attempt: Attempt) -> HttpResponse | _Failure:
+def _judge(
+    response: HttpResponse, request: HttpRequest, terms: DeliveryTerms, attempt: BreakerAttempt
+) -> HttpResponse | _Failure:
     status = response.status
     attempt.succeeded = status not in _SIGN_OF_TROUBLE
     if status < 300:
@@ -104,9 +106,9 @@ def _judge(response: HttpResponse, request: HttpRequest, terms: Terms, attempt: 
 
 
 def failure_of(
-    response: HttpResponse, request: HttpRequest, terms: Terms, *, retry_after_s: float | None = None
+    response: HttpResponse, request: HttpRequest, terms: DeliveryTerms, *, retry_after_s: float | None = None
 ) -> TwinRavenError:
-    """What an answer that is no success means to whoever called the tool."""
+    """Translate a non-success response into the tool's error."""
     said = _excerpt(response, request)
     if response.status < 400:
         message = f"the service answered {response.status}, which names nothing to follow and is no result"
@@ -126,8 +128,8 @@ def failure_of(
     return ToolError(message, tool_id=terms.tool_id, status=response.status)
 
 
-def _lost_track(reason: TwinRavenError, request: HttpRequest, terms: Terms) -> TwinRavenError:
-    """What a redirect that cannot be followed to its end means: its server was asked, whatever came after."""
+def _lost_track(reason: TwinRavenError, request: HttpRequest, terms: DeliveryTerms) -> TwinRavenError:
+    """Return what a redirect that cannot be followed to its end means: its server was asked, whatever came after."""
     if terms.is_repeatable or isinstance(reason, EffectUnknown):
         return reason
     return EffectUnknown(
@@ -138,7 +140,7 @@ def _lost_track(reason: TwinRavenError, request: HttpRequest, terms: Terms) -> T
     )
 
 
-def _unanswered(error: NoAnswer, terms: Terms) -> _Failure:
+def _unanswered(error: NoAnswer, terms: DeliveryTerms) -> _Failure:
     if not terms.is_repeatable:
         unknown = EffectUnknown(f"{error}; whether it took effect is unknown", tool_id=terms.tool_id)
         return _Failure(unknown, may_retry=False)
@@ -168,7 +170,7 @@ def _retry_after(response: HttpResponse) -> float | None:
 
 
 def _excerpt(response: HttpResponse, request: HttpRequest) -> str:
-    """The beginning of what an error says, on one line, without the secret some services repeat."""
+    """Return the beginning of what an error says, on one line, without the secret some services repeat."""
     text = response.body.decode("utf-8", "replace")
     if request.credential is not None:
         text = request.credential.hidden_in(text)

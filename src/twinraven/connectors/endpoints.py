@@ -1,4 +1,4 @@
-"""What every service over HTTP is asked for: its address, how the secret is shown to it, and whether it is there."""
+"""Builds the endpoint of an HTTP service: its address, its credential, and a health probe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROBE_TIMEOUT_S = 5.0
 
 
 def endpoint_of(binding: Binding[Any]) -> Url:
-    """Where a binding's service is; its scheme is the one the service was declared with."""
+    """Return the endpoint of a binding's service; its scheme is the one the service declares."""
     url = parse_url(binding.endpoint, field="connection_params.endpoint")
     if url.origin.scheme != binding.protocol:
         raise binding.invalid("endpoint", f"is {url.origin.scheme}, but its service speaks {binding.protocol}")
@@ -26,13 +26,13 @@ def endpoint_of(binding: Binding[Any]) -> Url:
 
 
 async def credential_of(binding: Binding[Any], user: str | None, *, default: Any = None) -> Credential | None:
-    """The tool's secret, opened for this user, in the form its service wants."""
+    """Return the tool's secret, opened for this user, in the form its service wants."""
     secret = await binding.secret(user)
     return None if secret is None else Credential.of(binding.param("auth") or default, secret)
 
 
 def certificate_of(binding: Binding[Any]) -> str | None:
-    """The authority to trust instead of the system's, where the tool names one."""
+    """Return the authority to trust instead of the system's, where the tool names one."""
     found = binding.param("ca_certificate")
     if found is not None and (not isinstance(found, str) or not found.strip()):
         raise binding.invalid("ca_certificate", "must be a certificate in PEM form")
@@ -55,19 +55,19 @@ def check_certificate(binding: Binding[Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What to ask a service in order to see whether it is there."""
+    """The request of a health check."""
 
     url: Url
     auth: Any = None
     headers: Headers = ()
     is_bare: bool = False
-    """Whether nobody said that there is anything at this address; then any answer below 500 will do."""
+    """Whether no health path is declared; then any response below 500 counts as healthy."""
 
 
 async def probe_http(
     transport: HttpTransport, binding: Binding[Any], prepare: Callable[[], Probe], *, user: str | None
 ) -> Health:
-    """One GET, without retries; whatever is wrong with the binding shows here too."""
+    """Probe a service with one GET, without retries; whatever is wrong with the binding shows here too."""
     try:
         probe = prepare()
         credential = await credential_of(binding, user, default=probe.auth)

@@ -1,4 +1,4 @@
-"""Libraries that only some connectors need, and what to install where one is missing."""
+"""Imports libraries that only some connectors need, and names the extra to install where one is missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twinraven.foundation.errors import InvalidSetting
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """A module that an extra brings along."""
+    """Return a module that an extra brings along."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Asking graph databases over Bolt, with Cypher that takes parameters.
+"""Queries graph databases over Bolt, with parameterised Cypher.
 
 Every query runs in a transaction of its own. A read is rolled back, and one that changed something is refused as what
 it is; a write is committed only when its rows have been read, so every failure before that leaves nothing behind and
@@ -49,7 +49,7 @@ _PAUSE_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class GraphLimits:
-    """How long, how much and how often."""
+    """Limits of graph queries: timeout, rows and retries."""
 
     timeout_ms: int = 30_000
     max_rows: int = 10_000
@@ -160,7 +160,7 @@ class _Work:
     is_committing: bool = False
 
     async def run(self, driver: AsyncDriver, until: float) -> Any:
-        """The rows, or an error that says whether something may have happened."""
+        """Return the rows, or an error that says whether something may have happened."""
         import neo4j.exceptions as failures
 
         seconds = max(0.001, until - time.monotonic())

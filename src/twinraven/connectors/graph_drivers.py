@@ -1,4 +1,4 @@
-"""Connections to graph databases: one driver, and with it one pool, for each endpoint and credential.
+"""Pools connections to graph databases: one driver per endpoint and credential.
 
 The driver asks us for addresses each time it opens a connection. It is given those that the guard permits, under the
 name that was asked for, so that the certificate is checked against the name and the connection goes where we looked.
@@ -38,7 +38,7 @@ class _Kept:
 
 
 class GraphDrivers:
-    """The drivers of each event loop; when there are too many, those that nobody uses are closed, oldest first."""
+    """Pools drivers per event loop; above the limit, unused ones are closed, oldest first."""
 
     def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
@@ -46,7 +46,7 @@ class GraphDrivers:
 
     @asynccontextmanager
     async def lease(self, target: GraphTarget) -> AsyncGenerator[AsyncDriver]:
-        """A driver for the target, which stays open meanwhile."""
+        """Provide a driver for the target, which stays open meanwhile."""
         drivers = self._drivers.get()
         context = None
         if target.is_encrypted and target.key not in drivers:

@@ -1,4 +1,4 @@
-"""What the driver's errors mean to whoever called the tool.
+"""Translates errors of the graph driver into tool errors.
 
 The server's own words are passed on, because they name the place in the query; ours say who must act and whether to
 try again.
@@ -23,7 +23,7 @@ _MAX_CHARS = 300
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether the connection went away, so that what was asked last may or may not have happened."""
+    """Return whether the connection went away, so that what was asked last may or may not have happened."""
     return isinstance(error, (ServiceUnavailable, SessionExpired)) or not isinstance(error, Neo4jError)
 
 
@@ -46,7 +46,7 @@ def failure_of(error: Exception, tool_id: str) -> TwinRavenError:
 
 
 def _distrust(error: BaseException) -> ssl.SSLCertVerificationError | None:
-    """What was wrong with a certificate; the driver wraps it more than once."""
+    """Return what was wrong with a certificate; the driver wraps it more than once."""
     reason: BaseException | None = error
     while reason is not None and not isinstance(reason, ssl.SSLCertVerificationError):
         reason = reason.__cause__

@@ -1,4 +1,4 @@
-"""Where a graph is and who asks, read from a tool's connection parameters.
+"""Reads the address and credentials of a graph database from a tool's connection parameters.
 
 It stands apart from the driver so that a definition can be checked where no driver is installed.
 """
@@ -21,7 +21,7 @@ DEFAULT_USER = "neo4j"
 
 @dataclass(frozen=True, slots=True)
 class GraphTarget:
-    """Where a graph is and who asks; equal targets share a driver."""
+    """The address and credentials of a graph database; equal targets share a driver."""
 
     host: str
     port: int
@@ -57,7 +57,7 @@ class GraphTarget:
 
     @staticmethod
     def database_of(binding: Binding[Any]) -> str | None:
-        """The database to use; None for the server's own choice."""
+        """Return the database to use; None for the server's own choice."""
         return _text(binding, "database")
 
     @property

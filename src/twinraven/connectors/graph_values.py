@@ -1,4 +1,4 @@
-"""Values of a graph as JSON: nodes, relationships, paths, times, points.
+"""Converts graph values to JSON: nodes, relationships, paths, times, points.
 
 Times are written in ISO 8601, with all the digits the server keeps; a node is its id, its labels and its properties,
 so that a property can never be taken for one of the others.
@@ -18,7 +18,7 @@ from twinraven.foundation.canonical import to_json_value
 
 
 def as_json(value: Any) -> Any:
-    """A value the driver gave, as JSON."""
+    """Return a value the driver gave, as JSON."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Requests and answers of HTTP, the limits they are held to, and the ways to get no answer.
+"""Models HTTP requests, responses, their limits, and the ways in which no response arrives.
 
 Whether a request reached the service decides what may be done next: what was never sent can be sent again by anyone,
 what was sent and not answered may have taken effect. So may what was answered with a redirect that leads nowhere.
@@ -25,7 +25,7 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """How long, how much and how often; a tool may ask for a shorter or longer time of its own."""
+    """Limits of HTTP requests: timeout, sizes and retries; a tool may set its own timeout."""
 
     timeout_ms: int = 30_000
     connect_timeout_ms: int = 5_000
@@ -76,7 +76,7 @@ class Credential:
         return [(self.name, self.value)] if self.kind == "query" else []
 
     def hidden_in(self, text: str) -> str:
-        """A text without the secret, which some services repeat in what they answer."""
+        """Return a text without the secret, which some services repeat in what they answer."""
         for secret in (*(value for _, value in self.headers), self.value):
             for spelled in (secret, json.dumps(secret)[1:-1]):
                 text = text.replace(spelled, "***")
@@ -84,7 +84,7 @@ class Credential:
 
 
 def read_auth(stated: Any) -> tuple[CredentialKind, str]:
-    """How a service wants to be shown a secret, and the name that goes with it; no secret is needed to say so."""
+    """Parse the authentication scheme of a service, and the header or parameter name; needs no secret."""
     if stated is not None and not isinstance(stated, (str, Mapping)):
         raise _invalid_auth("must be an object such as {type: bearer}")
     auth = cast("Mapping[str, Any]", stated) if isinstance(stated, Mapping) else {"type": stated or "bearer"}
@@ -103,7 +103,7 @@ def read_auth(stated: Any) -> tuple[CredentialKind, str]:
 
 
 def is_header_name(name: str) -> bool:
-    """Whether a header can be called so and is not the connection's own."""
+    """Return whether a header can be called so and is not the connection's own."""
     return _HEADER_NAME.fullmatch(name) is not None and name.lower() not in OF_THE_CONNECTION
 
 
@@ -131,7 +131,7 @@ class HttpRequest:
     is_strict: bool = False
     """Whether it goes where a stranger pointed, so that the operator's exceptions do not count."""
     listener: BodyListener | None = None
-    """Whoever wants the answer piece by piece; the whole of it is returned besides."""
+    """A callback for the chunks of the body; the whole body is returned as well."""
 
 
 @dataclass(frozen=True, slots=True)

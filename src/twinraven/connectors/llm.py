@@ -1,4 +1,4 @@
-"""Calling models: a prompt made from the arguments goes out, text or JSON comes back, with what it cost.
+"""Calls language models: renders a prompt from the arguments and returns text or JSON with its cost.
 
 One small client for two dialects stands on the same HTTP layer as REST, so that a model's endpoint is held to the same
 rules: checked addresses, bounded answers, breaker, retries. Asking a model changes nothing, so a failed request may
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from twinraven.catalog import Health, LlmCall, ToolAnswer, ToolEntry
 from twinraven.connectors.binding import Binding, BindingSource, bind_call
 from twinraven.connectors.bodies import read_body
-from twinraven.connectors.delivery import HttpDelivery, Terms
+from twinraven.connectors.delivery import DeliveryTerms, HttpDelivery
 from twinraven.connectors.endpoints import (
     Probe,
     certificate_of,
@@ -53,7 +53,7 @@ class LlmConnector:
         binding: Binding[LlmCall] = await bind_call(self._bindings, entry, call)
         asked = binding.operation.request(params)
         timeout_ms = entry.timeout_ms or self._delivery.transport.limits.timeout_ms
-        terms = Terms(call.tenant_id, entry.tool_id, timeout_ms, is_repeatable=True, owner_id=binding.owner_id)
+        terms = DeliveryTerms(call.tenant_id, entry.tool_id, timeout_ms, is_repeatable=True, owner_id=binding.owner_id)
         conversation = await open_conversation(binding, self._delivery, terms, user=call.caller)
         shape = _shape(entry)
         prompt = Prompt(asked.system, (PromptTurn("user", asked.prompt),), None if shape is None else shape.asked)
@@ -82,7 +82,7 @@ class LlmConnector:
 
 
 @dataclass(slots=True)
-class Conversation:
+class ModelExchange:
     """The exchanges with one model that make one call."""
 
     delivery: HttpDelivery
@@ -92,7 +92,7 @@ class Conversation:
     price: Price | None
     credential: Credential | None
     ca_certificate: str | None
-    terms: Terms
+    terms: DeliveryTerms
     input_tokens: int = 0
     output_tokens: int = 0
 
@@ -116,7 +116,7 @@ class Conversation:
         raise AssertionError("the last repair returns or raises")
 
     async def ask(self, prompt: Prompt, hear: Callable[[str], None] | None = None) -> Completion:
-        """One exchange, whatever its answer is worth; `hear` is given the text piece by piece as it is said."""
+        """Return one exchange, whatever its answer is worth; `hear` is given the text piece by piece as it is said."""
         body = self.dialect.body(prompt, self.choice, self.endpoint)
         listener = None if hear is None else AnswerListener(self.dialect.name, hear)
         request = HttpRequest(
@@ -155,12 +155,12 @@ class Conversation:
 
 
 async def open_conversation(
-    binding: Binding[Any], delivery: HttpDelivery, terms: Terms, *, user: str | None
-) -> Conversation:
+    binding: Binding[Any], delivery: HttpDelivery, terms: DeliveryTerms, *, user: str | None
+) -> ModelExchange:
     """Ready to ask the model that a binding names, with its secret opened for this user."""
     endpoint = endpoint_of(binding)
     dialect = _dialect(binding, endpoint)
-    return Conversation(
+    return ModelExchange(
         delivery=delivery,
         endpoint=endpoint,
         dialect=dialect,

@@ -1,4 +1,4 @@
-"""What a model's answer is worth: the JSON in it, whether it fits, and what it cost.
+"""Evaluates a model's answer: extracts JSON, validates it against the schema, and computes its cost.
 
 Models wrap JSON in prose, fences and thoughts. What is taken is the JSON itself or nothing: a repaired guess would be a
 value that nobody said.
@@ -47,7 +47,7 @@ class AnswerShape:
         return cls(outer, schema, is_wrapped=True)
 
     def read(self, completion: Completion) -> Any:
-        """The value in an answer, checked, or InvalidOutput with what is wrong with it."""
+        """Read the value in an answer, checked, or InvalidOutput with what is wrong with it."""
         found = completion.value if completion.value is not None else find_json(completion.text)
         try:
             compile_schema(dict(self.asked)).check(found, field=_WRAPPED)
@@ -57,7 +57,7 @@ class AnswerShape:
 
 
 def find_json(text: str) -> Any:
-    """The JSON value in a model's text: all of it, what a fence holds, or what stands between its outer brackets."""
+    """Find the JSON value in a model's text: all of it, the content of a fence, or the outer brackets."""
     if len(text) > MAX_ANSWER_CHARS:
         raise InvalidOutput(f"the model's answer is longer than {MAX_ANSWER_CHARS} characters")
     said = without_thoughts(text).strip()
@@ -76,13 +76,13 @@ def find_json(text: str) -> Any:
 
 
 def without_thoughts(text: str) -> str:
-    """The answer without the reasoning that some models put in front of it."""
+    """Return the answer without the reasoning that some models put in front of it."""
     return _THOUGHT.sub("", text, count=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a million tokens cost; exact, because sums of money are."""
+    """The price of a million tokens, as an exact decimal."""
 
     input: Decimal
     output: Decimal

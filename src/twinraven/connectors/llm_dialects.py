@@ -1,5 +1,4 @@
-"""The two ways in which models are asked over HTTP: OpenAI's chat completions, which most servers imitate, and
-Anthropic's messages.
+"""Speaks the two HTTP dialects of language models: OpenAI's chat completions and Anthropic's messages.
 
 Each dialect turns a prompt into a request body and an answer into a `Completion`. They differ in where the system
 prompt stands, in how an answer is bound to a schema (a response format here, a tool that must be called there), in what
@@ -30,7 +29,7 @@ _ANTHROPIC_VERSION = "2023-06-01"
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """Which model, and how it is to speak."""
+    """The model and its sampling parameters."""
 
     model: str
     temperature: float | None = None
@@ -71,7 +70,7 @@ class PromptTurn:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked; with a schema, the answer must be JSON that fits it."""
+    """The prompt to a model; with a schema, the answer must be JSON that fits it."""
 
     system: str | None
     turns: tuple[PromptTurn, ...]
@@ -79,13 +78,13 @@ class Prompt:
     tools: tuple[OfferedTool, ...] = ()
 
     def continued(self, answer: str, objection: str) -> Prompt:
-        """The same, after an answer that did not serve."""
+        """Return the same, after an answer that did not serve."""
         return replace(self, turns=(*self.turns, PromptTurn("assistant", answer), PromptTurn("user", objection)))
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a model answered; `value` is set where the server already took the answer apart."""
+    """The completion of a model; `value` is set where the server already parsed the answer."""
 
     text: str
     stop: Stop
@@ -225,7 +224,7 @@ DIALECTS: Mapping[str, Dialect] = {"openai": OpenAiDialect(), "anthropic": Anthr
 
 
 def dialect_of(stated: Any, endpoint: Url) -> Dialect | None:
-    """The dialect a tool names, or else the one its endpoint is known for."""
+    """Return the dialect a tool names, or else the one its endpoint is known for."""
     if stated is None:
         stated = "anthropic" if endpoint.origin.host.endswith("anthropic.com") else "openai"
     return DIALECTS.get(stated) if isinstance(stated, str) else None
@@ -291,7 +290,7 @@ def _object_of(text: str) -> Any:
 
 
 def _below(endpoint: Url, resource: str) -> Url:
-    """A bare host is given the usual prefix; an endpoint with a path has its own."""
+    """Add the usual prefix to a bare host; an endpoint with a path keeps its own."""
     return endpoint.extended(f"v1/{resource}" if endpoint.path == "/" else resource)
 
 
@@ -309,7 +308,7 @@ def _count(usage: Any, name: str) -> int:
 
 
 def _text_of(content: Any) -> str:
-    """The text of a message, which is one string or a list of parts."""
+    """Return the text of a message, which is one string or a list of parts."""
     if isinstance(content, list):
         parts = [_member(part, "text") for part in cast("list[Any]", content)]
         return "".join(part for part in parts if isinstance(part, str))

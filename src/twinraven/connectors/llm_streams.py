@@ -24,12 +24,12 @@ class AnswerListener:
         self._assembly: _OpenAiAssembly | _AnthropicAssembly = (
             _OpenAiAssembly() if dialect == "openai" else _AnthropicAssembly()
         )
-        self._speech = SpokenText(hear)
+        self._speech = StreamedText(hear)
         self._rest = b""
         self.has_heard = False
 
     def streamed(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The request body that asks for a stream."""
+        """Return the request body that asks for a stream."""
         usage = {"stream_options": {"include_usage": True}} if self._dialect == "openai" else {}
         return {**body, "stream": True, **usage}
 
@@ -39,7 +39,7 @@ class AnswerListener:
             self._take(line.strip())
 
     def whole(self) -> Any:
-        """The answer as it would have come without streaming."""
+        """Return the answer as it would have come without streaming."""
         self._take(self._rest.strip())
         self._rest = b""
         if not self._assembly.is_complete:
@@ -68,7 +68,7 @@ class AnswerListener:
         self._speech.say(self._assembly.take(event))
 
 
-class SpokenText:
+class StreamedText:
     """Passes text on as it comes, without the thoughts in front of it."""
 
     def __init__(self, hear: Callable[[str], None]) -> None:

@@ -34,7 +34,7 @@ class PerLoop(Generic[T]):
         self._making = threading.Lock()
 
     def get(self) -> T:
-        """The running loop's own; what loops that were not ended in order left behind is let go of."""
+        """Return the running loop's own; what loops that were not ended in order left behind is let go of."""
         loop = asyncio.get_running_loop()
         held = self._by_loop.get(loop)
         if held is None:
@@ -85,7 +85,7 @@ class OwningLoop:
         self._claiming = threading.Lock()
 
     def claim(self) -> asyncio.AbstractEventLoop:
-        """The owner: the running loop, unless another one that is not closed came first."""
+        """Return the owner: the running loop, unless another one that is not closed came first."""
         running = asyncio.get_running_loop()
         with self._claiming:
             if self._loop is None or self._loop.is_closed():

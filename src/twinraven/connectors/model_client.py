@@ -1,4 +1,4 @@
-"""One model, asked plainly: what it said comes back as it was said, with the tokens it took.
+"""Asks one model directly and returns its answer verbatim, with the token usage.
 
 A tool of the catalogue promises an answer that fits its schema, and raises otherwise. Whoever wants a model's opinion
 must see the answer even if it is nonsense, because what was said is kept. A server that does not know how to bind an
@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from twinraven.connectors.binding import Binding, RevealSecret
-from twinraven.connectors.delivery import HttpDelivery, Terms
+from twinraven.connectors.delivery import DeliveryTerms, HttpDelivery
 from twinraven.connectors.llm import open_conversation
 from twinraven.connectors.llm_answers import Price
 from twinraven.connectors.llm_dialects import Completion, Prompt
@@ -52,8 +52,8 @@ class ModelClient:
     async def ask(
         self, tenant_id: str, tool_id: str, prompt: Prompt, *, hear: Callable[[str], None] | None = None
     ) -> Completion:
-        """What the model says; a failure to reach it, or its refusal to speak, raises."""
-        terms = Terms(tenant_id, tool_id, self._timeout_ms, is_repeatable=True)
+        """Return the model's answer; a failure to reach it, or its refusal, raises."""
+        terms = DeliveryTerms(tenant_id, tool_id, self._timeout_ms, is_repeatable=True)
         conversation = await open_conversation(self._binding(tenant_id, tool_id), self._delivery, terms, user=None)
         try:
             answer = await conversation.ask(prompt, hear)

@@ -1,4 +1,4 @@
-"""Connections for HTTP: opened to the address that was checked, under the name that was asked for, and kept for reuse.
+"""Pools HTTP connections: opened to the checked address under the requested host name, and reused.
 
 The pool sees host names, so the Host header, SNI and the certificate are those of the name; only the moment of
 connecting sees an address, and there the guard decides. There is no second look-up that could answer differently.
@@ -90,7 +90,7 @@ class ConnectionPools:
         self._contexts: dict[str | None, ssl.SSLContext] = {}
 
     async def pool(self, request: HttpRequest) -> AsyncConnectionPool:
-        """The pool for a request; what was not used for longest is closed when there are too many."""
+        """Return the pool for a request; what was not used for longest is closed when there are too many."""
         key = _PoolKey(request.url.origin, request.ca_certificate, request.is_strict)
         context = await self._context(key.ca_certificate) if key.origin.scheme == "https" else None
         pools = self._pools.get()

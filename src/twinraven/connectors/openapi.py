@@ -1,4 +1,4 @@
-"""An OpenAPI description becomes tools: one for each operation, as the definitions the catalogue takes.
+"""Imports an OpenAPI description as tools: one per operation, as definitions of the catalogue.
 
 Descriptions come from elsewhere and are often wrong in places, so an operation that cannot be called by data alone
 (files, cookies, odd serialisations) is skipped and named with its reason, and the others are still there. So is every
@@ -42,7 +42,7 @@ class SkippedOperation(NamedTuple):
 
 
 class LeftOutPart(NamedTuple):
-    """Something that a tool does without although the description has it, and why."""
+    """A part of the description that a tool does without, and why."""
 
     operation: str
     part: str
@@ -51,7 +51,7 @@ class LeftOutPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenApiImport:
-    """What a description amounts to: definitions of a service and of its tools, still to be made."""
+    """The result of an import: definitions of a service and of its tools, not yet created."""
 
     service: dict[str, Any]
     connection_params: dict[str, Any]
@@ -60,7 +60,7 @@ class OpenApiImport:
     left_out: tuple[LeftOutPart, ...] = ()
 
     def as_file(self, *, name: str | None = None, secret: str | None = None, prefix: str = "") -> CatalogFile:
-        """One service and its tools, for the catalogue to make; `prefix` comes before every tool's key."""
+        """Return one service and its tools, for the catalogue to make; `prefix` comes before every tool's key."""
         if not self.tools:
             raise InvalidInput(
                 f"the description has no operation that can be called by data alone{_reasons(self.skipped)}",
@@ -168,7 +168,7 @@ def _operations(described: OpenApiDocument, skipped: list[SkippedOperation]) -> 
 
 
 def _parameters(described: OpenApiDocument, *levels: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """All parameters; those of the operation replace those of its path."""
+    """Return all parameters; those of the operation replace those of its path."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for level in levels:
         listed: Any = level.get("parameters")
@@ -181,7 +181,7 @@ def _parameters(described: OpenApiDocument, *levels: Mapping[str, Any]) -> list[
 def _tool(
     described: OpenApiDocument, place: _Place, drops: list[LeftOutPart], *, taken: Collection[str], outputs: bool
 ) -> dict[str, Any]:
-    """One operation as a tool; what it does without is added to `drops`."""
+    """Return one operation as a tool; what it does without is added to `drops`."""
     inputs = Inputs(described)
     for parameter in _parameters(described, place.shared, place.operation):
         read_parameter(inputs, parameter)
@@ -209,7 +209,7 @@ def _tool(
 
 
 def _output(described: OpenApiDocument, place: _Place, inputs: Inputs) -> dict[str, Any] | None:
-    """A schema of answers that cannot be used is no reason to do without the tool."""
+    """Return the output schema, or None where the schema of answers cannot be used: the tool does without."""
     try:
         schema = read_output(described, as_object(place.operation.get("responses")))
         return schema if schema is not None and compile_schema(schema) else None
@@ -248,7 +248,7 @@ def _description(place: _Place) -> str:
 
 
 def _endpoint(described: OpenApiDocument, stated: str | None, found_at: str | None) -> str:
-    """The address given, or the first server's with its variables at their defaults."""
+    """Return the address given, or the first server's with its variables at their defaults."""
     address = stated
     if address is None:
         servers: Any = described.root.get("servers")
@@ -276,7 +276,7 @@ def _joined(found_at: str, address: str) -> str:
 
 
 def _security(described: OpenApiDocument, left_out: list[LeftOutPart]) -> tuple[dict[str, str] | None, bool]:
-    """How the first scheme that the whole description asks for shows a secret, and whether there is a way without."""
+    """Return how the description's first security scheme shows a secret, and whether it is optional."""
     listed: Any = described.root.get("security")
     alternatives = [as_object(item) for item in cast("list[Any]", listed)] if isinstance(listed, list) else []
     schemes = as_object(as_object(described.root.get("components")).get("securitySchemes"))

@@ -1,4 +1,4 @@
-"""The parts of an OpenAPI operation: parameters, body, answers.
+"""Reads the parts of an OpenAPI operation: parameters, body, responses.
 
 Each becomes a variable of the tool's input and a place in the request where that variable goes. What a template cannot
 say (a cookie, an object spread over the query) raises `Skip`, unless the caller may leave it out: then it is left out,
@@ -33,7 +33,7 @@ class Skip(Exception):
 
 
 class Inputs:
-    """What an operation takes, gathered part by part."""
+    """The inputs of an operation, collected part by part."""
 
     def __init__(self, document: OpenApiDocument) -> None:
         self.document = document
@@ -48,7 +48,7 @@ class Inputs:
         self._required: list[str] = []
 
     def add(self, place: str, name: str, schema: Any, *, required: bool) -> str:
-        """A variable for something in the request; two of one name are told apart by their places."""
+        """Return a variable for something in the request; two of one name are told apart by their places."""
         plain = _NOT_IN_VARIABLE.sub("_", name) or place
         variable = f"{place}_{plain}" if plain in self._properties or plain in _RESERVED else plain
         if variable in self._properties:
@@ -122,7 +122,7 @@ def read_body_into(inputs: Inputs, body: Mapping[str, Any], *, method: str) -> N
 
 
 def read_output(document: OpenApiDocument, responses: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema of every good answer, where all of them are described; no answer at all counts as null."""
+    """Read the schema of every good answer, where all of them are described; no answer at all counts as null."""
     reader = SchemaReader(document, "output")
     schemas: list[Any] = []
     for status, response in responses.items():
@@ -166,6 +166,6 @@ def _problem(document: OpenApiDocument, parameter: Mapping[str, Any], place: str
 
 
 def _is_joined(parameter: Mapping[str, Any], place: str) -> bool:
-    """Whether a list is written as one text; the caller then writes it so."""
+    """Return whether a list is written as one text; the caller then writes it so."""
     is_list = as_object(_parameter_schema(parameter)).get("type") == "array"
     return is_list and (place == "header" or parameter.get("explode") is False)

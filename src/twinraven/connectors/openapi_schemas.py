@@ -1,4 +1,4 @@
-"""Schemas of an OpenAPI document as JSON Schemas that stand alone.
+"""Converts schemas of an OpenAPI document into self-contained JSON Schemas.
 
 OpenAPI 3.0 has a dialect of its own (`nullable`, exclusive bounds as flags), and its schemas point at one another
 across the document. A tool's schema is checked by itself, so what it points at comes along as `$defs`, and nothing
@@ -40,7 +40,7 @@ class OpenApiDocument:
         self.root = root
 
     def resolved(self, value: Any) -> dict[str, Any]:
-        """An object of the document, references followed."""
+        """Return an object of the document, references followed."""
         for _ in range(MAX_REFERENCES):
             found = as_object(value)
             if "$ref" not in found:
@@ -49,7 +49,7 @@ class OpenApiDocument:
         raise InvalidInput("references go round in a circle", field="$ref")
 
     def target(self, reference: Any) -> Any:
-        """What a reference points at, inside this document."""
+        """Resolve a reference inside this document."""
         if not isinstance(reference, str) or not reference.startswith("#/"):
             raise OutsideReference(f"{str(reference)[:100]!r} points outside the document", field="$ref")
         found: Any = self.root
@@ -71,7 +71,7 @@ class SchemaReader:
         self.definitions: dict[str, Any] = {}
 
     def read(self, schema: Any) -> Any:
-        """A schema as JSON Schema; its `$ref`s point into `definitions`."""
+        """Read a schema as JSON Schema; its `$ref`s point into `definitions`."""
         if isinstance(schema, bool):
             return schema
         given = as_object(schema)
@@ -110,7 +110,7 @@ class SchemaReader:
 
 
 def as_object(value: Any) -> dict[str, Any]:
-    """An object, or an empty one where something else stands."""
+    """Return an object, or an empty one where something else stands."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 

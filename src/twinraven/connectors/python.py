@@ -1,4 +1,4 @@
-"""Calling Python functions: async ones on the loop, sync ones on a bounded pool of threads.
+"""Calls Python functions: async ones on the event loop, sync ones on a bounded thread pool.
 
 A sync function that outlives its time cannot be stopped, only left behind; whoever called it for its effect must
 treat the result as unknown.
@@ -17,7 +17,7 @@ from twinraven.storage import forget_after_fork
 
 
 class KeyedCall(Protocol):
-    """What a function may know of its call: the idempotency key."""
+    """The idempotency key of a call, as a function may receive it."""
 
     key: str | None
 

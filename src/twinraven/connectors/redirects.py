@@ -1,4 +1,4 @@
-"""Following redirects without being led astray.
+"""Follows HTTP redirects safely: other origins get no credentials and no writes, and must be public addresses.
 
 A service may send us elsewhere. It may not learn there what only it was told, nor send a request that changes something
 to somebody else, nor lead us inside: beyond the origin that the tool names only public addresses count.
@@ -18,7 +18,7 @@ _SHOWN_TO_STRANGERS = frozenset({"accept", "user-agent"})
 
 
 def next_request(request: HttpRequest, response: HttpResponse) -> HttpRequest | None:
-    """The request that an answer asks for, or None if it is the answer."""
+    """Return the request that an answer asks for, or None if it is the answer."""
     location = response.headers.get("location")
     if response.status not in _REDIRECTS or not location:
         return None
@@ -43,12 +43,15 @@ def next_request(request: HttpRequest, response: HttpResponse) -> HttpRequest | 
 
 
 def comes_after_effect(response: HttpResponse) -> bool:
-    """Whether a redirect leaves open that its server did what it was asked first; these two say that it did not."""
+    """Return whether a redirect leaves open that its server did what it was asked first.
+
+    These two say that it did not.
+    """
     return response.status not in _UNTOUCHED
 
 
 def _is_same_host(here: Origin, there: Origin) -> bool:
-    """Whether both are one server; moving on to TLS at the usual port does not make it another."""
+    """Return whether both are one server; moving on to TLS at the usual port does not make it another."""
     return here == there or (here.host == there.host and (here.scheme, here.port) == ("http", 80) and there.port == 443)
 
 

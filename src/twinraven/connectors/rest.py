@@ -1,4 +1,4 @@
-"""Calling REST operations.
+"""Calls REST operations.
 
 The operation says how arguments become a request (in the catalogue); delivery decides how often it may be sent
 (`delivery`); the transport sees to it that it goes nowhere it should not (`transport`). Here the three meet.
@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from twinraven.catalog import Health, HealthStatus, RestCall, RestRequest, ToolEntry
 from twinraven.connectors.binding import Binding, BindingSource, bind_call
 from twinraven.connectors.bodies import read_body
-from twinraven.connectors.delivery import HttpDelivery, Terms
+from twinraven.connectors.delivery import DeliveryTerms, HttpDelivery
 from twinraven.connectors.endpoints import (
     Probe,
     certificate_of,
@@ -60,7 +60,7 @@ class RestConnector:
             credential=await credential_of(binding, call.caller),
             ca_certificate=certificate_of(binding),
         )
-        terms = Terms(
+        terms = DeliveryTerms(
             tenant_id=call.tenant_id,
             tool_id=entry.tool_id,
             timeout_ms=entry.timeout_ms or self._delivery.transport.limits.timeout_ms,
@@ -71,7 +71,7 @@ class RestConnector:
         return read_body(response.body, response.content_type)
 
     async def probe(self, binding: Binding[Any], *, user: str | None = None) -> Health:
-        """Ask the endpoint, or the path that `health_path` names, whether anybody is there."""
+        """Probe the endpoint, or the path that `health_path` names."""
         try:
             path = _health_path(binding)
         except InvalidDefinition as error:
@@ -95,7 +95,7 @@ class RestConnector:
 
 
 def _key_header(binding: Binding[Any], entry: ToolEntry, call: CallFrame) -> Headers:
-    """The call's key as the service wants it; one that no header can carry is sent as its hash."""
+    """Return the call's key as the service wants it; one that no header can carry is sent as its hash."""
     if not entry.writes or call.key is None:
         return ()
     name = _key_header_name(binding)
@@ -133,7 +133,7 @@ def _health_path(binding: Binding[Any]) -> str | None:
 
 
 def _encoded(asked: RestRequest) -> tuple[bytes | None, Headers]:
-    """The body as bytes, and the headers with its type."""
+    """Return the body as bytes, and the headers with its type."""
     headers = tuple(asked.headers.items())
     if asked.body is None:
         return None, headers

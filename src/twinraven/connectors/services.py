@@ -1,4 +1,4 @@
-"""The connectors of data-defined services as one set: one guard on where they may go, one pool of connections.
+"""Assembles the connectors of data-defined services, which share one address guard and one connection pool.
 
 They are made when the first tool or health check needs them: a home without services loads nothing that speaks HTTP.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from twinraven.catalog import Bindings, HealthProbe, ServiceType
 from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.catalog_bindings import CatalogBindings, CatalogProbe
-from twinraven.connectors.delivery import HttpDelivery, Terms
+from twinraven.connectors.delivery import DeliveryTerms, HttpDelivery
 from twinraven.connectors.graph import GraphConnector, GraphLimits
 from twinraven.connectors.http_model import HttpLimits, HttpRequest
 from twinraven.connectors.llm import LlmConnector
@@ -52,7 +52,7 @@ class ServiceConnectors:
         return self._rest, self._llm, self._graph, self._mcp
 
     def probes(self) -> Mapping[ServiceType, HealthProbe]:
-        """How the health of each kind of service is looked at."""
+        """Return the health probe of each type of service."""
         return {
             ServiceType.REST_API: CatalogProbe(self._rest, self._vault),
             ServiceType.LLM_PROVIDER: CatalogProbe(self._llm, self._vault),
@@ -61,10 +61,10 @@ class ServiceConnectors:
         }
 
     async def fetch(self, tenant_id: str, address: str) -> bytes:
-        """What stands at an address, asked for as a tool of the tenant's would ask."""
+        """Fetch a URL under the address rules of the tenant's tools."""
         request = HttpRequest("GET", parse_url(address))
         timeout_ms = self._transport.limits.timeout_ms
-        terms = Terms(tenant_id=tenant_id, tool_id=address, timeout_ms=timeout_ms, is_repeatable=True)
+        terms = DeliveryTerms(tenant_id=tenant_id, tool_id=address, timeout_ms=timeout_ms, is_repeatable=True)
         return (await self._delivery.deliver(request, terms)).body
 
     async def aclose(self) -> None:

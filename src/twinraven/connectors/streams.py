@@ -26,7 +26,7 @@ from httpcore2 import (
 )
 
 _MOST_BUFFERED: Final = 256 * 1024
-"""How many bytes are taken in before anybody reads them."""
+"""The size of the read buffer in bytes."""
 
 
 class _Wire(asyncio.Protocol):
@@ -76,7 +76,7 @@ class _Wire(asyncio.Protocol):
         return bool(self._arrived) or self.is_over
 
     async def take(self, most: int) -> bytes:
-        """What has arrived, at least a byte; nothing at the end."""
+        """Return received bytes, at least one; none at the end."""
         while not self.has_arrived:
             await self._wait()
         if self.error is not None and not self._arrived:

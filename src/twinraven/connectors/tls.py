@@ -1,4 +1,4 @@
-"""Whom to trust when a service shows its certificate."""
+"""Chooses the CA certificates that service connections are verified against."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One HTTP exchange: sent to a checked address, followed through redirects, read within limits.
+"""Makes one HTTP exchange: to a checked address, through redirects, within limits.
 
 httpcore does the protocol. What stands above it elsewhere (proxies from the environment, cookies, transparent
 decompression, automatic redirects) is left out on purpose: each of them widens what a foreign server can make us do.
@@ -63,7 +63,7 @@ class HttpTransport:
         forget_after_fork(self)
 
     async def exchange(self, request: HttpRequest, *, seconds: float) -> HttpResponse:
-        """The answer to a request, redirects followed, all of it within the given time."""
+        """Return the answer to a request, redirects followed, all of it within the given time."""
         require("httpcore2", "http")
         progress = _Progress()
         try:

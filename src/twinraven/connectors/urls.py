@@ -1,4 +1,4 @@
-"""Addresses of HTTP requests, taken apart once.
+"""Parses URLs of HTTP requests into origin, path and query, once.
 
 Two parsers that read one URL differently are how requests end up where nobody checked. So a URL is parsed here, into
 the parts that are checked and the very same parts that are sent; its text is not read again.
@@ -25,7 +25,7 @@ _QUERY_SAFE = _PATH_SAFE + "?"
 
 
 class Origin(NamedTuple):
-    """Who answers; what belongs to one origin is not shown to another."""
+    """The origin of a URL (scheme, host, port); credentials of one are not sent to another."""
 
     scheme: str
     host: str
@@ -68,13 +68,13 @@ class Url:
         return replace(self, query="&".join(part for part in (self.query, added) if part))
 
     def redirected(self, location: str) -> Url:
-        """Where a `Location` header leads from here."""
+        """Resolve a `Location` header against this URL."""
         return parse_url(urljoin(str(self), location), field="Location")
 
 
 @lru_cache(1024)
 def parse_url(text: str, *, field: str = "endpoint") -> Url:
-    """An absolute http or https URL, or InvalidDefinition; a host in disguise is a PolicyViolation."""
+    """Parse an absolute http or https URL, or InvalidDefinition; a host in disguise is a PolicyViolation."""
     if len(text) > MAX_URL_CHARS or _UNSAFE.search(text):
         raise _invalid(text, "is too long, or has blanks, control characters or backslashes in it", field)
     try:

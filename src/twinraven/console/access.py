@@ -15,7 +15,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import urlsplit
 
-from twinraven.console.asking import Vouch
+from twinraven.console.api_caller import Vouch
 from twinraven.serving import Authenticator, Scope, is_loopback
 
 Headers = Mapping[bytes, bytes]
@@ -27,7 +27,7 @@ _MOST_CLIENTS: Final = 1_000
 
 
 def vouch_for(authenticator: Authenticator, scope: Scope, headers: Headers) -> Vouch:
-    """How to ask who sent a request, now and as often as a stream lasts."""
+    """Return a callback that authenticates a request, now and for as long as a stream lasts."""
     token = sign_in_token(headers)
     if token is not None:
         return partial(authenticator.admit_sign_in, token)
@@ -35,7 +35,7 @@ def vouch_for(authenticator: Authenticator, scope: Scope, headers: Headers) -> V
 
 
 def sign_in_token(headers: Headers) -> str | None:
-    """The sign-in that a request's cookie holds, under the name that this address uses."""
+    """Return the sign-in that a request's cookie holds, under the name that this address uses."""
     try:
         cookies = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1"))
     except CookieError:
@@ -45,7 +45,7 @@ def sign_in_token(headers: Headers) -> str | None:
 
 
 def cookie_of(headers: Headers, token: str, *, lasts_s: int) -> str:
-    """What sets the cookie, or with 0 seconds ends it. Plain HTTP is only for this machine."""
+    """Build the Set-Cookie header; 0 seconds deletes the cookie. Plain HTTP is only for this machine."""
     name = _cookie_name(headers)
     secure = "; Secure" if name == _BOUND else ""
     return f"{name}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={lasts_s}{secure}"
@@ -63,7 +63,7 @@ def _host_name(headers: Headers) -> str:
 
 
 def is_own_form(headers: Headers) -> bool:
-    """Whether a form was sent by a page of this very origin."""
+    """Return whether a form was sent by a page of this very origin."""
     site = headers.get(b"sec-fetch-site")
     if site is not None:
         return site == b"same-origin"

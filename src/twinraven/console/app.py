@@ -13,15 +13,15 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from twinraven.console.access import TryLimit, cookie_of, is_own_form, sign_in_token, vouch_for
-from twinraven.console.asking import ApiCaller, ApiRefused, Vouch, api_path, api_scope, members
+from twinraven.console.api_caller import ApiCaller, ApiRefused, Vouch, api_path, api_scope, members
+from twinraven.console.formatting import exact
 from twinraven.console.menu import menu
+from twinraven.console.page_requests import ConsolePage, PageRequest, PageView, Redirect, Viewer
 from twinraven.console.rendering import Renderer
 from twinraven.console.replies import PageReply, read_form
 from twinraven.console.static_files import StaticFiles
 from twinraven.console.views import PAGES
-from twinraven.console.views.waiting import waiting_count
-from twinraven.console.visits import ConsolePage, Reader, Redirect, Shown, Visit
-from twinraven.console.words import exact
+from twinraven.console.views.waiting_items import waiting_count
 from twinraven.foundation.clock import iso, utc_now
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.serving import AsgiApp, Authenticator, Receive, Scope, Send
@@ -39,12 +39,12 @@ _SIGN_IN_LASTS_S: Final = 12 * 3600
 
 
 def console_app(api: AsgiApp, authenticator: Authenticator) -> Console:
-    """The console over an API."""
+    """Return the console over an API."""
     return Console(api, authenticator)
 
 
 def home_page(main: AsgiApp) -> AsgiApp:
-    """The application with `/` added: a browser that asks for it is sent to the console."""
+    """Return the application with `/` added: a browser that asks for it is sent to the console."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if (
@@ -120,10 +120,10 @@ class Console:
             return
         parts = await self._known_parts(scope)
         page, values = _find(method, path, parts)
-        me = Reader(who.tenant_id, who.user_id, who.role, who.key_id)
+        me = Viewer(who.tenant_id, who.user_id, who.role, who.key_id)
         begun = iso(utc_now())
         api = ApiCaller(self._api, scope, vouch)
-        visit = Visit(api, me, values, _pairs(scope["query_string"]), form, parts)
+        visit = PageRequest(api, me, values, _pairs(scope["query_string"]), form, parts)
         try:
             found = await page.view(visit)
         except ApiRefused as refusal:
@@ -135,7 +135,9 @@ class Console:
         else:
             await self._show(page, visit, found, reply, begun=begun)
 
-    async def _show(self, page: ConsolePage, visit: Visit, found: Shown, reply: PageReply, *, begun: str) -> None:
+    async def _show(
+        self, page: ConsolePage, visit: PageRequest, found: PageView, reply: PageReply, *, begun: str
+    ) -> None:
         """Send a page in its frame; `begun` is when what it shows was begun to be read."""
         frame = {
             "me": visit.me,
@@ -226,7 +228,7 @@ class Console:
         await reply.page(status, self._renderer.page("problem.html", values))
 
     async def _known_parts(self, scope: Scope) -> frozenset[str]:
-        """The first words of the API's paths, read once from its own description."""
+        """Return the first words of the API's paths, read once from its own description."""
         if self._parts is None:
             document = (await ApiCaller(self._api, scope, None).send("GET", "/openapi.json")).body
             self._parts = frozenset(path.split("/")[2] for path in document["paths"] if path.startswith("/v1/"))
@@ -243,18 +245,18 @@ def _pairs(query: bytes) -> dict[str, str]:
 
 
 def _own_path(text: str) -> str:
-    """An address inside the console; anything else is its first page."""
+    """Return an address inside the console; anything else is its first page."""
     return text if text.startswith("/console/") and "\\" not in text and "\n" not in text else "/console/"
 
 
-def _problem(status: int, problem: Mapping[str, Any], correlation_id: str) -> Shown:
-    """A problem as a page inside the frame, so that its reader can go on from there."""
+def _problem(status: int, problem: Mapping[str, Any], correlation_id: str) -> PageView:
+    """Return a problem as a page inside the frame, so that its reader can go on from there."""
     # Nothing here tells when it was made: what is another's is answered as if it had never been.
     values = {"problem": problem, "correlation_id": correlation_id, "live": "", "begun": ""}
-    return Shown("problem_page.html", str(problem.get("title", "Problem")), values, status=status)
+    return PageView("problem_page.html", str(problem.get("title", "Problem")), values, status=status)
 
 
-async def _no_page(_: Visit) -> Shown:
+async def _no_page(_: PageRequest) -> PageView:
     return _problem(404, _NO_PAGE, "")
 
 

@@ -54,7 +54,7 @@ _GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
 
 
 def menu(has: Callable[[str], bool], *, is_admin: bool) -> list[tuple[str, list[Entry]]]:
-    """The groups that somebody sees, without empty ones."""
+    """Return the menu groups that the user may see, without empty ones."""
     shown = [
         (name, [each for each in entries if (not each.needs or has(each.needs)) and (is_admin or not each.admin)])
         for name, entries in _GROUPS

@@ -12,28 +12,28 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from twinraven.console import words
+from twinraven.console import formatting
 
 _FOLDER = Path(__file__).parent / "templates"
 _FILTERS: tuple[Callable[..., Any], ...] = (
-    words.took,
-    words.mark,
-    words.count,
-    words.percent,
-    words.day,
-    words.clock,
-    words.ago,
-    words.brief,
-    words.cut,
-    words.exact,
-    words.pretty,
-    words.seg,
-    words.seen,
-    words.spaced,
-    words.actor,
-    words.short,
-    words.plural,
-    words.tone,
+    formatting.took,
+    formatting.mark,
+    formatting.count,
+    formatting.percent,
+    formatting.day,
+    formatting.clock,
+    formatting.ago,
+    formatting.brief,
+    formatting.cut,
+    formatting.exact,
+    formatting.pretty,
+    formatting.seg,
+    formatting.seen,
+    formatting.spaced,
+    formatting.actor,
+    formatting.short,
+    formatting.plural,
+    formatting.tone,
 )
 
 
@@ -45,7 +45,7 @@ class Renderer:
             loader=FileSystemLoader(_FOLDER),
             autoescape=True,
             undefined=StrictUndefined,
-            finalize=words.visible,
+            finalize=formatting.visible,
             trim_blocks=True,
             lstrip_blocks=True,
         )
@@ -56,6 +56,6 @@ class Renderer:
         return self._environment.get_template(template).render({**values, "is_part": False})
 
     def part(self, template: str, values: Mapping[str, Any]) -> str:
-        """The main block of a page alone."""
+        """Return the main block of a page alone."""
         found = self._environment.get_template(template)
         return "".join(found.blocks["main"](found.new_context({**values, "is_part": True})))

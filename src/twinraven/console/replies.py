@@ -76,7 +76,7 @@ class PageReply:
 
 
 async def read_form(receive: Receive) -> dict[str, str]:
-    """The fields of a form."""
+    """Read the fields of a form."""
     body = b""
     while True:
         message = await receive()

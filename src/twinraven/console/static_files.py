@@ -52,7 +52,7 @@ class StaticFiles:
         self._files[name] = StaticFile(body, packed, _TYPES[suffix], hashlib.sha256(body).hexdigest()[:12])
 
     def address(self, name: str) -> str:
-        """Where a file is, in this state of it."""
+        """Return the URL of a file, with the hash of its content."""
         return f"{_AT}{self._files[name].mark}/{name}"
 
     def find(self, mark: str, name: str) -> StaticFile | None:

@@ -1,4 +1,4 @@
-"""Conversations: dialogue that branches, and the working memory that the next call of a model would be sent.
+"""Keeps branching conversations, and computes the working memory of the next model call.
 
 `Conversations` keeps a tree of turns, each with alternatives of which one is active; an agent's alternative is made by
 a durable run of a process. `assemble` computes a working memory from what the tables hold. What is said becomes
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from twinraven.conversations.answering import VARIABLES, Answering
+    from twinraven.conversations.answering import VARIABLES, ProcessAnswers
     from twinraven.conversations.built_in import BUILT_IN
     from twinraven.conversations.chat_connector import ChatConnector
     from twinraven.conversations.chat_tools import ChatTools
@@ -64,7 +64,6 @@ __all__ = [
     "Alternative",
     "AnswerInvalid",
     "AnswerUnfinished",
-    "Answering",
     "ChatConnector",
     "ChatTools",
     "Compressor",
@@ -85,6 +84,7 @@ __all__ = [
     "PathPlace",
     "Piece",
     "PieceWriter",
+    "ProcessAnswers",
     "ProcessUnsuitable",
     "SummaryItem",
     "TooManyAlternatives",

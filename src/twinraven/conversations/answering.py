@@ -20,7 +20,7 @@ from twinraven.conversations.model import MOST_CONTENT, Conversation
 from twinraven.conversations.sql import AnswerOutcome, ConversationStore
 from twinraven.conversations.tokens import count_tokens
 from twinraven.conversations.working_memory import WorkingMemory
-from twinraven.engine import RunEnd, Runs, RunWish
+from twinraven.engine import RunEnd, RunRequest, Runs
 from twinraven.flow import FlowDefinition
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import NotFound, ToolUnavailable
@@ -52,8 +52,8 @@ class Answerer:
         return self.version.process.id
 
 
-class Answering:
-    """Answers of processes."""
+class ProcessAnswers:
+    """Runs processes that answer turns, and settles each answer when its run ends."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Answering:
         self._micros = micros
 
     async def choose(self, process_id: str | None, *, by: Principal, version: int | None = None) -> Answerer:
-        """The process that shall answer, or ProcessUnsuitable with what is wrong with it."""
+        """Return the process that shall answer, or ProcessUnsuitable with what is wrong with it."""
         wanted = DEFAULT_PROCESS if process_id is None else process_id
         await self._provide(wanted, by.tenant_id)
         try:
@@ -100,7 +100,7 @@ class Answering:
         return Answerer(saved, flow)
 
     def prepare(self, answerer: Answerer) -> NewAlternative:
-        """The alternative that a run of this process will make."""
+        """Return the alternative that a run of this process will make."""
         alternative_id = new_id()
         made = Executor(answerer.process_id, answerer.version.version, f"{RUN_PREFIX}{alternative_id}")
         return NewAlternative(made_by=made, alternative_id=alternative_id)
@@ -118,7 +118,7 @@ class Answering:
         }
         assert new.made_by is not None
         parameters = {name: values[name] for name in answerer.version.process.initial_context}
-        wish = RunWish(parameters, definition=answerer.flow, run_id=new.made_by.run_id, timeout_s=self._timeout_s)
+        wish = RunRequest(parameters, definition=answerer.flow, run_id=new.made_by.run_id, timeout_s=self._timeout_s)
         self._runs.start_in(tx, wish, by=by)
 
     def prefer(self, tx: Transaction, conversation: Conversation, process_id: str, *, by: Principal) -> None:
@@ -161,7 +161,7 @@ class Answering:
         return self.said(end.tenant_id, text)
 
     def said(self, tenant_id: str, text: str) -> AnswerOutcome:
-        """A text as it is kept: without secrets, and with its tokens counted."""
+        """Return a text as it is kept: without secrets, and with its tokens counted."""
         clean = clean_text(self._redact, tenant_id, text)
         return AnswerOutcome(clean, None, count_tokens(clean))
 
@@ -177,7 +177,7 @@ class Answering:
 
 
 def clean_text(redact: Callable[[str, bytes], bytes], tenant_id: str, text: str) -> str:
-    """A text without the tenant's secrets."""
+    """Return a text without the tenant's secrets."""
     import orjson
 
     raw = orjson.dumps(text)

@@ -35,7 +35,7 @@ class Executor:
 
 @dataclass(frozen=True, slots=True)
 class NewAlternative:
-    """What is added: something that was said, or an answer that a run will make."""
+    """A new alternative: a text that was said, or an answer that a run will make."""
 
     said: AnswerOutcome | None = None
     made_by: Executor | None = None
@@ -97,7 +97,7 @@ class TreeBuilder:
         return self._insert(turn, turn["count"] + 1, answered, new)
 
     def shape(self, turn_id: str, *, field: str) -> Row:
-        """A turn of this conversation; one of another is not there."""
+        """Return a turn of this conversation; one of another is not there."""
         row = self._store.shape(self._tx, self._tenant_id, turn_id)
         if row is None or row["conversation_id"] != self._conversation_id:
             raise NotFound(f"{field}: this conversation has no turn {turn_id!r}", field=field, turn_id=turn_id)
@@ -112,7 +112,7 @@ class TreeBuilder:
             )
 
     def alternative(self, alternative_id: str, *, field: str) -> Alternative:
-        """An alternative of this conversation; one of another is not there."""
+        """Return an alternative of this conversation; one of another is not there."""
         found = self._store.alternative(self._tx, self._tenant_id, alternative_id)
         if found is None or self._store_conversation(found) != self._conversation_id:
             raise NotFound(

@@ -25,7 +25,7 @@ _LONGEST_RESULT: Final = 20_000
 
 
 class ChatConnector:
-    """What runs the two tools."""
+    """Runs the two chat tools."""
 
     name = CONNECTOR
 
@@ -82,7 +82,7 @@ class ChatConnector:
         raise AssertionError("the last round offers no tools, so it answers")
 
     async def _made(self, call: CallFrame, offered: dict[str, ToolEntry], wish: dict[str, Any], place: str) -> str:
-        """What a tool answered, as the model is told it; a failure is told, too."""
+        """Return what a tool answered, as the model is told it; a failure is told, too."""
         if wish["name"] not in offered:
             return f"error: there is no tool {wish['name']!r}"
         try:
@@ -122,14 +122,14 @@ class ChatConnector:
         }
 
     def _writer(self, call: CallFrame) -> PieceWriter | None:
-        """Where an answer is streamed to: only a run of the engine has an epoch, and only it names its alternative."""
+        """Return the stream of an answer: only a run of the engine has an epoch and names its alternative."""
         if call.epoch is None or call.task_id is None or not call.task_id.startswith(RUN_PREFIX):
             return None
         return self._open_pieces(call.tenant_id, call.task_id.removeprefix(RUN_PREFIX))
 
 
 def _context(call: CallFrame) -> CallContext:
-    """Where the inner calls of a reply happen; each is judged by policy on its own."""
+    """Return where the inner calls of a reply happen; each is judged by policy on its own."""
     return CallContext(
         session_id=call.session_id,
         turn=call.turn,

@@ -27,7 +27,7 @@ _RULES: Final = {"type": "array", "items": {"type": "object"}}
 
 
 def chat_entries(timeout_ms: int) -> dict[str, ToolEntry]:
-    """What the two tools are."""
+    """Return the catalogue entries of the two tools."""
 
     def entry(tool_id: str, description: str, effect: Effect, **properties: Any) -> ToolEntry:
         schema = {"type": "object", "properties": properties, "required": ["messages"], "additionalProperties": False}

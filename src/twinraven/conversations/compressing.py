@@ -69,7 +69,7 @@ class PathCompression:
 
 
 def _oldest_half(memory: WorkingMemory) -> list[PathPlace]:
-    """The first places of the path that no summary has, up to half of its tokens; all of them have episodes."""
+    """Return the first places of the path that no summary has, up to half of its tokens; all of them have episodes."""
     shown = {item.alternative_id for item in memory.of("path")}
     places = [each for each in memory.material.path if each.place.alternative_id in shown][:-_KEPT]
     half, spent, chosen = sum(each.tokens for each in places) / 2, 0, list[PathPlace]()

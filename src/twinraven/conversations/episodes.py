@@ -106,7 +106,7 @@ class EpisodeWriter:
 
 
 def concise(content: str) -> str:
-    """A tool's result as it is remembered: its beginning and its end where it is long."""
+    """Return a tool's result as it is remembered: its beginning and its end where it is long."""
     if len(content) <= _CONCISE:
         return content
     left_out = len(content) - _CONCISE

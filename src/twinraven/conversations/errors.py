@@ -1,4 +1,4 @@
-"""Errors of conversations."""
+"""Defines the errors of conversations."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _UNREADABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class ForkOrigin:
-    """Where a fork was taken: FORKED_FROM with its turn and alternative."""
+    """The origin of a fork: FORKED_FROM with its turn and alternative."""
 
     conversation_id: str
     turn_id: str
@@ -55,7 +55,7 @@ class Conversation:
     created_at: datetime
     updated_at: datetime
     default_process: str | None = None
-    """A hint: what the next answer is made with unless somebody says otherwise."""
+    """The default process of the next answer."""
     default_since: datetime | None = None
     forked_from: ForkOrigin | None = None
     current_turn_id: str | None = None
@@ -86,7 +86,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One attempt at a turn: what somebody said, or what a process answered."""
+    """One attempt at a turn: a user's text, or the answer of a process."""
 
     alternative_id: str
     turn_id: str
@@ -185,7 +185,7 @@ class ConversationTurn:
 
 
 def check_content(value: Any, *, field: str = "content") -> str:
-    """What was said, as a text that both stores can hold."""
+    """Validate a message's text: one that both databases can hold."""
     if not isinstance(value, str) or not value.strip():
         raise InvalidInput(f"{field} is empty or no text; give a string", field=field)
     if len(value) > MOST_CONTENT:
@@ -200,7 +200,7 @@ def check_content(value: Any, *, field: str = "content") -> str:
 
 
 def check_title(value: Any) -> str | None:
-    """A title of one line, or none."""
+    """Return a title of one line, or none."""
     if value is None:
         return None
     if not isinstance(value, str) or not 0 < len(value.strip()) <= LONGEST_TITLE or _UNREADABLE.search(value):
@@ -209,7 +209,7 @@ def check_title(value: Any) -> str | None:
 
 
 def check_word(value: Any, words: tuple[str, ...], *, field: str) -> Any:
-    """One of the words that a field takes."""
+    """Return one of the words that a field takes."""
     if value not in words:
         raise InvalidInput(f"{field} must be one of {', '.join(words)}, not {str(value)[:40]!r}", field=field)
     return value

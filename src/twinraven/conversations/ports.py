@@ -74,22 +74,22 @@ class NoteItem:
 
 
 class MemorySources(Protocol):
-    """What enters a working memory besides the path."""
+    """Supplies the items of a working memory besides the path."""
 
     def summaries(
         self, tx: Transaction, tenant_id: str, conversation_id: str, path: Sequence[PathPlace]
     ) -> Sequence[SummaryItem]:
-        """The summaries of a conversation that cover alternatives of this path."""
+        """Return the summaries of a conversation that cover alternatives of this path."""
         ...
 
     def entities(
         self, tx: Transaction, tenant_id: str, conversation_id: str, path: Sequence[PathPlace]
     ) -> Sequence[EntityItem]:
-        """The entities that are active for this path, with how relevant they are now."""
+        """Return the entities that are active for this path, with how relevant they are now."""
         ...
 
     def notes(self, tx: Transaction, tenant_id: str, user_id: str) -> Sequence[NoteItem]:
-        """The notes of a user's carousel, in the order of their positions."""
+        """Return the notes of a user's carousel, in the order of their positions."""
         ...
 
 

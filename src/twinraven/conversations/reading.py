@@ -23,7 +23,7 @@ class MemoryReader:
         self._sources = sources
 
     def read(self, tx: Transaction, conversation: Conversation, turn_id: str | None, *, budget: int) -> WorkingMemory:
-        """The working memory at a turn; an answer that has not ended, or failed, says nothing and is left out."""
+        """Read the working memory at a turn; an answer that has not ended, or failed, says nothing and is left out."""
         tenant_id, conversation_id = conversation.tenant_id, conversation.conversation_id
         rows = [] if turn_id is None else self._store.path(tx, tenant_id, turn_id)
         said = [row for row in rows if row["content"] is not None]

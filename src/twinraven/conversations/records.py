@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
-from twinraven.audit import AuditEntry, AuditLog
-from twinraven.conversations.answering import Answering
+from twinraven.audit import AuditLog, NewAuditEntry
+from twinraven.conversations.answering import ProcessAnswers
 from twinraven.conversations.building import TreeBuilder, refuse_archived
 from twinraven.conversations.copying import copy_path
 from twinraven.conversations.episodes import EpisodeWriter
@@ -33,11 +33,11 @@ MOST_LISTED: Final = 1_000
 
 
 class ConversationParts(NamedTuple):
-    """What conversations are built on."""
+    """The dependencies of conversations."""
 
     database: Database
     store: ConversationStore
-    answering: Answering
+    answering: ProcessAnswers
     episodes: EpisodeWriter
     runs: Runs
     audit: AuditLog
@@ -73,7 +73,7 @@ class ConversationRecords:
         return await self._database.write(by.tenant_id, work)
 
     async def get(self, conversation_id: str, *, by: Principal) -> Conversation:
-        """A conversation of the caller, or any where an administrator asks."""
+        """Return a conversation of the caller, or any where an administrator asks."""
         return await self._database.read(by.tenant_id, lambda tx: self._present(tx, conversation_id, by))
 
     async def list(
@@ -84,7 +84,7 @@ class ConversationRecords:
         limit: int = 50,
         before: str | None = None,
     ) -> list[Conversation]:
-        """The last changed first; `before` names the last one of the page before."""
+        """List conversations, the last changed first; `before` names the last one of the page before."""
         if not 1 <= limit <= MOST_LISTED:
             raise InvalidInput(f"limit must be 1 to {MOST_LISTED}, it is {limit}", field="limit")
         if status is not None:
@@ -105,7 +105,7 @@ class ConversationRecords:
         return await self._change(conversation_id, by, lambda tx, _: self._set(tx, conversation_id, by, title=named))
 
     async def archive(self, conversation_id: str, *, by: Principal) -> Conversation:
-        """Archive a conversation: it is kept and read, and nothing is added until somebody unarchives it."""
+        """Archive a conversation: it is kept and can be read, and nothing is added until it is unarchived."""
         return await self._shelve(conversation_id, "archived", by)
 
     async def unarchive(self, conversation_id: str, *, by: Principal) -> Conversation:
@@ -234,7 +234,7 @@ class ConversationRecords:
     ) -> None:
         self._audit.append(
             tx,
-            AuditEntry(
+            NewAuditEntry(
                 tenant_id=by.tenant_id,
                 event_type=event,
                 subject_type="conversation",

@@ -9,7 +9,7 @@ from twinraven.storage import Row
 
 
 def to_conversation(row: Row) -> Conversation:
-    """A conversation from its columns."""
+    """Return a conversation from its columns."""
     origin = None
     if row["forked_from"] is not None:
         origin = ForkOrigin(row["forked_from"], row["origin_turn"], row["origin_alternative"])
@@ -29,7 +29,7 @@ def to_conversation(row: Row) -> Conversation:
 
 
 def to_turn(row: Row) -> ConversationTurn:
-    """A turn from its columns, without alternatives."""
+    """Return a turn from its columns, without alternatives."""
     return ConversationTurn(
         turn_id=row["turn_id"],
         conversation_id=row["conversation_id"],
@@ -44,7 +44,7 @@ def to_turn(row: Row) -> ConversationTurn:
 
 
 def to_alternative(row: Row, quotes: tuple[str, ...]) -> Alternative:
-    """An alternative from its columns, what it came to and what is derived."""
+    """Return an alternative from its columns, what it came to and what is derived."""
     return Alternative(
         alternative_id=row["alternative_id"],
         turn_id=row["turn_id"],

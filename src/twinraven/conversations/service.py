@@ -1,4 +1,4 @@
-"""The use cases of dialogue: say, answer, edit, regenerate, switch, quote, and see what a model would be sent."""
+"""Implements the use cases of dialogue: say, answer, edit, regenerate, switch, quote, preview the memory."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class Conversations(ConversationRecords):
     async def turns(
         self, conversation_id: str, *, by: Principal, limit: int = 50, after: int = 0
     ) -> list[ConversationTurn]:
-        """All turns with all alternatives, in the order of their arrival; `after` is a turn's number."""
+        """Return all turns with all alternatives, in the order of their arrival; `after` is a turn's number."""
         if not 1 <= limit <= MOST_LISTED:
             raise InvalidInput(f"limit must be 1 to {MOST_LISTED}, it is {limit}", field="limit")
 
@@ -194,7 +194,7 @@ class Conversations(ConversationRecords):
         return await self._database.read(by.tenant_id, work)
 
     async def path(self, conversation_id: str, *, by: Principal, turn_id: str | None = None) -> list[ConversationTurn]:
-        """The turns from the root to a turn, by default the current one, with all their alternatives."""
+        """Return the turns from the root to a turn, by default the current one, with all their alternatives."""
 
         def work(tx: Transaction) -> list[ConversationTurn]:
             found = self._present(tx, conversation_id, by)
@@ -217,7 +217,7 @@ class Conversations(ConversationRecords):
     async def memory(
         self, conversation_id: str, *, by: Principal, turn_id: str | None = None, budget: int | None = None
     ) -> WorkingMemory:
-        """What the next call of a model would be sent, item by item."""
+        """Return the working memory of the next model call, item by item."""
         if budget is not None and not 1 <= budget <= 100_000_000:
             raise InvalidInput("budget must be 1 to 100000000 tokens", field="budget")
 
@@ -232,7 +232,7 @@ class Conversations(ConversationRecords):
     async def stream(
         self, conversation_id: str, alternative_id: str, *, by: Principal, after: tuple[int, int] = (0, 0)
     ) -> AsyncGenerator[Piece | Alternative | None]:
-        """An answer as it comes, and at the end the alternative; None now and then as a sign of life."""
+        """Return an answer as it comes, and at the end the alternative; None now and then as a sign of life."""
         await self.alternative(conversation_id, alternative_id, by=by)
         return follow_pieces(self._database, self._store, by.tenant_id, alternative_id, after=after)
 

@@ -67,7 +67,7 @@ _UNBOUND: Final = (
 
 
 class AnswerOutcome(NamedTuple):
-    """What an alternative came to: content or an error."""
+    """The outcome of an alternative: content or an error."""
 
     content: str | None
     error: dict[str, Any] | None
@@ -77,7 +77,7 @@ class AnswerOutcome(NamedTuple):
 OTHERS_CONVERSATIONS: Final = (
     "SELECT conversation_id FROM conversations WHERE tenant_id = :tenant AND owner_id <> :viewer"
 )
-"""The groups of episodes that are another user's, for whoever keeps them hidden."""
+"""The groups of episodes of other users, which are kept hidden."""
 
 
 class ConversationStore:
@@ -104,7 +104,7 @@ class ConversationStore:
         limit: int,
         before: tuple[int, str] | None,
     ) -> list[Conversation]:
-        """The last changed first."""
+        """List conversations, the last changed first."""
         where, values = "", dict[str, Any]()
         for name, value in (("owner_id", owner), ("status", status)):
             if value is not None:
@@ -141,7 +141,7 @@ class ConversationStore:
         return row["changes"]
 
     def turn(self, tx: Transaction, tenant_id: str, turn_id: str) -> ConversationTurn | None:
-        """A turn with all its alternatives."""
+        """Return a turn with all its alternatives."""
         row = tx.fetch_one(
             f"SELECT {_TURN} FROM conversation_turns WHERE tenant_id = :tenant AND turn_id = :turn",
             tenant=tenant_id,
@@ -178,7 +178,7 @@ class ConversationStore:
         return to_alternative(row, quotes.get(alternative_id, ()))
 
     def shape(self, tx: Transaction, tenant_id: str, turn_id: str) -> Row | None:
-        """A turn alone with what adding beside or below it needs to know, whatever it holds."""
+        """Return a turn alone with what adding beside or below it needs to know, whatever it holds."""
         return tx.fetch_one(
             f"SELECT {_TURN}, (SELECT COALESCE(MAX(a.sequence), 0) FROM alternatives a "
             "WHERE a.tenant_id = t.tenant_id AND a.turn_id = t.turn_id) AS count, "
@@ -204,16 +204,16 @@ class ConversationStore:
             )
 
     def path(self, tx: Transaction, tenant_id: str, turn_id: str) -> list[Row]:
-        """The active alternatives from the root to a turn."""
+        """Return the active alternatives from the root to a turn."""
         return tx.fetch_all(_PATH, tenant=tenant_id, turn=turn_id)
 
     def deepest(self, tx: Transaction, tenant_id: str, turn_id: str) -> str:
-        """The last turn of what follows a turn: always the newest that answers what is active."""
+        """Return the last turn of what follows a turn: always the newest that answers what is active."""
         row = tx.fetch_one(_DEEPEST, tenant=tenant_id, turn=turn_id)
         return turn_id if row is None else row["turn_id"]
 
     def quoted(self, tx: Transaction, tenant_id: str, alternative_ids: Sequence[str]) -> list[Row]:
-        """What these alternatives quote, with its content."""
+        """Return the quotes of these alternatives, with their content."""
         if not alternative_ids:
             return []
         named = {f"v{number}": value for number, value in enumerate(alternative_ids)}
@@ -257,7 +257,7 @@ class ConversationStore:
         )
 
     def unsettled(self, tx: Transaction, tenant_id: str, alternative_id: str) -> Row | None:
-        """An alternative that is being generated, with its conversation."""
+        """Return an alternative that is being generated, with its conversation."""
         return tx.fetch_one(
             "SELECT a.conversation_id, a.turn_id, a.run_id FROM alternatives a WHERE a.tenant_id = :tenant "
             "AND a.alternative_id = :id AND NOT EXISTS (SELECT 1 FROM alternative_outcomes o "
@@ -271,7 +271,7 @@ class ConversationStore:
         return tx.fetch_all(_UNBOUND, tenant=tenant_id, conversation=conversation_id, limit=limit)
 
     def ingestion(self, tx: Transaction, tenant_id: str, conversation_id: str) -> str | None:
-        """The run that writes the episodes of a conversation, while there is one."""
+        """Return the run that writes the episodes of a conversation, while there is one."""
         row = tx.fetch_one(
             "SELECT ingestion FROM conversations WHERE tenant_id = :tenant AND conversation_id = :id",
             tenant=tenant_id,
@@ -280,7 +280,7 @@ class ConversationStore:
         return None if row is None else row["ingestion"]
 
     def compression(self, tx: Transaction, tenant_id: str, conversation_id: str) -> str | None:
-        """The compression of a conversation that was begun last."""
+        """Return the compression of a conversation that was begun last."""
         row = tx.fetch_one(
             "SELECT compression FROM conversations WHERE tenant_id = :tenant AND conversation_id = :id",
             tenant=tenant_id,
@@ -328,7 +328,7 @@ class ConversationStore:
     def pieces(
         self, tx: Transaction, tenant_id: str, alternative_id: str, *, after: tuple[int, int]
     ) -> list[tuple[int, int, str]]:
-        """What came after a piece, of the last attempt alone."""
+        """Return the pieces after a piece, of the last attempt alone."""
         last = self.last_attempt(tx, tenant_id, alternative_id)
         rows = tx.fetch_all(
             "SELECT number, text FROM alternative_pieces WHERE tenant_id = :tenant AND alternative_id = :id "
@@ -356,7 +356,7 @@ class ConversationStore:
 
 
 def process_users(tx: Transaction, tenant_id: str, process_id: str) -> list[str]:
-    """The conversations that refer to a process, by their preference or by an answer; it is not deleted then."""
+    """Return the conversations that refer to a process, by their preference or by an answer; it is not deleted then."""
     rows = tx.fetch_all(
         "SELECT conversation_id FROM conversations WHERE tenant_id = :tenant AND default_process = :process "
         "UNION SELECT conversation_id FROM alternatives WHERE tenant_id = :tenant AND process_id = :process LIMIT 5",

@@ -12,7 +12,7 @@ ENCODING = "o200k_base"
 
 
 def count_tokens(text: str) -> int:
-    """How many tokens a text has; markers such as <|endoftext|> are text like any other."""
+    """Count the tokens of a text; markers such as <|endoftext|> are text like any other."""
     return len(_encoder()(text))
 
 

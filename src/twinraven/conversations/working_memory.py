@@ -69,7 +69,7 @@ class MemoryItem:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What could have been in a working memory and is not."""
+    """An item that was left out of a working memory, and why."""
 
     kind: Kind
     id: str
@@ -82,7 +82,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class MemoryMaterial:
-    """What the tables hold for one path."""
+    """The stored material of one path."""
 
     conversation_id: str
     current_turn_id: str | None
@@ -96,7 +96,7 @@ class MemoryMaterial:
 
 @dataclass(frozen=True, slots=True)
 class WorkingMemory:
-    """What the next call would be sent."""
+    """The working memory: the items that the next model call would be sent."""
 
     material: MemoryMaterial
     items: tuple[MemoryItem, ...]
@@ -143,7 +143,7 @@ class WorkingMemory:
 
 
 def assemble(material: MemoryMaterial, *, budget: int, count: Callable[[str], int]) -> WorkingMemory:
-    """The working memory of a path within a budget of tokens."""
+    """Return the working memory of a path within a budget of tokens."""
     used, covered = _standing_in(material)
     groups: list[list[MemoryItem]] = [
         [_note(each, count) for each in material.notes],
@@ -162,7 +162,7 @@ def assemble(material: MemoryMaterial, *, budget: int, count: Callable[[str], in
 
 
 def _standing_in(material: MemoryMaterial) -> tuple[list[SummaryItem], dict[str, str]]:
-    """The summaries that stand for places of the path, oldest first, and which place each one has.
+    """Return the summaries that stand for places of the path, oldest first, and which place each one has.
 
     From the end: always the one that reaches furthest, then among those that end before it begins.
     """
@@ -242,7 +242,7 @@ def _entity(entity: EntityItem, count: Callable[[str], int]) -> MemoryItem:
 
 
 def _place(said: PathText, count: Callable[[str], int]) -> list[MemoryItem]:
-    """A place of the path, after what it quotes."""
+    """Return a place of the path, after what it quotes."""
     role: Role = {"user": "user", "agent": "assistant"}.get(said.speaker, "system")  # type: ignore[assignment]
     place = said.place
     own = MemoryItem(

@@ -1,4 +1,4 @@
-"""Effects that happen once: publications, messages and payments, allowed by a decision and sent under one key.
+"""Makes effects happen once: publications, messages and payments, allowed by a decision and sent under one key.
 
 An effect is an intent, stored with its audit entry, its key and the money it holds before anything is sent; a durable
 run sends it through a provider; what came of it is stored after. Where a worker died in between, the provider is asked
@@ -15,7 +15,8 @@ from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.effects.asset_sql import AssetStore
-    from twinraven.effects.assets import AssetWish, MediaAssets
+    from twinraven.effects.assets import AssetRequest, MediaAssets
+    from twinraven.effects.audit_trail import EffectAuditTrail
     from twinraven.effects.delivery import EFFECT_WORK, Delivery, DeliveryParts
     from twinraven.effects.errors import ProviderRefused, ProviderSilent, ProviderUnreachable
     from twinraven.effects.linkage import find_unlinked
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
         TABLES,
         EffectKind,
         EffectOrder,
-        MessageWish,
-        PaymentWish,
+        MessageRequest,
+        PaymentRequest,
         ProviderAnswer,
-        PublishWish,
+        PublishRequest,
         StoredEffect,
     )
     from twinraven.effects.money import PaymentBooks, budget_account, wallet_account
@@ -40,37 +41,36 @@ if TYPE_CHECKING:
     from twinraven.effects.sql import EffectRecord, EffectStore
     from twinraven.effects.wallet_sql import WalletStore
     from twinraven.effects.wallets import WalletBalance, Wallets
-    from twinraven.effects.witness import EffectWitness
 
 
 __all__ = [
     "EFFECT_KINDS",
     "EFFECT_WORK",
     "TABLES",
+    "AssetRequest",
     "AssetStore",
-    "AssetWish",
     "Delivery",
     "DeliveryParts",
+    "EffectAuditTrail",
     "EffectKind",
     "EffectOrder",
     "EffectParts",
     "EffectProvider",
     "EffectRecord",
     "EffectStore",
-    "EffectWitness",
     "Effects",
     "EffectsSettings",
     "FileOutbox",
     "HttpProvider",
     "MediaAssets",
-    "MessageWish",
+    "MessageRequest",
     "PaymentBooks",
-    "PaymentWish",
+    "PaymentRequest",
     "ProviderAnswer",
     "ProviderRefused",
     "ProviderSilent",
     "ProviderUnreachable",
-    "PublishWish",
+    "PublishRequest",
     "StoredEffect",
     "WalletBalance",
     "WalletStore",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
-from twinraven.audit import AuditEntry, AuditLog
+from twinraven.audit import AuditLog, NewAuditEntry
 from twinraven.effects.asset_sql import AssetStore
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import InvalidInput, NotFound
@@ -23,7 +23,7 @@ _URI: Final = re.compile(r"[a-z][a-z0-9+.-]*:[^\s\x00-\x1f]{1,2000}")
 
 
 @dataclass(frozen=True, slots=True)
-class AssetWish:
+class AssetRequest:
     """A medium that exists somewhere; the bytes themselves stay there."""
 
     campaign_id: str
@@ -48,7 +48,7 @@ class MediaAssets:
         self._micros = micros
         self._store = AssetStore()
 
-    async def add(self, wish: AssetWish, *, by: Principal) -> MediaAsset:
+    async def add(self, wish: AssetRequest, *, by: Principal) -> MediaAsset:
         """Register an asset of a campaign, and of a task where one made it."""
         metadata = _checked(wish)
         asset_id = new_id()
@@ -66,7 +66,7 @@ class MediaAssets:
             self._store.add(tx, row)
             told = {name: getattr(wish, name) for name in ("campaign_id", "task_id", "kind", "content_hash")}
             self._audit.append(
-                tx, AuditEntry(by.tenant_id, "asset.added", "media_asset", asset_id, by.actor, data=told)
+                tx, NewAuditEntry(by.tenant_id, "asset.added", "media_asset", asset_id, by.actor, data=told)
             )
             return self._store.find(tx, by.tenant_id, asset_id)
 
@@ -90,7 +90,7 @@ _COLUMNS: Final = (
 )  # fmt: skip
 
 
-def _require_places(tx: Transaction, tenant_id: str, wish: AssetWish) -> None:
+def _require_places(tx: Transaction, tenant_id: str, wish: AssetRequest) -> None:
     """Refuse a campaign that is not there, or a task that is not one of its."""
     plans = PlanStore()
     plans.campaign(tx, tenant_id, wish.campaign_id)
@@ -98,8 +98,8 @@ def _require_places(tx: Transaction, tenant_id: str, wish: AssetWish) -> None:
         raise NotFound(f"the campaign has no task {wish.task_id!r}", field="task_id", task_id=wish.task_id)
 
 
-def _checked(wish: AssetWish) -> str:
-    """The metadata as text, after everything was found fit to be stored."""
+def _checked(wish: AssetRequest) -> str:
+    """Return the metadata as text, after everything was found fit to be stored."""
     if wish.kind not in get_args(AssetKind):
         raise InvalidInput(f"kind must be one of {', '.join(get_args(AssetKind))}", field="kind")
     if not _URI.fullmatch(wish.storage_uri):

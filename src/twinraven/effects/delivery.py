@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeVar
 
 from twinraven.calls import Claims, EffectWord
+from twinraven.effects.audit_trail import EffectAuditTrail
 from twinraven.effects.errors import ProviderRefused, ProviderSilent, ProviderUnreachable
 from twinraven.effects.model import (
     LOCAL_LEDGER,
@@ -30,7 +31,6 @@ from twinraven.effects.model import (
 from twinraven.effects.money import PaymentBooks
 from twinraven.effects.ports import EffectProvider
 from twinraven.effects.sql import EffectStore
-from twinraven.effects.witness import EffectWitness
 from twinraven.engine import RunEnd, Runs
 from twinraven.flow import Waiting
 from twinraven.foundation.actors import SYSTEM
@@ -61,14 +61,14 @@ _LONGEST_PAUSE: Final = 3_600 * _SECOND
 
 @dataclass(frozen=True, slots=True)
 class DeliveryParts:
-    """What delivery is built on."""
+    """The dependencies of delivery."""
 
     database: Database
     runs: Callable[[], Runs]
     claims: Claims
     judge: Callable[[], Judge]
     books: PaymentBooks
-    witness: EffectWitness
+    witness: EffectAuditTrail
     micros: Callable[[], int]
     first_pause_s: float = 1.0
     """How long a failed attempt is waited after; each further one twice as long."""
@@ -90,7 +90,7 @@ class Delivery:
         self._providers: Mapping[str, EffectProvider] = {provider.name: provider for provider in providers}
 
     def provider_for(self, kind: EffectKind, name: str | None, channel: str | None = None) -> str:
-        """The name of the provider for a kind and a channel: the one that is asked for, else the first that is able."""
+        """Return the name of the provider for a kind and a channel: the requested one, else the first able one."""
         able = [each.name for each in self._providers.values() if kind in each.kinds and self._serves(each, channel)]
         if name is None and able:
             return able[0]
@@ -110,11 +110,11 @@ class Delivery:
         self._providers = {**self._providers, provider.name: provider}
 
     def is_local(self, provider: str) -> bool:
-        """Whether a wallet's money is in our own ledger, so that nothing has to be sent."""
+        """Return whether a wallet's money is in our own ledger, so that nothing has to be sent."""
         return provider == LOCAL_LEDGER
 
     def check_wallet_provider(self, name: str) -> str:
-        """A provider that money can be moved with, our own ledger among them."""
+        """Return a provider that money can be moved with, our own ledger among them."""
         return name if self.is_local(name) else self.provider_for("transaction", name)
 
     def enqueue(self, tx: Transaction, effect: StoredEffect) -> None:
@@ -153,13 +153,13 @@ class Delivery:
             self._failed(tx, effect, ProviderUnreachable(f"{told} before anything was sent", run_id=end.run_id))
 
     def _of_run(self, tx: Transaction, end: RunEnd) -> StoredEffect | None:
-        """The effect that a run delivers; None where somebody gave a run of their own such a name."""
+        """Return the effect that a run delivers; None where a run of other work has such a name."""
         effect_id = end.run_id.removeprefix(f"{EFFECT_WORK}:")
         looks = (self._store.look(tx, kind, end.tenant_id, effect_id) for kind in TABLES)
         return next(filter(None, looks), None)
 
     async def unknown(self, tenant_id: str) -> list[StoredEffect]:
-        """Effects that nobody knows about, for a person to look at."""
+        """List effects whose outcome is unknown, for a person to look at."""
 
         def work(tx: Transaction) -> list[StoredEffect]:
             return [
@@ -171,7 +171,7 @@ class Delivery:
         return await self._parts.database.read(tenant_id, work)
 
     async def find(self, tenant_id: str, kind: EffectKind, effect_id: str) -> StoredEffect:
-        """One effect as it is stored, or NotFound."""
+        """Find one effect as it is stored, or NotFound."""
         return await self._parts.database.read(tenant_id, lambda tx: self._store.find(tx, kind, tenant_id, effect_id))
 
     async def ask(self, effect: StoredEffect) -> StoredEffect:
@@ -191,7 +191,7 @@ class Delivery:
     async def resolve(
         self, kind: EffectKind, effect_id: str, word: EffectWord, *, by: Principal, external_id: str | None = None
     ) -> StoredEffect:
-        """Keep a person's word on an effect that nobody knows about: it happened, or it did not."""
+        """Store a person's word on an effect with an unknown outcome: it happened, or it did not."""
         if word == "happened" and not external_id:
             raise InvalidInput("say what the provider calls it", field="external_id")
 
@@ -216,7 +216,7 @@ class Delivery:
         return provider is not None and provider.can_be_asked
 
     def _pause_of(self, effect: StoredEffect) -> int:
-        """How long to wait before an unknown effect is asked about: as long as it was unknown, up to an hour."""
+        """Return how long to wait before an unknown effect is asked about: as long as it was unknown, up to an hour."""
         first = round(self._parts.first_pause_s * _SECOND * 2**MOST_ATTEMPTS)
         return min(_LONGEST_PAUSE, max(first, self._parts.micros() - int(effect.row["updated_at"])))
 
@@ -281,7 +281,7 @@ class Delivery:
     async def _wait_or(
         self, effect: StoredEffect, error: TwinRavenError, last: Literal["failed", "unknown"]
     ) -> StoredEffect:
-        """Try again later; after the last attempt it failed, or nobody knows."""
+        """Retry later; after the last attempt, settle as failed or leave the outcome unknown."""
         parts = self._parts
         if effect.attempts < MOST_ATTEMPTS:
             await self._note_attempt(effect, error, was_sent=last == "unknown")
@@ -319,7 +319,7 @@ class Delivery:
     async def _settle(
         self, effect: StoredEffect, settle: Callable[[Transaction, StoredEffect], StoredEffect]
     ) -> StoredEffect:
-        """Store what came of an effect; what somebody else settled meanwhile stays, a word of it unknown excepted."""
+        """Store the outcome of an effect; one that was settled meanwhile stays, unless it is unknown."""
 
         def work(tx: Transaction) -> StoredEffect:
             now = self._store.find(tx, effect.kind, effect.tenant_id, effect.effect_id)
@@ -366,7 +366,10 @@ class _NoAnswerPossible(Exception):
 
 
 async def _heard(provider: EffectProvider, asking: Awaitable[T]) -> T:
-    """What a provider says; an error that is none of the port's may come after the effect, so it counts as silence."""
+    """Return what a provider says.
+
+    An error that is none of the port's may come after the effect, so it counts as silence.
+    """
     try:
         return await asking
     except (ProviderRefused, ProviderUnreachable, ProviderSilent):
@@ -378,7 +381,7 @@ async def _heard(provider: EffectProvider, asking: Awaitable[T]) -> T:
 
 
 async def _reconcile(provider: EffectProvider, order: EffectOrder) -> ProviderAnswer | None:
-    """What became of something that may have been sent; None where the same key may be sent again."""
+    """Return what became of something that may have been sent; None where the same key may be sent again."""
     if provider.can_be_asked:
         found = await _heard(provider, provider.find(order))
         if found is not None:

@@ -1,4 +1,4 @@
-"""What keeps an effect from happening outside: a provider that refuses, is away or does not answer."""
+"""Defines the errors of providers: refused, unreachable, or without an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns wishes into intents: what is sent, the columns it is stored in, and the limits it is held to."""
+"""Turns requests into intents: the payload, the columns it is stored in, and its limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from twinraven.effects.model import EffectKind, MessageWish, PaymentWish, PublishWish
+from twinraven.effects.model import EffectKind, MessageRequest, PaymentRequest, PublishRequest
 from twinraven.foundation.clock import iso, to_micros
 from twinraven.foundation.errors import InvalidInput
 from twinraven.governance import Money, check_currency, parse_minor
@@ -39,8 +39,8 @@ class Intent:
             each()
 
 
-def publish_intent(wish: PublishWish, provider: str, disclosure: str | None) -> Intent:
-    """A publication: its text, and under it the words that tell readers how it was made."""
+def publish_intent(wish: PublishRequest, provider: str, disclosure: str | None) -> Intent:
+    """Return a publication: its text, and under it the words that tell readers how it was made."""
     said = wish.disclosure if wish.disclosure is not None else disclosure
     text = wish.text if not said else f"{wish.text}\n\n{said}"
     request = {
@@ -73,8 +73,8 @@ def publish_intent(wish: PublishWish, provider: str, disclosure: str | None) -> 
     )
 
 
-def message_intent(wish: MessageWish, provider: str) -> Intent:
-    """A message to a person or a channel."""
+def message_intent(wish: MessageRequest, provider: str) -> Intent:
+    """Return a message to a person or a channel."""
     return Intent(
         kind="message",
         task_id=wish.task_id,
@@ -102,8 +102,8 @@ def message_intent(wish: MessageWish, provider: str) -> Intent:
     )
 
 
-def payment_intent(wish: PaymentWish) -> Intent:
-    """A payment: the amount is read exactly, in the smallest unit of its currency."""
+def payment_intent(wish: PaymentRequest) -> Intent:
+    """Return a payment: the amount is read exactly, in the smallest unit of its currency."""
     currency = check_currency(wish.currency)
     amount = parse_minor(wish.amount, currency)
     if amount == 0:
@@ -140,7 +140,7 @@ def payment_intent(wish: PaymentWish) -> Intent:
 
 
 def _spoken_by(persona_id: str | None) -> dict[str, str]:
-    """The persona as a part of what is sent; what names none is sent, and compared, as it always was."""
+    """Return the persona as a part of what is sent; what names none is sent, and compared, as it always was."""
     return {} if persona_id is None else {"persona_id": persona_id}
 
 

@@ -14,7 +14,7 @@ _PAGE: Final = 500
 
 
 def find_unlinked(audit: AuditLog, tx: Transaction, tenant_id: str) -> list[UnlinkedEffect]:
-    """Every effect that no audit entry links to its decision and its task."""
+    """Find every effect that no audit entry links to its decision and its task."""
     return [
         UnlinkedEffect(TABLES[effect.kind].subject, effect.effect_id, effect.status)
         for page in _pages(tx, tenant_id)

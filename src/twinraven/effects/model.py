@@ -1,4 +1,4 @@
-"""Models what is wished for, what is stored of it, and what a provider is given and answers. No I/O."""
+"""Models requests for effects, stored effects, and the orders and answers of providers. No I/O."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 from twinraven.foundation.canonical import content_hash, parse_json
 from twinraven.foundation.errors import IllegalTransition
-from twinraven.governance import Leaving
+from twinraven.governance import OutgoingContent
 
 EffectKind = Literal["publish", "message", "transaction"]
 SubjectType = Literal["publish_event", "message", "transaction"]
@@ -24,7 +24,7 @@ _MESSAGES: Final = "outgoing_messages"
 
 
 class KindTable(NamedTuple):
-    """Where effects of a kind are stored, and the words that differ."""
+    """The table of one kind of effect, and the column names that differ."""
 
     table: str
     key: str
@@ -51,8 +51,8 @@ OPEN: Final = frozenset({"scheduled", "pending", "approved", "sending"})
 
 
 @dataclass(frozen=True, slots=True)
-class PublishWish:
-    """What is to be published, where, and for which task."""
+class PublishRequest:
+    """A request to publish: the content, the channel and the task."""
 
     task_id: str
     channel: str
@@ -68,8 +68,8 @@ class PublishWish:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageWish:
-    """What is to be said to whom, on which channel, and for which task."""
+class MessageRequest:
+    """A request to send a message: the text, the recipient, the channel and the task."""
 
     task_id: str
     channel: str
@@ -83,8 +83,8 @@ class MessageWish:
 
 
 @dataclass(frozen=True, slots=True)
-class PaymentWish:
-    """What is to be paid to whom, out of which wallet, and for which task; the amount is decimal text."""
+class PaymentRequest:
+    """A request to pay: the recipient, the wallet, the task, and the amount as decimal text."""
 
     task_id: str
     wallet_id: str
@@ -98,7 +98,7 @@ class PaymentWish:
 
 @dataclass(frozen=True, slots=True)
 class StoredEffect:
-    """What all kinds of effects have in common, as it is stored; `row` holds the rest."""
+    """A stored effect, with the fields that all kinds share; `row` holds the rest."""
 
     kind: EffectKind
     tenant_id: str
@@ -133,7 +133,7 @@ class StoredEffect:
         return TABLES[self.kind].subject
 
     def facts(self) -> dict[str, Any]:
-        """What every audit entry about it says: where it comes from and what allows it."""
+        """Return the fields of every audit entry about the effect: its lineage and the decision that allows it."""
         return {
             "campaign_id": self.campaign_id,
             "goal_id": self.goal_id,
@@ -147,7 +147,7 @@ class StoredEffect:
 
 @dataclass(frozen=True, slots=True)
 class EffectOrder:
-    """What a provider is asked to do, and the key under which it happens once, for ever."""
+    """An order to a provider, with the idempotency key under which it happens once, for ever."""
 
     tenant_id: str
     kind: EffectKind
@@ -170,16 +170,16 @@ class EffectOrder:
 
 @dataclass(frozen=True, slots=True)
 class ProviderAnswer:
-    """What a provider says of something that happened."""
+    """A provider's answer about an effect that happened."""
 
     external_id: str
     details: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-def leaving_of(kind: EffectKind, request: Mapping[str, Any]) -> Leaving:
-    """What of an effect people outside get to see, as checks look at it."""
+def leaving_of(kind: EffectKind, request: Mapping[str, Any]) -> OutgoingContent:
+    """Return the part of an effect that is visible outside, for checks."""
     names = ("text", "recipient", "counterparty", "description")
-    return Leaving(
+    return OutgoingContent(
         texts=tuple(str(request[name]) for name in names if request.get(name)),
         channel=request.get("channel"),
         persona_id=request.get("persona_id"),
@@ -194,5 +194,5 @@ def refuse_closed_wallet(wallet_id: str, status: str) -> None:
 
 
 def provider_key(tenant_id: str, kind: str, key: str) -> str:
-    """The key that providers are shown: tenants may use the same words, and a key tells nothing about either."""
+    """Return the key that providers are shown: tenants may use the same words, and a key tells nothing about either."""
     return content_hash(f"{tenant_id}\0{kind}\0{key}".encode())

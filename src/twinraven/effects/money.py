@@ -9,7 +9,7 @@ from __future__ import annotations
 from twinraven.effects.model import StoredEffect
 from twinraven.foundation.errors import Conflict
 from twinraven.governance import Budget, format_minor
-from twinraven.ledger import Ledger, LedgerOverdrawn, LedgerTransfer, TransferWish
+from twinraven.ledger import Ledger, LedgerOverdrawn, LedgerTransfer, TransferRequest
 from twinraven.storage import Transaction
 
 
@@ -34,7 +34,7 @@ def spent_account(budget_id: str) -> str:
 
 
 def allowance_account(currency: str) -> str:
-    """Where budgets are filled from: what the tenant allows itself to spend."""
+    """Return the account that budgets are filled from: what the tenant allows itself to spend."""
     return f"allowance:{currency}"
 
 
@@ -54,7 +54,7 @@ class PaymentBooks:
         self, tx: Transaction, tenant_id: str, wallet_id: str, amount: int, currency: str, *, key: str
     ) -> LedgerTransfer:
         """Put money from outside into a wallet."""
-        wish = TransferWish(
+        wish = TransferRequest(
             key=f"fund:{wallet_id}:{key}",
             from_account=outside_account(currency),
             to_account=wallet_account(wallet_id),
@@ -66,7 +66,7 @@ class PaymentBooks:
         return self._ledger.post(tx, tenant_id, [wish])[0]
 
     def balance(self, tx: Transaction, tenant_id: str, wallet_id: str) -> tuple[int, int]:
-        """What a wallet holds freely, and what is held from it."""
+        """Return the free balance of a wallet, and its holds."""
         free = self._ledger.balance(tx, tenant_id, wallet_account(wallet_id))
         return free, self._ledger.balance(tx, tenant_id, held_account(wallet_id))
 
@@ -119,7 +119,7 @@ class PaymentBooks:
                 f"budget {budget.budget_id!r} is {budget.total} by now, and {spent} of it is spent or held",
                 budget_id=budget.budget_id,
             )
-        wish = TransferWish(
+        wish = TransferRequest(
             key=f"fill:{budget.budget_id}:{budget.state_version}",
             from_account=source if change > 0 else names[0],
             to_account=names[0] if change > 0 else source,
@@ -131,9 +131,9 @@ class PaymentBooks:
         self._ledger.post(tx, tenant_id, [wish])
 
     @staticmethod
-    def _wish(payment: StoredEffect, word: str, source: str, target: str) -> TransferWish:
+    def _wish(payment: StoredEffect, word: str, source: str, target: str) -> TransferRequest:
         row = payment.row
-        return TransferWish(
+        return TransferRequest(
             key=f"{word}:{payment.effect_id}",
             from_account=source,
             to_account=target,

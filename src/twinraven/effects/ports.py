@@ -8,7 +8,7 @@ from twinraven.effects.model import EffectKind, EffectOrder, ProviderAnswer
 
 
 class EffectProvider(Protocol):
-    """Somebody outside who can be asked to do something.
+    """Carries out effects outside.
 
     `send` and `find` raise ProviderRefused for a final no, ProviderUnreachable where nothing was sent, and
     ProviderSilent where it was sent and not answered. Any other error counts as silence.
@@ -16,12 +16,12 @@ class EffectProvider(Protocol):
 
     @property
     def name(self) -> str:
-        """What settings, wallets and stored effects call it."""
+        """The provider's name in settings, wallets and stored effects."""
         ...
 
     @property
     def kinds(self) -> frozenset[EffectKind]:
-        """What it can do."""
+        """The kinds of effects it can carry out."""
         ...
 
     @property
@@ -39,5 +39,5 @@ class EffectProvider(Protocol):
         ...
 
     async def find(self, order: EffectOrder) -> ProviderAnswer | None:
-        """What became of a key; None where nothing happened under it."""
+        """Look up the outcome of a key; None where nothing happened under it."""
         ...

@@ -1,4 +1,4 @@
-"""Takes wishes for effects: checks them, asks for the decision in force, and stores the intent to be delivered.
+"""Takes requests for effects: checks them, asks for the decision in force, and stores the intent to be delivered.
 
 One transaction takes the idempotency key, stores the effect, holds its money, appends the audit entry and enqueues the
 run that will send it. The same wish again is answered with the effect that is there; the same key with other words is
@@ -12,23 +12,23 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from twinraven.audit import AuditEntry
+from twinraven.audit import NewAuditEntry
 from twinraven.calls import Claims
+from twinraven.effects.audit_trail import EffectAuditTrail
 from twinraven.effects.delivery import Delivery
 from twinraven.effects.intents import Intent, message_intent, payment_intent, publish_intent
 from twinraven.effects.model import (
     TABLES,
     EffectKind,
-    MessageWish,
-    PaymentWish,
-    PublishWish,
+    MessageRequest,
+    PaymentRequest,
+    PublishRequest,
     StoredEffect,
     leaving_of,
 )
 from twinraven.effects.money import PaymentBooks
-from twinraven.effects.places import EffectPlaces
+from twinraven.effects.references import EffectReferences
 from twinraven.effects.sql import EffectRecord, EffectStore, missing, to_record
-from twinraven.effects.witness import EffectWitness
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.correlation import correlation_or_new
 from twinraven.foundation.errors import (
@@ -48,13 +48,13 @@ from twinraven.tenancy import Principal
 
 @dataclass(frozen=True, slots=True)
 class EffectParts:
-    """What effects are built on."""
+    """The dependencies of effects."""
 
     database: Database
     claims: Claims
     judge: Callable[[], Judge]
     books: PaymentBooks
-    witness: EffectWitness
+    witness: EffectAuditTrail
     delivery: Delivery
     holds_secret: Callable[[str, bytes], bool]
     micros: Callable[[], int]
@@ -69,19 +69,19 @@ class Effects:
         self._parts = parts
         self._store = EffectStore()
         self._plans = PlanStore()
-        self._places = EffectPlaces()
+        self._places = EffectReferences()
 
-    async def publish(self, wish: PublishWish, *, by: Principal) -> EffectRecord:
+    async def publish(self, wish: PublishRequest, *, by: Principal) -> EffectRecord:
         """Publish on a channel, now or at a time, for a task whose result was approved."""
         provider = self._parts.delivery.provider_for("publish", wish.provider, wish.channel)
         return await self._intend(publish_intent(wish, provider, self._parts.disclosure), by=by)
 
-    async def message(self, wish: MessageWish, *, by: Principal) -> EffectRecord:
+    async def message(self, wish: MessageRequest, *, by: Principal) -> EffectRecord:
         """Send a message to a person or a channel, for a task whose result was approved."""
         provider = self._parts.delivery.provider_for("message", wish.provider, wish.channel)
         return await self._intend(message_intent(wish, provider), by=by)
 
-    async def pay(self, wish: PaymentWish, *, by: Principal) -> EffectRecord:
+    async def pay(self, wish: PaymentRequest, *, by: Principal) -> EffectRecord:
         """Pay out of a wallet, for a task whose result was approved; wallet and budget are never overdrawn."""
         return await self._intend(payment_intent(wish), by=by)
 
@@ -124,7 +124,7 @@ class Effects:
         return to_record(await self._parts.delivery.ask(effect))
 
     async def get(self, kind: EffectKind, effect_id: str, *, by: Principal) -> EffectRecord:
-        """One effect as it stands; for members, their own."""
+        """Return one effect as it stands; for members, their own."""
         return to_record(await self._parts.database.read(by.tenant_id, lambda tx: self._own(tx, kind, effect_id, by)))
 
     async def list(
@@ -219,7 +219,7 @@ class Effects:
         return effect
 
     def _allowed(self, tx: Transaction, intent: Intent, tenant_id: str) -> JudgeDecision:
-        """The decision in force that lets this leave the house, within the limits of its task."""
+        """Return the decision in force that lets this leave the house, within the limits of its task."""
         amount = intent.amount
         if amount is not None:
             spent = self._store.spent_for(tx, tenant_id, intent.task_id, amount.currency)
@@ -305,7 +305,7 @@ class Effects:
 
     async def _note_refusal(self, intent: Intent, error: TwinRavenError, *, by: Principal) -> None:
         """Audit what was refused: policy, limits, money, a key that means something else."""
-        entry = AuditEntry(
+        entry = NewAuditEntry(
             tenant_id=by.tenant_id,
             event_type=f"{intent.kind}.refused",
             subject_type="task",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from twinraven.foundation.setting_kinds import Number, Objects, Text
+from twinraven.foundation.setting_kinds import Number, ObjectList, Text
 from twinraven.foundation.settings import setting
 
 
@@ -13,7 +13,7 @@ from twinraven.foundation.settings import setting
 class EffectsSettings:
     providers: tuple[dict[str, Any], ...] = setting(
         (),
-        Objects(),
+        ObjectList(),
         "Providers as {name, url, kinds} or {name, folder, kinds}; the outbox of the home is always there.",
     )
     disclosure: str | None = setting(

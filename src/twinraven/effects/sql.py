@@ -28,7 +28,7 @@ _MONEY: Final = (
 
 
 def missing(kind: EffectKind, effect_id: str) -> NotFound:
-    """What is answered where an effect is not there, or belongs to somebody else."""
+    """Build the NotFound error of an effect that is absent, or belongs to another user."""
     return NotFound(f"there is no {_KINDS[kind]} {effect_id!r}", subject=TABLES[kind].subject, subject_id=effect_id)
 
 
@@ -40,14 +40,14 @@ class EffectStore:
         tx.execute(f"INSERT INTO {TABLES[kind].table} ({columns}) VALUES ({marks})", **row)
 
     def find(self, tx: Transaction, kind: EffectKind, tenant_id: str, effect_id: str) -> StoredEffect:
-        """One effect, or NotFound."""
+        """Find one effect, or NotFound."""
         found = self.look(tx, kind, tenant_id, effect_id)
         if found is None:
             raise missing(kind, effect_id)
         return found
 
     def look(self, tx: Transaction, kind: EffectKind, tenant_id: str, effect_id: str) -> StoredEffect | None:
-        """One effect, or None."""
+        """Return one effect, or None."""
         row = tx.fetch_one(f"{_select(kind)} AND t.{TABLES[kind].key} = :id", tenant=tenant_id, id=effect_id)
         return None if row is None else _to_effect(kind, row)
 
@@ -94,7 +94,7 @@ class EffectStore:
         return [_to_effect(kind, row) for row in tx.fetch_all(query, tenant=tenant_id, limit=limit, **stated)]
 
     def spent_for(self, tx: Transaction, tenant_id: str, task_id: str, currency: str) -> int:
-        """What was paid or may yet be paid for a task, without what was taken back."""
+        """Return the money paid or committed for a task, without refunds."""
         row = tx.fetch_one(
             "SELECT COALESCE(SUM(t.amount), 0) AS total FROM transactions t WHERE t.tenant_id = :tenant "
             "AND t.task_id = :task AND t.currency = :currency AND t.direction = 'debit' "
@@ -108,7 +108,7 @@ class EffectStore:
         return int(row["total"])
 
     def external(self, tx: Transaction, tenant_id: str, external_id: str) -> list[StoredEffect]:
-        """The effects that the outside knows by this id."""
+        """Return the effects that the outside knows by this id."""
         found: list[StoredEffect] = []
         for kind, words in TABLES.items():
             query = f"{_select(kind)} AND t.{words.external} = :id"
@@ -154,7 +154,7 @@ def _to_effect(kind: EffectKind, row: Row) -> StoredEffect:
 
 
 def to_record(effect: StoredEffect) -> EffectRecord:
-    """An effect as the model of its kind."""
+    """Return an effect as the model of its kind."""
     if effect.kind == "transaction":
         return _to_transaction(effect)
     row = effect.row

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twinraven.audit import AuditEntry, AuditLog
+from twinraven.audit import AuditLog, NewAuditEntry
 from twinraven.effects.delivery import Delivery
 from twinraven.effects.model import LOCAL_LEDGER
 from twinraven.effects.money import PaymentBooks
@@ -164,7 +164,7 @@ class Wallets:
         return WalletBalance(wallet, *self._books.balance(tx, wallet.tenant_id, wallet.wallet_id))
 
     def _note(self, tx: Transaction, event: str, wallet_id: str, by: Principal, **data: Any) -> None:
-        self._audit.append(tx, AuditEntry(by.tenant_id, event, "wallet", wallet_id, by.actor, data=data))
+        self._audit.append(tx, NewAuditEntry(by.tenant_id, event, "wallet", wallet_id, by.actor, data=data))
 
 
 def _require_admin(by: Principal) -> None:

@@ -1,4 +1,4 @@
-"""Durable work: runs that survive their processes, on a laptop and on a cluster.
+"""Runs durable work: runs that survive their processes, on a laptop and on a cluster.
 
 A run is a flow over a journal of step outcomes, kept in the database of the house in the same transactions as
 idempotency keys and audit entries. `Runs` starts them and decides about them, `EngineWorker` takes and advances them,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from twinraven.engine.pools import Pool, PoolSlots, all_pools, read_pools, read_types
     from twinraven.engine.programs import CallFraming, Program, ProgramRun
     from twinraven.engine.schedules import Schedules, next_slot
-    from twinraven.engine.service import ProgramWish, Runs, RunWish
+    from twinraven.engine.service import ProgramRequest, RunRequest, Runs
     from twinraven.engine.settings import EngineSettings
     from twinraven.engine.temporal import TemporalWorker
     from twinraven.engine.views import Job, Run, RunDetail, StepRecord, Worker
@@ -64,16 +64,16 @@ __all__ = [
     "PoolSlots",
     "Program",
     "ProgramFork",
+    "ProgramRequest",
     "ProgramRun",
-    "ProgramWish",
     "Run",
     "RunDetail",
     "RunEnd",
     "RunGovernor",
     "RunLineage",
+    "RunRequest",
     "RunState",
     "RunUnfinished",
-    "RunWish",
     "Runs",
     "Schedules",
     "StepRecord",

@@ -35,7 +35,7 @@ _Act = Callable[[LoadedRun, Journal, DurableInvoker], Awaitable[bool]]
 
 
 def read_actor(text: str) -> Actor:
-    """An actor from its stored text."""
+    """Read an actor from its stored text."""
     return SYSTEM if text == str(SYSTEM) else parse_actor(text, field="actor")
 
 
@@ -239,7 +239,10 @@ class Advancer:
 
 
 def _told_error(run: LoadedRun, result: FlowResult) -> dict[str, Any] | None:
-    """What a run failed with; a program is the one step of its run, so its own error says what there is to say."""
+    """Return what a run failed with.
+
+    A program is the one step of its run, so its own error says what there is to say.
+    """
     error = result.error
     if error is not None and run.definition.definition.steps[0].tool_id.startswith(PROGRAM):
         error = error.__cause__ if isinstance(error.__cause__, TwinRavenError) else error
@@ -247,7 +250,7 @@ def _told_error(run: LoadedRun, result: FlowResult) -> dict[str, Any] | None:
 
 
 def _time_waited(waits: dict[str, Wait], now: int) -> int:
-    """How long a run waited for people, which is no time of its own."""
+    """Return how long a run waited for people, which is no time of its own."""
     spent = 0
     for wait in waits.values():
         if wait.kind in ("person", "approval", "effect"):

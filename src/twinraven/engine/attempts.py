@@ -1,4 +1,4 @@
-"""Declares what the engine tells whoever governs a run: when it begins, what it came to, and that it was cancelled.
+"""Declares the callbacks of the engine to the governor of a run: when it begins, ends or is cancelled.
 
 A run that is an attempt at a task carries the lineage of the task: its calls name the campaign, the goal and the task,
 and its end and the result of the attempt are one transaction.
@@ -20,10 +20,10 @@ RunLineage = Mapping[str, str]
 
 
 class RunGovernor(Protocol):
-    """Whoever governs runs with a lineage."""
+    """Governs runs with a lineage: called back when they begin, end or are cancelled."""
 
     async def begin(self, tenant_id: str, run_id: str) -> None:
-        """A worker takes the run up, for the first time or again; an error raised here is what the run comes to."""
+        """Handle that a worker takes the run up, first or again; an error raised here ends the run."""
         ...
 
     async def conclude(self, tenant_id: str, run_id: str, end: RunEnd) -> Callable[[Transaction], None]:
@@ -31,5 +31,5 @@ class RunGovernor(Protocol):
         ...
 
     def cancelled(self, tx: Transaction, tenant_id: str, run_id: str) -> None:
-        """Somebody cancelled the run, in this transaction."""
+        """Handle the cancellation of the run, in this transaction."""
         ...

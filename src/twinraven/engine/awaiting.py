@@ -30,7 +30,7 @@ async def somebody_working(runs: Runs, lend: Lend) -> AsyncGenerator[None]:
 
 
 async def ended_run(runs: Runs, tenant_id: str, run_id: str) -> RunDetail:
-    """The run when it has ended; RunUnfinished when it waits for a person."""
+    """Return the run when it has ended; RunUnfinished when it waits for a person."""
     pause_s = _FIRST_LOOK_S
     while True:
         while (await runs.look_at(tenant_id, run_id)).state in ("queued", "running"):

@@ -11,15 +11,15 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from twinraven.audit import AuditEntry, AuditLog
+from twinraven.audit import AuditLog, NewAuditEntry
 from twinraven.calls import Claims, EffectWord
 from twinraven.catalog import Catalog
 from twinraven.engine.attempts import RunGovernor
 from twinraven.engine.dispatch_sql import EmbeddedDispatcher
 from twinraven.engine.errors import RunCancelled, RunSetAside
 from twinraven.engine.journal import (
+    CallOutcome,
     JournalKit,
-    Outcome,
     encode_outcome,
     exact_json,
     read_outcome,
@@ -60,7 +60,7 @@ _EFFECT_WORDS: Final[tuple[EffectWord, ...]] = ("happened", "did_not_happen", "g
 
 
 class RunTerms(NamedTuple):
-    """What a run is started with; values as JSON."""
+    """The terms that a run is started with; values as JSON."""
 
     target: str
     definition: bytes
@@ -73,7 +73,7 @@ class RunTerms(NamedTuple):
 
 
 class ProgramFork(NamedTuple):
-    """What a fork of a program's run begins with."""
+    """The initial state of a fork of a program's run."""
 
     keeps: Callable[[str], bool]
     """Whether what came of a place is taken over."""
@@ -82,7 +82,7 @@ class ProgramFork(NamedTuple):
 
 
 class RunDecisions:
-    """What people and events decide about runs."""
+    """Applies the decisions of people and events to runs."""
 
     def __init__(
         self,
@@ -112,19 +112,19 @@ class RunDecisions:
         self._views = RunViews()
 
     def register_end(self, ended: RunEndHook) -> None:
-        """Let somebody write with the end of a run: called in the transaction that ends it, as part of its request."""
+        """Register a callback for the end of a run, called in the transaction that ends it, as part of its request."""
         self._ended.append(ended)
 
     def register_ends(self, ended: RunEndsHook) -> None:
-        """Let somebody write with the ends of runs of a tenant that end together, whatever request they belong to."""
+        """Register a callback for runs of a tenant that end together, whatever request they belong to."""
         self._all_ended.append(ended)
 
     def register_flows(self, flow_of: Callable[[str, str], FlowDefinition | None]) -> None:
-        """Let somebody give, for a tenant, the flow of a tool that is one: its steps are then steps of the run."""
+        """Register a look-up of tools that are flows: their steps are then steps of the run."""
         self._flow_of = flow_of
 
     def register_governor(self, governor: Callable[[], RunGovernor]) -> None:
-        """Tell somebody of runs with a lineage that people cancel."""
+        """Register the governor, which is told of cancelled runs with a lineage."""
         self._governor = governor
 
     async def answer(
@@ -155,7 +155,7 @@ class RunDecisions:
                 told = self._resolve(tx, run, wait, answer)
             else:
                 _check_answer(wait, answer)
-                self._settle(tx, run, place, Outcome(f"person:{wait.subject}", now, answer))
+                self._settle(tx, run, place, CallOutcome(f"person:{wait.subject}", now, answer))
                 told = {"kind": "person", "asked": wait.subject}
             self._witness(tx, run, "run.answered", by, data={"place": place, **told}, body={"answer": answer})
             self._dispatcher.wake(tx, by.tenant_id, run_id)
@@ -172,7 +172,7 @@ class RunDecisions:
             for run_id, place in self._waits.open_for(tx, by.tenant_id, "event", name):
                 run = self._present(tx, by.tenant_id, run_id)
                 if run.finished_at is None and self._close(tx, run, place, by=by, now=now):
-                    self._settle(tx, run, place, Outcome(f"event:{name}", now, payload))
+                    self._settle(tx, run, place, CallOutcome(f"event:{name}", now, payload))
                     self._witness(tx, run, "run.signalled", by, data={"place": place, "event": name})
                     self._dispatcher.wake(tx, by.tenant_id, run_id)
                     told += 1
@@ -197,12 +197,12 @@ class RunDecisions:
         return await self._decide(by.tenant_id, work)
 
     def end_in(self, tx: Transaction, tenant_id: str, run_id: str) -> None:
-        """Cancel a run in a transaction of whoever it belongs to; one that ended stays as it is."""
+        """Cancel a run in the owner's transaction; one that ended stays as it is."""
         self._store.end(tx, tenant_id, run_id, "cancelled", now=self._dispatcher.now(tx))
         self._dispatcher.drop(tx, tenant_id, run_id)
 
     def announce(self) -> None:
-        """Let workers of this process look at once, after somebody committed what they had begun in a transaction."""
+        """Wake workers of this process after the commit of a transaction that started runs."""
         self._dispatcher.announce()
 
     async def resume(self, run_id: str, *, by: Principal) -> Run:
@@ -302,11 +302,11 @@ class RunDecisions:
         error = RunSetAside(f"run {run_id!r} was set aside: too many workers died with it", run_id=run_id)
         self.on_ends(tx, [RunEnd(tenant_id, run_id, "set_aside", error=error.as_record())])
         self._audit.append(
-            tx, AuditEntry(tenant_id=tenant_id, event_type="run.set_aside", subject_type="run", subject_id=run_id)
+            tx, NewAuditEntry(tenant_id=tenant_id, event_type="run.set_aside", subject_type="run", subject_id=run_id)
         )
 
     def find_in(self, tx: Transaction, tenant_id: str, run_id: str) -> Run:
-        """A run as the caller's transaction sees it, or NotFound."""
+        """Find a run as the caller's transaction sees it, or NotFound."""
         return self._present(tx, tenant_id, run_id)
 
     def _present(self, tx: Transaction, tenant_id: str, run_id: str, caller: str | None = None) -> Run:
@@ -316,11 +316,11 @@ class RunDecisions:
         return run
 
     def _own(self, tx: Transaction, run_id: str, by: Principal) -> Run:
-        """A run that somebody may decide about: an administrator about all, others about their own."""
+        """Return a run that the user may decide about: an administrator about all, others about their own."""
         return self._present(tx, by.tenant_id, run_id, None if by.role == "admin" else by.user_id)
 
     def _answerable(self, tx: Transaction, run_id: str, by: Principal) -> Run:
-        """A run whose unknown effect somebody may speak about: who decides for the tenant, or who started it."""
+        """Return a run whose unknown effect the user may resolve: an approver, or who started it."""
         return self._present(tx, by.tenant_id, run_id, None if by.may_decide else by.user_id)
 
     def _close(self, tx: Transaction, run: Run, place: str, *, by: Principal, now: int) -> bool:
@@ -342,14 +342,14 @@ class RunDecisions:
         now = self._dispatcher.now(tx)
         tool_id = str(wait.question.get("tool_id", run.target))
         if word == "give_up":
-            self._settle(tx, run, wait.place, Outcome(tool_id, now, error=wait.question["error"]))
+            self._settle(tx, run, wait.place, CallOutcome(tool_id, now, error=wait.question["error"]))
         elif key != own:
             self._claims.free(tx, run.tenant_id, own, state="unknown")
         elif word == "happened":
-            self._settle(tx, run, wait.place, Outcome(tool_id, now, said.get("output")))
+            self._settle(tx, run, wait.place, CallOutcome(tool_id, now, said.get("output")))
         return {"kind": "effect", "effect": word, "idempotency_key": key}
 
-    def _settle(self, tx: Transaction, run: Run, place: str, outcome: Outcome) -> None:
+    def _settle(self, tx: Transaction, run: Run, place: str, outcome: CallOutcome) -> None:
         raw = encode_outcome(outcome.output, outcome.error)
         tx.insert_missing(
             "run_steps",
@@ -411,7 +411,7 @@ class RunDecisions:
     ) -> None:
         self._audit.append(
             tx,
-            AuditEntry(
+            NewAuditEntry(
                 tenant_id=run.tenant_id,
                 event_type=event,
                 subject_type="run",
@@ -424,7 +424,7 @@ class RunDecisions:
 
 
 def missing_run(run_id: str) -> NotFound:
-    """The error for a run that is not there, or not yours."""
+    """Return the error for a run that is not there, or not yours."""
     return NotFound(f"no run {run_id!r}", run_id=run_id)
 
 
@@ -435,7 +435,7 @@ def _check_answer(wait: Wait, answer: Any) -> None:
 
 
 def _before(definition: FlowDefinition, step_id: str) -> frozenset[str]:
-    """The ids of the steps that neither are the given one nor wait for it.
+    """Return the ids of the steps that neither are the given one nor wait for it.
 
     A step of a process is all that it was compiled to: with the question before it, and the steps of a sub-process.
     """

@@ -24,7 +24,7 @@ class Lease(NamedTuple):
     worker: str
     epoch: int
     woken: int
-    """How often somebody had woken it when it was taken."""
+    """The number of wake-ups when it was leased."""
     strikes: int
     """How many workers in a row died with it."""
     ahead: int = 0
@@ -39,7 +39,7 @@ class Dispatcher(Protocol):
     """Decides which process advances which run. All but `take` happen in the caller's transaction."""
 
     def now(self, tx: Transaction) -> int:
-        """The moment that leases are compared with, in microseconds."""
+        """Return the moment that leases are compared with, in microseconds."""
         ...
 
     def enqueue(
@@ -54,7 +54,7 @@ class Dispatcher(Protocol):
         epoch: int = 0,
         due: int | None = None,
     ) -> None:
-        """Let a run, or one of its steps, be taken as soon as somebody is free, and not before it is due."""
+        """Enqueue a run, or one of its steps, to be taken when it is due and a worker is free."""
         ...
 
     def wake(self, tx: Transaction, tenant_id: str, run_id: str) -> None:
@@ -66,11 +66,11 @@ class Dispatcher(Protocol):
         ...
 
     def holds(self, tx: Transaction, lease: Lease) -> bool:
-        """Whether a lease stands."""
+        """Return whether a lease stands."""
         ...
 
     def rest(self, tx: Transaction, lease: Lease, until: int | None) -> None:
-        """Let go of a run until then, or at once if somebody woke it meanwhile."""
+        """Release a run until then, or at once if it was woken meanwhile."""
         ...
 
     def give_back(self, tx: Transaction, lease: Lease) -> None:
@@ -82,9 +82,9 @@ class Dispatcher(Protocol):
         ...
 
     def drop(self, tx: Transaction, tenant_id: str, run_id: str, *, place: str | None = None) -> None:
-        """Forget a run with all its jobs, or one job: nobody is to work on it any more."""
+        """Delete a run with all its jobs, or one job."""
         ...
 
     async def take(self, worker: str, free: Mapping[str, int]) -> list[Lease]:
-        """Due work that nobody alive has, at most so much for each queue."""
+        """Lease due work that no living worker has, at most so much per queue."""
         ...

@@ -177,7 +177,7 @@ class EmbeddedDispatcher:
         return await asyncio.to_thread(self._on_own_connection, work)
 
     async def take_one(self, worker: str, tenant_id: str, run_id: str, place: str) -> Lease | None:
-        """Take this run or job if it is due and nobody alive has it, for a worker that was told of it."""
+        """Lease this run or job if it is due and no living worker has it, for a worker that was notified."""
         named = {"tenant": tenant_id, "run": run_id, "place": place}
 
         def work(tx: Transaction) -> Lease | None:
@@ -188,7 +188,7 @@ class EmbeddedDispatcher:
         return await self._database.write("", work)
 
     async def due(self, queues: Sequence[str]) -> list[Lease]:
-        """What is due on these queues and nobody alive has, as it stands."""
+        """Return due work on these queues that no living worker has."""
         marks = {f"q{number}": name for number, name in enumerate(queues)}
         sql = (
             "SELECT tenant_id, run_id, place, queue, COALESCE(worker, '') AS worker, epoch, woken, strikes "
@@ -219,7 +219,7 @@ class EmbeddedDispatcher:
                 self._connection = None
 
     def _now_and_ahead(self, tx: Transaction) -> tuple[int, int]:
-        """The moment, and by how much it is ahead of this machine's clock."""
+        """Return the moment, and by how much it is ahead of this machine's clock."""
         now = self.now(tx)
         return now, 0 if tx.dialect == "sqlite" else now - self._micros()
 
@@ -227,7 +227,7 @@ class EmbeddedDispatcher:
         return bool(await self._database.read("", lambda tx: self._queues(tx, self.now(tx), free)))
 
     def _queues(self, tx: Transaction, now: int, free: Mapping[str, int]) -> list[str]:
-        """The queues with due work that this worker has a free slot for."""
+        """Return the queues with due work that this worker has a free slot for."""
         names = [queue for queue, slots in free.items() if slots > 0]
         if not names:
             return []

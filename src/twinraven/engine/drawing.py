@@ -7,7 +7,7 @@ from twinraven.flow import FlowDefinition, StepBox, StepDefinition, compile_flow
 
 
 def draw_run(definition: FlowDefinition, found: RunDetail, *, max_steps: int) -> str:
-    """The flow of a run as an SVG document."""
+    """Draw the flow of a run as an SVG document."""
     graph = compile_flow(definition, max_steps=max_steps).graph
     ids = [step.step_id for step in definition.steps]
     states = _states(found)
@@ -24,7 +24,7 @@ def draw_run(definition: FlowDefinition, found: RunDetail, *, max_steps: int) ->
 
 
 def _states(found: RunDetail) -> dict[str, str]:
-    """What came of each step; the last attempt counts, and what waits for something has come to nothing yet."""
+    """Return what came of each step; the last attempt counts, and what waits for something has come to nothing yet."""
     states = {
         _step_of(step.place): "succeeded" if step.error_code is None else "failed"
         for step in sorted(found.steps, key=lambda step: step.settled_at)

@@ -43,7 +43,7 @@ class RunEnds:
         self._writing: asyncio.Task[None] | None = None
 
     async def end(self, journal: Journal, end: RunEnd) -> None:
-        """End a run together with others; raises RunSuperseded where somebody else has it by now."""
+        """End a run together with others; raise RunSuperseded where another worker has it by now."""
         told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Ending(journal, end, told))
         if self._writing is None:
@@ -52,7 +52,7 @@ class RunEnds:
         await told
 
     async def end_alone(self, journal: Journal, end: RunEnd, conclusion: Callable[[Transaction], None]) -> None:
-        """End a run together with what somebody concludes from it, in a transaction of their own."""
+        """End a run together with what its governor concludes, in one transaction of their own."""
 
         def work(tx: Transaction) -> None:
             if self._end(tx, [(journal, end)]):

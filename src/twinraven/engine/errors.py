@@ -1,4 +1,4 @@
-"""Errors of durable runs."""
+"""Defines the errors of durable runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beats the heart of a worker process on a thread and a connection of its own.
+"""Sends the heartbeat of a worker process, on a thread and a connection of its own.
 
 A tool that blocks the event loop must not cost the process its runs, so nothing here needs the loop. A beat also says
 how much was done. A process that is not heard for its lease loses its runs to others; what keeps two from working on
@@ -49,7 +49,7 @@ class Heartbeat:
         self._turning = Lock()
 
     def start(self) -> None:
-        """Beat once, so that nobody takes this process for dead, and go on beside; not after it was stopped."""
+        """Beat once, so that this process counts as alive, and go on in the background; not after it was stopped."""
         with self._turning:
             if not self._stopped.is_set():
                 self._beat(self._lease_s)

@@ -17,12 +17,12 @@ from twinraven.calls import CallContext, Calls, SkillInvocationRequest, SkillInv
 from twinraven.catalog import Catalog, ToolEntry
 from twinraven.engine.attempts import RunGovernor, RunLineage
 from twinraven.engine.errors import STOPS, RunSuperseded, WaitExpired
-from twinraven.engine.journal import Journal, JournaledStep, JournalKit, Outcome
-from twinraven.engine.keeping import OutcomeKeeper
+from twinraven.engine.journal import CallOutcome, Journal, JournaledStep, JournalKit
 from twinraven.engine.model import Wait, worker_type
+from twinraven.engine.outcome_buffer import OutcomeBuffer
 from twinraven.engine.pools import SlotCount
 from twinraven.engine.programs import PROGRAM, CallFraming, Program, ProgramRun
-from twinraven.engine.waits import AskedWait, WaitStore, asked_wait, wait_kind
+from twinraven.engine.waits import RequestedWait, WaitStore, asked_wait, wait_kind
 from twinraven.flow import StepRun, Waiting
 from twinraven.foundation.actors import Actor
 from twinraven.foundation.canonical import JsonObject
@@ -59,11 +59,11 @@ class Slots(Protocol):
     """The slots of a process for steps of one type."""
 
     def serves(self, queue: str) -> bool:
-        """Whether this process makes calls of a type."""
+        """Return whether this process makes calls of a type."""
         ...
 
     def hold(self, queue: str) -> AbstractAsyncContextManager[SlotCount]:
-        """A slot of a type's pool for one call, which is counted there."""
+        """Return a slot of a type's pool for one call, which is counted there."""
         ...
 
 
@@ -72,7 +72,7 @@ StepLimits = dict[tuple[int, int | None], int | None]
 
 
 class CallingParts(NamedTuple):
-    """What makes calls, shared by all runs of a process."""
+    """The dependencies of calls, shared by all runs of a process."""
 
     database: Database
     calls: Calls
@@ -112,14 +112,14 @@ class DurableInvoker:
         self._limits = limits
         self._entries: dict[str, ToolEntry | None] = {}
         self._framings: dict[str, CallFraming] = {}
-        self._keeper = OutcomeKeeper(journal, parts.database)
+        self._keeper = OutcomeBuffer(journal, parts.database)
         self.is_draining = False
         """Whether the process ends: nothing new is called, and the run goes on elsewhere."""
         self.has_asked = False
         """Whether a wait was stored."""
 
     def writes(self, tool_id: str) -> bool:
-        """Whether a tool can change something; what is not there counts as if it could."""
+        """Return whether a tool can change something; what is not there counts as if it could."""
         if tool_id.startswith((HOUSE, STOP, PROGRAM)) or wait_kind(tool_id) is not None:
             return False
         entry = self._entry(tool_id)
@@ -146,7 +146,7 @@ class DurableInvoker:
             raise Waiting(due)
         await asyncio.sleep(max(0, due - now) / _SECOND)
 
-    async def make(self, tool_id: str, params: JsonObject, step: StepRun) -> Outcome:
+    async def make(self, tool_id: str, params: JsonObject, step: StepRun) -> CallOutcome:
         """Make a call through the call path, or raise Waiting."""
         entry = self._entry(tool_id)
         is_costly = entry is not None and entry.connector in COSTLY
@@ -166,7 +166,7 @@ class DurableInvoker:
 
     async def _make(
         self, tool_id: str, params: JsonObject, step: StepRun, current: JournaledStep, entry: ToolEntry | None
-    ) -> Outcome:
+    ) -> CallOutcome:
         is_write = entry is None or entry.writes
         try:
             response = await self._parts.calls.invoke(
@@ -176,7 +176,7 @@ class DurableInvoker:
             # Whether the settlement was stored shows when the run is taken up again.
             raise Waiting(self._keeper.soon()) from None
         except TwinRavenError as error:  # there is no such tool, or it is held back
-            return self._keeper.keep(step.place, Outcome(tool_id, self._journal.now(), error=error.as_record()))
+            return self._keeper.keep(step.place, CallOutcome(tool_id, self._journal.now(), error=error.as_record()))
         current.finish()
         if current.outcome is not None:
             return current.outcome
@@ -184,7 +184,7 @@ class DurableInvoker:
             await self._defer(tool_id, step, params, response.error)
         if response.replayed:
             return await self._replayed(tool_id, response, step)
-        outcome = Outcome(tool_id, self._journal.now(), response.output, response.error, self._told(response))
+        outcome = CallOutcome(tool_id, self._journal.now(), response.output, response.error, self._told(response))
         if not current.is_costly:
             return self._keeper.keep(step.place, outcome)
         event, current.event = current.event, None
@@ -194,7 +194,9 @@ class DurableInvoker:
         """Say where in the log a call stands that a program of another worker asked for."""
         self._framings[step.place] = framing
 
-    async def make_in_time(self, tool_id: str, params: JsonObject, step: StepRun, timeout_ms: int | None) -> Outcome:
+    async def make_in_time(
+        self, tool_id: str, params: JsonObject, step: StepRun, timeout_ms: int | None
+    ) -> CallOutcome:
         """Make a call within the step's time; a write that is late is unknown, and a person says what it did."""
         limit = asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000)
         try:
@@ -208,10 +210,10 @@ class DurableInvoker:
             late = EffectUnknown(f"{what}; whether it took effect is unknown", tool_id=tool_id)
             await self._defer(tool_id, step, params, late.as_record())
         return self._keeper.keep(
-            step.place, Outcome(tool_id, self._journal.now(), error=ToolTimeout(what, tool_id=tool_id).as_record())
+            step.place, CallOutcome(tool_id, self._journal.now(), error=ToolTimeout(what, tool_id=tool_id).as_record())
         )
 
-    async def _obtain(self, tool_id: str, params: JsonObject, step: StepRun, timeout_ms: int | None) -> Outcome:
+    async def _obtain(self, tool_id: str, params: JsonObject, step: StepRun, timeout_ms: int | None) -> CallOutcome:
         if self._journal.is_lost:
             raise Waiting
         if self.is_draining:
@@ -223,20 +225,22 @@ class DurableInvoker:
         if tool_id.startswith(PROGRAM):
             return await self._run_program(tool_id, params, step)
         if tool_id.startswith(STOP):
-            return self._keeper.keep(step.place, Outcome(tool_id, self._journal.now(), error=_stop(tool_id, params)))
+            return self._keeper.keep(
+                step.place, CallOutcome(tool_id, self._journal.now(), error=_stop(tool_id, params))
+            )
         wait, now = self._waits.get(step.place), self._journal.now()
         if wait is not None and wait.kind in ("approval", "effect") and wait.answered_at is None:
             if not wait.is_over(now):
                 raise Waiting(None if wait.until is None else to_micros(wait.until))
             late = WaitExpired(f"nobody approved {tool_id!r} in time", place=step.place, approval_id=wait.subject)
-            return self._keeper.keep(step.place, Outcome(tool_id, now, error=late.as_record()))
+            return self._keeper.keep(step.place, CallOutcome(tool_id, now, error=late.as_record()))
         entry = self._entry(tool_id)
         queue = worker_type("python" if entry is None else entry.connector)
         if not self._parts.slots.serves(queue):
             job: JsonObject = {"tool_id": tool_id, "params": params, "step": list(step), "timeout_ms": timeout_ms}
             if step.place in self._framings:
                 job["framing"] = list(self._framings[step.place])
-            await self._ask(step.place, AskedWait("job", queue, job))
+            await self._ask(step.place, RequestedWait("job", queue, job))
         async with self._parts.slots.hold(queue) as count:
             outcome = await self.make_in_time(tool_id, params, step, timeout_ms)
             count.errors += outcome.error is not None
@@ -269,7 +273,7 @@ class DurableInvoker:
         )
 
     def _told(self, response: SkillInvocationResponse) -> dict[str, Any] | None:
-        """What the result of an attempt says of a call; nobody asks it of other runs."""
+        """Return what the result of an attempt says of a call; None for runs that are no attempt."""
         return None if self._identity.lineage is None else response.remarks
 
     async def _defer(self, tool_id: str, step: StepRun, params: JsonObject, error: dict[str, Any]) -> None:
@@ -285,33 +289,33 @@ class DurableInvoker:
         if code == EffectUnknown.code:
             own = step_key(self._journal.lease.run_id, step)
             question: JsonObject = {"tool_id": tool_id, "params": params, "error": error, "key": own}
-            await self._ask(step.place, AskedWait("effect", str(details.get("idempotency_key") or own), question))
+            await self._ask(step.place, RequestedWait("effect", str(details.get("idempotency_key") or own), question))
 
     async def _await_approval(
         self, step: StepRun, params: JsonObject, error: dict[str, Any], details: dict[str, Any]
     ) -> None:
         until = to_micros(parse_iso(str(details["expires_at"]), field="expires_at"))
-        asked = AskedWait("approval", str(details["approval_id"]), {"error": error, "params": params}, until)
+        asked = RequestedWait("approval", str(details["approval_id"]), {"error": error, "params": params}, until)
         await self._ask(step.place, asked)
 
-    async def _wait(self, tool_id: str, params: JsonObject, step: StepRun) -> Outcome:
-        """Ask once; whoever comes again finds the outcome, or that the time is over."""
+    async def _wait(self, tool_id: str, params: JsonObject, step: StepRun) -> CallOutcome:
+        """Open the wait once; a later visit finds the outcome, or that the time is over."""
         wait, now = self._waits.get(step.place), self._journal.now()
         try:
             asked = asked_wait(tool_id, params, now)
         except TwinRavenError as error:
-            return self._keeper.keep(step.place, Outcome(tool_id, now, error=error.as_record()))
+            return self._keeper.keep(step.place, CallOutcome(tool_id, now, error=error.as_record()))
         if wait is None:
             await self._ask(step.place, asked)
         assert wait is not None
         if not wait.is_over(now):
             raise Waiting(None if wait.until is None else to_micros(wait.until))
         if wait.kind == "moment":
-            return self._keeper.keep(step.place, Outcome(tool_id, now, {"waited": True}))
+            return self._keeper.keep(step.place, CallOutcome(tool_id, now, {"waited": True}))
         expired = WaitExpired(f"nobody answered {tool_id!r} in time", place=step.place, tool_id=tool_id)
-        return await self._keeper.keep_at_once(step.place, Outcome(tool_id, now, error=expired.as_record()))
+        return await self._keeper.keep_at_once(step.place, CallOutcome(tool_id, now, error=expired.as_record()))
 
-    async def _ask(self, place: str, asked: AskedWait) -> NoReturn:
+    async def _ask(self, place: str, asked: RequestedWait) -> NoReturn:
         """Store a wait, with everything known so far, and wait."""
         journal, parts = self._journal, self._parts
         stored: frozenset[str] = frozenset()
@@ -341,21 +345,21 @@ class DurableInvoker:
         self.has_asked = has_asked
         raise Waiting(asked.until if has_asked else journal.now())
 
-    async def _do_house_work(self, tool_id: str, params: JsonObject, step: StepRun) -> Outcome:
+    async def _do_house_work(self, tool_id: str, params: JsonObject, step: StepRun) -> CallOutcome:
         work = self._parts.house.get(tool_id.removeprefix(HOUSE))
         try:
             if work is None:
                 raise NotFound(f"the house has no work {tool_id!r}", tool_id=tool_id)
-            outcome = Outcome(tool_id, self._journal.now(), await work(self._journal.lease.tenant_id, params))
+            outcome = CallOutcome(tool_id, self._journal.now(), await work(self._journal.lease.tenant_id, params))
         except StorageError:
             raise Waiting(self._keeper.soon()) from None
         except TwinRavenError as error:
-            outcome = Outcome(tool_id, self._journal.now(), error=error.as_record())
+            outcome = CallOutcome(tool_id, self._journal.now(), error=error.as_record())
         return self._keeper.keep(step.place, outcome)
 
     async def call_at(
         self, step: StepRun, tool_id: str, params: JsonObject, framing: CallFraming, *, held: bool = False
-    ) -> Outcome:
+    ) -> CallOutcome:
         """Make a call of a program at its place; what is `held` is stored with what the program does next."""
         self._framings[step.place] = framing
         if self._keeper.holds_back and self.writes(tool_id):
@@ -367,35 +371,35 @@ class DurableInvoker:
         return await self._obtain(tool_id, params, step, None)
 
     def tool_of(self, tool_id: str) -> ToolEntry | None:
-        """The tool of this name that the run may call."""
+        """Return the tool of this name that the run may call."""
         return self._entry(tool_id)
 
     def offered(self) -> list[ToolEntry]:
-        """Every tool that the run may call, by name."""
+        """Return every tool that the run may call, by name."""
         return self._parts.catalog.offered(self._journal.lease.tenant_id, self._identity.caller)
 
-    async def _run_program(self, tool_id: str, params: JsonObject, step: StepRun) -> Outcome:
+    async def _run_program(self, tool_id: str, params: JsonObject, step: StepRun) -> CallOutcome:
         program = self._parts.programs.get(tool_id.removeprefix(PROGRAM))
         try:
             if program is None:
                 raise NotFound(f"there is no program {tool_id!r}", tool_id=tool_id)
             output = await program(params, ProgramRun(self, self._journal, user_id=self._identity.caller))
-            outcome = Outcome(tool_id, self._journal.now(), output)
+            outcome = CallOutcome(tool_id, self._journal.now(), output)
         except TwinRavenError as error:
-            outcome = Outcome(tool_id, self._journal.now(), error=error.as_record())
+            outcome = CallOutcome(tool_id, self._journal.now(), error=error.as_record())
         finally:
             if self._keeper.holds_back:  # what cost money is stored, whatever became of the program
                 await self._keeper.flush()
         return self._keeper.keep(step.place, outcome)
 
-    async def _replayed(self, tool_id: str, response: SkillInvocationResponse, step: StepRun) -> Outcome:
-        """The outcome behind an answer from the key: what a journal has is exact, what a key keeps is redacted."""
+    async def _replayed(self, tool_id: str, response: SkillInvocationResponse, step: StepRun) -> CallOutcome:
+        """Return the outcome behind an answer from the key: a journal's is exact, a key's is redacted."""
         journal = self._journal
         found = await self._parts.database.read(journal.lease.tenant_id, lambda tx: journal.look_up(tx, step.place))
         if found is not None:
             journal.adopt(step.place, found)
             return found
-        return self._keeper.keep(step.place, Outcome(tool_id, journal.now(), response.output, response.error))
+        return self._keeper.keep(step.place, CallOutcome(tool_id, journal.now(), response.output, response.error))
 
     async def flush(self) -> None:
         """Store everything that is known."""
@@ -422,5 +426,5 @@ def _stop(tool_id: str, params: JsonObject) -> dict[str, Any]:
 
 
 def step_key(run_id: str, step: StepRun) -> str:
-    """The idempotency key of a step, the same for every attempt and every worker."""
+    """Return the idempotency key of a step, the same for every attempt and every worker."""
     return f"run:{run_id}:{step.key_suffix}"

@@ -23,7 +23,7 @@ from twinraven.foundation.redaction import Redact
 from twinraven.storage import Row, Transaction
 
 if TYPE_CHECKING:
-    from twinraven.muninn import CarriedEvent
+    from twinraven.muninn import TransactionalEvent
 
 _OUTPUT, _ERROR, _REMARKED = b"o", b"e", b"r"
 STEP_COLUMNS = ("tenant_id", "run_id", "place", "tool_id", "epoch", "outcome", "error_code", "settled_at")
@@ -40,8 +40,8 @@ class Seals(Protocol):
     def open(self, tenant_id: str, belongs_to: str, sealed: bytes) -> bytes: ...
 
 
-class Outcome(NamedTuple):
-    """What came of one attempt of one call: its output, or its error as a record."""
+class CallOutcome(NamedTuple):
+    """The outcome of one attempt of one call: its output, or its error as a record."""
 
     tool_id: str
     settled_at: int
@@ -51,14 +51,14 @@ class Outcome(NamedTuple):
     """What the call said of itself (its event, its cost, how sure it is), where the run is an attempt at a task."""
 
     def value(self) -> Any:
-        """The output, or the error raised."""
+        """Return the output, or the error raised."""
         if self.error is not None:
             raise error_from_json(self.error)
         return self.output
 
 
 class JournalKit(NamedTuple):
-    """What every journal of a process needs."""
+    """The dependencies of every journal of a process."""
 
     dispatcher: Dispatcher
     seals: Seals
@@ -67,7 +67,7 @@ class JournalKit(NamedTuple):
 
 
 def exact_json(value: Any) -> bytes:
-    """A value as JSON that reads back as it was; the canonical form would turn some floats into integers."""
+    """Return a value as JSON that reads back as it was; the canonical form would turn some floats into integers."""
     told = plain_json(value)
     if told is not None:
         return told
@@ -79,7 +79,7 @@ def exact_json(value: Any) -> bytes:
 
 
 def encode_outcome(output: Any, error: Mapping[str, Any] | None, remarks: Mapping[str, Any] | None = None) -> bytes:
-    """An output or an error as bytes to seal; the kind stands before the JSON, so any depth of JSON fits."""
+    """Return an output or an error as bytes to seal; the kind stands before the JSON, so any depth of JSON fits."""
     told = _OUTPUT + exact_json(output) if error is None else _ERROR + exact_json(error)
     if remarks is None:
         return told
@@ -88,7 +88,7 @@ def encode_outcome(output: Any, error: Mapping[str, Any] | None, remarks: Mappin
 
 
 def decode_outcome(raw: bytes) -> tuple[Any, dict[str, Any] | None]:
-    """The output and the error that `encode_outcome` was given."""
+    """Return the output and the error that `encode_outcome` was given."""
     if raw[:1] == _REMARKED:
         raw = raw[5 + int.from_bytes(raw[1:5], "big") :]
     value = parse_json(raw[1:], field="outcome")
@@ -96,53 +96,53 @@ def decode_outcome(raw: bytes) -> tuple[Any, dict[str, Any] | None]:
 
 
 def decode_remarks(raw: bytes) -> dict[str, Any] | None:
-    """The remarks that `encode_outcome` was given."""
+    """Return the remarks that `encode_outcome` was given."""
     if raw[:1] != _REMARKED:
         return None
     return parse_json(raw[5 : 5 + int.from_bytes(raw[1:5], "big")], field="remarks")
 
 
 def step_place(run_id: str, place: str) -> str:
-    """What a sealed outcome belongs to."""
+    """Return the binding of a sealed outcome."""
     return f"run:{run_id}:step:{place}"
 
 
-def read_outcome(seals: Seals, tenant_id: str, run_id: str, row: Row) -> Outcome:
-    """An outcome from its row."""
+def read_outcome(seals: Seals, tenant_id: str, run_id: str, row: Row) -> CallOutcome:
+    """Read an outcome from its row."""
     raw = seals.open(tenant_id, step_place(run_id, row["place"]), row["outcome"])
     output, error = decode_outcome(raw)
-    return Outcome(row["tool_id"], row["settled_at"], output, error, decode_remarks(raw))
+    return CallOutcome(row["tool_id"], row["settled_at"], output, error, decode_remarks(raw))
 
 
 class Journal:
     """The journal of one run, as its worker has it."""
 
-    def __init__(self, kit: JournalKit, lease: Lease, outcomes: dict[str, Outcome]) -> None:
+    def __init__(self, kit: JournalKit, lease: Lease, outcomes: dict[str, CallOutcome]) -> None:
         self.lease = lease
         self._kit = kit
         self._outcomes = outcomes
-        self._unstored: dict[str, Outcome] = {}
+        self._unstored: dict[str, CallOutcome] = {}
         self.is_lost = False
-        """Whether somebody else works on the run by now."""
+        """Whether another worker has the run by now."""
 
-    def known(self, place: str) -> Outcome | None:
+    def known(self, place: str) -> CallOutcome | None:
         return self._outcomes.get(place)
 
     def calls(self) -> tuple[dict[str, Any], ...]:
-        """What is known of the calls that were made, in the order in which they ended."""
+        """Return the known outcomes of calls, in the order in which they ended."""
         ended = sorted(self._outcomes.values(), key=lambda outcome: outcome.settled_at)
         return tuple({**each.remarks, "tool_name": each.tool_id} for each in ended if each.remarks is not None)
 
     def now(self) -> int:
-        """The moment by the dispatcher's clock, which is one for all machines."""
+        """Return the moment by the dispatcher's clock, which is one for all machines."""
         return self._kit.micros() + self.lease.ahead
 
-    def note(self, place: str, outcome: Outcome) -> None:
+    def note(self, place: str, outcome: CallOutcome) -> None:
         """Know an outcome that is stored with the next intent."""
         self._outcomes[place] = self._unstored[place] = outcome
 
     def hold(self, tx: Transaction) -> frozenset[str]:
-        """Refuse whoever lost the run, and store what is not stored yet; says what that was."""
+        """Check the lease of the run, and store what is not stored yet; returns what that was."""
         self._kit.dispatcher.hold(tx, self.lease)
         return self.store(tx)
 
@@ -154,7 +154,7 @@ class Journal:
         return frozenset(waiting)
 
     def unstored(self) -> list[tuple[Any, ...]]:
-        """The rows of what is not stored yet, for whoever stores several runs at once."""
+        """Return the rows that are not stored yet, to be stored with those of other runs."""
         return [self._row(place, outcome) for place, outcome in self._unstored.items()]
 
     def stored(self, places: frozenset[str]) -> None:
@@ -162,15 +162,15 @@ class Journal:
         for place in places:
             self._unstored.pop(place, None)
 
-    def settle(self, tx: Transaction, place: str, outcome: Outcome) -> Outcome:
-        """Store an outcome, or learn which one was stored first; wakes whoever has the run where that is not us."""
+    def settle(self, tx: Transaction, place: str, outcome: CallOutcome) -> CallOutcome:
+        """Store an outcome, or return the one stored first; wakes the worker that has the run, if another."""
         row = dict(zip(STEP_COLUMNS, self._row(place, outcome), strict=True))
         if tx.execute(_INSERT, **row):
             return outcome
         return self.look_up(tx, place) or outcome
 
-    def look_up(self, tx: Transaction, place: str) -> Outcome | None:
-        """What is stored for a place by now."""
+    def look_up(self, tx: Transaction, place: str) -> CallOutcome | None:
+        """Return the stored outcome of a place."""
         lease = self.lease
         row = tx.fetch_one(
             "SELECT place, tool_id, outcome, settled_at FROM run_steps "
@@ -182,7 +182,7 @@ class Journal:
         return None if row is None else read_outcome(self._kit.seals, lease.tenant_id, lease.run_id, row)
 
     def end_job(self, tx: Transaction) -> None:
-        """The step that this lease is for came to its end: its run goes on."""
+        """End the step that this lease is for: its run goes on."""
         lease, dispatcher = self.lease, self._kit.dispatcher
         tx.execute(
             "UPDATE run_waits SET answered_at = :now "
@@ -193,11 +193,11 @@ class Journal:
         dispatcher.drop(tx, lease.tenant_id, lease.run_id, place=lease.place)
         dispatcher.wake(tx, lease.tenant_id, lease.run_id)
 
-    def adopt(self, place: str, outcome: Outcome) -> None:
+    def adopt(self, place: str, outcome: CallOutcome) -> None:
         """Know an outcome that is stored already."""
         self._outcomes[place] = outcome
 
-    def _row(self, place: str, outcome: Outcome) -> tuple[Any, ...]:
+    def _row(self, place: str, outcome: CallOutcome) -> tuple[Any, ...]:
         lease, error = self.lease, outcome.error
         raw = encode_outcome(outcome.output, error, outcome.remarks)
         return (
@@ -212,7 +212,7 @@ class Journal:
         )
 
     def clean(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """The record of an error without the tenant's secrets, since it will be shown; may ask the store."""
+        """Return the record of an error without the tenant's secrets, since it will be shown; may ask the store."""
         return parse_json(self._kit.redact(self.lease.tenant_id, canonical_json(to_json_value(record))), field="error")
 
 
@@ -237,19 +237,19 @@ class JournaledStep:
         self._tool_id = tool_id
         self._begun: frozenset[str] = frozenset()
         self._settled: frozenset[str] = frozenset()
-        self.outcome: Outcome | None = None
+        self.outcome: CallOutcome | None = None
         """What the settlement stored, once its transaction ran."""
-        self.event: CarriedEvent | None = None
+        self.event: TransactionalEvent | None = None
         """The event of a call that is stored at once, for the transaction that stores it."""
 
     def begin(self, tx: Transaction) -> None:
-        """Refuse an intent of whoever lost the run, and store what it builds on."""
+        """Check the lease of the run, and store what the intent builds on."""
         self._begun = self._journal.hold(tx)
 
     def settle(self, tx: Transaction, outcome: dict[str, Any]) -> None:
-        """Store what happened, whoever has the run by now; if that is somebody else, wake them."""
+        """Store the outcome, whichever worker has the run by now; if another, wake it."""
         journal, lease, error = self._journal, self._journal.lease, outcome.get("error")
-        told = Outcome(
+        told = CallOutcome(
             self._tool_id,
             journal.now(),
             outcome.get("output"),
@@ -265,14 +265,14 @@ class JournaledStep:
         if lease.place:
             journal.end_job(tx)
 
-    def carry(self, event: CarriedEvent) -> bool:
+    def carry(self, event: TransactionalEvent) -> bool:
         """Take the event of a read that costs money, whose outcome is stored at once anyway."""
         if self.is_costly:
             self.event = event
         return self.is_costly
 
     def finish(self) -> None:
-        """The call came back, so its transactions have committed."""
+        """Note that the call came back, so its transactions have committed."""
         self._journal.stored(self._begun | self._settled)
         if self.outcome is not None:
             self._journal.adopt(self._place, self.outcome)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from twinraven.engine.attempts import CORRELATION, RunLineage
 from twinraven.engine.dispatch import Lease
 from twinraven.engine.invoker import StepLimits
-from twinraven.engine.journal import Outcome, Seals, read_outcome
+from twinraven.engine.journal import CallOutcome, Seals, read_outcome
 from twinraven.engine.model import Wait
 from twinraven.engine.runs_sql import RunStore
 from twinraven.engine.waits import WaitStore
@@ -62,7 +62,7 @@ class LoadedRun(NamedTuple):
     row: Row
     definition: TimelessDefinition
     parameters: JsonObject
-    outcomes: dict[str, Outcome]
+    outcomes: dict[str, CallOutcome]
     waits: dict[str, Wait]
     lineage: RunLineage | None
     correlation_id: str | None

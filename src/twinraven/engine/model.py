@@ -1,4 +1,4 @@
-"""Models the states of runs, jobs and workers, which may follow which, and what whoever works on a run passes on.
+"""Models the states of runs, jobs and workers, their transitions, and what a worker passes on.
 
 How runs, jobs and workers are shown stands in `views`, which a worker process does not need.
 """
@@ -60,7 +60,7 @@ TYPE_ALIASES: Final[Mapping[str, str]] = {
 
 
 def worker_type(connector: str) -> str:
-    """The type of worker that makes the calls of a connector; what the house answers itself is Python."""
+    """Return the type of worker that makes the calls of a connector; what the house answers itself is Python."""
     found = TYPE_ALIASES.get(connector, connector)
     return found if found in WORKER_TYPES else "python"
 
@@ -72,7 +72,7 @@ def check_run_transition(run_id: str, before: RunState, after: RunState) -> None
 
 
 class RunEnd(NamedTuple):
-    """How a run ended, or that it was set aside."""
+    """The end of a run, or that it was set aside."""
 
     tenant_id: str
     run_id: str
@@ -82,15 +82,15 @@ class RunEnd(NamedTuple):
     calls: tuple[dict[str, Any], ...] = ()
     """What is known of the calls it made, each with its tool, its event and what it cost; of attempts alone."""
     target: str | None = None
-    """What it ran, where whoever ended it knows."""
+    """The target it ran, where that is known at its end."""
     created_at: int | None = None
     correlation_id: str | None = None
-    """The id of the request that the run comes from; None where whoever ends it is that request."""
+    """The correlation id of the run's request; None where that request itself ends it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a run waits for at a place."""
+    """A wait of a run, at one place of its flow."""
 
     place: str
     kind: WaitKind
@@ -103,7 +103,7 @@ class Wait:
     answered_by: str | None = None
 
     def is_over(self, now: int) -> bool:
-        """Whether nobody answered before its time (compared in microseconds) was over."""
+        """Return whether it expired unanswered (compared in microseconds)."""
         return self.answered_at is None and self.until is not None and to_micros(self.until) <= now
 
     def as_json(self) -> dict[str, Any]:

@@ -16,14 +16,14 @@ DEFAULT_SLOTS: Final = 16
 
 
 class Pool(NamedTuple):
-    """How many jobs of a queue a process has at once, and how many it begins in a second at most."""
+    """Limits the jobs of a queue in one process: how many at once, and how many begin per second."""
 
     slots: int
     per_second: float | None = None
 
 
 class SlotCount:
-    """How many jobs a slot has ended, and how many of them with an error."""
+    """Counts the jobs that a slot has ended, and those that ended with an error."""
 
     __slots__ = ("errors", "processed")
 
@@ -48,18 +48,18 @@ class PoolSlots:
         self._counts: dict[str, list[SlotCount]] = {name: _counts(pool) for name, pool in pools.items()}
 
     def serves(self, queue: str) -> bool:
-        """Whether this process makes calls of a type."""
+        """Return whether this process makes calls of a type."""
         return self._types is None or queue in self._types
 
     def room(self, queue: str) -> int:
-        """How many more jobs of a queue can begin at this moment."""
+        """Return how many more jobs of a queue can begin now."""
         pool = self._pool(queue)
         idle = len(self._idle.get(queue, range(pool.slots)))
         return idle if pool.per_second is None else min(idle, self._rate(queue, pool.per_second).available())
 
     @asynccontextmanager
     async def hold(self, queue: str) -> AsyncGenerator[SlotCount]:
-        """A slot of a pool for one job, which is counted there unless it has no end yet."""
+        """Provide a slot of a pool for one job, which is counted there unless it has no end yet."""
         pool = self._pool(queue)
         async with self._semaphores.setdefault(queue, asyncio.Semaphore(pool.slots)):
             idle = self._idle.setdefault(queue, list(range(pool.slots)))
@@ -76,7 +76,7 @@ class PoolSlots:
                 heappush(idle, number)
 
     def counts(self) -> dict[str, list[list[int]]]:
-        """What each slot of each pool has processed, and how much of it with an error."""
+        """Return the jobs processed by each slot of each pool, and those with an error."""
         return {name: [[each.processed, each.errors] for each in slots] for name, slots in self._counts.items()}
 
     def _pool(self, queue: str) -> Pool:
@@ -113,7 +113,7 @@ class RateLimit:
 
 
 def read_types(stated: Iterable[str] | None) -> frozenset[str] | None:
-    """The types of workers that a process serves, None for all; a connector's name means its type."""
+    """Read the types of workers that a process serves, None for all; a connector's name means its type."""
     if stated is None:
         return None
     types = frozenset(TYPE_ALIASES.get(name, name) for name in stated)
@@ -124,7 +124,7 @@ def read_types(stated: Iterable[str] | None) -> frozenset[str] | None:
 
 
 def read_pools(stated: Iterable[Mapping[str, Any]]) -> dict[str, Pool]:
-    """The pools that `engine.pools` states: `{"queue": "rest_api", "slots": 4, "per_second": 10}` each."""
+    """Read the pools that `engine.pools` states: `{"queue": "rest_api", "slots": 4, "per_second": 10}` each."""
     pools: dict[str, Pool] = {}
     for number, body in enumerate(stated):
         where = f"engine.pools[{number}]"
@@ -145,6 +145,6 @@ def read_pools(stated: Iterable[Mapping[str, Any]]) -> dict[str, Pool]:
 
 
 def all_pools(pools: Mapping[str, Pool], *, types: frozenset[str] | None) -> dict[str, Pool]:
-    """The pools of a process: the queue of runs, and one for each type that it serves."""
+    """Return the pools of a process: the queue of runs, and one for each type that it serves."""
     served = WORKER_TYPES if types is None else sorted(types)
     return {name: pools.get(name, Pool(DEFAULT_SLOTS)) for name in (RUNS_QUEUE, *served)}

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, Protocol
 
 from twinraven.catalog import ToolEntry
-from twinraven.engine.journal import Journal, Outcome
+from twinraven.engine.journal import CallOutcome, Journal
 from twinraven.flow import StepRun
 from twinraven.foundation.canonical import JsonObject
 
@@ -21,7 +21,7 @@ PROGRAM: Final = "program:"
 
 
 class CallFraming(NamedTuple):
-    """Where in the log a call of a program stands."""
+    """The session suffix and the turn of a program's call in the event log."""
 
     session_suffix: str = ""
     """Added to the run's session, for calls that are none of its agent's work."""
@@ -33,7 +33,7 @@ class StepCaller(Protocol):
 
     async def call_at(
         self, step: StepRun, tool_id: str, params: JsonObject, framing: CallFraming, *, held: bool = False
-    ) -> Outcome: ...
+    ) -> CallOutcome: ...
 
     async def pause(self, step: StepRun, seconds: float) -> None: ...
 
@@ -55,8 +55,8 @@ class ProgramRun:
         self.user_id = user_id
         """On whose behalf it runs."""
 
-    def known(self, place: str) -> Outcome | None:
-        """What a place has already."""
+    def known(self, place: str) -> CallOutcome | None:
+        """Return the outcome that a place already has."""
         return self._journal.known(place)
 
     async def call(
@@ -68,8 +68,8 @@ class ProgramRun:
         attempt: int = 1,
         framing: CallFraming | None = None,
         held: bool = False,
-    ) -> Outcome:
-        """What a call gave, now or earlier; raises Waiting where the run must rest first.
+    ) -> CallOutcome:
+        """Return the output of a call, made now or earlier; raise Waiting where the run must be suspended first.
 
         What cost money is stored before this returns. A program that only computes until it keeps something, or calls
         something else, says `held`: then both are stored by one transaction.
@@ -87,19 +87,19 @@ class ProgramRun:
     async def keep(self, place: str, value: Any) -> None:
         """Keep a value at a place; what the place has already stays."""
         if self._journal.known(place) is None:
-            self._journal.note(place, Outcome("program", self._journal.now(), value))
+            self._journal.note(place, CallOutcome("program", self._journal.now(), value))
             await self._caller.flush()
 
     def now(self) -> int:
-        """The time in microseconds; a program keeps what it decides by."""
+        """Return the time in microseconds; a program keeps what it decides by."""
         return self._journal.now()
 
     def tool(self, tool_id: str) -> ToolEntry | None:
-        """The tool of this name that the run may call."""
+        """Return the tool of this name that the run may call."""
         return self._caller.tool_of(tool_id)
 
     def offered(self) -> list[ToolEntry]:
-        """Every tool that the run may call, by name."""
+        """Return every tool that the run may call, by name."""
         return self._caller.offered()
 
 

@@ -19,7 +19,7 @@ def marked(values: Sequence[Any]) -> tuple[str, dict[str, Any]]:
 
 
 def marked_rows(rows: Sequence[Sequence[Any]]) -> tuple[str, dict[str, Any]]:
-    """The same for rows, as what stands behind VALUES; the last one may be there several times."""
+    """Return the same for rows, as what stands behind VALUES; the last one may be there several times."""
     size = 1 << max(0, len(rows) - 1).bit_length()
     width = range(len(rows[0]))
     marks = ", ".join(f"({', '.join(f':r{number}_{column}' for column in width)})" for number in range(size))
@@ -29,7 +29,7 @@ def marked_rows(rows: Sequence[Sequence[Any]]) -> tuple[str, dict[str, Any]]:
 
 
 class EndedRun(NamedTuple):
-    """How a run ended, as its row has it."""
+    """The end of a run, as its row has it."""
 
     run_id: str
     state: RunState
@@ -48,12 +48,12 @@ class RunStore:
         return tx.execute(f"INSERT INTO runs ({columns}) VALUES ({marks}) ON CONFLICT DO NOTHING", **row) == 1
 
     def material(self, tx: Transaction, tenant_id: str, run_id: str) -> Row | None:
-        """The sealed values of a run, and what its calls need."""
+        """Return the sealed values of a run, and what its calls need."""
         found = self.materials(tx, tenant_id, [run_id])
         return found[0] if found else None
 
     def materials(self, tx: Transaction, tenant_id: str, run_ids: Sequence[str]) -> list[Row]:
-        """The same of several runs at once, of those that are there."""
+        """Return the same of several runs at once, of those that are there."""
         marks, named = marked(run_ids)
         return tx.fetch_all(
             "SELECT run_id, definition, parameters, answer, body_hash, state, deadline_at, time_limit, caller, actor, "
@@ -63,7 +63,7 @@ class RunStore:
         )
 
     def steps(self, tx: Transaction, tenant_id: str, run_ids: Sequence[str]) -> list[Row]:
-        """What came of the steps of runs, in the order in which they ended."""
+        """Return the outcomes of the steps of runs, in the order in which they ended."""
         marks, named = marked(run_ids)
         return tx.fetch_all(
             "SELECT run_id, place, tool_id, epoch, outcome, error_code, settled_at FROM run_steps "

@@ -1,4 +1,4 @@
-"""Starts what the house does on a schedule, once for each slot, however many workers look.
+"""Starts scheduled internal work once for each slot, however many workers look.
 
 A slot's run has an id made of the schedule and the slot's moment, so two workers that see it due start one run. Runs
 are started before the slot is ticked off: a worker that dies in between leaves it due.
@@ -21,8 +21,8 @@ _HOUR: Final = 2
 _SUNDAY: Final = 6
 
 
-class StartsHouseWork(Protocol):
-    """Starts a run of the house's own work."""
+class HouseWorkStarter(Protocol):
+    """Starts a run of internal work."""
 
     async def start_house_work(self, tenant_id: str, target: str, *, run_id: str) -> None: ...
 
@@ -35,7 +35,7 @@ class Scheduled(NamedTuple):
 
 
 def next_slot(period: Period, after: int) -> int:
-    """The next moment of a schedule, in microseconds: on the hour, else at two at night, UTC."""
+    """Return the next moment of a schedule, in microseconds: on the hour, else at two at night, UTC."""
     now = from_micros(after)
     hour = now.replace(minute=0, second=0, microsecond=0)
     if period == "hourly":
@@ -60,7 +60,7 @@ class Schedules:
     def __init__(
         self,
         database: Database,
-        runs: StartsHouseWork,
+        runs: HouseWorkStarter,
         plans: Mapping[str, Period],
         *,
         tenants: Callable[[], Awaitable[list[str]]],

@@ -43,8 +43,8 @@ MOST_LISTED: Final = 1_000
 _LONGEST_ID: Final = 200
 
 
-class RunWish(NamedTuple):
-    """What is to be run: a tool of the catalogue, or a definition that is given as data."""
+class RunRequest(NamedTuple):
+    """A request to run a tool of the catalogue, or a definition that is given as data."""
 
     parameters: JsonObject
     tool_id: str | None = None
@@ -61,8 +61,8 @@ class RunWish(NamedTuple):
     """When it is taken at the earliest, in microseconds; None for at once."""
 
 
-class ProgramWish(NamedTuple):
-    """How a program is to be run."""
+class ProgramRequest(NamedTuple):
+    """A request to run a program."""
 
     program: str
     parameters: JsonObject
@@ -75,17 +75,17 @@ class ProgramWish(NamedTuple):
 class Runs(RunDecisions):
     """Durable runs of all tenants."""
 
-    async def start(self, wish: RunWish, *, by: Principal) -> Run:
+    async def start(self, wish: RunRequest, *, by: Principal) -> Run:
         """Start a run, or find the one of this id that was started with the same words."""
         return await self.start_for(wish, tenant_id=by.tenant_id, caller=by.user_id, actor=by.actor)
 
-    async def start_for(self, wish: RunWish, *, tenant_id: str, caller: str | None, actor: Actor) -> Run:
-        """The same for a caller who may be nobody in particular, and so acts for the whole tenant."""
+    async def start_for(self, wish: RunRequest, *, tenant_id: str, caller: str | None, actor: Actor) -> Run:
+        """Start a run for a caller who may be anonymous, and so acts for the whole tenant."""
         work = self.starting(wish, tenant_id=tenant_id, caller=caller, actor=actor)
         return await self._decide(tenant_id, work)
 
     def starting(
-        self, wish: RunWish, *, tenant_id: str, caller: str | None, actor: Actor
+        self, wish: RunRequest, *, tenant_id: str, caller: str | None, actor: Actor
     ) -> Callable[[Transaction], Run]:
         """Give the work that starts a run, for a transaction that holds more; `announce` when that has committed."""
         definition = self._definition(wish, tenant_id, caller)
@@ -96,7 +96,7 @@ class Runs(RunDecisions):
             raise InvalidInput("priority must lie between 0 and 1000000; the smallest is taken first", field="priority")
         return self._adding(wish, definition, parameters, tenant_id=tenant_id, caller=caller, actor=actor)
 
-    def start_in(self, tx: Transaction, wish: RunWish, *, by: Principal) -> Run:
+    def start_in(self, tx: Transaction, wish: RunRequest, *, by: Principal) -> Run:
         """Start a run of a definition with the caller's own rows; `announce` lets workers of this process know.
 
         The definition was checked before, outside the transaction, by `check_definition`.
@@ -112,14 +112,14 @@ class Runs(RunDecisions):
         compile_flow(definition, max_steps=MAX_RUN_STEPS)
         self._check_targets(definition, by.tenant_id, by.user_id)
 
-    async def start_program(self, wish: ProgramWish, *, tenant_id: str, caller: str | None, actor: Actor) -> Run:
-        """Start a run of a program; whoever owns it has checked its parameters."""
-        run = RunWish(wish.parameters, run_id=wish.run_id, timeout_s=wish.timeout_s)
+    async def start_program(self, wish: ProgramRequest, *, tenant_id: str, caller: str | None, actor: Actor) -> Run:
+        """Start a run of a program; its owner has checked the parameters."""
+        run = RunRequest(wish.parameters, run_id=wish.run_id, timeout_s=wish.timeout_s)
         work = self.starting_program(wish, run, tenant_id=tenant_id, caller=caller, actor=actor)
         return await self._decide(tenant_id, work)
 
     def starting_program(
-        self, program: ProgramWish, wish: RunWish, *, tenant_id: str, caller: str | None, actor: Actor
+        self, program: ProgramRequest, wish: RunRequest, *, tenant_id: str, caller: str | None, actor: Actor
     ) -> Callable[[Transaction], Run]:
         """Give the work that starts a program, as `starting` does; how it is run is said by `wish`."""
         mapping = {name: f"$.parameters.{name}" for name in program.parameters}
@@ -139,15 +139,15 @@ class Runs(RunDecisions):
     def start_house_work_in(
         self, tx: Transaction, tenant_id: str, target: str, parameters: JsonObject, *, run_id: str
     ) -> Run:
-        """The same with the caller's own rows, and with what the work is about."""
+        """Return the same with the caller's own rows, and with what the work is about."""
         mapping = {name: f"$.parameters.{name}" for name in parameters}
         step = StepDefinition(0, target, mapping)
         definition = FlowDefinition(target, "Work of the house", {"type": "object"}, (step,))
-        wish = RunWish(parameters, definition=definition, run_id=run_id)
+        wish = RunRequest(parameters, definition=definition, run_id=run_id)
         return self._enter(tx, wish, definition, parameters, tenant_id=tenant_id, caller=None, actor=SYSTEM)
 
     async def get(self, tenant_id: str, run_id: str, *, caller: str | None = None, exact: bool = False) -> RunDetail:
-        """A run with its steps and waits, or NotFound; for `caller` what others started is not there.
+        """Return a run with its steps and waits, or NotFound; for `caller` what others started is not there.
 
         Values are shown without the tenant's secrets; only who goes on with them inside the house takes them exact.
         """
@@ -166,11 +166,11 @@ class Runs(RunDecisions):
         return found if exact else await asyncio.to_thread(self._without_secrets, found)
 
     async def look_at(self, tenant_id: str, run_id: str) -> Run:
-        """A run without anything that it keeps, for whoever looks at its state again and again; or NotFound."""
+        """Return a run without its stored values, for polling its state; or raise NotFound."""
         return await self._database.read(tenant_id, lambda tx: self._present(tx, tenant_id, run_id, None))
 
     async def draw(self, tenant_id: str, run_id: str, *, caller: str | None = None) -> str:
-        """A run as SVG: its steps, and what came of each so far."""
+        """Draw a run as SVG: its steps, and what came of each so far."""
         found = await self.get(tenant_id, run_id, caller=caller)
         row = await self._database.read(tenant_id, lambda tx: self._store.material(tx, tenant_id, run_id))
         if row is None:
@@ -189,7 +189,7 @@ class Runs(RunDecisions):
         limit: int = 100,
         older_than: str | None = None,
     ) -> tuple[Run, ...]:
-        """The newest first; `older_than` names the last one of the page before."""
+        """List runs, the newest first."""
         if state is not None and state not in RUN_STATES:
             raise InvalidInput(f"state must be one of {', '.join(RUN_STATES)}, not {state!r}", field="state")
         if not 1 <= limit <= MOST_LISTED:
@@ -209,7 +209,7 @@ class Runs(RunDecisions):
         return await self._database.read(tenant_id, work)
 
     async def waiting(self, tenant_id: str, *, limit: int = MOST_LISTED) -> tuple[tuple[Run, Wait], ...]:
-        """What active runs ask people and nobody answered yet, the oldest first and without secrets."""
+        """Return unanswered questions of active runs to people, the oldest first and redacted."""
 
         def work(tx: Transaction) -> list[tuple[Run, Wait]]:
             asked = self._waits.open_for_people(tx, tenant_id, now=self._kit.micros(), limit=limit)
@@ -225,11 +225,11 @@ class Runs(RunDecisions):
         return parse_json(await asyncio.to_thread(self._kit.redact, tenant_id, raw), field="question")
 
     def look(self, tx: Transaction, tenant_id: str, run_id: str) -> Run | None:
-        """One run inside the caller's transaction, or None."""
+        """Return one run inside the caller's transaction, or None."""
         return self._views.find(tx, tenant_id, run_id, now=self._dispatcher.now(tx))
 
     async def workers(self) -> tuple[Worker, ...]:
-        """Every slot of every worker process."""
+        """Return every slot of every worker process."""
         return await self._database.read("", lambda tx: tuple(self._views.workers(tx, now=self._dispatcher.now(tx))))
 
     async def prune(self, tenant_id: str) -> int:
@@ -245,7 +245,7 @@ class Runs(RunDecisions):
             if not gone:
                 return total
 
-    def _definition(self, wish: RunWish, tenant_id: str, caller: str | None) -> FlowDefinition:
+    def _definition(self, wish: RunRequest, tenant_id: str, caller: str | None) -> FlowDefinition:
         if (wish.tool_id is None) == (wish.definition is None):
             raise InvalidInput("a run takes a tool or a definition, and not both", field="tool_id")
         if wish.definition is not None:
@@ -292,7 +292,7 @@ class Runs(RunDecisions):
 
     def _adding(
         self,
-        wish: RunWish,
+        wish: RunRequest,
         definition: FlowDefinition,
         parameters: JsonObject,
         *,
@@ -308,7 +308,7 @@ class Runs(RunDecisions):
     def _enter(
         self,
         tx: Transaction,
-        wish: RunWish,
+        wish: RunRequest,
         definition: FlowDefinition,
         parameters: JsonObject,
         *,

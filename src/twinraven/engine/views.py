@@ -1,4 +1,4 @@
-"""Models runs, jobs and workers as they are shown.
+"""Models the views of runs, jobs and workers.
 
 A run's state is shown as it was committed: whether it ended stands in its own row, and whether somebody works on it, or
 it waits, follows from the rows of dispatch. Nothing here is a copy that could be behind.
@@ -31,7 +31,7 @@ class Run:
     finished_at: datetime | None = None
     deadline_at: datetime | None = None
     due_at: datetime | None = None
-    """When it is looked at next; None where it is looked at only if somebody wakes it, or never again."""
+    """When it is due next; None where it only waits for a wake-up, or has ended."""
     worker: str | None = None
     epoch: int = 0
     """How often it was taken up."""
@@ -52,7 +52,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """What came of one attempt of one call."""
+    """The outcome of one attempt of one call."""
 
     place: str
     tool_id: str
@@ -101,7 +101,7 @@ class RunDetail:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Work on a queue that somebody has or will have: a run to advance, or one of its steps."""
+    """Work on a queue, leased or waiting: a run to advance, or one of its steps."""
 
     job_id: str
     tenant_id: str

@@ -28,7 +28,7 @@ _MOMENTS = ("created_at", "finished_at", "deadline_at", "due_at")
 
 
 class RunViews:
-    """What the tables say of runs, jobs and workers at a moment."""
+    """Reads runs, jobs and workers at one moment."""
 
     def find(self, tx: Transaction, tenant_id: str, run_id: str, *, now: int) -> Run | None:
         row = tx.fetch_one(
@@ -48,7 +48,7 @@ class RunViews:
         target: str | None = None,
         older_than: tuple[int, str] | None,
     ) -> list[Run]:
-        """The newest first."""
+        """List runs, the newest first."""
         where, given = ["r.tenant_id = :tenant"], dict[str, Any]()
         if state is not None:
             where.append(f"{_STATE} = :state")
@@ -66,7 +66,7 @@ class RunViews:
         return [_to_run(row) for row in tx.fetch_all(sql, tenant=tenant_id, now=now, limit=limit, **given)]
 
     def jobs(self, tx: Transaction, tenant_id: str, run_id: str, *, now: int) -> list[Job]:
-        """The work on queues that a run has at this moment."""
+        """Return the work on queues that a run has at this moment."""
         rows = tx.fetch_all(
             "SELECT d.tenant_id, d.run_id, d.place, d.queue, d.executing, "
             "CASE WHEN w.alive_until > :now THEN d.worker END AS worker FROM run_dispatch d "
@@ -80,19 +80,19 @@ class RunViews:
         return [_to_job(row) for row in rows]
 
     def workers(self, tx: Transaction, *, now: int) -> list[Worker]:
-        """Every slot of every process, those of processes that are no longer heard as offline."""
+        """Return every slot of every process, those of processes that are no longer heard as offline."""
         rows = tx.fetch_all("SELECT * FROM engine_workers ORDER BY started_at, worker")
         busy = tx.fetch_all("SELECT worker, queue, run_id, place FROM run_dispatch WHERE worker IS NOT NULL")
         return [worker for row in rows for worker in _to_workers(row, busy, now)]
 
 
 def job_id(run_id: str, place: str) -> str:
-    """What names a job: the run, and the step if it is one."""
+    """Return the id of a job: the run, and the step if it is one."""
     return f"{run_id}/{place}" if place else run_id
 
 
 def new_run(row: Mapping[str, Any], due: int) -> Run:
-    """A run as it is right after its row was added.
+    """Return a run as it is right after its row was added.
 
     Reading it back would look at workers and queues, and make the transaction conflict with every worker's on Postgres.
     """

@@ -1,4 +1,4 @@
-"""Waits of a run: for a person, an event, a moment, an approval, the end of an unknown effect, or another worker.
+"""Stores the waits of a run: for a person, an event, a timer, an approval, an unknown effect, or another worker.
 
 A wait is a row and nothing else: no task, no slot, no connection. A step asks by naming what it waits for in place of a
 tool: `person:NAME` puts a question, `event:NAME` waits until somebody signals it, `moment:` until a time has come.
@@ -26,7 +26,7 @@ _SECOND: Final = 1_000_000
 _LONGEST_S: Final = 10 * 366 * 86_400
 
 
-class AskedWait(NamedTuple):
+class RequestedWait(NamedTuple):
     """A wait as a step asks for it."""
 
     kind: WaitKind
@@ -36,16 +36,16 @@ class AskedWait(NamedTuple):
 
 
 def wait_kind(tool_id: str) -> WaitKind | None:
-    """What a step waits for that names no tool; None for a tool."""
+    """Return the kind of wait of a step that names no tool; None for a tool."""
     head, separator, _ = tool_id.partition(":")
     return _KINDS.get(head) if separator else None
 
 
-def asked_wait(tool_id: str, params: JsonObject, now: int) -> AskedWait:
-    """What a step that waits asks for; `expires_s` ends any of them."""
+def asked_wait(tool_id: str, params: JsonObject, now: int) -> RequestedWait:
+    """Return the wait that a step asks for; `expires_s` ends any of them."""
     kind, name = _KINDS[tool_id.partition(":")[0]], tool_id.partition(":")[2]
     if kind == "moment":
-        return AskedWait(kind, None, params, _moment(params, now))
+        return RequestedWait(kind, None, params, _moment(params, now))
     if not name:
         raise InvalidInput(f"{tool_id!r} must name whom or what it waits for, such as {kind}:NAME", field="tool_id")
     if params.get("answer_schema") is not None:
@@ -53,7 +53,7 @@ def asked_wait(tool_id: str, params: JsonObject, now: int) -> AskedWait:
     until = None
     if params.get("expires_s") is not None:
         until = now + _seconds(params["expires_s"], "expires_s")
-    return AskedWait(kind, name, params, until)
+    return RequestedWait(kind, name, params, until)
 
 
 def _moment(params: JsonObject, now: int) -> int:
@@ -80,7 +80,7 @@ class WaitStore:
     def __init__(self, seals: Seals) -> None:
         self._seals = seals
 
-    def ask(self, tx: Transaction, tenant_id: str, run_id: str, place: str, asked: AskedWait, *, now: int) -> None:
+    def ask(self, tx: Transaction, tenant_id: str, run_id: str, place: str, asked: RequestedWait, *, now: int) -> None:
         """Wait at a place, once: what waits there already goes on waiting, what was answered waits anew."""
         tx.execute(
             "INSERT INTO run_waits (tenant_id, run_id, place, kind, subject, question, asked_at, until) "
@@ -101,7 +101,7 @@ class WaitStore:
         )
 
     def end(self, tx: Transaction, tenant_id: str, run_id: str, place: str, *, by: str | None, now: int) -> bool:
-        """Mark a wait as answered; False where somebody was first, or nothing waits there."""
+        """Mark a wait as answered; False where it was answered before, or there is none."""
         closed = tx.execute(
             "UPDATE run_waits SET answered_at = :now, answered_by = :by "
             "WHERE tenant_id = :tenant AND run_id = :run AND place = :place AND answered_at IS NULL",
@@ -123,11 +123,11 @@ class WaitStore:
         )
 
     def of_run(self, tx: Transaction, tenant_id: str, run_id: str) -> dict[str, Wait]:
-        """All waits of a run, by place."""
+        """Return all waits of a run, by place."""
         return self.read(tenant_id, run_id, self.rows_of(tx, tenant_id, [run_id]))
 
     def rows_of(self, tx: Transaction, tenant_id: str, run_ids: Sequence[str]) -> list[Row]:
-        """The rows of all waits of these runs, for `read`."""
+        """Return the rows of all waits of these runs, for `read`."""
         marks, named = marked(run_ids)
         return tx.fetch_all(
             f"SELECT {_SHOWN} FROM run_waits "  # noqa: S608 - names and marks of our own
@@ -137,11 +137,11 @@ class WaitStore:
         )
 
     def read(self, tenant_id: str, run_id: str, rows: Iterable[Row]) -> dict[str, Wait]:
-        """The waits of a run from their rows, by place."""
+        """Read the waits of a run from their rows, by place."""
         return {row["place"]: self._read(tenant_id, run_id, row) for row in rows}
 
     def open_for(self, tx: Transaction, tenant_id: str, kind: WaitKind, subject: str) -> list[tuple[str, str]]:
-        """The runs and places that wait for something."""
+        """Return the runs and places that wait for something."""
         rows = tx.fetch_all(
             "SELECT run_id, place FROM run_waits "
             "WHERE tenant_id = :tenant AND kind = :kind AND subject = :subject AND answered_at IS NULL",
@@ -152,7 +152,7 @@ class WaitStore:
         return [(row["run_id"], row["place"]) for row in rows]
 
     def open_for_people(self, tx: Transaction, tenant_id: str, *, now: int, limit: int) -> list[tuple[str, Wait]]:
-        """What active runs wait for people to answer: questions and unknown effects, by run, the oldest first."""
+        """Return open waits for people: questions and unknown effects, by run, the oldest first."""
         rows = tx.fetch_all(
             f"SELECT {_SHOWN} FROM run_waits w "  # noqa: S608 - names of our own
             "WHERE tenant_id = :tenant AND kind IN ('person', 'effect') AND answered_at IS NULL "

@@ -29,7 +29,7 @@ _logger = logging.getLogger("twinraven.engine")
 
 
 class WorkerParts(NamedTuple):
-    """What a worker process works with."""
+    """The dependencies of a worker process."""
 
     database: Database
     dispatcher: EmbeddedDispatcher

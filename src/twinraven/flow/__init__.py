@@ -1,4 +1,4 @@
-"""Flow: composites as data, one scheduler that decides what happens next, and the drivers that do it.
+"""Executes composites that are data: one scheduler decides what happens next, and drivers do it.
 
 A definition (`FlowDefinition`) is a graph of steps with references between them; learned tools, processes and plans are
 front ends that compile to it. `Schedule` is the pure scheduler: events in, actions out. `FlowExecutor.run` drives it on
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from twinraven.flow.executor import FlowExecutor
     from twinraven.flow.fields import Fields, invalid, refuse_excess
     from twinraven.flow.graph import StepGraph
+    from twinraven.flow.local_definitions import LocalDefinitions
     from twinraven.flow.mapping import compile_value, is_operator, literal
     from twinraven.flow.operators import VALUE_READERS
     from twinraven.flow.plan import MAX_TIMEOUT_MS, FlowPlan, PlannedStep, compile_flow
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from twinraven.flow.results import FlowFailed, FlowResult, FlowStatus, StepResult
     from twinraven.flow.run import FlowRun, PauseFor, RunEnvironment, StepInvoker
     from twinraven.flow.schedule import Schedule, late_call
-    from twinraven.flow.shelf import DefinitionShelf
     from twinraven.flow.validation import SLUG, ToolLookup, check_input_names, validate_definition
 
 __all__ = [
@@ -57,7 +57,6 @@ __all__ = [
     "Answered",
     "CancelCall",
     "Deferred",
-    "DefinitionShelf",
     "DefinitionSource",
     "ErrorStrategy",
     "Event",
@@ -73,6 +72,7 @@ __all__ = [
     "FlowRun",
     "FlowStatus",
     "Halted",
+    "LocalDefinitions",
     "MakeCall",
     "Pause",
     "PauseFor",

@@ -1,4 +1,4 @@
-"""Learned tools on the one call path: a connector that runs a definition, calling each step through the same path.
+"""Calls learned tools on the one call path: a connector that runs a definition, each step through the same path.
 
 So every inner call is checked, gated, claimed and recorded like any other. It names the composite's event as its
 parent, which keeps it out of the agent's own sequence; a write gets the key `outer:step:item`, so that repeating the
@@ -37,10 +37,10 @@ _around: ContextVar[tuple[str, ...]] = ContextVar("twinraven_composites", defaul
 
 
 class DefinitionSource(Protocol):
-    """Where the definitions of learned tools are kept."""
+    """Looks up the definitions of learned tools."""
 
     def definition(self, tenant_id: str, tool_id: str) -> FlowDefinition:
-        """The definition in service, or NotFound."""
+        """Return the definition in service, or NotFound."""
         ...
 
 
@@ -84,7 +84,7 @@ class FlowConnector:
         return ToolAnswer(result.output, is_partial=True) if result.is_partial else result.output
 
     def tools_inside(self, tenant_id: str, entry: ToolEntry) -> Iterator[ToolEntry]:
-        """Every tool that a run may call, fallbacks and composites inside included, each once."""
+        """Yield every tool that a run may call, fallbacks and composites inside included, each once."""
         seen = {entry.tool_id}
         waiting = [entry]
         while waiting:
@@ -124,7 +124,7 @@ class _InnerCalls:
         )
 
     def writes(self, tool_id: str) -> bool:
-        """Whether a tool can change something; one that is not there counts as if it could."""
+        """Return whether a tool can change something; one that is not there counts as if it could."""
         known = self._effects.get(tool_id)
         if known is None:
             try:
@@ -155,7 +155,7 @@ class _InnerCalls:
 
 
 def entry_of(definition: FlowDefinition, find: ToolLookup, *, max_steps: int = MAX_STEPS) -> ToolEntry:
-    """The catalogue entry of a learned tool: as powerful and as sensitive as the most so of its steps."""
+    """Return the catalogue entry of a learned tool: as powerful and as sensitive as the most so of its steps."""
     entry = ToolEntry(
         tool_id=definition.tool_id,
         description=definition.description,
@@ -172,7 +172,10 @@ def entry_of(definition: FlowDefinition, find: ToolLookup, *, max_steps: int = M
 
 
 def as_powerful_as(entry: ToolEntry, parts: Collection[ToolEntry | None]) -> ToolEntry:
-    """The entry with the strongest effect and sensitivity of the tools that it calls; None is a tool that is gone."""
+    """Return the entry with the strongest effect and sensitivity of the tools that it calls.
+
+    None is a tool that is gone.
+    """
     effects = [Effect.UNKNOWN if part is None else part.effect for part in parts]
     sensitivities = [Sensitivity.HIGH if part is None else part.sensitivity for part in parts]
     origins = {"none" if part is None else part.effect_origin for part in parts}
@@ -185,7 +188,7 @@ def as_powerful_as(entry: ToolEntry, parts: Collection[ToolEntry | None]) -> Too
 
 
 def _definition_hash(definition: FlowDefinition) -> str:
-    """What an approval was given for: the same as long as a run would do the same."""
+    """Return what an approval was given for: the same as long as a run would do the same."""
     return content_hash(canonical_json(definition.meaning()))
 
 

@@ -48,7 +48,7 @@ class StepDefinition:
 
     @property
     def step_id(self) -> str:
-        """What names this step in places, keys, `after` and references."""
+        """The id of this step in places, keys, `after` and references."""
         return str(self.step_index) if self.id is None else self.id
 
     @classmethod
@@ -89,7 +89,7 @@ class StepDefinition:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a step is tried again, and how long it waits before that."""
+    """The retry policy of a step: attempts, and the backoff between them."""
 
     max_retries: int
     backoff_strategy: BackoffStrategy = "fixed"
@@ -114,7 +114,7 @@ class RetryPolicy:
         }
 
     def delay_ms(self, retry: int) -> int:
-        """The wait before the given retry, counted from 1."""
+        """Return the wait before the given retry, counted from 1."""
         if self.backoff_strategy == "fixed":
             return min(self.backoff_ms, MAX_BACKOFF_MS)
         return min(self.backoff_ms << min(retry - 1, 30), MAX_BACKOFF_MS)
@@ -122,7 +122,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ErrorStrategy:
-    """What happens when a step fails."""
+    """The error strategy: how failed steps are handled."""
 
     retry_policy: dict[int, RetryPolicy] = field(default_factory=dict[int, RetryPolicy])
     fallback_steps: dict[int, tuple[StepDefinition, ...]] = field(default_factory=dict[int, tuple[StepDefinition, ...]])
@@ -182,16 +182,16 @@ class FlowDefinition:
         return definition
 
     def as_json(self) -> JsonObject:
-        """The JSON form, detached from this object."""
+        """Return the JSON form, detached from this object."""
         return cast("JsonObject", to_json_value(self._written()))
 
     def meaning(self) -> JsonObject:
-        """The JSON form of what a run depends on; two definitions that mean the same have the same hash."""
+        """Return the JSON form of what a run depends on; two definitions that mean the same have the same hash."""
         return self.as_json()
 
     @classmethod
     def _read(cls, fields: Fields) -> dict[str, Any]:
-        """The arguments of the constructor."""
+        """Read the arguments of the constructor."""
         wiring = fields.object("internal_wiring", {})
         return {
             "tool_id": fields.text("tool_id"),
@@ -225,7 +225,7 @@ def _step_list(body: Any, where: str) -> tuple[StepDefinition, ...]:
 
 
 def _by_step(fields: Fields, name: str, read: Callable[[Any, str], T]) -> dict[int, T]:
-    """An object whose keys are step indices."""
+    """Return an object whose keys are step indices."""
     where = fields.place(name)
     members = fields.object(name, {})
     return {as_index(key, where): read(value, f"{where}.{key}") for key, value in members.items()}

@@ -35,7 +35,7 @@ class StepBox(NamedTuple):
 
 
 def draw_steps(title: str, boxes: Sequence[StepBox]) -> str:
-    """The graph as an SVG document; steps stand behind those that they name in `before`, which come first."""
+    """Draw the graph as an SVG document; steps stand behind those that they name in `before`, which come first."""
     column: dict[str, int] = {}
     rows: dict[int, int] = {}
     places: dict[str, tuple[int, int]] = {}

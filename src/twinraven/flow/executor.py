@@ -106,7 +106,7 @@ class FlowExecutor:
             pending += actions
 
     def plan(self, definition: FlowDefinition) -> FlowPlan:
-        """The plan of a definition, compiled once."""
+        """Return the plan of a definition, compiled once."""
         # A definition holds dictionaries and has no hash; a kept plan keeps it alive, so its id is its own.
         plan = self._plans.get(id(definition))
         if plan is None:

@@ -1,4 +1,4 @@
-"""Reading a definition's JSON field by field, so that whatever is wrong is named by its place.
+"""Reads a definition's JSON field by field; every error names its field.
 
 Definitions come from files, models and other people. Before anything else looks at one, its size and depth are
 bounded without recursion; after that, each object is read through `Fields`, which refuses what has the wrong kind and,
@@ -23,7 +23,7 @@ _REQUIRED: Final = object()
 
 
 def invalid(where: str, problem: str, **details: Any) -> InvalidDefinition:
-    """The one error of a definition: the place and what is wrong with it."""
+    """Return the one error of a definition: the place and what is wrong with it."""
     return InvalidDefinition(f"{where}: {problem}", field=where, **details)
 
 
@@ -73,14 +73,14 @@ def _size(value: Any, where: str) -> int:
 
 
 def as_object(value: Any, where: str) -> JsonObject:
-    """The value, which must be an object."""
+    """Return the value, which must be an object."""
     if not isinstance(value, dict):
         raise invalid(where, f"must be an object, not {_kind(value)}")
     return cast("JsonObject", value)
 
 
 def as_index(text: str, where: str) -> int:
-    """A step index that stands as a key, where JSON allows only text."""
+    """Return a step index that stands as a key, where JSON allows only text."""
     if not (text.isascii() and text.isdecimal()) or len(text) > 6 or str(int(text)) != text:
         raise invalid(where, f"{text[:40]!r} is not a step index like 0 or 1")
     return int(text)
@@ -94,18 +94,18 @@ class Fields:
         self._where = where
 
     def place(self, name: str) -> str:
-        """Where a field stands in the whole definition."""
+        """Return the path of a field in the whole definition."""
         return f"{self._where}.{name}" if self._where else name
 
     def has(self, name: str) -> bool:
-        """Whether a field is there and not null; a null is taken."""
+        """Return whether a field is there and not null; a null is taken."""
         if self._members.get(name) is not None:
             return True
         self._members.pop(name, None)
         return False
 
     def take(self, name: str, default: Any = _REQUIRED) -> Any:
-        """A field as it is."""
+        """Return a field as it is."""
         value = self._members.pop(name, default)
         if value is _REQUIRED:
             raise invalid(self.place(name), "is missing")

@@ -26,7 +26,7 @@ class StepGraph(NamedTuple):
 
 
 def build_graph(steps: Sequence[StepDefinition], needs: Sequence[frozenset[int]], ids: Mapping[str, int]) -> StepGraph:
-    """The order of steps whose direct needs are known and point backwards; `ids` gives their indices."""
+    """Return the order of steps whose direct needs are known and point backwards; `ids` gives their indices."""
     _check_parallel(steps, _closed([_bits(each) for each in needs])[1])
     allowed = [_bits(step.parallelizable_with) for step in steps]
     waits = [
@@ -42,7 +42,7 @@ def build_graph(steps: Sequence[StepDefinition], needs: Sequence[frozenset[int]]
 
 
 def _in_order(number: int, allowed: Sequence[int]) -> int:
-    """All earlier steps but those that this one and they themselves let run beside each other."""
+    """Return all earlier steps but those that this one and they themselves let run beside each other."""
     waits = (1 << number) - 1
     for other in _bit_numbers(allowed[number] & waits):
         if allowed[other] >> number & 1:
@@ -59,7 +59,7 @@ def _named(step: StepDefinition, number: int, ids: Mapping[str, int]) -> frozens
 
 
 def _closed(waits: Sequence[int]) -> tuple[list[tuple[int, ...]], list[int]]:
-    """Each step's direct predecessors, and all that it waits for through others; sets are bits of an integer.
+    """Return each step's direct predecessors, and all that it waits for through others; sets are bits of an integer.
 
     The latest of the steps that one waits for is direct, because nothing earlier waits for it; what it waits for itself
     is not. So a step is looked at once for each of its direct predecessors, however many steps come before it.

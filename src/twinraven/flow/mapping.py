@@ -1,4 +1,4 @@
-"""The small language in which a step says where its inputs come from.
+"""Parses and evaluates the mapping language, in which a step says where its inputs come from.
 
     "$.steps[0].output.id"                                  a reference; what is missing is null
     {"ids": ["$.item.id"], "limit": 5}                      objects and lists of such values
@@ -76,7 +76,7 @@ class MappedInputs(NamedTuple):
     references: tuple[Reference, ...]
 
     def resolve(self, scope: Scope) -> JsonObject:
-        """The arguments of the call; they share their containers with the scope."""
+        """Return the arguments of the call; they share their containers with the scope."""
         given = scope["parameters"]
         return {
             name: source(scope) for name, source, parameter in self.members if parameter is None or parameter in given
@@ -84,20 +84,20 @@ class MappedInputs(NamedTuple):
 
 
 def literal(value: Any) -> Any:
-    """The mapping that yields exactly this value."""
+    """Return the mapping that yields exactly this value."""
     if isinstance(value, str):
         return f"${value}" if _NEEDS_ESCAPE.match(value) else value
     return {"$literal": cast("Any", value)} if isinstance(value, (dict, list)) else value
 
 
 def is_operator(value: Any) -> bool:
-    """Whether this object is an operator applied to values, not a literal."""
+    """Return whether this object is an operator applied to values, not a literal."""
     members = cast("JsonObject", value) if isinstance(value, dict) else {}
     return len(members) == 1 and next(iter(members)) in _OPERATORS.keys() - {"$literal"}
 
 
 def compile_inputs(mapping: JsonObject, where: str) -> MappedInputs:
-    """The mapping of one step, parsed once."""
+    """Compile the mapping of one step, parsed once."""
     members: list[tuple[str, Source, str | None]] = []
     references: list[Reference] = []
     for name, value in mapping.items():
@@ -108,7 +108,7 @@ def compile_inputs(mapping: JsonObject, where: str) -> MappedInputs:
 
 
 def compile_value(value: Any, where: str) -> MappedValue:
-    """One mapped value, parsed once; errors name the place."""
+    """Compile one mapped value, parsed once; errors name the place."""
     refuse_excess(value, where)
     if len(canonical_json(value)) > MAX_LITERAL_BYTES:
         raise invalid(where, f"is larger than {MAX_LITERAL_BYTES} bytes; pass such values as parameters")
@@ -118,7 +118,7 @@ def compile_value(value: Any, where: str) -> MappedValue:
 
 
 def compile_reference(text: str, where: str) -> Reference:
-    """A place where only a reference may stand."""
+    """Compile a place where only a reference may stand."""
     try:
         return parse_reference(text)
     except InvalidExpression as error:
@@ -126,7 +126,7 @@ def compile_reference(text: str, where: str) -> Reference:
 
 
 def compile_predicate(text: str, where: str) -> Predicate:
-    """A condition, with the place it stands at in its errors."""
+    """Compile a condition, with the place it stands at in its errors."""
     # Most flows have no conditions, and importing their parser costs every worker a tenth of its start.
     from twinraven.foundation.predicates import parse_predicate
 
@@ -303,7 +303,7 @@ class _ValueCompiler:
         return lambda scope: sum(reported_tokens(source(scope)) for source in sources)
 
     def _looked_into(self, value: Any, where: str) -> Source:
-        """What an operator reads or goes through; inside a `$map` only what belongs to the element."""
+        """Return what an operator reads or goes through; inside a `$map` only what belongs to the element."""
         known = len(self.references)
         source = self.compile(value)
         if self._is_in_map and any(other.segments[0] != "item" for other in self.references[known:]):
@@ -311,7 +311,7 @@ class _ValueCompiler:
         return source
 
     def _each(self, value: Any) -> Source:
-        """The change of each element, for which `$.item` is that element and no need of the whole."""
+        """Return the change of each element, for which `$.item` is that element and no need of the whole."""
         known, before = len(self.references), self._is_in_map
         self._is_in_map = True
         source = self.compile(value)
@@ -338,7 +338,7 @@ _OPERATORS: dict[str, Callable[[_ValueCompiler, Any, str], Source]] = {
 
 
 def _path(text: str, where: str) -> Reference | None:
-    """A path that begins at a value; `$` alone is the value itself."""
+    """Return a path that begins at a value; `$` alone is the value itself."""
     if not text.startswith("$"):
         raise invalid(where, f"{text[:40]!r} is not a path; it must begin with $, like $.items[0].id")
     return None if text == "$" else compile_reference(text, where)

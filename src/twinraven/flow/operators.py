@@ -113,7 +113,7 @@ def _comparable(value: Any) -> str:
 
 
 def _compared(whole: list[Any] | JsonObject, path: Reference | None) -> list[tuple[Any, Any]]:
-    """Each element with what it is compared by: its value at the path, without one itself, of a member its key."""
+    """Return each element with its sort key: its value at the path, without a path itself, of a member its key."""
     if isinstance(whole, list):
         return [(value_at(item, path), item) for item in whole]
     return [(name if path is None else value_at(member, path), member) for name, member in whole.items()]

@@ -107,14 +107,14 @@ class FlowPlan(NamedTuple):
     """The time for the whole: as defined, or what the steps may take together."""
 
     def accept(self, parameters: JsonObject) -> JsonObject:
-        """A caller's parameters with defaults filled in; raises InvalidInput unless the schema takes them."""
+        """Return a caller's parameters with defaults filled in; raises InvalidInput unless the schema takes them."""
         given = self.schema.fill(parameters)
         self.schema.check(given, field="parameters")
         return given
 
 
 def compile_flow(definition: FlowDefinition, *, max_steps: int = MAX_STEPS) -> FlowPlan:
-    """The plan of a definition; InvalidDefinition names the place of what is wrong."""
+    """Compile the plan of a definition; InvalidDefinition names the place of what is wrong."""
     compiler = _PlanCompiler(definition, max_steps)
     steps = tuple(compiler.step(number, step) for number, step in enumerate(definition.steps))
     graph = build_graph(definition.steps, [step.needs for step in steps], compiler.ids)
@@ -258,7 +258,7 @@ class _PlanCompiler:
                 yield WiredField(key, name, mapped, needs)
 
     def _needs(self, references: Sequence[Reference], place: _Place) -> frozenset[int]:
-        """The steps that these references wait for; refuses those that cannot be answered where they stand."""
+        """Return the steps that these references wait for; refuses those that cannot be answered where they stand."""
         return _NOTHING.union(*(self._need(reference, place) for reference in references))
 
     def _need(self, reference: Reference, place: _Place) -> frozenset[int]:
@@ -287,7 +287,7 @@ class _PlanCompiler:
         return frozenset({index})
 
     def _index(self, name: str | int) -> int | None:
-        """The step that a reference names, by its index or its id."""
+        """Return the step that a reference names, by its index or its id."""
         return name if isinstance(name, int) else self.ids.get(name)
 
     def _need_wiring(self, reference: Reference, rest: list[str | int], place: _Place) -> frozenset[int]:
@@ -310,7 +310,7 @@ class _PlanCompiler:
 
 
 def _ids(steps: Sequence[StepDefinition]) -> dict[str, int]:
-    """Each step's index by its id, which for a step without one is the index."""
+    """Return each step's index by its id, which for a step without one is the index."""
     ids: dict[str, int] = {}
     for number, step in enumerate(steps):
         where = f"steps[{number}].id"
@@ -338,7 +338,7 @@ def _parameters_schema(definition: FlowDefinition) -> Schema:
 
 
 def _longest_ms(step: PlannedStep) -> int:
-    """What a step can take at most: all its attempts, their waits, its fallback, for every element."""
+    """Return what a step can take at most: all its attempts, their waits, its fallback, for every element."""
     policy = step.retry
     waits = sum(policy.delay_ms(retry) for retry in range(1, policy.max_retries + 1))
     once = (step.definition.timeout_ms or _STEP_MS) * (policy.max_retries + 1) + waits

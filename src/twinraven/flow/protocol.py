@@ -1,4 +1,4 @@
-"""Declares what a scheduler and its driver say to each other: events go in, actions come out.
+"""Declares the protocol between a scheduler and its driver: events go in, actions come out.
 
 `Schedule` decides and does nothing; a driver does and decides nothing. The asyncio driver (`run`) makes calls, the
 replaying one (`replay`) answers them from history, and a durable one answers them from a journal, by `StepRun.place`.
@@ -26,7 +26,7 @@ class Waiting(Exception):
     def __init__(self, until: int | None = None) -> None:
         super().__init__("waiting")
         self.until = until
-        """A moment in microseconds since the epoch; None until somebody wakes the run."""
+        """A moment in microseconds since the epoch; None until the run is woken."""
 
 
 class StepRun(NamedTuple):
@@ -47,7 +47,7 @@ class StepRun(NamedTuple):
 
     @property
     def key_suffix(self) -> str:
-        """What tells this call from all others of the run, the same for every attempt."""
+        """The suffix of this call's idempotency key, unique in the run and the same for every attempt."""
         parts = [self.step_id]
         if self.item is not None:
             parts.append(str(self.item))
@@ -57,7 +57,7 @@ class StepRun(NamedTuple):
 
     @property
     def place(self) -> str:
-        """What tells this attempt from all others of the run, such as `3`, `3:17`, `3:f0` or `3#2`."""
+        """The place of this attempt, unique in the run, such as `3`, `3:17`, `3:f0` or `3#2`."""
         return self.key_suffix if self.attempt == 1 else f"{self.key_suffix}#{self.attempt}"
 
 
@@ -89,7 +89,7 @@ class Deferred(NamedTuple):
 
 
 class Halted(NamedTuple):
-    """Event: somebody ends the run with this error; writes under way finish, nothing else starts."""
+    """Event: the run is cancelled with this error; writes under way finish, nothing else starts."""
 
     error: TwinRavenError
 

@@ -1,4 +1,4 @@
-"""What a run came to, step by step: what was called with what, what was skipped, what failed and what stood in.
+"""Models the result of a run step by step: calls with their arguments, skips, failures and fallbacks.
 
 A composite answers with everything its steps gave, because the agent would have seen all of it had it made the calls
 itself: `result` is the last step's output, `earlier` the others in order, and `incomplete` (only if there are any)
@@ -24,7 +24,7 @@ _NO_ITEMS: list[Any] = []
 
 
 class StepResult(NamedTuple):
-    """What became of one step. A for_each step has one input per element; any other has one or, if skipped, none."""
+    """The result of one step. A for_each step has one input per element; any other has one or, if skipped, none."""
 
     step_index: int
     tool_id: str
@@ -49,7 +49,7 @@ class StepResult(NamedTuple):
 
 
 class FlowResult(NamedTuple):
-    """What became of a run; times are microseconds since the epoch."""
+    """The result of a run; times are microseconds since the epoch."""
 
     status: FlowStatus
     output: Any
@@ -184,12 +184,12 @@ class StepProgress:
 
 
 def is_incomplete(step: StepResult) -> bool:
-    """Whether a composite went on without what this step was to give."""
+    """Return whether a composite went on without what this step was to give."""
     return step.status == "skipped" or (step.error is not None and step.status != "fallback")
 
 
 def whole_output(steps: Sequence[StepResult]) -> JsonObject:
-    """The answer of a composite that does not say itself what it answers."""
+    """Return the answer of a composite that does not say itself what it answers."""
     *earlier, last = steps
     output: JsonObject = {
         "result": last.output,

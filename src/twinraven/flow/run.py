@@ -47,7 +47,7 @@ class StepInvoker(Protocol):
 
 
 class RunEnvironment(NamedTuple):
-    """What a run needs from outside: its calls, which tools write, its pauses, its clock, timers and end."""
+    """The environment of a run: its calls, which tools write, its pauses, its clock, timers and end."""
 
     invoke: StepInvoker
     writes: Callable[[str], bool]

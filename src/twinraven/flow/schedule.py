@@ -91,7 +91,7 @@ class _Unit:
         return self.item or 0
 
     def run(self) -> StepRun:
-        """Which attempt it is at."""
+        """Return the current attempt."""
         step = self.progress.step.definition
         if self.results is None:
             return StepRun(step.step_index, self.item, self.attempt, None, step.id)
@@ -392,7 +392,7 @@ class Schedule:
         return FlowFailed(message, cause=error, **known)
 
     def _changed(self) -> list[int]:
-        """The steps that may have changed something already: whoever looks into a failure must know."""
+        """Return the steps that may have changed something already, for the error report."""
         return [progress.number for progress in self._progress if progress.changed]
 
     def _wire(self, fields: Iterable[WiredField]) -> None:
@@ -420,7 +420,7 @@ class Schedule:
 
 
 def late_call(tool_id: str, what: str, *, is_write: bool) -> TwinRavenError:
-    """The error of a call that was cut off: a write may have taken effect."""
+    """Return the error of a call that was cut off: a write may have taken effect."""
     if is_write:
         return EffectUnknown(f"{tool_id!r} {what}; whether it took effect is unknown", tool_id=tool_id)
     return ToolTimeout(f"{tool_id!r} {what}", tool_id=tool_id)

@@ -1,4 +1,4 @@
-"""Whether a definition makes sense, before anybody may register or offer it.
+"""Validates a definition before it is registered or offered.
 
 `compile_flow` refuses what contradicts itself. Here it meets the world: the tools it names must exist and get what they
 ask for, the parameters it uses must be declared, and its name must be fit for files and people.

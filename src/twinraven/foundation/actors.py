@@ -21,7 +21,7 @@ _UNREADABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class Actor(NamedTuple):
-    """Who acted; only the system needs no id."""
+    """The actor of an action; only the system needs no id."""
 
     type: ActorType
     id: str | None
@@ -35,12 +35,12 @@ SYSTEM: Final = Actor("system", None)
 
 
 def person(id: str) -> Actor:
-    """Somebody known by this id."""
+    """Return the actor of a person with this id."""
     return Actor("person", id)
 
 
 def agent(id: str) -> Actor:
-    """An agent known by this id."""
+    """Return an agent known by this id."""
     return Actor("agent", id)
 
 

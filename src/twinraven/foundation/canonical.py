@@ -1,4 +1,4 @@
-"""JSON values, their canonical text (RFC 8785) and their hashes.
+"""Writes JSON values as canonical text (RFC 8785) and hashes them.
 
 Equal values must hash equally in every process and on every platform, so there is exactly one text for each value:
 keys sorted by UTF-16 code units, no white space, numbers as ECMAScript prints them. orjson writes that text for most
@@ -50,7 +50,7 @@ _ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"'
 
 
 def canonical_json(value: Any) -> bytes:
-    """The one text of a JSON value."""
+    """Return the one text of a JSON value."""
     try:
         fast = orjson.dumps(value, option=_STRICT)
     except (TypeError, RecursionError):
@@ -63,7 +63,7 @@ def canonical_json(value: Any) -> bytes:
 
 
 def _is_canonical(text: bytes) -> bool:
-    """Whether orjson's text has nothing in it that must be written otherwise."""
+    """Return whether orjson's text has nothing in it that must be written otherwise."""
     if _WHOLE_FLOAT.search(text) is not None or _EXPONENT.search(text) is not None:
         return False
     return text.isascii() or _BEYOND_BASIC.search(text) is None
@@ -97,7 +97,9 @@ def to_json_value(value: Any) -> Any:
 
 
 def plain_json(value: Any) -> bytes | None:
-    """The text of the JSON value that stands for a Python value, keys in their order; None where only Python can say.
+    """Return the text of the JSON value that stands for a Python value, keys in their order.
+
+    None where only Python can say.
 
     Floats stay floats, so the text reads back as the value was.
     """
@@ -109,7 +111,7 @@ def plain_json(value: Any) -> bytes | None:
 
 
 def _is_finite(value: Any) -> bool:
-    """Whether this is JSON without NaN and infinities, so that each `null` orjson wrote was a None.
+    """Return whether this is JSON without NaN and infinities, so that each `null` orjson wrote was a None.
 
     Python's own encoder refuses them, and anything that is no JSON; it goes through a value many times faster than
     Python code could.
@@ -195,7 +197,7 @@ def _digits(value: int) -> str:
 
 
 def _number(value: float) -> str:
-    """A double as ECMAScript's Number::toString prints it, which is what RFC 8785 asks for."""
+    """Return a double as ECMAScript's Number::toString prints it, which is what RFC 8785 asks for."""
     if math.isnan(value):
         return '"NaN"'
     if math.isinf(value):
@@ -227,7 +229,7 @@ def _place(digits: str, point: int) -> str:
 
 
 def _convert(value: Any, depth: int) -> Any:
-    """What `to_json_value` gives, for the values that orjson refuses or would write otherwise."""
+    """Return what `to_json_value` gives, for the values that orjson refuses or would write otherwise."""
     if isinstance(value, Enum):
         return _convert(value.value, depth)
     if value is None or isinstance(value, bool):
@@ -269,7 +271,7 @@ def _convert_key(key: Any) -> str:
 
 
 def _stand_in(value: Any) -> Any:
-    """What a Python object that is not JSON is recorded as: its own dump if it has one, else its text."""
+    """Return what a Python object that is not JSON is recorded as: its own dump if it has one, else its text."""
     if isinstance(value, (set, frozenset)):
         return sorted(cast("set[Any]", value), key=repr)
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -293,7 +295,7 @@ def _dump(value: Any) -> Any:
 
 
 def _parse_exactly(text: bytes | str, field: str) -> Any:
-    """What orjson rounds or refuses and JSON allows in practice: huge integers, NaN, lone surrogates."""
+    """Return what orjson rounds or refuses and JSON allows in practice: huge integers, NaN, lone surrogates."""
     import json
 
     decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text

@@ -1,4 +1,4 @@
-"""Time, always UTC, always injectable.
+"""Reads the time: always UTC, always injectable.
 
 Stored times are whole microseconds since the epoch: exact, sortable and the same on both stores.
 """
@@ -58,7 +58,7 @@ def _iso_second(second: int) -> str:
 
 
 def parse_iso(text: str, *, field: str = "timestamp") -> datetime:
-    """The inverse of `iso`; any offset is accepted and converted to UTC, no offset is refused."""
+    """Parse the inverse of `iso`; any offset is accepted and converted to UTC, no offset is refused."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:

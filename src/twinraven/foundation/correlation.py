@@ -1,4 +1,4 @@
-"""The id that holds a request together: the same in its events, its evidence and every line logged while it is served.
+"""Carries the correlation id of a request, the same in its events, audit entries and log lines.
 
 It follows the call through tasks and threads as a context variable, so code that logs need not know of it. A handler
 that has `note_correlation` as its filter can print `%(correlation_id)s`.
@@ -23,6 +23,6 @@ def correlation_or_new() -> str:
 
 
 def note_correlation(record: logging.LogRecord) -> bool:
-    """A filter that lets every record pass and tells it which request it belongs to."""
+    """Return a filter that lets every record pass and tells it which request it belongs to."""
     record.correlation_id = current_correlation.get() or "-"
     return True

@@ -1,4 +1,4 @@
-"""Every error TwinRaven raises on purpose, as one tree.
+"""Defines every error that TwinRaven raises on purpose, as one tree.
 
 A caller decides by class or by `code`; people read `message`; programs read `details`. `code` is stable and documented
 in docs/errors.md. `acts` says who has to do something about it, and `retryable` whether the same request may simply be
@@ -11,7 +11,7 @@ sent again.
     │   ├── InvalidExpression   EXPRESSION_INVALID      a reference or predicate does not parse
     │   └── InvalidDefinition   DEFINITION_INVALID      a tool or flow definition contradicts itself
     ├── NotFound                NOT_FOUND               not there, or not yours: the two are one answer
-    ├── Conflict                CONFLICT                the state of things does not allow it
+    ├── Conflict                CONFLICT                it conflicts with the current state, such as a taken name
     │   ├── IdempotencyConflict IDEMPOTENCY_CONFLICT    same key, other body
     │   ├── CallInProgress      CALL_IN_PROGRESS        same key, still running
     │   ├── StaleState          OCC_CONFLICT            somebody else changed it first
@@ -62,11 +62,11 @@ class TwinRavenError(Exception):
             self.add_note(f"fix: {details['fix']}")
 
     def as_json(self) -> dict[str, Any]:
-        """The error object of every envelope and every HTTP answer."""
+        """Return the error object of every envelope and every HTTP answer."""
         return {"code": self.code, "message": self.message, "retryable": self.retryable, "details": self.details}
 
     def as_record(self) -> dict[str, Any]:
-        """The error object with who acts, for a store from which `error_from_json` reads it back."""
+        """Return the error object with who acts, for a store from which `error_from_json` reads it back."""
         return {**self.as_json(), "acts": self.acts}
 
 
@@ -224,7 +224,7 @@ def error_from_json(body: Mapping[str, Any]) -> TwinRavenError:
 
 @cache
 def _by_code() -> dict[str, type[TwinRavenError]]:
-    """The classes of this tree, without those that have a constructor of their own."""
+    """Return the classes of this tree, without those that have a constructor of their own."""
     found: dict[str, type[TwinRavenError]] = {}
     pending = [TwinRavenError]
     while pending:

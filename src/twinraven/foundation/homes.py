@@ -45,7 +45,7 @@ def is_home(folder: Path) -> bool:
 
 
 def resolve_home(named: Path, *, stated_by: str = "the caller") -> Path:
-    """Resolve the folder somebody named to its home, or raise NotFound with the command that makes one."""
+    """Resolve a named folder to its home, or raise NotFound with the command that makes one."""
     folder = named.expanduser().absolute()
     # A project can hold a stray database beside its home: where there is a `.twinraven`, that is the home.
     inner = folder / HOME_NAME

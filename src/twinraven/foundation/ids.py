@@ -1,4 +1,4 @@
-"""Opaque identifiers: 128 random bits, no meaning inside.
+"""Makes opaque identifiers: 128 random bits, no meaning inside.
 
 Nothing may be read out of an id (no time, no type, no tenant); order comes from sequence columns. TwinRaven's own
 three kinds (events, chains, validation results) are UUIDv4 because their seed says so; everything else is plain hex.
@@ -31,12 +31,12 @@ def new_id() -> str:
 
 
 def new_uuid() -> UUID:
-    """A UUIDv4."""
+    """Return a UUIDv4."""
     return uuid_of(_draw())
 
 
 def uuid_of(random: bytes) -> UUID:
-    """A UUIDv4 of sixteen bytes that are random, or a hash."""
+    """Return a UUIDv4 of sixteen bytes that are random, or a hash."""
     # What the constructor does at the end; before, it finds out which of six forms it was given.
     made = _make(UUID)
     _set(made, "int", _number(random, "big") & _RANDOM | _VERSION_4)

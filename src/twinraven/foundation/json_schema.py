@@ -1,4 +1,4 @@
-"""JSON Schema 2020-12: compiled once, checked fast, defaults filled in, never fetching anything.
+"""Validates JSON Schema 2020-12: compiled once, defaults filled in, without fetching anything.
 
 `compile_schema` gives an object that callers keep; asking again with an equal schema gives the same one. A schema may
 name an older draft in `$schema` and is then judged by it. Messages name the place and the rule but not the value:
@@ -17,7 +17,7 @@ import orjson
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import InvalidInput, InvalidSchema
 from twinraven.foundation.schema_defaults import Defaults
-from twinraven.foundation.schema_document import Extent, SchemaDocument, SubSchema, written_references
+from twinraven.foundation.schema_document import SchemaCost, SchemaDocument, SubSchema, written_references
 from twinraven.foundation.schema_inference import infer_schema, json_type
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Schema:
     source: Any
     _validator: Validator = field(repr=False)
     _defaults: Defaults | None = field(repr=False)
-    _extent: Extent = field(repr=False)
+    _extent: SchemaCost = field(repr=False)
 
     def check(self, value: Any, *, field: str = "params") -> None:
         """Raise InvalidInput unless the value fits; the error says where, what and what else."""
@@ -62,7 +62,10 @@ class Schema:
             raise InvalidInput(f"{field} is not a JSON value: {error}", field=field) from None
 
     def fill(self, value: Any) -> Any:
-        """The value with absent defaults put in; the original stays as it is, and is returned if nothing is absent."""
+        """Return the value with absent defaults put in.
+
+        The original stays as it is, and is returned if nothing is absent.
+        """
         return value if self._defaults is None else self._defaults.fill(value)
 
     def _invalid(self, value: Any, field: str) -> InvalidInput:
@@ -125,7 +128,7 @@ class Schema:
 
 
 def compile_schema(schema: Any) -> Schema:
-    """The compiled form of a JSON Schema (an object or a boolean)."""
+    """Compile the compiled form of a JSON Schema (an object or a boolean)."""
     try:
         text = canonical_json(schema)
     except InvalidInput as error:
@@ -139,7 +142,7 @@ def _compile(text: bytes) -> Schema:
         raise InvalidSchema(f"schema is larger than {MAX_SCHEMA_BYTES} bytes")
     source = parse_json(text, field="schema")
     if isinstance(source, bool):
-        return Schema(source, _build_validator(source), None, Extent(work=1))
+        return Schema(source, _build_validator(source), None, SchemaCost(work=1))
     if not isinstance(source, dict):
         raise InvalidSchema(f"schema is {_with_article(json_type(source))}; it must be an object, true or false")
     document = SchemaDocument(cast("SubSchema", source))
@@ -176,7 +179,7 @@ def _invalid_schema(source: Any, error: ValidationError) -> InvalidSchema:
 
 
 def _as_checkable(value: Any, field: str) -> Any:
-    """What the validator may see: beyond orjson's limits (depth, 64 bits) it would crash or wave values through."""
+    """Return a value that the validator may see: beyond orjson's limits (depth, 64 bits) it would crash."""
     try:
         orjson.dumps(value, option=_STRICT)
         return value
@@ -209,7 +212,7 @@ def _members(value: Any) -> Iterable[Any]:
 
 
 def _path_text(start: str, path: list[str | int]) -> str:
-    """A place as people write it: params.items[0]["a key"]."""
+    """Return a place as people write it: params.items[0]["a key"]."""
     steps = [f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{_quote(step)}]" for step in path]
     return _shorten(start + "".join(steps))
 

@@ -33,7 +33,7 @@ def lazy_names(package: str) -> Callable[[str], Any]:
 
 
 def _stated(package: str) -> Iterator[tuple[str, str]]:
-    """Each name that the facade imports for type checkers, and the module it comes from."""
+    """Yield each name that the facade imports for type checkers, and the module it comes from."""
     spec = sys.modules[package].__spec__
     source: Any = spec.loader if spec is not None else None
     block = _BLOCK.search(source.get_source(package))

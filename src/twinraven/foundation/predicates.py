@@ -1,4 +1,4 @@
-"""Predicates: the conditions of steps and aborts, such as `$.steps[0].output == null`.
+"""Parses and evaluates predicates, the conditions of steps and aborts, such as `$.steps[0].output == null`.
 
     either     = both   { ("||" | "or")  both }
     both       = plain  { ("&&" | "and") plain }
@@ -52,7 +52,7 @@ class Predicate:
 
 @lru_cache(maxsize=1024)
 def parse_predicate(text: str) -> Predicate:
-    """A condition, parsed once; errors name the position."""
+    """Parse a condition, parsed once; errors name the position."""
     if len(text) > MAX_PREDICATE_CHARS:
         raise invalid_expression("predicate", f"is longer than {MAX_PREDICATE_CHARS} characters", text, 0)
     parser = _Parser(text)
@@ -61,7 +61,7 @@ def parse_predicate(text: str) -> Predicate:
 
 
 def is_truthy(value: Any) -> bool:
-    """Whether a bare value holds. NaN is not nothing, so it does."""
+    """Return whether a bare value holds. NaN is not nothing, so it does."""
     return value is not None and value is not False and value != 0 and not _is_hollow(value)
 
 
@@ -96,7 +96,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _same_order(one: Any, other: Any) -> bool:
-    """Whether the two can be compared: both numbers or both texts."""
+    """Return whether the two can be compared: both numbers or both texts."""
     return (isinstance(one, str) and isinstance(other, str)) or (_is_number(one) and _is_number(other))
 
 

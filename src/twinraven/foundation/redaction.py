@@ -1,4 +1,4 @@
-"""Names the redaction of texts, which the vault makes and everybody who stores something applies."""
+"""Defines the type of redaction, which the vault implements and everything that stores texts applies."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ Redact = Callable[[str, bytes], bytes]
 
 
 def keep_everything(tenant_id: str, text: bytes) -> bytes:
-    """The redaction of a home that has no secrets."""
+    """Return the redaction of a home that has no secrets."""
     del tenant_id
     return text

@@ -1,4 +1,4 @@
-"""References: how a definition points at a value that exists only when it runs.
+"""Parses and resolves references: pointers of a definition to values that exist only when it runs.
 
     $.parameters.q                     a parameter of the caller
     $.steps[0].output.items[0].id      what an earlier step gave
@@ -46,7 +46,7 @@ class Reference:
         object.__setattr__(self, "_path", path)
 
     def resolve(self, scope: Mapping[str, Any]) -> Any:
-        """The value this points at, or None where there is none."""
+        """Return the value this points at, or None where there is none."""
         value: Any = scope
         for key, index in self._path:
             kind = type(value)  # pyright: ignore[reportUnknownVariableType] - faster than narrowing with casts
@@ -64,7 +64,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class TextTemplate:
     """Text with references in it; `whole` is the reference when there is nothing else."""
 
     parts: tuple[str | Reference, ...]
@@ -75,14 +75,17 @@ class Template:
         return tuple(part for part in self.parts if isinstance(part, Reference))
 
     def resolve(self, scope: Mapping[str, Any]) -> Any:
-        """The typed value of a whole reference; otherwise the text, where null leaves nothing behind."""
+        """Return the typed value of a whole reference; otherwise the text, where null leaves nothing behind."""
         if self.whole is not None:
             return self.whole.resolve(scope)
         return "".join(part if isinstance(part, str) else _as_text(part.resolve(scope)) for part in self.parts)
 
 
 def is_reference(text: str) -> bool:
-    """Whether this was meant as a reference, which is decided by how it begins; `parse_reference` says if it is one."""
+    """Return whether this was meant as a reference, which is decided by how it begins.
+
+    `parse_reference` says if it is one.
+    """
     if text.startswith("{"):
         return text.endswith("}") and _opens_placeholder(text, 0)
     return text.startswith(("$.", "$["))
@@ -90,7 +93,7 @@ def is_reference(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def parse_reference(text: str) -> Reference:
-    """A text that is one reference and nothing else."""
+    """Parse a text that is one reference and nothing else."""
     if len(text) > MAX_REFERENCE_CHARS:
         raise invalid_expression("reference", f"is longer than {MAX_REFERENCE_CHARS} characters", text, 0)
     segments, end = read_reference(text, 0)
@@ -99,8 +102,8 @@ def parse_reference(text: str) -> Reference:
     return Reference(segments, text)
 
 
-def parse_template(text: str) -> Template:
-    """A text in which `{step.x}` and `{$.x}` stand for values; double braces are left for Handlebars."""
+def parse_template(text: str) -> TextTemplate:
+    """Parse a text in which `{step.x}` and `{$.x}` stand for values; double braces are left for Handlebars."""
     return _cached_template(text) if len(text) <= _CACHED_TEMPLATE_CHARS else _split_template(text)
 
 
@@ -112,7 +115,7 @@ def resolve_template(text: str, scope: Mapping[str, Any]) -> Any:
 
 
 def read_reference(text: str, start: int) -> tuple[Segments, int]:
-    """The reference that begins at `start`, and where it ends; for grammars that contain this one."""
+    """Read the reference that begins at `start`, and where it ends; for grammars that contain this one."""
     if text.startswith("$", start):
         return _read_segments(text, start, start + 1)
     if not text.startswith("{", start):
@@ -124,7 +127,7 @@ def read_reference(text: str, start: int) -> tuple[Segments, int]:
 
 
 def read_quoted_text(text: str, start: int) -> tuple[str, int]:
-    """The quoted text that begins at `start`, and where it ends."""
+    """Read the quoted text that begins at `start`, and where it ends."""
     quote, position, pieces = text[start], start + 1, list[str]()
     while position < len(text):
         character = text[position]
@@ -141,7 +144,7 @@ def read_quoted_text(text: str, start: int) -> tuple[str, int]:
 
 
 def invalid_expression(what: str, problem: str, text: str, position: int) -> InvalidExpression:
-    """The one error of both grammars: what is wrong, and where."""
+    """Return the one error of both grammars: what is wrong, and where."""
     excerpt = text if len(text) <= 80 else text[:77] + "..."
     message = f"{what} {problem}, at position {position} of {excerpt!r}"
     return InvalidExpression(message, expression=excerpt, position=position)
@@ -209,16 +212,16 @@ def _opens_placeholder(text: str, position: int) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _cached_template(text: str) -> Template:
+def _cached_template(text: str) -> TextTemplate:
     return _split_template(text)
 
 
-def _split_template(text: str) -> Template:
+def _split_template(text: str) -> TextTemplate:
     if len(text) > MAX_TEMPLATE_CHARS:
         raise invalid_expression("template", f"is longer than {MAX_TEMPLATE_CHARS} characters", text, 0)
     if text.startswith("$") and is_reference(text):
         reference = parse_reference(text)
-        return Template((reference,), reference)
+        return TextTemplate((reference,), reference)
     parts: list[str | Reference] = []
     copied = 0
     position = text.find("{")
@@ -235,7 +238,7 @@ def _split_template(text: str) -> Template:
     parts.append(text[copied:])
     kept = tuple(part for part in parts if part != "")
     only = kept[0] if len(kept) == 1 else None
-    return Template(kept, only if isinstance(only, Reference) else None)
+    return TextTemplate(kept, only if isinstance(only, Reference) else None)
 
 
 def _skip_braces(text: str, position: int) -> int:

@@ -1,4 +1,4 @@
-"""Filling in the defaults of a JSON Schema.
+"""Fills in the defaults of a JSON Schema.
 
 Validators only read `default`; a call needs the value. The schema is read once into a tree of places where a default
 can be reached (through properties, items, allOf and local references, also recursive ones). Filling walks the value and
@@ -58,7 +58,7 @@ class Defaults:
         return value if self._root is None else _Filling().fill(self._root, value, 0, frozenset())
 
     def _place(self, schemas: list[SubSchema]) -> _Place:
-        """The place that all of these schemas describe at once."""
+        """Return the place that all of these schemas describe at once."""
         merged = self._in_place(schemas)
         key = frozenset(id(schema) for schema in merged)
         if key in self._places:
@@ -89,7 +89,7 @@ class Defaults:
         return list(merged.values())
 
     def _fruitful(self) -> set[_Place]:
-        """The places from which a default can be reached."""
+        """Return the places from which a default can be reached."""
         fruitful = {place for place in self._places.values() if place.defaults}
         grown = True
         while grown:

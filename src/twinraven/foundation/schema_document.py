@@ -1,4 +1,4 @@
-"""A JSON Schema seen as a document: which schemas it contains, and what its references point at.
+"""Walks a JSON Schema as a document: its subschemas, the targets of its references, and the cost of checking it.
 
 Schemas arrive from foreign servers. Two short ones can stall a validator that holds the interpreter: references that
 double at every step (thirty of them are a billion checks), and references in a chain too long to follow. So the
@@ -32,8 +32,8 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _NAMES = ("$id", "$anchor", "$dynamicAnchor")
 
 
-class Extent(NamedTuple):
-    """What a schema can cause: checks along one path into a value, levels, and references back to where it began.
+class SchemaCost(NamedTuple):
+    """The cost of checking a schema: checks along one path into a value, levels, and recursive references.
 
     `branching` is the part of the work below `anyOf` and `oneOf`: of these an explanation holds every error of every
     branch, where it otherwise ends with the first. `is_costly` says that the work grows with the members of one value.
@@ -58,20 +58,20 @@ class SchemaDocument:
         self._named = dict(self._names())
 
     def targets(self, schema: SubSchema) -> list[SubSchema]:
-        """What the references of one schema point at, as far as that is in this document."""
+        """Return the targets of one schema's references, as far as they are in this document."""
         found = [self._target(schema[keyword]) for keyword in _REFERENCES if isinstance(schema.get(keyword), str)]
         return [target for target in found if target is not None]
 
-    def measure(self) -> Extent:
-        """The extent of the schema; raises if validating a value could take more steps than anybody would wait for."""
+    def measure(self) -> SchemaCost:
+        """Measure the cost of the schema; raise if validating a value could take too many steps."""
         return self._measure(self.root, {}, set(), 1)
 
-    def _measure(self, schema: SubSchema, known: dict[int, Extent], active: set[int], level: int) -> Extent:
-        """The extent below a schema; a reference back to one under way costs nothing, validators remember it."""
+    def _measure(self, schema: SubSchema, known: dict[int, SchemaCost], active: set[int], level: int) -> SchemaCost:
+        """Return the extent below a schema; a reference back to one under way costs nothing, validators remember it."""
         if id(schema) in known:
             return known[id(schema)]
         if id(schema) in active:
-            return Extent(returns=1)
+            return SchemaCost(returns=1)
         active.add(id(schema))
         work, depth, returns, branching = 1, 0, 0, 0
         is_costly = not _COSTLY.isdisjoint(schema)
@@ -94,7 +94,7 @@ class SchemaDocument:
             raise InvalidSchema(f"schema's references unfold into more than {MAX_SCHEMA_WORK} checks; flatten them")
         if depth >= MAX_SCHEMA_DEPTH:
             raise _too_deep()
-        known[id(schema)] = Extent(work, depth + 1, returns, branching, is_costly)
+        known[id(schema)] = SchemaCost(work, depth + 1, returns, branching, is_costly)
         return known[id(schema)]
 
     def _names(self) -> Iterator[tuple[str, SubSchema]]:
@@ -126,7 +126,7 @@ class SchemaDocument:
 
 
 def written_references(root: Any) -> Iterator[tuple[str, list[str | int]]]:
-    """Every `$ref` in a schema and where it is written."""
+    """Yield every `$ref` in a schema and where it is written."""
     pending: list[tuple[Any, list[str | int]]] = [(root, [])]
     while pending:
         item, path = pending.pop()
@@ -150,7 +150,7 @@ def _children(schema: SubSchema) -> Iterator[tuple[str, list[SubSchema]]]:
 
 
 def only_schemas(found: Any) -> list[SubSchema]:
-    """The object schemas in a keyword that takes one schema or a list of them."""
+    """Return the object schemas in a keyword that takes one schema or a list of them."""
     items: list[Any] = cast("list[Any]", found) if isinstance(found, list) else [found]
     return [cast("SubSchema", item) for item in items if isinstance(item, dict)]
 

@@ -1,4 +1,4 @@
-"""The JSON Schema that a set of sample values suggests.
+"""Infers a JSON Schema from sample values.
 
 It says what was seen and no more: the types at each place, which members were always there, what lists contain.
 It guesses no enums, formats or bounds, because a sample never shows what else is allowed. The order of the samples does
@@ -17,12 +17,12 @@ _TYPE_ORDER = ("null", "boolean", "integer", "number", "string", "array", "objec
 
 
 def infer_schema(values: Sequence[Any]) -> dict[str, Any]:
-    """A schema that all of these JSON values fit; no values suggest nothing, which allows everything."""
+    """Return a schema that all of these JSON values fit; no values suggest nothing, which allows everything."""
     return _infer(values, 0)
 
 
 def json_type(value: Any) -> str:
-    """The JSON Schema name of a value's type; a float is a number even when it is whole."""
+    """Return the JSON Schema name of a value's type; a float is a number even when it is whole."""
     if value is None:
         return "null"
     if isinstance(value, bool):

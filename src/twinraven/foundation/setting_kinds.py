@@ -1,4 +1,4 @@
-"""The kinds of value a setting can have.
+"""Defines the types of setting values and parses them.
 
 A value comes typed from a file or as text from the environment; a kind turns either into the one form the program
 sees, or says in words what it would have taken. YAML reads a bare `off` as false, so a choice that has an "off" takes
@@ -26,7 +26,7 @@ class UnfitValue(Exception):
 
 
 class SettingKind(Protocol):
-    """What a setting accepts; both readers raise UnfitValue."""
+    """A type of setting; both parsers raise UnfitValue."""
 
     @property
     def name(self) -> str: ...
@@ -71,7 +71,7 @@ class Text:
         return self.from_file(None if self._optional and text.strip().lower() in _NONE else text)
 
 
-class Texts:
+class TextList:
     """A list; in the environment its items are separated by commas."""
 
     name = "list of texts"
@@ -86,8 +86,8 @@ class Texts:
         return tuple(item.strip() for item in text.split(",") if item.strip())
 
 
-class Objects:
-    """A list of objects; in the environment, as JSON. What is in them is for whoever uses them to check."""
+class ObjectList:
+    """A list of objects; in the environment, as JSON. Their fields are checked where they are used."""
 
     name = "list of objects"
 
@@ -122,7 +122,7 @@ class Choice:
         return text
 
 
-class Whole:
+class Integer:
     """A whole number within limits."""
 
     def __init__(self, least: int, most: int | None = None, *, optional: bool = False) -> None:
@@ -166,7 +166,7 @@ class Number:
 
 
 def mask_passwords(text: str) -> str:
-    """The text of an address without what nobody should read over a shoulder."""
+    """Mask the password in the text of an address."""
     return _NAMED_PASSWORD.sub(r"\1***", _USER_PASSWORD.sub(r"\1***", text))
 
 

@@ -1,4 +1,4 @@
-"""Where settings are stated: the file, and the environment over it.
+"""Reads settings from their sources: the file, and the environment over it.
 
 Both are read against what there is to set, so that nothing is stated in vain: a name nobody knows, a value that does
 not fit and a setting given twice are refused where they stand. Nothing here knows what a setting is for.
@@ -17,7 +17,7 @@ VARIABLE_PREFIX = "TWINRAVEN__"
 
 
 class StatedSettings:
-    """What somebody set, and where; later sources override earlier ones."""
+    """The settings that were stated, each with its source; later sources override earlier ones."""
 
     def __init__(self, kinds: Mapping[str, SettingKind]) -> None:
         """`kinds` has every setting there is, as `section.name`."""
@@ -28,7 +28,7 @@ class StatedSettings:
         self.servers: dict[str, Any] = {}
 
     def of(self, section: str) -> dict[str, Any]:
-        """The keyword arguments of a section's class."""
+        """Return the keyword arguments of a section's class."""
         prefix = f"{section}."
         return {key.removeprefix(prefix): value for key, value in self.values.items() if key.startswith(prefix)}
 

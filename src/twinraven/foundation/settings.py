@@ -1,4 +1,4 @@
-"""Loads settings: `twinraven.yaml`, then the environment, checked before anything starts.
+"""Loads settings from `twinraven.yaml` and the environment, and validates them before anything starts.
 
 A misspelt key that is silently ignored is found in production. Here every key has a type, limits, a default and a
 description (`twinraven config` and the docs print them), and anything else is refused with the name of the key, of

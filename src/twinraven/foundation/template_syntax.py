@@ -1,4 +1,4 @@
-"""The grammar of text templates, the part of Handlebars that has no code in it.
+"""Parses text templates: the subset of Handlebars that has no code in it.
 
     {{name}} {{a.b}} {{a.[odd key]}}            a value, nothing where there is none; {{{a}}} and {{&a}} are the same
     {{#if a}} … {{else if b}} … {{else}} … {{/if}}     also #unless
@@ -47,7 +47,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What is rendered under a condition, for each element, or inside a value."""
+    """A block that is rendered under a condition, for each element, or inside a value."""
 
     kind: BlockKind
     path: Path
@@ -105,7 +105,7 @@ class _Open:
 
 
 def parse_nodes(text: str) -> tuple[Node, ...]:
-    """The template as a tree, or InvalidExpression."""
+    """Parse the template as a tree, or InvalidExpression."""
     return _Reader(text).read()
 
 
@@ -174,7 +174,7 @@ class _Reader:
         self._nodes.append(done.closed())
 
     def _path(self, text: str, position: int) -> Path:
-        """A path and where it leads from here."""
+        """Return a path and where it leads from here."""
         if text.startswith("@"):
             return self._data_path(text[1:], position)
         scopes = [block for block in self._open if block.opens_scope]
@@ -208,7 +208,7 @@ class _Reader:
         return Path(loops.index(True), (text,), "data")
 
     def _segments(self, text: str, whole: str, position: int) -> tuple[tuple[str, ...], bool]:
-        """The steps of a path, and whether it began with a name and not with `this`."""
+        """Return the steps of a path, and whether it began with a name and not with `this`."""
         rest, is_bare = text, True
         for prefix in ("this.", "this/", "./"):
             if text.startswith(prefix):
@@ -257,7 +257,7 @@ def _split_block(text: str) -> tuple[str, str, tuple[str, ...]]:
 
 
 def invalid_template(problem: str, text: str, position: int) -> InvalidExpression:
-    """The one error of this grammar: what is wrong, and in which line."""
+    """Return the one error of this grammar: what is wrong, and in which line."""
     line = text.count("\n", 0, position) + 1
     return InvalidExpression(f"template {problem} (line {line})", line=line, position=position)
 
@@ -290,7 +290,7 @@ def _tokens(text: str) -> list[str | _Tag]:
 
 
 def _read_tag(text: str, start: int) -> tuple[_Tag, int]:
-    """The tag that begins at `start`, and where it ends."""
+    """Read the tag that begins at `start`, and where it ends."""
     inside = start + 2
     before = text.startswith("~", inside)
     inside += before
@@ -306,7 +306,7 @@ def _read_tag(text: str, start: int) -> tuple[_Tag, int]:
 
 
 def _find_end(text: str, start: int, closing: str) -> tuple[int, int, bool] | None:
-    """Where a tag's content ends, where the tag does, and whether it takes the white space behind it."""
+    """Return where a tag's content ends, where the tag does, and whether it takes the white space behind it."""
     if closing == "}}":
         end = text.find("}}", start)
         if end < 0:

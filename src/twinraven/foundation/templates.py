@@ -1,4 +1,4 @@
-"""Text templates: prompts, paths and bodies in which `{{name}}` stands for a value.
+"""Renders text templates: prompts, paths and bodies in which `{{name}}` is replaced by a value.
 
     template = parse_handlebars("{{#each orders}}- {{id}}: {{state}}\n{{/each}}")
     template.variables          # ("orders",)
@@ -24,7 +24,7 @@ from twinraven.foundation.template_syntax import Block, Node, Path, invalid_temp
 MAX_TEMPLATE_CHARS: Final = 1_000_000
 MAX_RENDERED_CHARS: Final = 10_000_000
 MAX_RENDER_STEPS: Final = 100_000
-"""Tags and turns of loops; each takes some microseconds of everybody's event loop."""
+"""The limit of tags and loop iterations; each blocks the event loop for some microseconds."""
 
 _SHORT_CHARS: Final = 4_000
 
@@ -52,19 +52,19 @@ class Handlebars:
         return not any(isinstance(node, (Path, Block)) for node in self.nodes)
 
     def render(self, variables: Mapping[str, Any], *, encode: Encode | None = None) -> str:
-        """The text, with `encode` applied to each value that is put in."""
+        """Render the text, with `encode` applied to each value that is put in."""
         rendering = _Rendering(encode)
         rendering.write(self.nodes, [_Scope(variables)])
         return "".join(rendering.pieces)
 
     def resolve(self, variables: Mapping[str, Any]) -> Any:
-        """The value itself where the template is one variable and nothing else, otherwise the text."""
+        """Return the value itself where the template is one variable and nothing else, otherwise the text."""
         only = self.nodes[0] if len(self.nodes) == 1 else None
         return _look_up(only, [_Scope(variables)]) if isinstance(only, Path) else self.render(variables)
 
 
 def parse_handlebars(text: str) -> Handlebars:
-    """The template, or InvalidExpression with the line that is wrong."""
+    """Parse the template, or InvalidExpression with the line that is wrong."""
     return _parse_short(text) if len(text) <= _SHORT_CHARS else _parse_long(text)
 
 

@@ -32,13 +32,13 @@ _QUOTES = ('"', "'", "`")
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines that are not blank, as they stand."""
+    """Return the lines that are not blank, as they stand."""
     found = itertools.islice(_LINE.finditer(text, 0, LINE_CHARS), LINE_ITEMS)
     return [line for match in found if not (line := match[0]).isspace()]
 
 
 def unquoted(value: str) -> str:
-    """A value without white space, marks of emphasis and one pair of quotes around it."""
+    """Return a value without white space, marks of emphasis and one pair of quotes around it."""
     bare = value.strip()
     if bare.startswith("**") and bare.endswith("**") and len(bare) > 4:
         bare = bare[2:-2].strip()
@@ -76,7 +76,7 @@ def _starred(lines: list[str]) -> list[dict[str, str]] | None:
 
 
 def field_of(line: str) -> tuple[str, str] | None:
-    """The key and the value of a line such as `Key: value`, `- **Key:** value` or `key = value`."""
+    """Return the key and the value of a line such as `Key: value`, `- **Key:** value` or `key = value`."""
     if ":" not in line and "=" not in line:
         return None
     bullet = _BULLET.match(line)

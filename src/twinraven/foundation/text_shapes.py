@@ -40,7 +40,7 @@ _QUOTED = re.compile(r"\"([^\"\n]{1,500}+)\"|(?<!\w)'([^'\n]{1,500}+)'(?!\w)|`([
 
 
 def _pieces_of(pattern: re.Pattern[str], text: str, trim: Callable[[str], str]) -> list[str] | None:
-    """Each trimmed match once, of the first `SHAPE_ITEMS`; what is trimmed to nothing is left out."""
+    """Return each trimmed match once, of the first `SHAPE_ITEMS`; what is trimmed to nothing is left out."""
     found: dict[str, None] = {}
     for number, match in enumerate(pattern.finditer(text, 0, SHAPE_CHARS), start=1):
         piece = trim(match[match.lastindex or 0])

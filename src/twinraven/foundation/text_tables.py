@@ -56,7 +56,7 @@ def _cells(line: str, mark: str) -> list[str]:
 
 
 def _is_even(lines: list[str], mark: str) -> bool:
-    """Whether a mark stands equally often in all lines, which is cheaper to see than what stands between."""
+    """Return whether a mark stands equally often in all lines, which is cheaper to see than what stands between."""
     width = lines[0].count(mark)
     return all(line.count(mark) == width for line in lines)
 
@@ -89,7 +89,7 @@ def _aligned(lines: list[str]) -> list[dict[str, str]] | None:
 
 
 def _rows_of(rows: list[list[str]], *, is_exact: bool = True) -> list[dict[str, str]] | None:
-    """The rows keyed by the first of them; None where they are not alike."""
+    """Return the rows keyed by the first of them; None where they are not alike."""
     header, *body = rows
     if any(len(name) > _HEADER_CHARS for name in header):
         return None

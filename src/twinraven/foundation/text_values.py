@@ -74,7 +74,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _plain_json(value: Any, text: str) -> Any:
-    """The value, or None if it is too deep, too large or has numbers that JSON cannot write."""
+    """Return the value, or None if it is too deep, too large or has numbers that JSON cannot write."""
     level: list[Any] = [value]
     count = 0
     for _ in range(READ_DEPTH + 1):
@@ -100,7 +100,7 @@ def _is_writable(number: int | float) -> bool:
 
 
 def _whole_characters(value: Any) -> Any:
-    """The value with U+FFFD for each lone surrogate, which no UTF-8 text can hold."""
+    """Return the value with U+FFFD for each lone surrogate, which no UTF-8 text can hold."""
     text = json.dumps(value, ensure_ascii=False)
     return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
 
@@ -119,7 +119,7 @@ def _json_lines(text: str) -> Any:
 
 
 def _json_inside(text: str) -> Any:
-    """The first complete object or list in a fence or after other words."""
+    """Return the first complete object or list in a fence or after other words."""
     decoder = json.JSONDecoder(parse_constant=_no_constant)
     fence = _FENCE.search(text, 0, _SENTENCE_CHARS)
     position, effort = fence.end() if fence else 0, 0
@@ -173,14 +173,14 @@ class _ReprParser:
         self.count = 0
 
     def whole(self) -> Any:
-        """The value that begins here, or None; `position` is then where it ends."""
+        """Return the value that begins here, or None; `position` is then where it ends."""
         try:
             return self.value(*self.take(), 0)
         except (ValueError, OverflowError):
             return None
 
     def take(self) -> tuple[str, str]:
-        """The kind and the text of the next word."""
+        """Return the kind and the text of the next word."""
         self.count += 1
         found = _REPR_TOKEN.match(self.text, self.position)
         if found is None or self.count > _REPR_TOKENS:
@@ -190,7 +190,7 @@ class _ReprParser:
         return kind, found[kind]
 
     def value(self, kind: str, word: str, depth: int) -> Any:
-        """The value that a word begins; ValueError where it begins none."""
+        """Return the value that a word begins; ValueError where it begins none."""
         if kind == "text":
             return _repr_text(word)
         if kind == "number":
@@ -204,7 +204,7 @@ class _ReprParser:
         return self.members(word, depth + 1)
 
     def members(self, opening: str, depth: int) -> Any:
-        """What stands in brackets: tuples and sets are lists, one value in parentheses is itself."""
+        """Parse bracketed members: tuples and sets are lists, one value in parentheses is itself."""
         items: list[Any] = []
         keyed: dict[str, Any] = {}
         has_comma = False
@@ -226,7 +226,7 @@ class _ReprParser:
         return items[0] if opening == "(" and len(items) == 1 and not has_comma else items
 
     def called(self, name: str, depth: int) -> Any:
-        """A value that its class writes as a call."""
+        """Return a value that its class writes as a call."""
         values: list[Any] = []
         named: dict[str, Any] = {}
         kind, word = self.take()
@@ -241,7 +241,7 @@ class _ReprParser:
         return _repr_called(name, values, named)
 
     def closing(self, kind: str) -> str:
-        """The kind, which must be that of a closing bracket."""
+        """Return the kind, which must be that of a closing bracket."""
         if kind != "close":
             raise ValueError(kind)
         return kind
@@ -295,7 +295,7 @@ def _repr_escaped(found: re.Match[str]) -> str:
 
 
 def _whole_text(text: str) -> str:
-    """The text with U+FFFD for each lone surrogate."""
+    """Return the text with U+FFFD for each lone surrogate."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

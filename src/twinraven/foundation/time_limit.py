@@ -18,7 +18,7 @@ class TimeLimits:
         self._lanes: tuple[asyncio.AbstractEventLoop | None, dict[float, _Lane]] = (None, {})
 
     def of(self, seconds: float) -> TimeLimit:
-        """A limit for the task that asks, from the moment its block is entered."""
+        """Return a limit for the task that asks, from the moment its block is entered."""
         running = asyncio.get_running_loop()
         loop, lanes = self._lanes
         if loop is not running:
@@ -30,7 +30,7 @@ class TimeLimits:
         return TimeLimit(lane)
 
     def once(self, seconds: float) -> TimeLimit:
-        """A limit whose length no other call has, with a timer of its own."""
+        """Return a limit whose length no other call has, with a timer of its own."""
         return TimeLimit(_Lane(asyncio.get_running_loop(), seconds, is_shared=False))
 
 

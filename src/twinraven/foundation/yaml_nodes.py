@@ -47,7 +47,7 @@ def first_unfolding(root: Node, *, values: int, levels: int) -> int | None:
 
 
 def _children(node: Node) -> list[Node]:
-    """The nodes below a node; a key that is a scalar belongs to its mapping."""
+    """Return the nodes below a node; a key that is a scalar belongs to its mapping."""
     from yaml import MappingNode, ScalarNode, SequenceNode
 
     if isinstance(node, SequenceNode):

@@ -1,4 +1,4 @@
-"""The MCP door: any agent, any server, no code changes.
+"""Serves the MCP gateway: any agent, any upstream server, no code changes.
 
 A client that knows MCP starts `twinraven gateway` (or connects to it) instead of its servers, and finds their
 tools there, beside Python tools and learned ones, and their prompts and resources. Every call goes through the one
@@ -14,7 +14,7 @@ from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.gateway.client_files import ClientFile, read_client_file
-    from twinraven.gateway.client_places import find_client_files
+    from twinraven.gateway.client_locations import find_client_files
     from twinraven.gateway.service import Gateway
 
 __all__ = ["ClientFile", "Gateway", "find_client_files", "read_client_file"]

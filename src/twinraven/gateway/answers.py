@@ -1,4 +1,4 @@
-"""What came of a call, as the protocol says it.
+"""Converts the outcome of a call into an MCP result.
 
 An upstream's answer goes out as it came in. A failure is an answer too, since a model can act on it: it says what
 happened, with the stable code beside it for programs. A call that waits for somebody's approval is answered as pending,
@@ -32,7 +32,7 @@ _STRUCTURED_SINCE: Final = "2025-06-18"
 
 
 def success(response: SkillInvocationResponse, *, form: Form = "structured") -> Result:
-    """The answer of a call that worked: the upstream's own words where there are some, else made of the output."""
+    """Build the result of a call that worked: the upstream's own result if any, else made of the output."""
     if response.raw is not None:
         return response.raw
     made = to_result(response.output)
@@ -44,17 +44,17 @@ def success(response: SkillInvocationResponse, *, form: Form = "structured") -> 
 
 
 def from_record(result: Result, about: Result) -> Result:
-    """An answer that was given before, with its age."""
+    """Return an answer that was given before, with its age."""
     return {**result, "_meta": {**cast("Result", result.get("_meta") or {}), REPEATED: about}}
 
 
 def with_event(result: Result, event_id: object) -> Result:
-    """The answer with the id of its event, for a client that records calls and need not record this one."""
+    """Return the answer with the id of its event, for a client that records calls and need not record this one."""
     return {**result, "_meta": {**cast("Result", result.get("_meta") or {}), EVENT: str(event_id)}}
 
 
 def failure(error: Result, *, event_id: str | None, exact: Result | None = None) -> Result:
-    """The answer of a call that did not."""
+    """Return the answer of a call that did not."""
     details = cast("Result", error.get("details") or {})
     said = exact if exact is not None else details.get("result")
     meta = {ERROR: _without_result(error), **({} if event_id is None else {EVENT: event_id})}
@@ -67,12 +67,12 @@ def failure(error: Result, *, event_id: str | None, exact: Result | None = None)
 
 
 def refusal(error: TwinRavenError) -> Result:
-    """The answer where a call was not even begun."""
+    """Return the answer where a call was not even begun."""
     return failure(error.as_json(), event_id=None)
 
 
 def pending(error: Result, *, tool: str, event_id: str) -> Result:
-    """The answer of a call that somebody must approve first."""
+    """Build the result of a call that needs an approval first."""
     details = cast("Result", error["details"])
     inside, key = details.get("tool_id", tool), details["idempotency_key"]
     if inside == tool:
@@ -98,7 +98,7 @@ def pending(error: Result, *, tool: str, event_id: str) -> Result:
 
 
 def fitted(result: Result, protocol_version: str) -> Result:
-    """An answer in the form a client's revision knows."""
+    """Return an answer in the form a client's revision knows."""
     if protocol_version in MODERN_PROTOCOL_VERSIONS:
         return {"resultType": "complete", **result}
     content = cast("list[Result]", result.get("content") or [])
@@ -114,7 +114,7 @@ def fitted(result: Result, protocol_version: str) -> Result:
 
 
 def _as_text(block: Result) -> Result:
-    """A content block of a kind that a client does not know, in words; data that is no text is only named."""
+    """Return a content block of a kind that a client does not know, in words; data that is no text is only named."""
     if block["type"] == "resource_link":
         named = f"{block.get('title') or block['name']}: {block['uri']}"
         said = block.get("description")

@@ -15,7 +15,7 @@ from typing import Any, Final
 from twinraven.calls import CallContext, CallFrame, Calls, SkillInvocationRequest
 from twinraven.catalog import BATCH_READS, Effect, Sensitivity, ToolAnswer, ToolEntry
 from twinraven.foundation.errors import InvalidInput, NotFound
-from twinraven.gateway.offers import Offers
+from twinraven.gateway.tool_listings import ToolListings
 
 CONNECTOR: Final = "batch"
 MAX_CALLS: Final = 20
@@ -83,7 +83,7 @@ class BatchConnector:
 
     name = CONNECTOR
 
-    def __init__(self, calls: Calls, offers: Offers, *, await_reads: bool = False) -> None:
+    def __init__(self, calls: Calls, offers: ToolListings, *, await_reads: bool = False) -> None:
         self._calls = calls
         self._offers = offers
         self._await_reads = await_reads
@@ -103,7 +103,7 @@ class BatchConnector:
         return ToolAnswer({"results": results, "failed": failed}, is_partial=failed > 0)
 
     def _checked(self, asked: Sequence[dict[str, Any]], call: CallFrame) -> list[_Wanted]:
-        """The calls, or which of them cannot be made; nothing runs before all are known to read."""
+        """Return the calls, or which of them cannot be made; nothing runs before all are known to read."""
         wanted: list[_Wanted] = []
         for number, item in enumerate(asked):
             where = f"calls[{number}].tool"

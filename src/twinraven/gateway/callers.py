@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from twinraven.foundation.ids import new_id
-from twinraven.gateway.lanes import Trail
+from twinraven.gateway.guessed_sessions import SenderHints
 from twinraven.serving import CONNECTIONS, connection_name
 from twinraven.tenancy import LOCAL, Principal
 
@@ -48,7 +48,7 @@ class Caller:
     """The conversation that a header names."""
     stated: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What an adapter says of the call in headers, by its name in `_meta`."""
-    trail: Trail = field(default_factory=Trail)
+    trail: SenderHints = field(default_factory=SenderHints)
 
     @property
     def name(self) -> str:
@@ -80,7 +80,7 @@ class Callers:
 
 
 def _as_agent(principal: Principal) -> Principal:
-    """Whoever shows no key at this door is a program that speaks MCP, not the person whose home it is."""
+    """Record a caller without a key as an agent: it is a program that speaks MCP, not the person whose home it is."""
     return replace(principal, kind="agent") if principal.key_id is None else principal
 
 
@@ -89,7 +89,7 @@ def _conversation(headers: Mapping[str, str]) -> str | None:
 
 
 def _stated(headers: Mapping[str, str]) -> dict[str, Any]:
-    """What adapters of libraries that cannot send `_meta` say in headers, percent-encoded."""
+    """Return what adapters of libraries that cannot send `_meta` say in headers, percent-encoded."""
     said = {
         name: unquote(value) for name in _STATED if (value := headers.get(name.replace("/", "-").replace("_", "-")))
     }
@@ -97,8 +97,8 @@ def _stated(headers: Mapping[str, str]) -> dict[str, Any]:
     return {**said, "twinraven/turn": int(turn)} if turn.isascii() and turn.isdigit() and len(turn) < 8 else said
 
 
-def _trail(context: ServerRequestContext[Any, Any], scope: Mapping[str, Any]) -> Trail:
-    """What a request without a session shows of its sender."""
+def _trail(context: ServerRequestContext[Any, Any], scope: Mapping[str, Any]) -> SenderHints:
+    """Return what a request without a session shows of its sender."""
     info = None if context.session.client_params is None else context.session.client_params.client_info
     client = "" if info is None else f"{info.name} {info.version}"
     peer: tuple[str, int] | None = scope.get("client")
@@ -106,5 +106,5 @@ def _trail(context: ServerRequestContext[Any, Any], scope: Mapping[str, Any]) ->
     headers = {name.decode("latin-1") for name, _ in scope.get("headers", ())}
     if peer is None or not headers.isdisjoint(_PASSED_ON):
         # A proxy sends what different clients ask through the same connections.
-        return Trail(client, host)
-    return Trail(client, host, connection_name(peer), scope.get(CONNECTIONS))
+        return SenderHints(client, host)
+    return SenderHints(client, host, connection_name(peer), scope.get(CONNECTIONS))

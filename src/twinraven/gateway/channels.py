@@ -23,7 +23,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, LOG_LEVEL_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from twinraven.audit import AuditEntry, AuditLog
+from twinraven.audit import AuditLog, NewAuditEntry
 from twinraven.foundation.errors import ToolError
 from twinraven.foundation.ids import new_id
 
@@ -45,7 +45,7 @@ Question = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class QuestionLimits:
-    """What servers may ask clients for, how often in one call, and for how long."""
+    """Limits on questions of servers to clients: kinds, number per call, and timeout."""
 
     abilities: frozenset[str]
     ask_s: float
@@ -56,7 +56,7 @@ class QuestionLimits:
         return {name: value for name, value in capabilities.items() if name in self.abilities}
 
 
-class Holding(Protocol):
+class CallHolder(Protocol):
     """Keeps a call that waits while its client is asked by way of an answer."""
 
     async def put(self, question: Question) -> dict[str, Any]: ...
@@ -71,7 +71,7 @@ class ClientChannel:
         self._limits = limits
         self._audit = audit
         self._asked = 0
-        self.holding: Holding | None = None
+        self.holding: CallHolder | None = None
         """Set where the call is held while its client is asked."""
         # Without a session every request may be another client's.
         self.client = caller.process or caller.protocol or new_id()
@@ -103,7 +103,7 @@ class ClientChannel:
         return isinstance(state, str) and state.startswith(HELD)
 
     def go_on(self, context: Context) -> None:
-        """The client came back with another request for the same call; it is reached by that one now."""
+        """Switch to the client's new request for the same call, by which it is reached from now on."""
         self.context = context
 
     async def report(self, progress: float, total: float | None, message: str | None) -> None:
@@ -143,7 +143,7 @@ class ClientChannel:
     async def _note(self, method: str, *, action: Any = None, code: str | None = None) -> None:
         principal = self.caller.principal
         data = {"method": method, **({"action": action} if isinstance(action, str) else {})}
-        entry = AuditEntry(
+        entry = NewAuditEntry(
             tenant_id=principal.tenant_id,
             event_type="upstream.client_asked",
             subject_type="client",
@@ -195,7 +195,7 @@ class StandingChannel:
         return await ask_on(connection.outbound, (method, params), min(self._limits.ask_s, 2 * _PATIENCE_S))
 
     async def _arrived(self) -> Connection | None:
-        """The client, which may come a little later than the servers."""
+        """Return the client, which may come a little later than the servers."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE_S):
                 while (connection := self._connection()) is None:  # noqa: ASYNC110 - the SDK has no such event
@@ -225,19 +225,19 @@ def level_of(connection: Connection) -> str | None:
 
 
 def capabilities_of(context: Context) -> dict[str, Any]:
-    """What the client of a request says that it can do, as it stands on the wire."""
+    """Return the capabilities that the client of a request declares, as on the wire."""
     said = context.session.client_capabilities
     return {} if said is None else _dumped(said)
 
 
 def connection_of(context: Context) -> Connection:
-    """The connection of a client, where clean-up is pushed that is due when it ends."""
+    """Return the connection of a client, where clean-up is pushed that is due when it ends."""
     # The SDK means handlers to do so and has no public way to it yet.
     return context.session._connection  # pyright: ignore[reportPrivateUsage]
 
 
 def outbound_of(context: Context) -> Any:
-    """The way back that belongs to a request; over HTTP, the stream of its answer."""
+    """Return the way back that belongs to a request; over HTTP, the stream of its answer."""
     return context.session._request_outbound  # pyright: ignore[reportPrivateUsage]
 
 

@@ -1,4 +1,4 @@
-"""Reading the file in which another client keeps its servers, and saying what to change in it.
+"""Reads the configuration file of another MCP client, and computes what to change in it.
 
 Whoever has an agent has such a file already. Its servers move behind the gateway as they are, and one entry takes their
 place; the file itself is left for its owner to change.
@@ -31,7 +31,7 @@ _CREDENTIAL: Final = re.compile(r"key|token|secret|passw|auth|credential", re.IG
 
 @dataclass(frozen=True, slots=True)
 class ClientFile:
-    """What a client's file says of its servers."""
+    """The servers in a client's configuration file."""
 
     path: Path
     block: str
@@ -41,11 +41,11 @@ class ClientFile:
     """What of it is not taken over: servers, and fields that mean nothing here."""
 
     def document(self) -> dict[str, Any]:
-        """The servers as a home keeps them."""
+        """Return the servers as a home keeps them."""
         return {"mcpServers": {server.name: server.as_json() for server in self.servers}}
 
     def replacement(self, home: Path, *, command: str) -> str:
-        """The line that takes the place of all of them, in the client's own form."""
+        """Return the line that takes the place of all of them, in the client's own form."""
         entry: dict[str, Any] = {"command": command, "args": ["gateway", "--home", str(home)]}
         if self.block == "servers":
             entry = {"type": "stdio", **entry}
@@ -72,7 +72,7 @@ class ClientFile:
 
 
 def _texts(server: ServerConfig) -> list[tuple[str, str]]:
-    """Every text of a server that may hold a placeholder, with its place."""
+    """Return every text of a server that may hold a placeholder, with its place."""
     pairs = [("command", server.command), ("url", server.url), ("cwd", server.cwd or "")]
     pairs += [(f"args[{place}]", word) for place, word in enumerate(server.args)]
     pairs += [(f"env.{name}", value) for name, value in server.env.items()]
@@ -108,7 +108,7 @@ def read_client_file(path: Path) -> ClientFile:
 
 
 def _left_out(name: str, entry: Mapping[str, Any], server: ServerConfig | None) -> list[str]:
-    """What of an entry is not taken over, a line each."""
+    """Return what of an entry is not taken over, a line each."""
     if server is None:
         return [f"{name}: it is switched off"]
     if _is_gateway(server):
@@ -131,7 +131,7 @@ def _parse(text: str, path: Path) -> Any:
 
 
 def _with_projects(document: Any) -> tuple[Any, list[str]]:
-    """A document whose servers of single projects stand with the others, as Claude Code keeps them, and a word on each.
+    """Merge the servers of single projects, as Claude Code keeps them, into the others, with a note on each.
 
     A name that is taken already keeps its first meaning.
     """

@@ -65,7 +65,7 @@ class ClientNotifier:
         connection.exit_stack.callback(self._older.pop, id(connection), None)
 
     def only(self, tenant_id: str) -> Connection | None:
-        """The connection of the one older client of a tenant, if there is exactly one."""
+        """Return the connection of the one older client of a tenant, if there is exactly one."""
         found = [session for of_tenant, session in self._older.values() if of_tenant == tenant_id]
         return found[0]._connection if len(found) == 1 else None  # pyright: ignore[reportPrivateUsage]
 
@@ -79,7 +79,7 @@ class ClientNotifier:
         return await listener(context, params)
 
     async def announce(self, tenant_id: str, event: ServerEvent, *, only: Collection[int] | None = None) -> None:
-        """Tell everybody of a tenant; of the older clients only these, where they are named by their connection."""
+        """Notify all clients of a tenant; of older ones only these, where connections are named."""
         bus = self._buses.get(tenant_id)
         if bus is not None:
             await bus.publish(event)

@@ -37,8 +37,8 @@ _EVERYTHING: Final[dict[str, Any]] = {
 _ROOTS_CHANGED: Final = "notifications/roots/list_changed"
 
 
-class TalkingServers(Protocol):
-    """The upstream servers, as far as clients concern them."""
+class ClientFacingServers(Protocol):
+    """The upstream servers, as clients concern them."""
 
     @property
     def side(self) -> ClientSide: ...
@@ -57,7 +57,7 @@ class Clients:
     """The clients of a gateway, as its servers see them."""
 
     def __init__(
-        self, servers: TalkingServers, settings: GatewaySettings, *, notifier: ClientNotifier, audit: AuditLog
+        self, servers: ClientFacingServers, settings: GatewaySettings, *, notifier: ClientNotifier, audit: AuditLog
     ) -> None:
         wanted = {"sampling": settings.sampling, "elicitation": settings.elicitation, "roots": settings.roots}
         abilities = frozenset(name for name, is_wanted in wanted.items() if is_wanted)
@@ -87,11 +87,11 @@ class Clients:
         return await call_next(ctx)
 
     def channel(self, context: Context, caller: Caller) -> ClientChannel:
-        """The way back to the client of a request."""
+        """Return the way back to the client of a request."""
         return ClientChannel(context, caller, self._limits, self._audit)
 
     def instructions(self) -> str | None:
-        """What the servers say to models, each under its name."""
+        """Return the instructions of the servers to models, each under its name."""
         said = self._servers.instructions()
         return "\n\n".join(f"# {name}\n\n{words}" for name, words in said.items()) or None
 

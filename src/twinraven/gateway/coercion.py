@@ -19,7 +19,7 @@ Arguments = dict[str, Any]
 
 
 def coerced(schema: Any, arguments: Arguments) -> Arguments:
-    """The arguments with such strings read as what they say; the very same where there are none."""
+    """Return the arguments with such strings read as what they say; the very same where there are none."""
     members: Any = cast("dict[str, Any]", schema).get("properties") if isinstance(schema, dict) else None
     if not isinstance(members, dict):
         return arguments
@@ -43,7 +43,7 @@ def _read(schema: Any, text: str) -> Any:
 
 
 def _kinds(schema: Any) -> set[str] | None:
-    """The types that a schema allows, where it says so in plain words."""
+    """Return the types that a schema allows, where it says so in plain words."""
     if not isinstance(schema, dict):
         return None
     members = cast("dict[str, Any]", schema)

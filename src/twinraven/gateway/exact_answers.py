@@ -21,7 +21,7 @@ _made: ContextVar[list[Result] | None] = ContextVar("twinraven_gateway_answer", 
 
 
 def exactly(serve: Callable[[Context, P], Awaitable[Result]]) -> Callable[[Context, P], Awaitable[Result]]:
-    """A handler whose answer goes out with all its fields."""
+    """Return a handler whose answer goes out with all its fields."""
 
     async def served(context: Context, params: P) -> Result:
         result = await serve(context, params)

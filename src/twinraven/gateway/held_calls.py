@@ -1,4 +1,4 @@
-"""Holds calls whose server waits for an answer of a client that is only asked by way of an answer (`input_required`).
+"""Holds calls whose server waits for an answer that the client gives with its next request (`input_required`).
 
 The call goes on in a task of its own. Its first request is answered with the questions and a state; the client's next
 request brings that state and its answers, and waits for the same call. It is one call throughout: one event, one key,
@@ -47,7 +47,7 @@ class HeldCall:
             self.questions.pop(name, None)
 
     def take(self, answers: Mapping[str, Any]) -> None:
-        """Hand the client's answers to whoever waits for them."""
+        """Hand the client's answers to the waiting call."""
         for name, (_, waiting) in list(self.questions.items()):
             answer = answers.get(name)
             if isinstance(answer, dict) and not waiting.done():
@@ -57,7 +57,7 @@ class HeldCall:
             self._asked.clear()
 
     async def settled(self) -> bool:
-        """Whether the call is over; else the client is asked something."""
+        """Return whether the call is over; else the client is asked something."""
         assert self.work is not None
         asked = asyncio.ensure_future(self._asked.wait())
         try:

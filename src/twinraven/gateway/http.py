@@ -1,4 +1,4 @@
-"""The gateway on HTTP: streamable HTTP for clients of every revision, SSE for those that know nothing newer."""
+"""Serves the gateway over HTTP: streamable HTTP for clients of every revision, SSE for older ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from twinraven.foundation.errors import PolicyViolation
 from twinraven.gateway.callers import PRINCIPAL
 from twinraven.gateway.server import GatewayServer
-from twinraven.gateway.session_places import IDLE_S, MOST_SESSIONS, SessionPlaces, TooManySessions
+from twinraven.gateway.session_limit import IDLE_S, MOST_SESSIONS, SessionLimit, TooManySessions
 from twinraven.serving import ENDING, Authenticator, TooManyStreams, is_loopback
 from twinraven.tenancy import NotAuthenticated, Principal
 
@@ -93,12 +93,12 @@ class KeyCheck:
     """Lets those in whom the authenticator knows, as long as it does, and ends the requests of others."""
 
     def __init__(
-        self, app: ASGIApp, authenticator: Authenticator, running: _Running, places: SessionPlaces | None = None
+        self, app: ASGIApp, authenticator: Authenticator, running: _Running, places: SessionLimit | None = None
     ) -> None:
         self._app = app
         self._authenticator = authenticator
         self._running = running
-        self._places = places or SessionPlaces()
+        self._places = places or SessionLimit()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -168,7 +168,7 @@ class KeyCheck:
 
 
 def http_app(gateway: GatewayServer, authenticator: Authenticator, *, host: str) -> ASGIApp:
-    """The door as an ASGI application, for a server that listens on this host."""
+    """Yield the door as an ASGI application, for a server that listens on this host."""
     security = TransportSecuritySettings(
         # Where everybody needs a key a proxy may pass on any name, and no page of another site has the key.
         enable_dns_rebinding_protection=is_loopback(host) and not authenticator.needs_key,

@@ -1,4 +1,4 @@
-"""Gives every tool a Python identifier, under which a script calls it as a function.
+"""Gives every tool a Python identifier, as which a script calls it.
 
 A name that is an identifier already is kept. Another one has its foreign characters replaced, and where that makes two
 names alike, or one that Python means something by, it gets a few characters of a hash.
@@ -19,7 +19,10 @@ _RESERVED: Final = frozenset(dir(builtins)) | {"asyncio", "call_tool", "result",
 
 
 def identifiers_for(names: Iterable[str]) -> dict[str, str]:
-    """The tools' names by their identifiers; what a name becomes depends on the other names only if they collide."""
+    """Return the tools' names by their identifiers.
+
+    What a name becomes depends on the other names only if they collide.
+    """
     ordered = sorted(names, key=lambda name: (not _is_free(name), name))
     found: dict[str, str] = {}
     for name in ordered:

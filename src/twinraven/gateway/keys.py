@@ -1,4 +1,4 @@
-"""Under which key a request runs: the client's own, or one that stands for this request alone.
+"""Chooses the idempotency key of a request: the client's own, or one made for this request alone.
 
 A key that a client states and that cannot be used is refused. To run without it would be to run a second time what
 the client believes to be protected.
@@ -21,7 +21,7 @@ _FIX: Final = "send a text of 1 to 512 characters without control characters, or
 
 
 def stated_key(meta: Mapping[str, Any]) -> str | None:
-    """The key in a request's `_meta`, if there is one; null is none."""
+    """Return the key in a request's `_meta`, if there is one; null is none."""
     for name in _NAMES:
         value = meta.get(name)
         if value is None:
@@ -31,12 +31,12 @@ def stated_key(meta: Mapping[str, Any]) -> str | None:
 
 
 def argument_key(value: Any) -> str | None:
-    """The key that a script is run under again, if the call states one; null is none."""
+    """Return the key that a script is run under again, if the call states one; null is none."""
     return None if value is None else _usable(value, "key")
 
 
 def request_key(session_id: str, request_id: str | int) -> str:
-    """The key of a request in a protocol session: an id is used once there, and 2 and "2" are two ids."""
+    """Return the key of a request in a protocol session: an id is used once there, and 2 and "2" are two ids."""
     text = json.dumps(request_id)
     if len(text) > _LONGEST_ID:
         text = hashlib.sha256(text.encode()).hexdigest()

@@ -35,7 +35,7 @@ ReadKey = tuple[SessionKey, str, str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class EarlierRead:
-    """What a read gave before: its output, the upstream's exact answer where there is one, and when it was asked."""
+    """An earlier answer to a read: its output, the upstream's exact result, and its time."""
 
     output: Any
     exact: dict[str, Any] | None
@@ -43,12 +43,12 @@ class EarlierRead:
     event_id: UUID
 
     def meta(self, now: int) -> dict[str, Any]:
-        """What an answer from the record says of itself."""
+        """Return the metadata of an answer from the cache."""
         return {"age_s": round((now - self.started) / 1_000_000, 3), "event_id": str(self.event_id)}
 
 
-class Asking:
-    """One call of a session: finds its earlier answer, or keeps the one it gets."""
+class RepeatableRead:
+    """One read of a session: finds its cached answer, or caches the one it gets."""
 
     def __init__(self, reads: RepeatedReads, session: SessionKey) -> None:
         self._reads = reads
@@ -58,7 +58,7 @@ class Asking:
         self.found: EarlierRead | None = None
 
     async def recall(self, entry: ToolEntry, params: bytes) -> Any | None:
-        """The earlier output of this read, for the call path; None where it must be made."""
+        """Return the earlier output of this read, for the call path; None where it must be made."""
         self._key = (self._session, entry.tool_id, entry.fingerprint, params)
         self.found = await self._reads.earlier(self._key)
         return None if self.found is None else self.found.output
@@ -83,19 +83,24 @@ class RepeatedReads:
         self._writing: Counter[tuple[str, str]] = Counter()
 
     @contextmanager
-    def asking(self, tenant_id: str, session_id: str, caller: str | None, entry: ToolEntry) -> Generator[Asking]:
-        """One call of a session, for as long as it runs; nothing is answered from the record while a write runs."""
+    def asking(
+        self, tenant_id: str, session_id: str, caller: str | None, entry: ToolEntry
+    ) -> Generator[RepeatableRead]:
+        """Provide one call of a session, for as long as it runs.
+
+        Nothing is answered from the record while a write runs.
+        """
         place = (tenant_id, session_id)
         self._writing[place] += entry.writes
         try:
-            yield Asking(self, (tenant_id, session_id, caller))
+            yield RepeatableRead(self, (tenant_id, session_id, caller))
         finally:
             self._writing[place] -= entry.writes
             if not self._writing[place]:
                 del self._writing[place]
 
     async def earlier(self, key: ReadKey) -> EarlierRead | None:
-        """What the same read gave, if it is young enough and nothing was written since it began."""
+        """Return the cached answer of the same read, if it is fresh and nothing was written since it began."""
         found = self._kept.get(key)
         if found is None:
             return None
@@ -114,7 +119,7 @@ class RepeatedReads:
             self._kept.popitem(last=False)
 
     async def _written_since(self, session: SessionKey, started: int) -> bool:
-        """Whether anything in the session that can write had not ended when the read began."""
+        """Return whether anything in the session that can write had not ended when the read began."""
         tenant_id, session_id, _ = session
         if self._writing.get((tenant_id, session_id)):
             return True

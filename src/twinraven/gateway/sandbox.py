@@ -1,9 +1,9 @@
 """Runs scripts in the monty sandbox: a Python interpreter of its own, in worker processes, without any power.
 
 monty has no files, no environment, no network and no imports of the host's modules. A script that calls a function it
-does not know is suspended, and what it called is answered from here. So all it can do is what `Powers` does for it.
-The limits are monty's own where it has them (computing time, memory, recursion) and kept here where it has not (time
-in all, calls, length of result and prints). A worker that hangs or dies is replaced; this process goes on.
+does not know is suspended, and what it called is answered from here. So all it can do is what `ScriptFunctions` does
+for it. The limits are monty's own where it has them (computing time, memory, recursion) and kept here where it has not
+(time in all, calls, length of result and prints). A worker that hangs or dies is replaced; this process goes on.
 """
 
 from __future__ import annotations
@@ -48,19 +48,22 @@ _STOPPERS: Final = (
 )
 
 
-class Powers(Protocol):
-    """What a script can do besides computing."""
+class ScriptFunctions(Protocol):
+    """The host functions that a script can call."""
 
     def knows(self, function: str) -> bool: ...
 
     def begin(self, function: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Coroutine[Any, Any, Any]:
-        """A call of a function, counted and about to be made; what it raises is raised in the script by its text."""
+        """Return a call of a function, counted and about to be made.
+
+        What it raises is raised in the script by its text.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptOutput:
-    """What came of a script that ended by itself."""
+    """The output of a script that ended by itself."""
 
     result: Any
     printed: str
@@ -75,7 +78,7 @@ class Sandbox:
         self._starting = asyncio.Lock()
         self._pool: AsyncMonty | None = None
 
-    async def run(self, code: str, powers: Powers) -> ScriptOutput:
+    async def run(self, code: str, powers: ScriptFunctions) -> ScriptOutput:
         """Run a script to its end, or raise ScriptFailed, ScriptStopped or what went wrong with its last call."""
         from pydantic_monty import MontyError
 
@@ -129,7 +132,7 @@ def check_installed() -> None:
 class _Run:
     """One script under way: answers what it calls until it ends."""
 
-    def __init__(self, session: AsyncMontySession, code: str, powers: Powers, prints: _Prints) -> None:
+    def __init__(self, session: AsyncMontySession, code: str, powers: ScriptFunctions, prints: _Prints) -> None:
         self._session = session
         self._code = code
         self._powers = powers
@@ -138,7 +141,7 @@ class _Run:
         self._calls: dict[int, asyncio.Task[Any]] = {}
 
     async def finish(self) -> Any:
-        """The value of the last expression, else of `result`; every call that was begun has ended by then."""
+        """Return the value of the last expression, else of `result`; every call that was begun has ended by then."""
         from pydantic_monty import MontyComplete
 
         try:
@@ -219,7 +222,7 @@ class _Prints:
 
 
 def has_await(code: str) -> bool:
-    """Whether a script awaits anything; one that does not gets the results of its calls themselves."""
+    """Return whether a script awaits anything; one that does not gets the results of its calls themselves."""
     if "await" not in code:
         return False
     try:
@@ -241,7 +244,7 @@ def _monty_limits(limits: CodeSettings) -> ResourceLimits:
 
 
 def _named(function: str) -> Callable[[], None]:
-    """What stands for a function where a script names it without calling it."""
+    """Return what stands for a function where a script names it without calling it."""
 
     def stand_in() -> None: ...
 
@@ -250,7 +253,7 @@ def _named(function: str) -> Callable[[], None]:
 
 
 def _settled(call: asyncio.Task[Any]) -> ExternalSettledResult:
-    """What a call came to, for the script: its value, or an exception that says code and message."""
+    """Return what a call came to, for the script: its value, or an exception that says code and message."""
     try:
         return {"return_value": call.result()}
     except TwinRavenError as error:
@@ -258,12 +261,12 @@ def _settled(call: asyncio.Task[Any]) -> ExternalSettledResult:
 
 
 def stopped(limit: str, why: str) -> ScriptStopped:
-    """What a script is told that went beyond a limit, by the setting that says so."""
+    """Build the error of a script that exceeded a limit; it names the setting."""
     return ScriptStopped(f"the script was stopped: {why}", limit=limit, fix=f"do less in one script, or raise {limit}")
 
 
 def _translated(error: MontyError) -> TwinRavenError:
-    """What a script ended with, in words that name nothing but the script."""
+    """Return what a script ended with, in words that name nothing but the script."""
     from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
 
     if isinstance(error, MontyCrashedError):
@@ -282,7 +285,7 @@ def _translated(error: MontyError) -> TwinRavenError:
 
 
 def _as_json(value: Any, most: int) -> Any:
-    """A script's value as JSON, or why it cannot be."""
+    """Return a script's value as JSON, or why it cannot be."""
     plain = _plain(value, 0)
     try:
         size = len(orjson.dumps(plain))

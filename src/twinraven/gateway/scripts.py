@@ -19,7 +19,7 @@ from twinraven.catalog import RUN_CODE, Effect, Sensitivity, ToolEntry
 from twinraven.foundation.canonical import content_hash
 from twinraven.foundation.errors import ApprovalPending, InvalidInput, ScriptFailed, ScriptStopped, TwinRavenError
 from twinraven.gateway.sandbox import Sandbox, stopped
-from twinraven.gateway.toolbox import CALL_TOOL, SEARCH_TOOLS, Toolbox, unwrapped
+from twinraven.gateway.tool_exposure import CALL_TOOL, SEARCH_TOOLS, ToolExposure, unwrapped
 
 CONNECTOR: Final = "script"
 _GRACE_MS: Final = 5_000
@@ -66,7 +66,7 @@ class ScriptConnector:
 
     name = CONNECTOR
 
-    def __init__(self, calls: Calls, toolbox: Toolbox, limits: CodeSettings, *, await_reads: bool = False) -> None:
+    def __init__(self, calls: Calls, toolbox: ToolExposure, limits: CodeSettings, *, await_reads: bool = False) -> None:
         self.calls: Final = calls
         self.toolbox: Final = toolbox
         self.max_calls: Final = limits.max_calls
@@ -109,7 +109,7 @@ class _InnerCalls:
         return function in (SEARCH_TOOLS, CALL_TOOL) or function in self._functions
 
     def begin(self, function: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Coroutine[Any, Any, Any]:
-        """A call about to be made; the calls of a script are numbered in its own order."""
+        """Return a call about to be made; the calls of a script are numbered in its own order."""
         most = self._connector.max_calls
         if self.made >= most:
             raise stopped("code.max_calls", f"it made more than {most} calls")
@@ -159,7 +159,7 @@ class _InnerCalls:
         return self._outer.key or self._outer.spare_key or str(self._outer.event_id)
 
     def explained(self, error: ScriptFailed | ScriptStopped) -> TwinRavenError:
-        """A script's end with the call that it did not survive, and the key under which no write is repeated."""
+        """Return a script's end with the call that it did not survive, and the key under which no write is repeated."""
         last = self._last_error
         if last is not None and f"{last.code}: {last.message}"[:_COMPARED] in error.message:
             if last.code == ApprovalPending.code:
@@ -180,7 +180,7 @@ def _inner_key(outer: str, number: int) -> str:
 
 
 def _bound(function: str, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """A call's arguments by their names, as Python binds them."""
+    """Return a call's arguments by their names, as Python binds them."""
     if len(args) > len(names):
         takes = f"at most {len(names)} positional arguments" if names else "keyword arguments, or one dict of them"
         raise InvalidInput(f"{function}() takes {takes}")

@@ -1,4 +1,4 @@
-"""The MCP server itself: a list of tools, calls through the one path, and news when the list changes.
+"""Implements the MCP server: the tool list, calls through the one path, and list-changed notifications.
 
 Prompts and resources are another matter, and another module's: they come straight from the servers that have them.
 """
@@ -22,7 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from twinraven import __version__
 from twinraven.calls import CallContext, Calls, SkillInvocationRequest
 from twinraven.catalog import RUN_CODE, ToolEntry
-from twinraven.connectors import Abilities, ToolQuarantined, to_result
+from twinraven.connectors import ToolQuarantined, UpstreamCapabilities, to_result
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import ApprovalPending, InputRequired, InvalidInput, NotFound, TwinRavenError
 from twinraven.foundation.ids import new_id
@@ -35,11 +35,11 @@ from twinraven.gateway.client_side import Clients
 from twinraven.gateway.coercion import COERCED, coerced
 from twinraven.gateway.exact_answers import exactly, restore
 from twinraven.gateway.keys import argument_key, request_key, stated_key
-from twinraven.gateway.reading import Reading
-from twinraven.gateway.repeated_reads import Asking, RepeatedReads
-from twinraven.gateway.sessions import Place, Sessions, Stay
+from twinraven.gateway.prompts_and_resources import PromptsAndResources
+from twinraven.gateway.repeated_reads import RepeatableRead, RepeatedReads
+from twinraven.gateway.sessions import CallSession, SessionCall, Sessions
 from twinraven.gateway.tasks import CAPABILITY, ClientTasks
-from twinraven.gateway.toolbox import CALL_TOOL, RUN_CODE_NAME, SEARCH_TOOLS, Toolbox, unwrapped
+from twinraven.gateway.tool_exposure import CALL_TOOL, RUN_CODE_NAME, SEARCH_TOOLS, ToolExposure, unwrapped
 
 _CORRELATIONS: Final = ("twinraven/correlation_id", "correlation_id", "correlationId")
 _LONGEST: Final = 200
@@ -50,7 +50,7 @@ Context = ServerRequestContext[Any, Any]
 class _NewsServer(Server[Any]):
     """A server that promises, wherever the SDK asks, to tell of changes, and declares what there is and no more."""
 
-    offered: Callable[[], Abilities] = Abilities
+    offered: Callable[[], UpstreamCapabilities] = UpstreamCapabilities
     said: Callable[[], str | None] = lambda: None
 
     def get_capabilities(
@@ -96,12 +96,12 @@ class GatewayServer:
     def __init__(  # noqa: PLR0913 - everything the server stands on, each by name
         self,
         calls: Calls,
-        toolbox: Toolbox,
+        toolbox: ToolExposure,
         *,
         callers: Callers,
         sessions: Sessions,
         notifier: ClientNotifier,
-        reading: Reading,
+        reading: PromptsAndResources,
         clients: Clients,
         tasks: ClientTasks,
         ready: Callable[[], Awaitable[None]],
@@ -178,7 +178,7 @@ class GatewayServer:
         return answers.fitted(result, version)
 
     async def _answer(self, channel: ClientChannel, name: str, arguments: Result) -> Result:
-        """A call of a tool, or of what stands for all tools in this mode."""
+        """Return a call of a tool, or of what stands for all tools in this mode."""
         mode, caller = self._toolbox.mode, channel.caller
         if mode != "tools" and name == SEARCH_TOOLS:
             await self._ready()
@@ -197,7 +197,7 @@ class GatewayServer:
         return await self._invoke(channel, await self._find(caller, name), arguments)
 
     async def _find(self, caller: Caller, name: str) -> ToolEntry:
-        """The tool of this name; a client that knows it from before need not have asked for the list first."""
+        """Find the tool of this name; a client that knows it from before need not have asked for the list first."""
         try:
             return self._offers.find(caller.principal.tenant_id, caller.name, name)
         except NotFound:
@@ -208,7 +208,9 @@ class GatewayServer:
         with self._sessions.staying(channel.caller, channel.context.meta or {}, arguments) as stay:
             return await self._invoke_in(stay, channel, entry, arguments)
 
-    async def _invoke_in(self, stay: Stay, channel: ClientChannel, entry: ToolEntry, arguments: Result) -> Result:
+    async def _invoke_in(
+        self, stay: SessionCall, channel: ClientChannel, entry: ToolEntry, arguments: Result
+    ) -> Result:
         context, caller = channel.context, channel.caller
         tenant_id, meta = caller.principal.tenant_id, context.meta or {}
         key = stated_key(meta)
@@ -244,13 +246,15 @@ class GatewayServer:
             return answers.pending(response.error, tool=entry.tool_id, event_id=str(response.event_id))
         return answers.failure(response.error, event_id=str(response.event_id), exact=response.raw)
 
-    def _asking(self, caller: Caller, place: Place, entry: ToolEntry) -> AbstractContextManager[Asking | None]:
-        """The call as repeated reads see it, where they may be answered from the record."""
+    def _asking(
+        self, caller: Caller, place: CallSession, entry: ToolEntry
+    ) -> AbstractContextManager[RepeatableRead | None]:
+        """Return the call as repeated reads see it, where they may be answered from the record."""
         if self._repeats is None:
             return nullcontext()
         return self._repeats.asking(caller.principal.tenant_id, place.session_id, caller.name, entry)
 
-    def _call_context(self, channel: ClientChannel, entry: ToolEntry, place: Place) -> CallContext:
+    def _call_context(self, channel: ClientChannel, entry: ToolEntry, place: CallSession) -> CallContext:
         caller = channel.caller
         return CallContext(
             session_id=place.session_id,
@@ -273,7 +277,7 @@ def _spare_key(context: Context, caller: Caller) -> str:
 
 
 def _correlation(meta: Mapping[str, Any]) -> str | None:
-    """The id by which a client finds its request again, if it can be one; nothing depends on it."""
+    """Return the id by which a client finds its request again, if it can be one; nothing depends on it."""
     for name in _CORRELATIONS:
         value = meta.get(name)
         if isinstance(value, str) and 0 < len(value) <= _LONGEST and value.isprintable():

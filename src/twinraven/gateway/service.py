@@ -1,4 +1,4 @@
-"""A home's gateway, put together: upstream servers behind it, clients in front of it, news between them."""
+"""Assembles a home's gateway: upstream servers behind it, clients in front of it, notifications between them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from twinraven.gateway.batch import BatchConnector, BatchTool
 from twinraven.gateway.callers import Callers
 from twinraven.gateway.client_notifier import ClientNotifier
 from twinraven.gateway.client_side import Clients
-from twinraven.gateway.library import Library
-from twinraven.gateway.offers import Offers
-from twinraven.gateway.reading import Reading
+from twinraven.gateway.prompt_resource_index import PromptResourceIndex
+from twinraven.gateway.prompts_and_resources import PromptsAndResources
 from twinraven.gateway.repeated_reads import RepeatedReads
 from twinraven.gateway.sandbox import check_installed
 from twinraven.gateway.scripts import ScriptConnector, ScriptTool
@@ -26,8 +25,9 @@ from twinraven.gateway.sessions import Sessions
 from twinraven.gateway.stdio import serve_stdio
 from twinraven.gateway.subscriptions import Subscriptions
 from twinraven.gateway.tasks import ClientTasks
+from twinraven.gateway.tool_exposure import Mode, ToolExposure
 from twinraven.gateway.tool_list_watcher import ToolListWatcher
-from twinraven.gateway.toolbox import Mode, Toolbox
+from twinraven.gateway.tool_listings import ToolListings
 from twinraven.gateway.upstream_notifications import UpstreamNotifications
 from twinraven.serving import Authenticator, ending_with, is_loopback
 from twinraven.storage import DEFAULT_TENANT
@@ -48,15 +48,15 @@ class Gateway:
         self._local = replace(LOCAL, tenant_id=tenant_id)
         callers = Callers(self._local)
         notifier = ClientNotifier(callers, declarable=self._declarable)
-        offers = Offers(raven.catalog, raven.upstream_tools, prefix=settings.gateway.prefix)
+        offers = ToolListings(raven.catalog, raven.upstream_tools, prefix=settings.gateway.prefix)
         self._upstreams = upstreams = raven.upstreams.of(tenant_id)
         prefix = settings.gateway.prefix
-        library = Library(upstreams, raven.catalog.may_use, ready=self._declarable, prefix=prefix)
+        library = PromptResourceIndex(upstreams, raven.catalog.may_use, ready=self._declarable, prefix=prefix)
         subscriptions = Subscriptions(upstreams, library)
         self._upstream_notifications = UpstreamNotifications(library, subscriptions, notifier)
         self._clients = Clients(upstreams, settings.gateway, notifier=notifier, audit=raven.audit)
         self._tasks = ClientTasks(callers)
-        toolbox = Toolbox(offers, cast("Mode", settings.gateway.mode))
+        toolbox = ToolExposure(offers, cast("Mode", settings.gateway.mode))
         self._tool_list = ToolListWatcher(raven.learned, raven.upstream_tools, toolbox, notifier)
         self._scripts = self._add_scripts(toolbox) if toolbox.mode == "code" else None
         if settings.gateway.batch and toolbox.mode != "code":
@@ -71,7 +71,7 @@ class Gateway:
                 idle_gap_s=settings.muninn.session_idle_gap_s, guessed_gap_s=settings.gateway.guessed_gap_s
             ),
             notifier=notifier,
-            reading=Reading(
+            reading=PromptsAndResources(
                 upstreams,
                 library,
                 callers=callers,
@@ -89,11 +89,11 @@ class Gateway:
         )
 
     def _repeated_reads(self) -> RepeatedReads | None:
-        """What answers repeated reads from the record, if the settings want that."""
+        """Return what answers repeated reads from the record, if the settings want that."""
         raven, max_age_s = self._raven, self._raven.settings.gateway.repeat_reads_s
         return RepeatedReads(raven.events, raven.catalog, max_age_s=max_age_s) if max_age_s else None
 
-    def _add_scripts(self, toolbox: Toolbox) -> ScriptConnector:
+    def _add_scripts(self, toolbox: ToolExposure) -> ScriptConnector:
         """Put the sandbox for scripts on the call path, if it is installed."""
         raven = self._raven
         check_installed()
@@ -146,7 +146,7 @@ class Gateway:
         lifeline: int | None = None,
         on_listening: Callable[[], None] = lambda: None,
     ) -> None:
-        """Serve any number of clients over HTTP, until we are asked to end or whoever holds the lifeline is gone."""
+        """Serve any number of clients over HTTP, until a signal or the end of the lifeline's holder."""
         from twinraven.serving import listener, open_socket, patience_for, serve, with_cors
 
         settings = self._raven.settings
@@ -175,7 +175,7 @@ class Gateway:
         await self._upstreams.settle(self._raven.settings.gateway.start_s)
 
     async def _advise(self, tenant_id: str) -> None:
-        """Say once what keeps calls from being learned from: tools that nobody classified count as writes."""
+        """Log once that unclassified tools count as writes, which keeps calls from being learned from."""
         await self._ready()
         tools = await self._raven.upstream_tools.listed(tenant_id)
         unclassified = sum(tool.is_present and tool.classification is None for tool in tools)

@@ -19,13 +19,13 @@ from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
 from twinraven.gateway.callers import Caller
-from twinraven.gateway.lanes import CallerKey, Lanes
-from twinraven.gateway.words import user_words
+from twinraven.gateway.guessed_sessions import CallerKey, GuessedSessions
+from twinraven.gateway.user_input import user_words
 
 T = TypeVar("T")
 
 GUESSED: Final = "session-guessed"
-"""The tag of events whose session nobody named."""
+"""The tag of events whose session was guessed."""
 
 OWN_NAME: Final = "twinraven/session_id"
 """Names a session of the log as it is; adapters send it, so that all calls of a run are in one session."""
@@ -57,8 +57,8 @@ _LAST_TURN: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The session of a call, and what came from outside before it."""
+class CallSession:
+    """The session of a call, with the outside input before it."""
 
     session_id: str
     outside_input: str | None = None
@@ -66,15 +66,15 @@ class Place:
     turn: int | None = None
 
 
-class Stay:
-    """One call in its session, from its beginning until its answer is known."""
+class SessionCall:
+    """One call in its session, until its answer is known."""
 
-    def __init__(self, place: Place, *, is_ours: bool = False) -> None:
+    def __init__(self, place: CallSession, *, is_ours: bool = False) -> None:
         self.place = place
         self.is_ours = is_ours
         """Whether the client named a session of the log, as an adapter does; it is told the event's id."""
         self.output: object = None
-        """What the call gave; whoever makes the call sets it."""
+        """The output of the call, set by its caller."""
 
 
 class Sessions:
@@ -88,7 +88,7 @@ class Sessions:
         self._clock = clock
         self._used_at: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._heard: OrderedDict[tuple[str, str], bytes] = OrderedDict()
-        self._lanes = Lanes(gap_s=guessed_gap_s, clock=clock)
+        self._lanes = GuessedSessions(gap_s=guessed_gap_s, clock=clock)
 
     @contextmanager
     def hearing(self, caller: Caller, method: str) -> Generator[None]:
@@ -100,29 +100,32 @@ class Sessions:
             yield
 
     @contextmanager
-    def staying(self, caller: Caller, meta: Mapping[str, Any], arguments: Mapping[str, Any]) -> Generator[Stay]:
-        """The session of a call, for as long as the call runs."""
+    def staying(self, caller: Caller, meta: Mapping[str, Any], arguments: Mapping[str, Any]) -> Generator[SessionCall]:
+        """Provide the session of a call, for as long as the call runs."""
         tenant_id, told = caller.principal.tenant_id, {**caller.stated, **meta}
         named = _session_name(caller, told)
         if named is not None:
             place = self._with_words(tenant_id, self._named(tenant_id, named), told)
-            yield Stay(place, is_ours=told.get(OWN_NAME) == named)
+            yield SessionCall(place, is_ours=told.get(OWN_NAME) == named)
             return
         lane = self._lanes.enter(_key(caller), caller.trail, arguments)
-        stay = Stay(self._with_words(tenant_id, Place(lane.session_id, tags=(GUESSED,)), told))
+        stay = SessionCall(self._with_words(tenant_id, CallSession(lane.session_id, tags=(GUESSED,)), told))
         try:
             yield stay
         finally:
             self._lanes.leave(lane, stay.output)
 
-    def _named(self, tenant_id: str, session_id: str) -> Place:
+    def _named(self, tenant_id: str, session_id: str) -> CallSession:
         now = self._clock()
         gap = now - self._used_at.pop((tenant_id, session_id), now)
         _keep(self._used_at, (tenant_id, session_id), now)
-        return Place(session_id, f"a pause of {gap:.0f} s" if gap > self._idle_gap_s else None)
+        return CallSession(session_id, f"a pause of {gap:.0f} s" if gap > self._idle_gap_s else None)
 
-    def _with_words(self, tenant_id: str, place: Place, told: Mapping[str, Any]) -> Place:
-        """The place with what the user said; words that a client repeats with every call of a turn count once."""
+    def _with_words(self, tenant_id: str, place: CallSession, told: Mapping[str, Any]) -> CallSession:
+        """Return the place with what the user said.
+
+        Words that a client repeats with every call of a turn count once.
+        """
         turn = told.get(TURN)
         is_turn = isinstance(turn, int) and not isinstance(turn, bool) and 0 < turn <= _LAST_TURN
         place = replace(place, turn=turn) if is_turn else place
@@ -146,7 +149,7 @@ def _key(caller: Caller) -> CallerKey:
 
 
 def _session_name(caller: Caller, meta: Mapping[str, Any]) -> str | None:
-    """What names the session of a call, by the first of these that does."""
+    """Return what names the session of a call, by the first of these that does."""
     own = _usable(meta.get(OWN_NAME))
     if own is not None:
         return own
@@ -170,7 +173,7 @@ def _conversation(named: Mapping[str, Any]) -> str | None:
 
 
 def _baggage(meta: Mapping[str, Any]) -> dict[str, str]:
-    """The members of W3C baggage, which travels beside `traceparent`."""
+    """Return the members of W3C baggage, which travels beside `traceparent`."""
     text = meta.get("baggage")
     if not isinstance(text, str):
         return {}
@@ -185,7 +188,7 @@ def _trace(meta: Mapping[str, Any]) -> str | None:
 
 
 def _usable(value: object) -> str | None:
-    """What a client sent, if a session can be called so."""
+    """Return what a client sent, if a session can be called so."""
     if isinstance(value, str) and 0 < len(value) <= _LONGEST and value.isprintable():
         return value
     return None

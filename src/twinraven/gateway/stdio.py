@@ -1,4 +1,4 @@
-"""The gateway as a client's own program: messages on stdin and stdout, one a line.
+"""Serves the gateway over stdio, as a client's own child process: one JSON-RPC message per line.
 
 What else this process prints would be taken for messages, so stdout is moved out of everybody's reach first. The
 client's first request decides the era of the connection: one that carries the newest revision's envelope, or the
@@ -105,7 +105,7 @@ def _has_envelope(params: Params) -> bool:
 
 
 def _are_pipes() -> bool:
-    """Whether stdin and stdout are such that the event loop can wait for them."""
+    """Return whether stdin and stdout are such that the event loop can wait for them."""
     if sys.platform == "win32":
         return False
     kinds = [os.fstat(descriptor).st_mode for descriptor in (0, 1)]
@@ -114,7 +114,7 @@ def _are_pipes() -> bool:
 
 @asynccontextmanager
 async def _own_pipes() -> AsyncGenerator[LineDispatcher]:
-    """Our client's two pipes under numbers that nobody else in this process knows."""
+    """Return our client's two pipes under file descriptors that nothing else in this process knows."""
     loop = asyncio.get_running_loop()
     line = LineDispatcher(max_bytes=_MAX_BYTES)
     wire_in, wire_out = os.dup(0), os.dup(1)

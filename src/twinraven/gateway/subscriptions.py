@@ -1,4 +1,4 @@
-"""Which client wants to hear of which resource.
+"""Tracks which client subscribed to which resource.
 
 A client names a resource by the address it was shown, an upstream server by its own; who told of the one must hear of
 the other. Clients with a handshake subscribe one by one and are told on their connection; clients of the newest
@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.gateway.callers import Caller
-from twinraven.gateway.library import Found, Library
+from twinraven.gateway.prompt_resource_index import LocatedItem, PromptResourceIndex
 
 _PATIENCE_S: Final = 10.0
 _MOST: Final = 256
@@ -23,8 +23,8 @@ _MOST: Final = 256
 _logger = logging.getLogger("twinraven.gateway")
 
 
-class Subscribing(Protocol):
-    """The upstream servers, as far as they are told here."""
+class SubscribableServers(Protocol):
+    """Subscribes to resources of the upstream servers."""
 
     async def subscribe(self, tenant_id: str, server: str, uri: str) -> None: ...
 
@@ -34,13 +34,13 @@ class Subscribing(Protocol):
 class Subscriptions:
     """Every wish of every client that is connected."""
 
-    def __init__(self, upstreams: Subscribing, library: Library) -> None:
+    def __init__(self, upstreams: SubscribableServers, library: PromptResourceIndex) -> None:
         self._upstreams = upstreams
         self._library = library
-        self._wishes: dict[int, dict[str, tuple[str, Found]]] = {}
+        self._wishes: dict[int, dict[str, tuple[str, LocatedItem]]] = {}
 
     async def add(self, client: int, caller: Caller, uri: str) -> None:
-        """A client wants to hear of a resource, under the address it uses itself."""
+        """Subscribe a client to a resource, under the URI it uses itself."""
         wishes = self._wishes.setdefault(client, {})
         if uri in wishes:
             return
@@ -56,7 +56,7 @@ class Subscriptions:
             await self._give_up(tenant_id, found)
 
     def knows(self, client: int) -> bool:
-        """Whether a client has wanted anything yet."""
+        """Return whether a client has wanted anything yet."""
         return client in self._wishes
 
     async def remove(self, client: int, uri: str) -> None:
@@ -65,7 +65,7 @@ class Subscriptions:
         if held is not None:
             await self._give_up(*held)
 
-    async def _give_up(self, tenant_id: str, found: Found) -> None:
+    async def _give_up(self, tenant_id: str, found: LocatedItem) -> None:
         """Let go of a wish; a server that cannot be told has forgotten anyway."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
@@ -74,13 +74,16 @@ class Subscriptions:
             _logger.debug("%r could not be told that nobody listens any more: %s", found.server, error)
 
     async def leave(self, client: int) -> None:
-        """A client is gone, with all it wanted."""
+        """Remove all subscriptions of a client."""
         await asyncio.gather(*(self.remove(client, uri) for uri in list(self._wishes.get(client, {}))))
         self._wishes.pop(client, None)
 
     @asynccontextmanager
     async def held(self, client: int, caller: Caller, uris: Iterable[str]) -> AsyncGenerator[None]:
-        """The wishes of one stream, as long as it is open; one that cannot be met is no reason to refuse the stream."""
+        """Provide the wishes of one stream, as long as it is open.
+
+        One that cannot be met is no reason to refuse the stream.
+        """
         try:
             await asyncio.gather(*(self._try(client, caller, uri) for uri in dict.fromkeys(uris)))
             yield
@@ -94,7 +97,7 @@ class Subscriptions:
             _logger.warning("changes of %r cannot be announced: %s", uri[:200], error)
 
     def wanting(self, server: str, uri: str) -> dict[str, set[int]]:
-        """Who hears of a change of a server's resource or of something inside it: clients, by the address they use."""
+        """Return the subscribers to a server's resource or to one that contains it, by the URI they use."""
         wanted: dict[str, set[int]] = {}
         for client, wishes in self._wishes.items():
             for asked, (_, found) in wishes.items():

@@ -34,7 +34,7 @@ _RELATED: Final = "io.modelcontextprotocol/related-task"
 
 
 class TaskParams(types.RequestParams):
-    """Which task is meant."""
+    """The id of a task."""
 
     task_id: str = Field(alias="taskId")
 

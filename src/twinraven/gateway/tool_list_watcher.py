@@ -16,7 +16,7 @@ from mcp.server.subscriptions import ToolsListChanged
 from twinraven.connectors import UpstreamTools
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.gateway.client_notifier import ClientNotifier
-from twinraven.gateway.toolbox import Toolbox
+from twinraven.gateway.tool_exposure import ToolExposure
 from twinraven.registry import LearnedTools
 
 _logger = logging.getLogger("twinraven.gateway")
@@ -25,7 +25,9 @@ _logger = logging.getLogger("twinraven.gateway")
 class ToolListWatcher:
     """Compares what is offered with what was, whenever the catalogue changed, and notifies clients if it differs."""
 
-    def __init__(self, learned: LearnedTools, tools: UpstreamTools, toolbox: Toolbox, notifier: ClientNotifier) -> None:
+    def __init__(
+        self, learned: LearnedTools, tools: UpstreamTools, toolbox: ToolExposure, notifier: ClientNotifier
+    ) -> None:
         self._learned = learned
         self._tools = tools
         self._toolbox = toolbox

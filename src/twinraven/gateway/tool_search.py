@@ -27,7 +27,7 @@ _IDLE: Final = frozenset(
 
 
 def words_of(text: str) -> Iterator[str]:
-    """The words of a name or a sentence, in lower case and singular, without those that say nothing."""
+    """Yield the words of a name or a sentence, in lower case and singular, without those that say nothing."""
     for match in _WORD.finditer(text):
         word = match[0].lower()
         if word in _IDLE:
@@ -60,7 +60,7 @@ class ToolIndex:
         self._weights = {word: math.log(1 + (total - n + 0.5) / (n + 0.5)) for word, n in holders.items()}
 
     def search(self, query: str) -> list[Match]:
-        """Every tool that has a word of the query, the best first; equal ones stay in the order of the list."""
+        """Return every tool that has a word of the query, the best first; equal ones stay in the order of the list."""
         wanted = set(words_of(query)) & self._weights.keys()
         found = [match for place in range(len(self._counts)) if (match := self._match(place, wanted)).matched]
         most = max((match.matched for match in found), default=0)

@@ -10,9 +10,9 @@ from typing import Final
 
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated
 
-from twinraven.connectors import UpstreamNews
+from twinraven.connectors import UpstreamChange
 from twinraven.gateway.client_notifier import ClientNotifier
-from twinraven.gateway.library import Library
+from twinraven.gateway.prompt_resource_index import PromptResourceIndex
 from twinraven.gateway.subscriptions import Subscriptions
 
 _MOMENT_S: Final = 0.1
@@ -21,15 +21,15 @@ _MOMENT_S: Final = 0.1
 class UpstreamNotifications:
     """Collects notifications of upstream servers and forwards them to clients."""
 
-    def __init__(self, library: Library, subscriptions: Subscriptions, notifier: ClientNotifier) -> None:
+    def __init__(self, library: PromptResourceIndex, subscriptions: Subscriptions, notifier: ClientNotifier) -> None:
         self._library = library
         self._subscriptions = subscriptions
         self._notifier = notifier
-        self._pending: dict[UpstreamNews, None] = {}
+        self._pending: dict[UpstreamChange, None] = {}
         self._arrived = asyncio.Event()
 
-    def note(self, news: UpstreamNews) -> None:
-        """Something was announced; never waits."""
+    def note(self, news: UpstreamChange) -> None:
+        """Take a notification; never waits."""
         if news.kind != "updated":
             self._library.forget(news.server, news.kind)
         elif not self._subscriptions.wanting(news.server, news.uri or ""):

@@ -1,4 +1,4 @@
-"""The addresses of resources: whose they are, and how two servers' same address is told apart.
+"""Qualifies resource URIs with their server where two servers use the same one.
 
 A resource keeps the address its server gave it, since that address is also in tool answers, in prompts, in texts and in
 the configuration of whoever used the server before. Only where two servers list the same one, each is shown as
@@ -26,12 +26,12 @@ Piece = str | tuple[str]
 
 
 def qualified(server: str, uri: str) -> str:
-    """The address, or the template of addresses, that names its server."""
+    """Return the address, or the template of addresses, that names its server."""
     return f"{_PREFIX}{quote(server, safe='')}/{uri}"
 
 
 def unqualified(uri: str) -> tuple[str, str] | None:
-    """The server and the address on it, of an address that names its server."""
+    """Return the server and the address on it, of an address that names its server."""
     if not is_qualified(uri):
         return None
     server, _, inner = uri[len(_PREFIX) :].partition("/")
@@ -39,7 +39,10 @@ def unqualified(uri: str) -> tuple[str, str] | None:
 
 
 def is_qualified(uri: str) -> bool:
-    """Whether an address has the gateway's own form; a server's address that looks like one must be given one."""
+    """Return whether an address has the gateway's own form.
+
+    A server's address that looks like one must be given one.
+    """
     return uri[: len(_PREFIX)].lower() == _PREFIX
 
 
@@ -48,12 +51,12 @@ def scheme(uri: str) -> str:
 
 
 def origin(uri: str) -> str:
-    """The scheme and the authority."""
+    """Return the scheme and the authority."""
     return "/".join(uri.split("/", 3)[:3]).lower()
 
 
 def matches(template: str, uri: str) -> bool:
-    """Whether a template (RFC 6570) can have produced this address.
+    """Return whether a template (RFC 6570) can have produced this address.
 
     Templates are the words of servers, so this must not be led astray by any: all ways through the address are followed
     at once, in time that grows with its length and with the template's, never with their combinations.
@@ -83,7 +86,7 @@ def _pieces(template: str) -> tuple[Piece, ...]:
 
 
 def _expanded(operator: str, uri: str, reached: set[int]) -> set[int]:
-    """Where one expression can end, from any of these places; each may expand to nothing."""
+    """Return where one expression can end, from any of these places; each may expand to nothing."""
     lead = _LEADS.get(operator, "")
     begins = {place + len(lead) for place in reached if uri.startswith(lead, place)}
     if not begins:

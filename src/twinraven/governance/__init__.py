@@ -1,4 +1,4 @@
-"""Governed work: goals become tasks, attempts become results, and a decision allows what may leave the house.
+"""Governs work: goals become tasks, attempts become results, and a decision allows effects.
 
 `Campaigns` keeps campaigns, goals and budgets, `Planner` tasks and their specs, `Attempts` what workers make of them
 and `Judge` what is decided about that; `Judge.gate` gives the decision that an effect needs, or refuses it. Planners,
@@ -41,9 +41,11 @@ if TYPE_CHECKING:
     from twinraven.governance.money import Money, check_currency, format_minor, parse_minor
     from twinraven.governance.states import WalletStatus, check_transition, state_tables
     from twinraven.governance.work.attempts import Attempts
+    from twinraven.governance.work.audit_trail import WorkAuditTrail
     from twinraven.governance.work.campaigns import Campaigns
     from twinraven.governance.work.check_functions import CheckFunctions
     from twinraven.governance.work.check_rules import read_check_rules
+    from twinraven.governance.work.check_subject import OutgoingContent
     from twinraven.governance.work.checks import PolicyChecks
     from twinraven.governance.work.contracts import ENVELOPE_SCHEMAS, EXPORTED, REQUIRED_ACTION
     from twinraven.governance.work.envelopes import MAX_ENVELOPE_BYTES, EnvelopeLog
@@ -54,10 +56,8 @@ if TYPE_CHECKING:
     from twinraven.governance.work.proposing import PlanProposer
     from twinraven.governance.work.recording import ResultRecorder
     from twinraven.governance.work.result_sql import ResultStore
-    from twinraven.governance.work.subject import Leaving
     from twinraven.governance.work.tasks import TaskDetail, Tasks
     from twinraven.governance.work.verdicts import Verdicts
-    from twinraven.governance.work.witness import Witness
 
 __all__ = [
     "ENVELOPE_SCHEMAS",
@@ -74,12 +74,12 @@ __all__ = [
     "Goal",
     "Judge",
     "JudgeDecision",
-    "Leaving",
     "Lineage",
     "MediaAsset",
     "Money",
     "MoneyTransaction",
     "Outgoing",
+    "OutgoingContent",
     "OutgoingMessage",
     "PlanProposer",
     "PlanStore",
@@ -100,7 +100,7 @@ __all__ = [
     "Wallet",
     "WalletKind",
     "WalletStatus",
-    "Witness",
+    "WorkAuditTrail",
     "WorkerResult",
     "WorkerRun",
     "check_currency",

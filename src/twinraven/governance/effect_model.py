@@ -1,4 +1,4 @@
-"""Models what leaves the house, and the money behind it: assets, posts, messages, wallets, transactions, budgets.
+"""Models effects and the money behind them: assets, posts, messages, wallets, transactions, budgets.
 
 Each effect names the decision that allows it, its idempotency key and where it comes from. Amounts are integers in the
 smallest unit of their currency.
@@ -61,7 +61,7 @@ class MediaAsset:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """What a post and a message have in common: provenance, the decision, the key, the provider and its answer."""
+    """The fields that posts and messages share: provenance, decision, key, provider and its answer."""
 
     lineage: Lineage
     decision_id: str
@@ -141,7 +141,7 @@ class OutgoingMessage:
 
 @dataclass(frozen=True, slots=True)
 class Wallet:
-    """Where an agent's or a campaign's money is."""
+    """A wallet with the money of an agent or a campaign."""
 
     tenant_id: str
     wallet_id: str
@@ -223,7 +223,7 @@ class MoneyTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a campaign may spend in a currency."""
+    """The budget of a campaign in one currency."""
 
     tenant_id: str
     budget_id: str

@@ -37,7 +37,7 @@ def _moment(moment: datetime | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Where something comes from: what everything that can be seen from outside carries."""
+    """The lineage of a record: tenant, campaign, goal and task; all that can be seen from outside carries it."""
 
     tenant_id: str
     campaign_id: str
@@ -55,7 +55,7 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """What goals belong to; a campaign never spans tenants."""
+    """A campaign, which goals belong to; it never spans tenants."""
 
     tenant_id: str
     campaign_id: str
@@ -83,7 +83,7 @@ class Campaign:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What somebody wants, which tasks are derived from."""
+    """A goal, from which tasks are derived."""
 
     tenant_id: str
     goal_id: str
@@ -111,7 +111,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """What a task must stay within. An empty list of channels, personas or policies limits nothing."""
+    """The constraints of a task. An empty list of channels, personas or policies limits nothing."""
 
     channels: tuple[str, ...] = ()
     persona_ids: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceCriterion:
-    """What a result must show. `check` is a predicate over the output, where the house can see it by itself."""
+    """An acceptance criterion of a result. `check` is a predicate over the output, evaluated automatically."""
 
     criterion_id: str
     description: str
@@ -136,7 +136,7 @@ class AcceptanceCriterion:
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """How often a task is attempted, and how long a failed attempt is waited after."""
+    """The retry rule of a task: attempts, and the delay after a failed one."""
 
     max_attempts: int = 3
     backoff: BackoffWord = "exponential"
@@ -150,7 +150,7 @@ class RetryRule:
 
 @dataclass(frozen=True, slots=True)
 class TaskWork:
-    """What the house's own worker runs for a task; a task without any is for workers outside."""
+    """The work that the internal worker runs for a task; a task without any is for external workers."""
 
     kind: WorkKind
     name: str
@@ -158,7 +158,7 @@ class TaskWork:
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """What a planner said of a task: `raw` as it was said, the rest as the house reads it."""
+    """The spec of a task: `raw` as the planner sent it, the rest as it was parsed."""
 
     task_type: TaskType
     description: str
@@ -274,7 +274,7 @@ class WorkerRun:
 
 @dataclass(frozen=True, slots=True)
 class WorkerResult:
-    """What an attempt came to, as its worker said it; it never changes."""
+    """The result of an attempt, as its worker reported it; it never changes."""
 
     lineage: Lineage
     result_id: str
@@ -316,7 +316,7 @@ class WorkerResult:
 
 @dataclass(frozen=True, slots=True)
 class PolicyCheck:
-    """What one check said of a result; a mandatory one that has not passed forbids approval without an override."""
+    """The outcome of one check; a mandatory one that has not passed forbids approval without an override."""
 
     check_id: str
     name: str

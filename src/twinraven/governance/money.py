@@ -36,7 +36,7 @@ class Money:
 
 
 def check_currency(currency: Any, *, field: str = "currency") -> str:
-    """A currency's three capital letters, as ISO 4217 has them."""
+    """Return a currency's three capital letters, as ISO 4217 has them."""
     if not isinstance(currency, str) or _CURRENCY.fullmatch(currency) is None:
         raise InvalidInput(f"{field} must be three capital letters such as EUR", field=field)
     return currency
@@ -60,7 +60,7 @@ def parse_minor(amount: Any, currency: str, *, field: str = "amount") -> int:
 
 
 def minor_digits(currency: str) -> int:
-    """How many digits a currency has after the point."""
+    """Return the number of digits of a currency after the point."""
     return _DIGITS.get(currency, 2)
 
 

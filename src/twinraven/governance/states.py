@@ -115,7 +115,7 @@ def check_transition(kind: str, subject_id: str, before: str, after: str) -> Non
 
 
 def state_tables() -> str:
-    """The transitions of everything that has a status, as Markdown."""
+    """Return the transitions of everything that has a status, as Markdown."""
     lines: list[str] = []
     for kind, (_, transitions) in TABLES.items():
         lines += [f"| {kind} | may become |", "|---|---|"]

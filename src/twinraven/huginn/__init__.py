@@ -1,4 +1,4 @@
-"""Huginn, thought: finds what agents repeat, compiles it into tools, and proves them on history.
+"""Learns tools (Huginn, thought): finds what agents repeat, compiles it into tools, and proves them on history.
 
 Mining finds chains, synthesis infers their wiring from recorded values, validation replays them on sessions it did not
 learn from, selection keeps what is worth more than it costs. Huginn reads Muninn's log and never writes to it.
@@ -12,20 +12,20 @@ from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.huginn.adoption import LoggedAdoption
-    from twinraven.huginn.advice.counsel import Counsel
-    from twinraven.huginn.advice.port import AdviceLimits, Advisor, Answer
+    from twinraven.huginn.advice.model_advisor import ModelAdvisor
+    from twinraven.huginn.advice.port import AdviceAnswer, AdviceLimits, Advisor
     from twinraven.huginn.advice.record import AdviceRecord
     from twinraven.huginn.backtest import Backtest, RepeatedBacktest, SessionUses, repeat_backtest, run_backtest
+    from twinraven.huginn.chain_drawing import draw_chain
     from twinraven.huginn.chains import CandidateChain, mine_chains
     from twinraven.huginn.drift import ChainSupport
     from twinraven.huginn.engines import Engine, EngineName, open_engine
-    from twinraven.huginn.evidence import Evidence, SampleLimits, load_evidence, load_sample
-    from twinraven.huginn.learning import Draft, Learner, LearningConfig, LearningReport
+    from twinraven.huginn.evidence import LearningEvidence, SampleLimits, load_evidence, load_sample
+    from twinraven.huginn.learning import JudgedDraft, Learner, LearningConfig, LearningReport
     from twinraven.huginn.mining import MiningConfig
     from twinraven.huginn.mining_run import LogWindow, MiningRun, mine_log
     from twinraven.huginn.parquet_mining import mine_parquet
-    from twinraven.huginn.pictures import draw_chain
-    from twinraven.huginn.rehearsal import LearnedTool
+    from twinraven.huginn.rehearsal import ToolCandidate
     from twinraven.huginn.rounds import (
         SEEN_EVERY_S,
         LearningRound,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         proposal_rows,
         round_outcome,
     )
-    from twinraven.huginn.selection import Prices, Worth
+    from twinraven.huginn.selection import Prices, ToolWorth
     from twinraven.huginn.service import Huginn, Proposal, Round, as_learned
     from twinraven.huginn.settings import LearningSettings, MiningSettings, ValidationSettings
     from twinraven.huginn.splitting import best_split
@@ -46,25 +46,23 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SEEN_EVERY_S",
+    "AdviceAnswer",
     "AdviceLimits",
     "AdviceRecord",
     "Advisor",
-    "Answer",
     "Backtest",
     "CandidateChain",
     "ChainStore",
     "ChainSupport",
-    "Counsel",
     "Criteria",
-    "Draft",
     "Engine",
     "EngineName",
     "EquivalenceScore",
-    "Evidence",
     "Huginn",
-    "LearnedTool",
+    "JudgedDraft",
     "Learner",
     "LearningConfig",
+    "LearningEvidence",
     "LearningReport",
     "LearningRound",
     "LearningSettings",
@@ -73,6 +71,7 @@ __all__ = [
     "MiningConfig",
     "MiningRun",
     "MiningSettings",
+    "ModelAdvisor",
     "Prices",
     "Proposal",
     "RecordedCall",
@@ -83,11 +82,12 @@ __all__ = [
     "SessionTrace",
     "SessionUses",
     "SqlChainStore",
+    "ToolCandidate",
     "ToolFacts",
+    "ToolWorth",
     "TraceLog",
     "ValidationResult",
     "ValidationSettings",
-    "Worth",
     "as_learned",
     "best_split",
     "draw_chain",

@@ -60,7 +60,7 @@ class LoggedAdoption:
     async def measure(
         self, tenant_id: str, tools: Sequence[RegisteredTool], *, since: datetime, wait: bool = True
     ) -> dict[str, Adoption]:
-        """The adoption of each tool from its promotion on, or from `since` if that is later, by tool id.
+        """Return the adoption of each tool from its promotion on, or from `since` if that is later, by tool id.
 
         Without `wait`, one that is being counted for the first time is left out.
         """
@@ -82,7 +82,10 @@ class LoggedAdoption:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _pending(self, tenant_id: str, tools: Sequence[RegisteredTool]) -> int:
-        """How many calls are to be read before the figures are those of the log; a great number where it is many."""
+        """Return how many calls are to be read before the figures are those of the log.
+
+        A great number where it is many.
+        """
         there = await self._database.read(tenant_id, lambda tx: kept.counted(tx, tenant_id))
         marks = [found.up_to for tool in tools if (found := self._found(there, tool)) is not None]
         if len(marks) == len(tools):
@@ -90,8 +93,8 @@ class LoggedAdoption:
         newest = (await self._activity.newest(tenant_id)) - self._most_calls
         return await self._activity.pending(tenant_id, after=max(0, min([newest, *marks])))
 
-    def _found(self, there: Mapping[str, kept.Counted], tool: RegisteredTool) -> kept.Counted | None:
-        """How far a tool is counted as it is now."""
+    def _found(self, there: Mapping[str, kept.CountCursor], tool: RegisteredTool) -> kept.CountCursor | None:
+        """Return how far a tool is counted as it is now."""
         found = there.get(tool.record.tool_id)
         return found if found is not None and found.basis == self._basis(tool) else None
 
@@ -133,7 +136,7 @@ class LoggedAdoption:
         # Older calls are not read, so nothing is claimed of the time before the first that is.
         floor = await self._activity.first_time(tenant_id, after=first) if first else None
         wanted = {
-            name: kept.Counted(self._basis(tool), max(_served_since(tool), floor or 0), first, through)
+            name: kept.CountCursor(self._basis(tool), max(_served_since(tool), floor or 0), first, through)
             for name, tool in changed.items()
         }
         await self._database.write(tenant_id, lambda tx: kept.begin(tx, tenant_id, wanted))
@@ -142,7 +145,7 @@ class LoggedAdoption:
         self,
         tenant_id: str,
         tools: Mapping[str, RegisteredTool],
-        behind: Mapping[str, kept.Counted],
+        behind: Mapping[str, kept.CountCursor],
         through: int,
         at_most: int | None,
     ) -> bool:

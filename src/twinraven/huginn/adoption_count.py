@@ -1,4 +1,4 @@
-"""Counts what one session says of one learned tool: whether it fitted, was taken, and how many turns each way took.
+"""Counts the adoption of one learned tool in one session: whether it fitted, was taken, and the turns of each way.
 
 A tool fits where a session called it or made its chain by hand. An occurrence with the tool is a call of it and the
 calls of its steps' tools straight after: an agent whose use failed and who then does the chain by hand spent both.
@@ -38,7 +38,7 @@ class CountedTool:
 
 
 class SessionFigures(NamedTuple):
-    """What one session says of one tool; of several, the sums."""
+    """The adoption figures of one tool in one session, or their sums."""
 
     fitted: int = 0
     taken: int = 0
@@ -75,19 +75,19 @@ def figures_of(session: SessionTrace, tool: CountedTool) -> SessionFigures:
 
 
 def last_time(session: SessionTrace) -> int:
-    """When a session made its last call; one of unknown time counts as before all."""
+    """Return the time of a session's last call; an unknown time counts as before all."""
     return max((call.start_us or 0 for call in session.calls), default=0)
 
 
 def _split(session: SessionTrace, start_us: int) -> tuple[SessionTrace, SessionTrace]:
-    """A session's calls before a time, and those from then on."""
+    """Return a session's calls before a time, and those from then on."""
     later = tuple(call for call in session.calls if (call.start_us or 0) >= start_us)
     earlier = tuple(call for call in session.calls if (call.start_us or 0) < start_us)
     return replace(session, calls=earlier), replace(session, calls=later)
 
 
 def _uses(session: SessionTrace, tool_id: str, chain: frozenset[str]) -> list[list[int]]:
-    """The positions of each use: calls of the tool in one turn, and calls of its steps' tools straight after."""
+    """Return the positions of each use: calls of the tool in one turn, and calls of its steps' tools straight after."""
     uses: list[list[int]] = []
     turn, is_straight = None, False
     for position, call in enumerate(session.calls):
@@ -105,7 +105,7 @@ def _uses(session: SessionTrace, tool_id: str, chain: frozenset[str]) -> list[li
 
 
 def _by_hand(session: SessionTrace, definition: SynthesizedTool) -> Iterator[Instance]:
-    """The occurrences of a definition's chain among calls; immediate repeats of a tool are one step there."""
+    """Yield the occurrences of a definition's chain among calls; immediate repeats of a tool are one step there."""
     tools = [step.tool_id for step in definition.steps]
     if len(tools) == 1:
         yield from find_repeats([session], tools)

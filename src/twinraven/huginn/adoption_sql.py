@@ -1,4 +1,4 @@
-"""Keeps in SQL what each session says of each learned tool in service, and up to which arrival number of the log.
+"""Stores the adoption of each learned tool per session, with a cursor of the log, in SQL.
 
 A session that got calls is counted anew as a whole, and what was kept of it is replaced, so late calls and corrections
 are right without a rule of their own. What is kept of a session leaves with it (retention), by its foreign key.
@@ -28,8 +28,8 @@ WHERE tenant_id = :tenant AND tool_id = :tool AND basis = :basis AND up_to = :ma
 """
 
 
-class Counted(NamedTuple):
-    """How far a tool is counted, from when on, and what of it the count rests on."""
+class CountCursor(NamedTuple):
+    """The cursor of a tool's count: since when, up to which arrival number, and for which version."""
 
     basis: str
     """Names the definition and its time of service: of another one nothing is kept."""
@@ -44,7 +44,7 @@ class Counted(NamedTuple):
 
 
 class SessionRow(NamedTuple):
-    """What is kept of a session for a tool."""
+    """The stored figures of a session for a tool."""
 
     tool_id: str
     session_id: str
@@ -52,16 +52,16 @@ class SessionRow(NamedTuple):
     figures: SessionFigures
 
 
-def counted(tx: Transaction, tenant_id: str) -> dict[str, Counted]:
-    """How far each tool is counted."""
+def counted(tx: Transaction, tenant_id: str) -> dict[str, CountCursor]:
+    """Return the cursor of each tool's count."""
     rows = tx.fetch_all(
         "SELECT tool_id, basis, since, up_to, ready_at FROM adoption_marks WHERE tenant_id = :tenant", tenant=tenant_id
     )
-    return {row["tool_id"]: Counted(row["basis"], row["since"], row["up_to"], row["ready_at"]) for row in rows}
+    return {row["tool_id"]: CountCursor(row["basis"], row["since"], row["up_to"], row["ready_at"]) for row in rows}
 
 
-def begin(tx: Transaction, tenant_id: str, tools: Mapping[str, Counted]) -> None:
-    """Count these tools anew, unless somebody else has begun to."""
+def begin(tx: Transaction, tenant_id: str, tools: Mapping[str, CountCursor]) -> None:
+    """Start counting these tools anew, unless another process has begun."""
     there = counted(tx, tenant_id)
     for tool_id, wanted in tools.items():
         if tool_id in there and there[tool_id].basis == wanted.basis:
@@ -80,13 +80,13 @@ def begin(tx: Transaction, tenant_id: str, tools: Mapping[str, Counted]) -> None
 def replace_rows(
     tx: Transaction,
     tenant_id: str,
-    tools: Mapping[str, Counted],
+    tools: Mapping[str, CountCursor],
     *,
     through: int,
     sessions: Collection[str],
     rows: Iterable[SessionRow],
 ) -> bool:
-    """Keep what some sessions say of some tools and move their marks on; False where somebody else was faster."""
+    """Store the figures of some sessions and advance the cursors; False where another process was faster."""
     for tool_id, seen in sorted(tools.items()):
         about = {"tenant": tenant_id, "tool": tool_id, "basis": seen.basis, "mark": seen.up_to}
         if tx.execute(_MOVE, through=through, **about) != 1:
@@ -104,13 +104,13 @@ def replace_rows(
 
 
 def sums(tx: Transaction, tenant_id: str, *, since: int) -> dict[str, SessionFigures]:
-    """What is kept of each tool, over the sessions that made a call since a moment."""
+    """Return the stored figures of each tool, summed over the sessions with a call since a moment."""
     rows = tx.fetch_all(_SUMS, tenant=tenant_id, since=since)
     return {row["tool_id"]: SessionFigures(*(int(row[name]) for name in _FIGURES)) for row in rows}
 
 
 def used_days(tx: Transaction, tenant_id: str, *, since: int) -> dict[str, list[tuple[int, int, int]]]:
-    """The days on which each tool was used, with its uses and the turns they took."""
+    """Return the days on which each tool was used, with its uses and the turns they took."""
     found: dict[str, list[tuple[int, int, int]]] = {}
     for row in tx.fetch_all(_DAYS, tenant=tenant_id, since=since):
         found.setdefault(row["tool_id"], []).append((row["day"] * DAY_US, int(row["uses"]), int(row["turns"])))

@@ -1,4 +1,4 @@
-"""Backtesting: learn from one part of the record, and say what would have been saved in the other.
+"""Backtests learning: learns from one part of the record, and measures the savings in the other.
 
 The figure assumes that the agent takes a tool wherever it fits, and says so: it is a ceiling. Turns are the
 assistant's; where the record does not number them, each call counts as one. One split is a lottery, so a backtest can
@@ -16,7 +16,7 @@ from typing import Any
 from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.batching import BATCH_TOOL_ID
 from twinraven.huginn.learning import Learner, LearningConfig, LearningReport, Progress
-from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
+from twinraven.huginn.rehearsal import RecordedAnswers, Rehearsal, ToolCandidate
 from twinraven.huginn.savings import Savings, Use, uses_in
 from twinraven.huginn.splitting import SplitBy, split_sessions
 from twinraven.huginn.tool_facts import ToolFacts
@@ -41,13 +41,13 @@ class SessionUses:
 
 @dataclass(slots=True)
 class Backtest:
-    """What was learned on one side and what it came to on the other."""
+    """The result of a backtest: the tools learned on one side, and their savings on the other."""
 
     learning: LearningReport
     tested: list[SessionUses]
-    tools: list[LearnedTool]
+    tools: list[ToolCandidate]
     turns_known: bool
-    per_tool: dict[LearnedTool, Savings] = field(default_factory=dict[LearnedTool, Savings])
+    per_tool: dict[ToolCandidate, Savings] = field(default_factory=dict[ToolCandidate, Savings])
     batch: Savings = field(default_factory=Savings)
     """What the built-in batch of reads adds to the learned tools."""
 
@@ -162,7 +162,7 @@ async def run_backtest(
     tools = [chosen.tool for chosen in report.chosen]
     if progress is not None:
         progress(f"testing {len(tools)} tools on {len(tested)} sessions")
-    rehearsal = Rehearsal(Answers(tested), learner.index, facts.writes)
+    rehearsal = Rehearsal(RecordedAnswers(tested), learner.index, facts.writes)
     outcome = Backtest(report, [], tools, all(session.turns_known for session in tested))
     outcome.per_tool = {tool: Savings() for tool in tools}
     for session in tested:
@@ -183,7 +183,7 @@ async def repeat_backtest(
     now: Callable[[], datetime],
     progress: Progress | None = None,
 ) -> RepeatedBacktest:
-    """The backtest on so many splits of their own; the first is the one that a single backtest uses."""
+    """Return the backtest on so many splits of their own; the first is the one that a single backtest uses."""
     runs: list[Backtest] = []
     for number in range(repeats):
         salt = "backtest" if number == 0 else f"backtest {number}"

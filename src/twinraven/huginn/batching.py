@@ -20,7 +20,7 @@ MAX_BATCH = 20
 def batch_at(
     session: SessionTrace, position: int, knowledge: SessionKnowledge, may_join: Callable[[RecordedCall], bool]
 ) -> list[MadeCall] | None:
-    """The calls of a batch that would have begun here; None where it would save no turn."""
+    """Return the calls of a batch that would have begun here; None where it would save no turn."""
     first = session.calls[position]
     joined: dict[str, RecordedCall] = {first.key: first}
     for call in session.calls[position + 1 :]:

@@ -1,4 +1,4 @@
-"""Candidate chains: what mining found, immutable, with everything needed to find it again."""
+"""Models candidate chains, the results of mining: immutable, with everything needed to find them again."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class CandidateChain:
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> CandidateChain:
-        """The inverse of `as_json`."""
+        """Return the inverse of `as_json`."""
         return cls(
             chain_id=UUID(body["chain_id"]),
             tools=tuple(body["tools"]),
@@ -182,7 +182,7 @@ class _Detail(NamedTuple):
 def candidate_of(
     ranked: RankedChain, counts: TransitionCounts, stored: Mapping[str, Any], now: datetime
 ) -> CandidateChain:
-    """A ranked chain as a candidate with a new id, without samples."""
+    """Return a ranked chain as a candidate with a new id, without samples."""
     pattern = ranked.pattern
     return CandidateChain(
         chain_id=new_uuid(),
@@ -204,5 +204,5 @@ def candidate_of(
 
 
 def is_batch(tools: Sequence[str]) -> bool:
-    """Whether a chain is one tool again and again."""
+    """Return whether a chain is one tool again and again."""
     return len(set(tools)) == 1

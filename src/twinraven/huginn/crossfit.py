@@ -1,4 +1,4 @@
-"""Cross-fitting: every session judges a wiring that was inferred without it.
+"""Applies cross-fitting to wirings: every session judges one that was inferred without it.
 
 A chain is wired once on all sessions and once for each fold without the sessions of that fold. The tool is the one the
 folds agree on. A session judges it only if the wiring inferred without its fold is the same, so no session ever judges
@@ -13,24 +13,24 @@ from dataclasses import dataclass
 
 from twinraven.foundation.canonical import canonical_json
 from twinraven.huginn.instances import SessionsByPair
-from twinraven.huginn.rehearsal import LearnedTool
+from twinraven.huginn.rehearsal import ToolCandidate
 from twinraven.huginn.splitting import FOLDS, assign_folds
 from twinraven.huginn.synthesis.capping import without_cap
-from twinraven.huginn.synthesis.wiring import IN_ALL, WITHOUT_A_FOLD, Least
+from twinraven.huginn.synthesis.wiring import IN_ALL, WITHOUT_A_FOLD, MinimumEvidence
 from twinraven.huginn.traces import SessionTrace
 from twinraven.registry import SynthesizedTool
 
 LEAST_AGREEING = 4
 UNSTABLE = "its wiring depends on which sessions are looked at"
 
-Synthesize = Callable[[AbstractSet[SessionTrace], Least], LearnedTool | str]
+Synthesize = Callable[[AbstractSet[SessionTrace], MinimumEvidence], ToolCandidate | str]
 
 
 @dataclass(frozen=True, slots=True)
 class CrossFitted:
     """A tool, and the sessions that may judge it."""
 
-    tool: LearnedTool
+    tool: ToolCandidate
     judges: tuple[SessionTrace, ...]
     agreeing: int
     folds: int
@@ -50,7 +50,7 @@ class Folds:
         ]
 
     def cross_fit(self, synthesize: Synthesize) -> CrossFitted | str:
-        """The tool that nearly all folds agree on, or the reason why there is none."""
+        """Return the tool that nearly all folds agree on, or the reason why there is none."""
         whole = synthesize(self._all, IN_ALL)
         if isinstance(whole, str):
             return whole
@@ -70,6 +70,6 @@ class Folds:
 
 
 def essence(definition: SynthesizedTool) -> bytes:
-    """What makes two drafts the same tool: what they call and how it is wired."""
+    """Return the identity of a draft: its calls and their wiring."""
     body = definition.as_json()
     return canonical_json([body["steps"], without_cap(body["internal_wiring"])])

@@ -1,4 +1,4 @@
-"""Whether a chain still happens: its support and confidence in recent sessions.
+"""Detects drift: measures the support and confidence of a chain in recent sessions.
 
 A call of the learned tool is an occurrence of its chain, since it replaced one: a tool that everybody uses must not
 look as if its chain had died out. It counts wherever it is made: a tool learned from scripts may be called by itself,
@@ -82,7 +82,7 @@ def _support(found: _Found, tools: tuple[str, ...], tool_id: str, config: Mining
 
 
 def _confidence(columns: EventColumns, tools: tuple[str, ...], calls: int) -> float:
-    """The average transition probability, each call of the learned tool counting once on every link."""
+    """Return the average transition probability, each call of the learned tool counting once on every link."""
     counts = transition_counts(columns).transitions
     shares: list[float] = []
     for link in pairwise(tools):

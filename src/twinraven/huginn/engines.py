@@ -23,7 +23,7 @@ class Engine(Protocol):
     """Runs a function on every part; both must survive pickling."""
 
     def map(self, work: Callable[[P], R], parts: Sequence[P]) -> list[R]:
-        """The results in the order of the parts."""
+        """Return the results in the order of the parts."""
         ...
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class SparkEngine:
 
 
 def open_engine(name: EngineName, *, workers: int | None = None) -> Engine:
-    """The engine of this name; `workers` is for `local`, by default one for each processor."""
+    """Open the engine of this name; `workers` is for `local`, by default one for each processor."""
     if name not in get_args(EngineName):
         raise InvalidInput(f"no engine {name!r}; use one of {', '.join(get_args(EngineName))}", field="engine")
     if workers is not None and name != "local":

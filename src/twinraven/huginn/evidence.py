@@ -28,15 +28,15 @@ MOST_CALLS = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleLimits:
-    """How much of a log is read in full: so many sessions at most, and of each so many calls from its first on."""
+    """Limits of the sample that is read in full: sessions, and calls of each from its first on."""
 
     sessions: int = SAMPLE_SESSIONS
     calls: int = MOST_CALLS
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """What a round learns from.
+class LearningEvidence:
+    """The input of a round of learning.
 
     `chains` were counted over all `sessions` of the window; `log` holds the sample of the `relevant` sessions, those
     in which some candidate's first tool is called. Sums over the sample times `scale` estimate those over the window.
@@ -52,7 +52,7 @@ class Evidence:
 
     @property
     def scale(self) -> float:
-        """How many relevant sessions of the window one of the sample stands for."""
+        """The number of relevant sessions of the window that one of the sample stands for."""
         return self.relevant / len(self.log.sessions) if self.log.sessions else 1.0
 
 
@@ -65,7 +65,7 @@ async def load_evidence(
     limits: SampleLimits | None = None,
     note: Note | None = None,
     calling: Iterable[str] = (),
-) -> Evidence:
+) -> LearningEvidence:
     """Mine a tenant's log on columns, then load the sessions in which what was found could be used.
 
     Chains of different tools are those of the run, with repeats collapsed; tools repeated in a row are mined besides.
@@ -94,7 +94,7 @@ async def load_evidence(
     if note is not None and log.cut_sessions:
         note(f"read the first {limits.calls:,} calls of {log.cut_sessions} sessions that are longer")
     columns = loaded.columns
-    return Evidence(run, chains, log, columns.sessions, len(columns), sum(loaded.turns), len(relevant))
+    return LearningEvidence(run, chains, log, columns.sessions, len(columns), sum(loaded.turns), len(relevant))
 
 
 async def load_sample(store: EventStore, tenant_id: str, run: MiningRun, limits: SampleLimits) -> TraceLog:
@@ -125,12 +125,12 @@ def mine_both_ways(sessions: Sequence[SessionTrace], run: MiningRun, *, now: dat
 
 
 def repeated_pairs(config: MiningConfig) -> MiningConfig:
-    """The configuration that finds tools called twice in a row."""
+    """Return the configuration that finds tools called twice in a row."""
     return MiningConfig.from_dict({**config.as_dict(), "collapse_repeats": False, "min_length": 2, "max_length": 2})
 
 
 def sessions_calling(columns: EventColumns, tools: set[str]) -> Ints:
-    """The numbers of the sessions that call one of these tools."""
+    """Return the numbers of the sessions that call one of these tools."""
     wanted = np.array([name in tools for name in columns.names], np.bool_)
     if not wanted.any():
         return np.empty(0, np.int64)

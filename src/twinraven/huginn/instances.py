@@ -1,4 +1,4 @@
-"""Where a chain occurs in recorded sessions.
+"""Finds the instances of a chain in recorded sessions.
 
 An instance is straight: nothing came from outside between its calls, and no step was asked for in an earlier model turn
 than the one before it. Steps of one turn were asked for together, so none of them can have taken what another answered.
@@ -29,7 +29,7 @@ class Instance:
         return self.session.calls[self.runs[step][-1]]
 
     def asked_together(self, step: int, call: RecordedCall) -> bool:
-        """Whether a step's last call belongs to the model turn that made this call, so its answer was not seen yet."""
+        """Return whether a step's last call belongs to the turn that made this call: its answer was unseen."""
         return self.last(step).turn >= call.turn
 
     @property
@@ -38,7 +38,7 @@ class Instance:
 
     @property
     def context(self) -> str:
-        """What makes two instances independent evidence: another task or, where that is unknown, another input."""
+        """The context that makes instances independent: the task or, where that is unknown, the input."""
         return self.session.task_id or self.session.calls[self.start].key
 
 
@@ -52,12 +52,12 @@ class SessionsByPair:
                 self._sessions.setdefault(pair, []).append(session)
 
     def holding(self, tools: Sequence[str]) -> Sequence[SessionTrace]:
-        """The sessions that have the rarest two neighbours of a chain, in their order."""
+        """Return the sessions that have the rarest two neighbours of a chain, in their order."""
         return min((self._sessions.get(pair, ()) for pair in pairwise(tools)), key=len)
 
 
 def straight_runs(session: SessionTrace) -> Iterator[list[tuple[int, ...]]]:
-    """The session cut where something came from outside; each piece as runs of equal tools."""
+    """Yield the session cut where something came from outside; each piece as runs of equal tools."""
     runs: list[tuple[int, ...]] = []
     calls = session.calls
     for position, call in enumerate(calls):
@@ -73,7 +73,7 @@ def straight_runs(session: SessionTrace) -> Iterator[list[tuple[int, ...]]]:
 
 
 def find_instances(sessions: Iterable[SessionTrace], tools: Sequence[str]) -> list[Instance]:
-    """Every straight instance of a chain, leftmost first and without overlap."""
+    """Find every straight instance of a chain, leftmost first and without overlap."""
     wanted = list(tools)
     length = len(wanted)
     found: list[Instance] = []
@@ -91,7 +91,7 @@ def find_instances(sessions: Iterable[SessionTrace], tools: Sequence[str]) -> li
 
 
 def find_repeats(sessions: Iterable[SessionTrace], tools: Sequence[str]) -> list[Instance]:
-    """Every straight run of a chain's one tool that has at least two different calls."""
+    """Find every straight run of a chain's one tool that has at least two different calls."""
     tool = tools[0]
     found: list[Instance] = []
     for session in sessions:
@@ -104,7 +104,7 @@ def find_repeats(sessions: Iterable[SessionTrace], tools: Sequence[str]) -> list
 
 
 def find_pairs(sessions: Iterable[SessionTrace], tool: str) -> list[Instance]:
-    """Every straight run of one tool as a first call and those with other arguments that came after its answer."""
+    """Find every straight run of one tool as a first call and those with other arguments that came after its answer."""
     found: list[Instance] = []
     for session in sessions:
         for runs in straight_runs(session):
@@ -117,12 +117,12 @@ def find_pairs(sessions: Iterable[SessionTrace], tool: str) -> list[Instance]:
 
 
 def instances_of(sessions: Iterable[SessionTrace], tools: Sequence[str]) -> list[Instance]:
-    """The instances of a chain, be it of different tools or of one tool that takes from its own answer."""
+    """Return the instances of a chain, be it of different tools or of one tool that takes from its own answer."""
     return find_pairs(sessions, tools[0]) if len(set(tools)) == 1 else find_instances(sessions, tools)
 
 
 def _in_turn(session: SessionTrace, runs: Sequence[tuple[int, ...]]) -> bool:
-    """Whether no step was asked for in an earlier turn than the one before it, and the last came after an answer."""
+    """Return whether the steps were asked for in the order of turns, and the last one after an answer."""
     turns = [(session.calls[run[0]].turn, session.calls[run[-1]].turn) for run in runs]
     in_order = all(later[0] >= earlier[1] for earlier, later in pairwise(turns))
     return in_order and turns[-1][0] > turns[0][1]

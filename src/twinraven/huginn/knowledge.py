@@ -1,4 +1,4 @@
-"""What an agent could know at a point of a session: all that was said, given or answered before.
+"""Computes what an agent knew at a point of a session: everything said, passed or answered before.
 
 A parameter of a learned tool is honest only if the caller could have filled it in when the chain starts. Knowledge is
 literal: the value stood in the user's words, in an earlier output (also inside a text there) or in an earlier input.
@@ -42,7 +42,7 @@ class SessionKnowledge:
                     self._texts.append((position + 1, value))
 
     def knows(self, value: Any, before: int, *, brought: bool = False) -> bool:
-        """Whether every leaf of a value was known before the call at this position.
+        """Return whether every leaf of a value was known before the call at this position.
 
         With `brought`, a value counts too that the agent gave without any answer having named it or a word of it, in
         a session where nobody hears the user: the caller brought it along.
@@ -53,13 +53,13 @@ class SessionKnowledge:
         return brought and self._hears_nobody and all(self._first(leaf) <= before or self._own(leaf) for leaf in leaves)
 
     def knows_with(self, value: Any, call: int) -> bool:
-        """Whether a caller knew every leaf of a value when it made the call at this position, or gave it there."""
+        """Return whether a caller knew every leaf of a value at this position, or gave it there."""
         return all(
             self._given.get(leaf, _NEVER) <= call or self._first(leaf) <= call for leaf in _leaves(value, keys=False)
         )
 
     def mentions(self, name: str, before: int) -> bool:
-        """Whether a name was said or answered before the call at this position, in whatever case."""
+        """Return whether a name was said or answered before the call at this position, in whatever case."""
         folded = name.casefold()
         first = self._mentioned.get(folded)
         if first is None:
@@ -69,7 +69,7 @@ class SessionKnowledge:
         return first <= before
 
     def _own(self, leaf: str) -> bool:
-        """Whether no answer before its first use names a value, or a word of it that the agent had not used itself."""
+        """Return whether no answer before its first use names a value, or a word of it new to the agent."""
         given = self._given.get(leaf, _NEVER)
         used = [text for text, position in self._given.items() if position < given]
         words = [
@@ -104,7 +104,7 @@ def _stands_in(leaf: str, text: str) -> bool:
 
 
 def _leaves(value: Any, *, keys: bool = True) -> set[str]:
-    """The scalars of a value as text (and the keys of objects, which often are ids)."""
+    """Return the scalars of a value as text (and the keys of objects, which often are ids)."""
     found: set[str] = set()
     pending: list[Any] = [value]
     while pending:

@@ -1,4 +1,4 @@
-"""The round of learning: mine, synthesise, validate, choose.
+"""Runs a round of learning: mine, synthesise, validate, select.
 
 Every session judges only what was inferred without it (see `crossfit`), and only what passes is weighed by its worth.
 Everything that was tried keeps its reason, so that "nothing to learn" always comes with a because.
@@ -22,12 +22,12 @@ from twinraven.huginn.crossfit import UNSTABLE, CrossFitted, Folds, essence
 from twinraven.huginn.evidence import SampleLimits, repeated_pairs
 from twinraven.huginn.instances import Instance, find_repeats, instances_of
 from twinraven.huginn.mining import MiningConfig
-from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
-from twinraven.huginn.selection import Chosen, Limits, Prices, select
-from twinraven.huginn.synthesis.compose import Origin, compose_batch, compose_chain
+from twinraven.huginn.rehearsal import RecordedAnswers, Rehearsal, ToolCandidate
+from twinraven.huginn.selection import ChosenTool, Prices, SelectionLimits, select
+from twinraven.huginn.synthesis.compose import DraftOrigin, compose_batch, compose_chain
 from twinraven.huginn.synthesis.step_wiring import needed_steps
 from twinraven.huginn.synthesis.trace_index import TraceIndex
-from twinraven.huginn.synthesis.wiring import Least, given_arguments, infer_wiring
+from twinraven.huginn.synthesis.wiring import MinimumEvidence, given_arguments, infer_wiring
 from twinraven.huginn.tool_facts import ToolFacts
 from twinraven.huginn.traces import RecordedCall, SessionTrace
 from twinraven.huginn.validation.judge import validate
@@ -41,7 +41,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class LearningConfig:
-    """What a round may look for and what it must reach."""
+    """The configuration of a round: its search space and the thresholds to reach."""
 
     mining: MiningConfig = field(
         default_factory=lambda: MiningConfig(
@@ -59,17 +59,17 @@ class LearningConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class JudgedDraft:
     """A chain that became a tool, who may judge it, and how it was judged."""
 
     chain: CandidateChain
-    tool: LearnedTool
+    tool: ToolCandidate
     verdict: ValidationResult
     judges: tuple[SessionTrace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class DroppedChain:
     """A chain that did not become a proven tool, and why."""
 
     chain: CandidateChain
@@ -91,13 +91,13 @@ class LearningReport:
 
     sessions: int
     chains: list[CandidateChain] = field(default_factory=list[CandidateChain])
-    drafts: list[Draft] = field(default_factory=list[Draft])
+    drafts: list[JudgedDraft] = field(default_factory=list[JudgedDraft])
     refused: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
-    chosen: list[Chosen] = field(default_factory=list[Chosen])
+    chosen: list[ChosenTool] = field(default_factory=list[ChosenTool])
     beyond_budget: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
     """Chains that became proven tools which the budget of extra calls kept out."""
     unclassified: Counter[str] = field(default_factory=Counter[str])
-    """Tools whose effect nobody declared, and how many chains were left because of each."""
+    """Tools without a declared effect, and the number of chains dropped because of each."""
 
     @property
     def because(self) -> str:
@@ -115,13 +115,13 @@ class LearningReport:
             return f"of {len(passed)} proven tools, {len(self.beyond_budget)} make too many extra calls, none else pays"
         return f"none of {len(passed)} proven tools saves more than it costs"
 
-    def left(self, most: int) -> list[Left]:
-        """The chains that came to nothing, each with its reason, the most valuable first."""
+    def left(self, most: int) -> list[DroppedChain]:
+        """Return the chains that came to nothing, each with its reason, the most valuable first."""
         failed = {
             draft.chain.tools: draft.verdict.failure_reasons[0] for draft in self.drafts if not draft.verdict.passed
         }
         reasons = {**self.refused, **failed, **self.beyond_budget}
-        found = [Left(chain, reasons[chain.tools]) for chain in self.chains if chain.tools in reasons]
+        found = [DroppedChain(chain, reasons[chain.tools]) for chain in self.chains if chain.tools in reasons]
         return sorted(found, key=lambda left: (-left.chain.value, left.chain.tools))[:most]
 
     @property
@@ -143,8 +143,8 @@ class LearningReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """What a round looks at as a whole, where only some of its sessions are read in full."""
+class LearningWindow:
+    """The window of a round as a whole, where only a sample of its sessions is read in full."""
 
     sessions: int
     chains: list[CandidateChain]
@@ -161,7 +161,11 @@ class Learner:
         self.index = TraceIndex()
 
     async def learn(
-        self, sessions: Sequence[SessionTrace], *, progress: Progress | None = None, window: Window | None = None
+        self,
+        sessions: Sequence[SessionTrace],
+        *,
+        progress: Progress | None = None,
+        window: LearningWindow | None = None,
     ) -> LearningReport:
         """Mine (unless the window has its chains), cross-fit, validate on the sessions not inferred from, choose."""
         say = progress or _silent
@@ -173,17 +177,17 @@ class Learner:
         say(f"wiring {len(report.chains)} chains")
         votes = Votes(sessions)
         drafts = self._cross_fit_all(report, sessions, votes)
-        rehearsal = Rehearsal(Answers(sessions), self.index, self._facts.writes)
+        rehearsal = Rehearsal(RecordedAnswers(sessions), self.index, self._facts.writes)
         for number, (chain, fitted) in enumerate(drafts):
             say(f"replaying draft {number + 1} of {len(drafts)}: {fitted.tool.tool_id}")
             verdict = await validate(
                 fitted.tool, fitted.judges, rehearsal, self._config.criteria, now=self._now(), votes=votes
             )
-            report.drafts.append(Draft(chain, fitted.tool, verdict, fitted.judges))
+            report.drafts.append(JudgedDraft(chain, fitted.tool, verdict, fitted.judges))
         passed = [draft.tool for draft in report.drafts if draft.verdict.passed]
         say(f"weighing {len(passed)} proven tools")
         turns = sum(session.turns for session in sessions) if window is None else window.turns
-        limits = Limits(self._config.max_tools, self._config.max_extra_calls)
+        limits = SelectionLimits(self._config.max_tools, self._config.max_extra_calls)
         selection = await select(passed, sessions, rehearsal, self._config.prices, limits=limits, turns=turns)
         report.chosen = selection.chosen
         capped = {draft: tool for tool, draft in selection.capped_from.items()}
@@ -211,13 +215,13 @@ class Learner:
     def cross_fit(
         self, chain: CandidateChain, sessions: Sequence[SessionTrace], *, with_writes: bool = False
     ) -> CrossFitted | str:
-        """One chain as a tool that the folds agree on, or the reason why not."""
+        """Return one chain as a tool that the folds agree on, or the reason why not."""
         return self._cross_fit(chain, Folds(sessions), Votes(sessions), with_writes=with_writes)
 
     def _cross_fit_all(
         self, report: LearningReport, sessions: Sequence[SessionTrace], votes: Votes
     ) -> list[tuple[CandidateChain, CrossFitted]]:
-        """A tool for each chain that can be wired and only reads; two chains that end as one tool count once."""
+        """Return a tool for each chain that can be wired and only reads; two chains that end as one tool count once."""
         drafts: dict[bytes, tuple[CandidateChain, CrossFitted]] = {}
         folds = Folds(sessions)
         for chain in report.chains:
@@ -232,7 +236,7 @@ class Learner:
         return list(drafts.values())
 
     def _proposable(self, fitted: CrossFitted | str) -> CrossFitted | str:
-        """What a round may propose: tools that only read and, where it was asked for, a write for each of a list."""
+        """Return the tools that a round may propose: reads and, where asked for, a write per element of a list."""
         if isinstance(fitted, str) or fitted.tool.shape == "map":
             return fitted
         writing = next(
@@ -265,11 +269,11 @@ class Learner:
         folds: Folds,
         votes: Votes,
         find: Callable[[Sequence[SessionTrace], Sequence[str]], list[Instance]],
-        compose: Callable[[CandidateChain, Sequence[Instance], Votes, Least], LearnedTool | str],
+        compose: Callable[[CandidateChain, Sequence[Instance], Votes, MinimumEvidence], ToolCandidate | str],
     ) -> CrossFitted | str:
         found = find(folds.by_pair.holding(chain.tools), chain.tools)
 
-        def synthesize(some: AbstractSet[SessionTrace], least: Least) -> LearnedTool | str:
+        def synthesize(some: AbstractSet[SessionTrace], least: MinimumEvidence) -> ToolCandidate | str:
             return compose(chain, [instance for instance in found if instance.session in some], votes, least)
 
         return folds.cross_fit(synthesize)
@@ -289,10 +293,10 @@ class Learner:
         chain: CandidateChain,
         instances: Sequence[Instance],
         votes: Votes,
-        least: Least,
+        least: MinimumEvidence,
         *,
         narrow: bool = True,
-    ) -> LearnedTool | str:
+    ) -> ToolCandidate | str:
         if not instances:
             return "its calls are asked for together, in one turn, already"
         wiring = infer_wiring(chain.tools, instances, self.index, votes, self._facts, least=least, narrow=narrow)
@@ -306,9 +310,11 @@ class Learner:
             compile_flow(definition)
         except InvalidInput as error:
             return f"its wiring cannot be written down: {error.message}"
-        return LearnedTool(definition, tools)
+        return ToolCandidate(definition, tools)
 
-    def _batch(self, chain: CandidateChain, runs: Sequence[Instance], votes: Votes, least: Least) -> LearnedTool | str:
+    def _batch(
+        self, chain: CandidateChain, runs: Sequence[Instance], votes: Votes, least: MinimumEvidence
+    ) -> ToolCandidate | str:
         sessions = {run.session for run in runs}
         contexts = len({run.context for run in runs})
         if len(sessions) < least.sessions or contexts < least.contexts:
@@ -324,7 +330,7 @@ class Learner:
         if not usual:
             return f"no arguments of {chain.tools[0]} are given by enough sessions"
         definition = compose_batch(chain.tools[0], names, usual, _origin(chain), self._facts)
-        return LearnedTool(definition, chain.tools[:2])
+        return ToolCandidate(definition, chain.tools[:2])
 
     def _knew_all(self, run: Instance) -> bool:
         start = run.runs[0][0]
@@ -334,14 +340,14 @@ class Learner:
 
 
 def _silent(_: str) -> None:
-    """Nobody watches."""
+    """Ignore progress."""
 
 
-def _origin(chain: CandidateChain) -> Origin:
-    return Origin(str(chain.chain_id), chain.discovered_at)
+def _origin(chain: CandidateChain) -> DraftOrigin:
+    return DraftOrigin(str(chain.chain_id), chain.discovered_at)
 
 
 def _events(calls: Sequence[RecordedCall], rows: Sequence[int]) -> tuple[UUID, ...]:
-    """The events behind sampled calls; traces from a file have none."""
+    """Return the events behind sampled calls; traces from a file have none."""
     found = (calls[row].event_id for row in rows)
     return tuple(event_id for event_id in found if event_id is not None)

@@ -1,4 +1,4 @@
-"""A mining run over a tenant's log: which part of it, how, and everything needed to repeat it.
+"""Runs mining over a tenant's log, and records the window and the configuration needed to repeat it.
 
 Columns are streamed from the store, chains are stored with samples that lead back to events. A `MiningRun` is all that
 decides what is found; its snapshot is each chain's `mining_config`, and the same events with that snapshot give the
@@ -36,7 +36,7 @@ _OWN = ("of", "idle_gap_s", "tag", "since", "until", "last_sessions", "through_a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogWindow:
-    """Which part of a log; what is unset does not restrict. `last_sessions` are those that began last."""
+    """The window of a log; unset fields do not restrict. `last_sessions` are those that began last."""
 
     tag: str | None = None
     since: datetime | None = None
@@ -71,7 +71,7 @@ class MiningRun:
 
     @classmethod
     def of_settings(cls, settings: MiningSettings, *, idle_gap_s: float, now: datetime) -> MiningRun:
-        """The run that the settings ask for; a window in days begins so long before now."""
+        """Return the run that the settings ask for; a window in days begins so long before now."""
         days = settings.window_days
         config: dict[str, Any] = {
             "algorithm": settings.algorithm,
@@ -90,11 +90,11 @@ class MiningRun:
         return cls(config=MiningConfig.from_dict(config), idle_gap_s=idle_gap_s, window=window)
 
     def as_dict(self) -> dict[str, Any]:
-        """The snapshot: plain JSON values, every field named, what is unset as null."""
+        """Return the snapshot: plain JSON values, every field named, what is unset as null."""
         return {**self.config.as_dict(), **self.surroundings()}
 
     def surroundings(self) -> dict[str, Any]:
-        """The snapshot without the mining options themselves."""
+        """Return the snapshot without the mining options themselves."""
         window = self.window
         return {
             "of": self.of,
@@ -111,7 +111,9 @@ class MiningRun:
 
     @classmethod
     def from_dict(cls, snapshot: Mapping[str, Any], *, idle_gap_s: float) -> MiningRun:
-        """The run a snapshot was taken of; one of an older release may lack the idle gap, which is then the given."""
+        """Return the run a snapshot was taken of; one of an older release may lack the idle gap, which is then the
+        given.
+        """
         rest = dict(snapshot)
         own = {name: rest.pop(name) for name in _OWN if name in rest}
         since, until = own.get("since"), own.get("until")
@@ -151,7 +153,7 @@ class LogColumns:
 async def load_columns(
     store: EventStore, tenant_id: str, *, idle_gap_s: float, window: LogWindow | None = None
 ) -> LogColumns:
-    """The agents' own calls as columns; a long idle gap counts as outside input."""
+    """Load the agents' own calls as columns; a long idle gap counts as outside input."""
     chosen = window or LogWindow()
     verdicts = await store.verdicts(tenant_id)
     reader = _ColumnReader(verdicts)
@@ -167,7 +169,7 @@ async def load_columns(
 async def mine_log(
     store: EventStore, tenant_id: str, run: MiningRun, *, now: datetime, note: Note | None = None
 ) -> list[CandidateChain]:
-    """The most valuable chains of a log, each with the events of some of its instances."""
+    """Return the most valuable chains of a log, each with the events of some of its instances."""
     run = await bounded(store, tenant_id, run)
     if run.of == "scripts":
         return mine_traces(await load_scripts(store, tenant_id, run), run, now=now, note=note)
@@ -192,7 +194,7 @@ async def mine_loaded(
 
 
 async def load_scripts(store: EventStore, tenant_id: str, run: MiningRun) -> list[SessionTrace]:
-    """The runs of recurring scripts in a run's window, each as a session."""
+    """Load the runs of recurring scripts in a run's window, each as a session."""
     window = run.window
     found = await load_script_traces(store, tenant_id, where=window.where, last_sessions=window.last_sessions)
     return found.sessions
@@ -201,7 +203,7 @@ async def load_scripts(store: EventStore, tenant_id: str, run: MiningRun) -> lis
 def mine_traces(
     sessions: Sequence[SessionTrace], run: MiningRun, *, now: datetime, note: Note | None = None
 ) -> list[CandidateChain]:
-    """The most valuable chains of sessions that are loaded in full."""
+    """Return the most valuable chains of sessions that are loaded in full."""
     stored = run.surroundings()
     mined = mine_chains(
         columns_of(sessions), run.config, now=now, most=run.most, prices=run.prices, snapshot=stored, note=note
@@ -215,7 +217,7 @@ def mine_traces(
 
 
 async def bounded(store: EventStore, tenant_id: str, run: MiningRun) -> MiningRun:
-    """The run over what is stored now, so that its snapshot finds the same when more has been."""
+    """Return the run over what is stored now, so that its snapshot finds the same when more has been."""
     if run.window.through_arrival is not None:
         return run
     settled = await store.settled(tenant_id)
@@ -264,7 +266,10 @@ class _ColumnReader:
 
 
 def _latest(loaded: LogColumns, most: int) -> LogColumns:
-    """The sessions that began last, in the order they had; where times are unknown, those that were stored last."""
+    """Return the sessions that began last, in the order they had.
+
+    Where times are unknown, those that were stored last.
+    """
     columns = loaded.columns
     if columns.sessions <= most:
         return loaded
@@ -282,7 +287,7 @@ def _latest(loaded: LogColumns, most: int) -> LogColumns:
 
 
 def with_idle_breaks(columns: EventColumns, idle_gap_s: float) -> EventColumns:
-    """The columns with a break after every idle time longer than the gap."""
+    """Return the columns with a break after every idle time longer than the gap."""
     if len(columns) < 2:
         return columns
     breaks = columns.breaks.copy()

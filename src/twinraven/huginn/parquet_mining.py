@@ -48,7 +48,7 @@ Chain = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class PartError:
     """An error of a worker as a value, because not every cluster brings exceptions back as they were."""
 
     message: str
@@ -57,7 +57,7 @@ class Refused:
 
 
 class PartCounts(NamedTuple):
-    """What one part counted."""
+    """The counts of one part."""
 
     table: MinedTable
     transitions: TransitionCounts
@@ -73,7 +73,7 @@ def mine_parquet(
     part_rows: int | None = None,
     note: Note | None = None,
 ) -> list[CandidateChain]:
-    """The chains of exported files, the most valuable first, the same on every engine."""
+    """Return the chains of exported files, the most valuable first, the same on every engine."""
     _check_window(run)
     parts = plan_parts(files) if part_rows is None else plan_parts(files, rows=part_rows)
     run, proposed = _proposals(engine, parts, run, note)
@@ -98,12 +98,12 @@ def mine_parquet(
 
 
 def propose_part(run: MiningRun, part: ParquetPart) -> set[Chain]:
-    """The chains frequent in a part."""
+    """Return the chains frequent in a part."""
     return propose_chains(_columns(read_part(part), run), run.config)
 
 
 def count_part(run: MiningRun, chains: frozenset[Chain], part: ParquetPart) -> PartCounts:
-    """The counts of these chains in a part, with its transitions and tools."""
+    """Return the counts of these chains in a part, with its transitions and tools."""
     columns = _columns(read_part(part), run)
     prepared = prepare(columns, run.config)
     calls: list[int] = np.bincount(prepared.tools, minlength=len(prepared.names)).tolist()
@@ -115,7 +115,7 @@ def count_part(run: MiningRun, chains: frozenset[Chain], part: ParquetPart) -> P
 
 
 def sample_part(run: MiningRun, chains: tuple[Chain, ...], part: ParquetPart) -> dict[Chain, list[str]]:
-    """The ids of the events of each chain's first instances in a part."""
+    """Return the ids of the events of each chain's first instances in a part."""
     arrays = read_part(part)
     prepared = prepare(_columns(arrays, run), run.config)
     finder = InstanceFinder(prepared, run.config)
@@ -126,11 +126,11 @@ def sample_part(run: MiningRun, chains: tuple[Chain, ...], part: ParquetPart) ->
 def _proposals(
     engine: Engine, parts: Sequence[ParquetPart], run: MiningRun, note: Note | None
 ) -> tuple[MiningRun, frozenset[Chain]]:
-    """What the parts propose; where that exceeds the budget, with twice the support, until it does not."""
+    """Return what the parts propose; where that exceeds the budget, with twice the support, until it does not."""
     asked = run.config.min_support
     while True:
         answers = _answers(engine, partial(propose_part, run), parts)
-        refused = next((answer for answer in answers if isinstance(answer, Refused)), None)
+        refused = next((answer for answer in answers if isinstance(answer, PartError)), None)
         if refused is None:
             break
         if not refused.over_budget or run.config.min_support >= 0.5:
@@ -138,27 +138,27 @@ def _proposals(
         run = replace(run, config=replace(run.config, min_support=run.config.min_support * 2))
     if note is not None and run.config.min_support != asked:
         note(f"cut to a support of {run.config.min_support:g}: {asked:g} takes more than the budget of a run")
-    return run, frozenset(chain for answer in answers if not isinstance(answer, Refused) for chain in answer)
+    return run, frozenset(chain for answer in answers if not isinstance(answer, PartError) for chain in answer)
 
 
 def _everywhere(engine: Engine, work: Callable[[ParquetPart], R], parts: Sequence[ParquetPart]) -> list[R]:
     results: list[R] = []
     for answer in _answers(engine, work, parts):
-        if isinstance(answer, Refused):
+        if isinstance(answer, PartError):
             raise InvalidInput(answer.message, **answer.details)
         results.append(answer)
     return results
 
 
-def _answers(engine: Engine, work: Callable[[ParquetPart], R], parts: Sequence[ParquetPart]) -> list[R | Refused]:
+def _answers(engine: Engine, work: Callable[[ParquetPart], R], parts: Sequence[ParquetPart]) -> list[R | PartError]:
     return engine.map(partial(_guarded, work), parts)
 
 
-def _guarded(work: Callable[[ParquetPart], R], part: ParquetPart) -> R | Refused:
+def _guarded(work: Callable[[ParquetPart], R], part: ParquetPart) -> R | PartError:
     try:
         return work(part)
     except InvalidInput as error:
-        return Refused(error.message, error.details, isinstance(error, OverBudget))
+        return PartError(error.message, error.details, isinstance(error, OverBudget))
 
 
 def _columns(arrays: CallArrays, run: MiningRun) -> EventColumns:
@@ -179,7 +179,9 @@ def _columns(arrays: CallArrays, run: MiningRun) -> EventColumns:
 
 
 def _without_scripts(columns: EventColumns) -> EventColumns:
-    """The columns without calls of the tool that runs scripts: no step of a chain, and no chain goes on across one."""
+    """Return the columns without calls of the tool that runs scripts: no step of a chain, and no chain goes on across
+    one.
+    """
     script = columns.tool_ids([RUN_CODE])
     if script is None:
         return columns

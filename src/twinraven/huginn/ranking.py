@@ -1,4 +1,4 @@
-"""Ranking mined chains by what merging them would save, from the columns alone.
+"""Ranks mined chains by the savings of merging them, from the columns alone.
 
 Support ranks nonsense first: the most frequent chains are pieces of longer ones and chance meetings of popular tools.
 So a chain is set aside when a chain one step longer keeps most of its support, or when its tools meet hardly more often
@@ -22,7 +22,7 @@ from twinraven.huginn.selection import Prices
 NEARLY_ALL = 0.8
 LEAST_LIFT = 2.0
 MOST_WEIGHED = 2_000
-"""Chains that are weighed against each other, those with the most calls first; more than anybody will read."""
+"""The most chains that are ranked, those with the most calls first."""
 MOST_REMEMBERED = 1 << 24
 """Positions of instances that are kept between two looks at a chain; 128 MB."""
 SCHEMA_TOKENS = 120
@@ -43,7 +43,7 @@ class RankedChain:
 def rank_chains(
     columns: EventColumns, patterns: Sequence[Pattern], prices: Prices, finder: InstanceFinder
 ) -> list[RankedChain]:
-    """All chains, the most valuable first; what was set aside comes last and says why."""
+    """Return all chains, the most valuable first; what was set aside comes last and says why."""
     counts: list[int] = np.bincount(columns.tools, minlength=len(columns.names)).tolist()
     calls = dict(zip(columns.names, counts, strict=True))
     eligible, aside, lifts = _set_aside(patterns, calls, prices)
@@ -74,7 +74,10 @@ def rank_counts(patterns: Sequence[Pattern], calls: Mapping[str, int], prices: P
 def _set_aside(
     patterns: Sequence[Pattern], calls: Mapping[str, int], prices: Prices
 ) -> tuple[list[Pattern], list[RankedChain], dict[tuple[str, ...], float]]:
-    """The chains worth weighing, those with the most calls first; the others with a reason; and every chain's lift."""
+    """Return the chains worth weighing, those with the most calls first.
+
+    The others with a reason; and every chain's lift.
+    """
     total = sum(calls.values())
     lifts = {pattern.tools: _lift(pattern, calls, total) for pattern in patterns}
     pieces = _pieces(patterns)
@@ -114,12 +117,12 @@ def _pieces(patterns: Sequence[Pattern]) -> dict[tuple[str, ...], tuple[str, ...
 
 
 def _lift(pattern: Pattern, calls: Mapping[str, int], total: int) -> float:
-    """How much more often the tools follow each other than they would by chance."""
+    """Return how much more often the tools follow each other than they would by chance."""
     return pattern.occurrences / (total * math.prod(calls[tool] / total for tool in pattern.tools))
 
 
 def _most_turns(pattern: Pattern) -> int:
-    """The turns that a chain would save if no other chain took any of its calls."""
+    """Return the turns that a chain would save if no other chain took any of its calls."""
     return (len(pattern.tools) - 1) * pattern.occurrences
 
 
@@ -161,7 +164,7 @@ class _Cover:
         self._room = MOST_REMEMBERED
 
     def free(self, tools: tuple[str, ...]) -> Ints:
-        """The instances of a chain whose calls are all still free, one a row.
+        """Return the instances of a chain whose calls are all still free, one a row.
 
         A call once taken stays taken, so what was free before is all that has to be looked at again.
         """

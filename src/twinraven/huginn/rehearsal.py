@@ -43,7 +43,7 @@ class MadeCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class RehearsedRun:
     """One run of a tool at one place of a session."""
 
     parameters: dict[str, Any]
@@ -52,7 +52,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LearnedTool:
+class ToolCandidate:
     """A definition and what it was learned from."""
 
     definition: SynthesizedTool
@@ -89,8 +89,8 @@ class LearnedTool:
         return steps[-1].get(name) if steps else None
 
 
-class Answers:
-    """What each call was answered, anywhere in the record."""
+class RecordedAnswers:
+    """Looks up the recorded answer of a call, anywhere in the record."""
 
     def __init__(self, sessions: Iterable[SessionTrace]) -> None:
         self._outputs: dict[str, Any] = {}
@@ -100,35 +100,35 @@ class Answers:
                     self._outputs.setdefault(call.key, call.output)
 
     def output(self, key: str) -> tuple[bool, Any]:
-        """Whether the call was ever answered, and what."""
+        """Return whether the call was ever answered, and what."""
         return (True, self._outputs[key]) if key in self._outputs else (False, None)
 
 
 class Rehearsal:
     """Runs tools at recorded places; each (tool, place) once."""
 
-    def __init__(self, answers: Answers, index: TraceIndex, writes: Callable[[str], bool]) -> None:
+    def __init__(self, answers: RecordedAnswers, index: TraceIndex, writes: Callable[[str], bool]) -> None:
         self._answers = answers
         self._index = index
         self.writes = writes
         self._executor = FlowExecutor()
-        self._attempts: dict[tuple[LearnedTool, SessionTrace, int], Attempt | None] = {}
-        self._whole: dict[tuple[LearnedTool, SessionTrace, int], Attempt | None] = {}
-        self._narrowed: dict[tuple[LearnedTool, SessionTrace, int, tuple[str, ...]], Attempt | None] = {}
+        self._attempts: dict[tuple[ToolCandidate, SessionTrace, int], RehearsedRun | None] = {}
+        self._whole: dict[tuple[ToolCandidate, SessionTrace, int], RehearsedRun | None] = {}
+        self._narrowed: dict[tuple[ToolCandidate, SessionTrace, int, tuple[str, ...]], RehearsedRun | None] = {}
 
     def knowledge(self, session: SessionTrace) -> SessionKnowledge:
-        """What could be known when, in a session."""
+        """Return the knowledge of a session, by position."""
         return self._index.knowledge(session)
 
-    async def attempt(self, tool: LearnedTool, session: SessionTrace, position: int) -> Attempt | None:
-        """The run a caller could have made here, or None where the tool does not fit."""
+    async def attempt(self, tool: ToolCandidate, session: SessionTrace, position: int) -> RehearsedRun | None:
+        """Return the run a caller could have made here, or None where the tool does not fit."""
         place = (tool, session, position)
         if place not in self._attempts:
             self._attempts[place] = await self._run(tool, session, position)
         return self._attempts[place]
 
-    async def whole(self, tool: LearnedTool, session: SessionTrace, position: int) -> Attempt | None:
-        """The run that a caller could have made here with every element of a map's list, whatever its cap."""
+    async def whole(self, tool: ToolCandidate, session: SessionTrace, position: int) -> RehearsedRun | None:
+        """Return the run that a caller could have made here with every element of a map's list, whatever its cap."""
         attempt = await self.attempt(tool, session, position)
         if attempt is None or tool.cap is None:
             return attempt
@@ -139,9 +139,9 @@ class Rehearsal:
         return self._whole[place]
 
     async def narrowed(
-        self, tool: LearnedTool, session: SessionTrace, position: int, wanted: Callable[[MadeCall], bool]
-    ) -> Attempt | None:
-        """The run of a map that a caller narrows to the elements it knew here and goes on to want.
+        self, tool: ToolCandidate, session: SessionTrace, position: int, wanted: Callable[[MadeCall], bool]
+    ) -> RehearsedRun | None:
+        """Return the run of a map that a caller narrows to the elements it knew here and goes on to want.
 
         Of what it knew and wants nothing of, it asks for all. None where it knew none of them, or wants all there are
         and gets them anyway.
@@ -164,7 +164,7 @@ class Rehearsal:
             self._narrowed[place] = self._replay(tool, session, position, bound)
         return self._narrowed[place]
 
-    async def _run(self, tool: LearnedTool, session: SessionTrace, position: int) -> Attempt | None:
+    async def _run(self, tool: ToolCandidate, session: SessionTrace, position: int) -> RehearsedRun | None:
         if tool.shape == "batch":
             bound = bind_batch(tool, session, position, self._index)
         else:
@@ -175,17 +175,22 @@ class Rehearsal:
             return None
         return self._replay(tool, session, position, bound)
 
-    def _replay(self, tool: LearnedTool, session: SessionTrace, position: int, bound: dict[str, Any]) -> Attempt | None:
+    def _replay(
+        self, tool: ToolCandidate, session: SessionTrace, position: int, bound: dict[str, Any]
+    ) -> RehearsedRun | None:
         invoker = _Replay(session, position, self._answers)
         try:
             result = self._executor.replay(tool.definition, bound, invoker, writes=self.writes)
         except InvalidInput:
             # The recorded arguments are not what the parameters' schema takes: here an agent could not call the tool.
             return None
-        return Attempt(bound, tuple(invoker.made.values()), result)
+        return RehearsedRun(bound, tuple(invoker.made.values()), result)
 
-    def _begins_with(self, tool: LearnedTool, bound: dict[str, Any], call: RecordedCall) -> bool:
-        """Whether the first step, so bound, makes exactly the recorded call; literals in it may say otherwise."""
+    def _begins_with(self, tool: ToolCandidate, bound: dict[str, Any], call: RecordedCall) -> bool:
+        """Return whether the first step, so bound, makes exactly the recorded call.
+
+        Literals in it may say otherwise.
+        """
         first = self._executor.plan(tool.definition).steps[0]
         return call_key(first.tool_id, first.inputs.resolve({"parameters": bound})) == call.key
 
@@ -193,7 +198,7 @@ class Rehearsal:
 class _Replay:
     """Answers a composite's inner calls from history, and notes them."""
 
-    def __init__(self, session: SessionTrace, position: int, answers: Answers) -> None:
+    def __init__(self, session: SessionTrace, position: int, answers: RecordedAnswers) -> None:
         self._session = session
         self._position = position
         self._answers = answers
@@ -213,7 +218,7 @@ class _Replay:
 
 
 def nearest_equal(session: SessionTrace, key: str, position: int) -> RecordedCall | None:
-    """The recorded call equal to this one: the next from here on, else the last before."""
+    """Return the recorded call equal to this one: the next from here on, else the last before."""
     calls = session.calls
     for call in calls[position:]:
         if call.key == key:
@@ -225,9 +230,9 @@ def nearest_equal(session: SessionTrace, key: str, position: int) -> RecordedCal
 
 
 def bind_parameters(
-    tool: LearnedTool, session: SessionTrace, position: int, index: TraceIndex
+    tool: ToolCandidate, session: SessionTrace, position: int, index: TraceIndex
 ) -> dict[str, Any] | None:
-    """The parameters a caller would have given: those of the first call, and what later steps ask for.
+    """Return the parameters a caller would have given: those of the first call, and what later steps ask for.
 
     The first call is the caller's own, so its arguments need no explanation. What a later step asks for counts only as
     far as the caller knew it when the chain began; a parameter with a default may be left to it.
@@ -253,9 +258,9 @@ def bind_parameters(
 
 
 def _bind_names(
-    tool: LearnedTool, session: SessionTrace, position: int, knowledge: SessionKnowledge, bound: dict[str, Any]
+    tool: ToolCandidate, session: SessionTrace, position: int, knowledge: SessionKnowledge, bound: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """The parameters and the names by which a caller would have had values looked up, as far as they were known."""
+    """Return the parameters and the names of look-ups that a caller would have given, as far as known."""
     for number, told in enumerate(tool.definition.evidence.get("steps", [])):
         for argument, body in told.get("look_ups", {}).items():
             source, parameter = read_look_up(body)
@@ -272,8 +277,10 @@ def _bind_names(
     return bound
 
 
-def bind_batch(tool: LearnedTool, session: SessionTrace, position: int, index: TraceIndex) -> dict[str, Any] | None:
-    """The list a caller would have given: this call and those it made straight after, as far as it knew them here."""
+def bind_batch(tool: ToolCandidate, session: SessionTrace, position: int, index: TraceIndex) -> dict[str, Any] | None:
+    """Return the list a caller would have given: this call and those it made straight after, as far as it knew them
+    here.
+    """
     step = tool.first
     listed = parse_reference(step.for_each or "").segments[-1]
     shared: dict[str, Any] | None = None
@@ -323,7 +330,7 @@ def _item(step: StepDefinition, call: RecordedCall) -> Any:
 
 
 def _segments(source: Any) -> tuple[str | int, ...]:
-    """The path of a reference; empty for a literal."""
+    """Return the path of a reference; empty for a literal."""
     return parse_reference(source).segments if isinstance(source, str) and is_reference(source) else ()
 
 

@@ -1,4 +1,4 @@
-"""Rounds of learning as a server keeps them: who started one, how far it is, and what came of it.
+"""Stores the learning rounds of a server: who started each, its progress and its outcome.
 
 One round runs at a time for each tenant, across all processes of a deployment. A running round is seen every few
 seconds; one that was not seen for longer than `LOST_AFTER_S` is interrupted, because its process ended, and the next
@@ -61,7 +61,7 @@ class RoundStore:
         self._database = database
 
     async def start(self, tenant_id: str, *, by: str) -> LearningRound:
-        """A new running round, or Conflict where one runs."""
+        """Create a new running round, or Conflict where one runs."""
         round_id, now = str(new_uuid()), now_micros()
 
         def work(tx: Transaction) -> None:
@@ -129,7 +129,7 @@ class RoundStore:
         )
 
     async def round(self, tenant_id: str, round_id: str) -> LearningRound:
-        """One round as it is now, or NotFound."""
+        """Return one round as it is now, or NotFound."""
         row = await self._database.read(
             tenant_id,
             lambda tx: tx.fetch_one(
@@ -143,7 +143,7 @@ class RoundStore:
         return _with_end(row)
 
     async def rounds(self, tenant_id: str, *, limit: int) -> list[LearningRound]:
-        """The newest rounds."""
+        """Return the newest rounds."""
         rows = await self._database.read(
             tenant_id,
             lambda tx: tx.fetch_all(
@@ -157,7 +157,7 @@ class RoundStore:
 
 
 def _with_end(row: Row) -> LearningRound:
-    """A round; one of which nothing was heard for long was interrupted."""
+    """Return a round; one of which nothing was heard for long was interrupted."""
     found = _of_row(row)
     lost = found.state == "running" and now_micros() - row["seen_at"] > LOST_AFTER_S * 1_000_000
     return replace(found, state="interrupted", finished_at=from_micros(row["seen_at"])) if lost else found
@@ -178,7 +178,7 @@ def _of_row(row: Row) -> LearningRound:
 
 
 def round_outcome(outcome: Round) -> dict[str, Any]:
-    """What a round came to, as plain JSON."""
+    """Return the outcome of a round as plain JSON."""
     report = outcome.report
     return {
         "sessions": report.sessions,
@@ -194,7 +194,7 @@ def round_outcome(outcome: Round) -> dict[str, Any]:
 
 
 def proposal_rows(outcome: Round) -> list[dict[str, Any]]:
-    """What became of each tool the round found worth having."""
+    """Return the outcome of each tool that the round selected."""
     return [
         {
             "tool_id": proposal.tool_id,
@@ -208,7 +208,7 @@ def proposal_rows(outcome: Round) -> list[dict[str, Any]]:
 
 
 def model_summary(outcome: Round) -> dict[str, Any] | None:
-    """What a model was asked in the round; None where none could be."""
+    """Return the use of the model in the round; None without a model."""
     if outcome.model is None:
         return None
     advice = outcome.advice

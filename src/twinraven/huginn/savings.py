@@ -1,4 +1,4 @@
-"""What learned tools would have saved in recorded sessions.
+"""Measures what learned tools would have saved in recorded sessions.
 
 The agent is assumed to take a tool wherever it fits: wherever its first call occurs and every other parameter's value
 was already known. Where several fit, it takes the one whose calls it goes on to make. A turn is saved when all its
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twinraven.huginn.batching import BATCH_TOOL_ID, batch_at
-from twinraven.huginn.rehearsal import Attempt, LearnedTool, MadeCall, Rehearsal
+from twinraven.huginn.rehearsal import MadeCall, Rehearsal, RehearsedRun, ToolCandidate
 from twinraven.huginn.traces import RecordedCall, SessionTrace
 
 
@@ -22,7 +22,7 @@ from twinraven.huginn.traces import RecordedCall, SessionTrace
 class Use:
     """One use of one tool in one session; `tool` is None for the built-in batch."""
 
-    tool: LearnedTool | None
+    tool: ToolCandidate | None
     position: int
     parameters: dict[str, Any]
     calls: Sequence[MadeCall]
@@ -49,7 +49,7 @@ class Use:
 
 @dataclass(slots=True)
 class Savings:
-    """What uses came to, over some sessions."""
+    """The savings of uses, over some sessions."""
 
     uses: int = 0
     misses: int = 0
@@ -95,15 +95,15 @@ class _Record:
             self.stretch.append(number)
 
     def twin(self, key: str, position: int) -> int | None:
-        """Where the agent makes this call for the first time, from here on and before the next write."""
+        """Return where the agent first makes this call, from here on and before the next write."""
         places = self._places.get((self.stretch[position], key), ())
         return places[0] if places and places[0] >= position else position if position in places else None
 
 
 async def uses_in(
-    session: SessionTrace, tools: Sequence[LearnedTool], rehearsal: Rehearsal, *, with_batch: bool = False
+    session: SessionTrace, tools: Sequence[ToolCandidate], rehearsal: Rehearsal, *, with_batch: bool = False
 ) -> list[Use]:
-    """The uses an agent with these tools, best first, would have made in a session."""
+    """Return the uses an agent with these tools, best first, would have made in a session."""
     record = _Record(session, rehearsal.writes)
     uses: list[Use] = []
     made: dict[str, Use] = {}
@@ -130,12 +130,12 @@ async def uses_in(
 
 
 def _writes_of(use: Use, rehearsal: Rehearsal) -> set[str]:
-    """The writes of a use: what was read before one of them is stale after it."""
+    """Return the writes of a use: what was read before one of them is stale after it."""
     return {call.key for call in use.calls if rehearsal.writes(call.tool_id)}
 
 
-async def _use_at(record: _Record, position: int, tools: Sequence[LearnedTool], rehearsal: Rehearsal) -> Use | None:
-    """The fitting tool whose calls are needed most; where none are, the one that stands first."""
+async def _use_at(record: _Record, position: int, tools: Sequence[ToolCandidate], rehearsal: Rehearsal) -> Use | None:
+    """Return the fitting tool whose calls are needed most; where none are, the one that stands first."""
     call = record.session.calls[position]
     best: Use | None = None
     best_rank = (0, 0)
@@ -159,7 +159,7 @@ async def _use_at(record: _Record, position: int, tools: Sequence[LearnedTool], 
     return best
 
 
-def _as_use(tool: LearnedTool, attempt: Attempt, record: _Record, position: int) -> Use:
+def _as_use(tool: ToolCandidate, attempt: RehearsedRun, record: _Record, position: int) -> Use:
     return Use(tool, position, attempt.parameters, attempt.calls, _seqs(record, position, attempt.calls))
 
 
@@ -169,7 +169,7 @@ def _seqs(record: _Record, position: int, calls: Sequence[MadeCall]) -> tuple[in
 
 
 def _needed(use: Use, session: SessionTrace) -> int:
-    """How many calls of a use the agent goes on to make."""
+    """Return how many calls of a use the agent goes on to make."""
     here = session.calls[use.position].seq
     return sum(seq is not None and seq != here for seq in use.seqs)
 

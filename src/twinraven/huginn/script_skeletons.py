@@ -19,14 +19,14 @@ _RESULT: Final = "result"
 
 @dataclass(frozen=True, slots=True)
 class ScriptSkeleton:
-    """What a script does, whatever it does it with: its canonical text, and the literals that were lifted out of it."""
+    """A normalised script: its canonical text, and the literals that were lifted out of it."""
 
     text: str
     literals: tuple[Any, ...]
 
 
 def skeleton_of(code: str) -> ScriptSkeleton | None:
-    """A script's skeleton; None where it is no Python or larger than any that an agent writes."""
+    """Return a script's skeleton; None where it is no Python or larger than any that an agent writes."""
     if len(code) > LONGEST_SCRIPT:
         return None
     try:
@@ -40,7 +40,7 @@ def skeleton_of(code: str) -> ScriptSkeleton | None:
 
 
 def _bound_names(tree: ast.AST) -> frozenset[str]:
-    """Every name that the script itself gives a meaning; the others are tools and builtins."""
+    """Return every name that the script itself gives a meaning; the others are tools and builtins."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -55,7 +55,7 @@ def _bound_names(tree: ast.AST) -> frozenset[str]:
 
 
 def _with_last_expression(body: list[ast.stmt]) -> list[ast.stmt]:
-    """A script that ends by assigning its result, as one that ends with it."""
+    """Return a script that ends by assigning its result, as one that ends with it."""
     last = body[-1] if body else None
     if isinstance(last, ast.Assign) and last.lineno < 0:
         return [*body[:-1], ast.Expr(last.value)]
@@ -125,7 +125,7 @@ class _Lifting(ast.NodeTransformer):
         return made
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """A literal key or index says where data is; it is no value."""
+        """Keep a literal key or index: it addresses data and is no value."""
         node.value = self.visit(node.value)
         if not isinstance(node.slice, ast.Constant):
             node.slice = self.visit(node.slice)
@@ -137,7 +137,7 @@ class _Lifting(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """The tool that `call_tool` names is a function's name, and `.get` reads a key."""
+        """Return the tool that `call_tool` names is a function's name, and `.get` reads a key."""
         function, kept = node.func, 0
         is_get = isinstance(function, ast.Attribute) and function.attr == "get"
         if is_get or (isinstance(function, ast.Name) and function.id == _CALL_TOOL):
@@ -154,7 +154,7 @@ class _Lifting(ast.NodeTransformer):
         return ast.Name(f"p{len(self.literals)}", ast.Load())
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        """The fixed words of an f-string are lifted as one literal; what is put in stays."""
+        """Lift the fixed words of an f-string as one literal; what is put in stays."""
         words = [part.value for part in node.values if isinstance(part, ast.Constant)]
         self.literals.append(tuple(words))
         number = len(self.literals)

@@ -62,7 +62,7 @@ class RecurringScript:
 
     @property
     def varying(self) -> tuple[int, ...]:
-        """Which of the lifted literals differ between runs: what a tool made of it would take as parameters."""
+        """Return the lifted literals that differ between runs: the parameters of a tool made of the script."""
         columns = zip(*(run.skeleton.literals for run in self.runs), strict=True)
         return tuple(place for place, values in enumerate(columns) if len({repr(value) for value in values}) > 1)
 
@@ -91,7 +91,7 @@ async def load_script_traces(
     where: EventFilter | None = None,
     last_sessions: int | None = None,
 ) -> ScriptTraces:
-    """The scripts of a tenant's log that recur in at least so many sessions.
+    """Load the scripts of a tenant's log that recur in at least so many sessions.
 
     `where` restricts which scripts are looked at; with `last_sessions`, only those of the sessions that ran one last.
     """
@@ -111,7 +111,7 @@ async def load_script_traces(
     return ScriptTraces(group_scripts(runs, least_sessions=least_sessions))
 
 
-class ToolUse(NamedTuple):
+class ToolCallRef(NamedTuple):
     """One call of a tool, wherever it was made."""
 
     event_id: UUID
@@ -121,18 +121,18 @@ class ToolUse(NamedTuple):
 
 async def uses_of_tool(
     store: EventStore, tenant_id: str, tool_id: str, *, where: EventFilter | None = None
-) -> list[ToolUse]:
-    """Every call of a tool, by itself or inside a script or a batch, in the order of time."""
+) -> list[ToolCallRef]:
+    """Return every call of a tool, by itself or inside a script or a batch, in the order of time."""
     chosen = replace(where or EventFilter(), tool_id=tool_id)
     return [
-        ToolUse(event.event_id, event.session_id, event.parent_event_id)
+        ToolCallRef(event.event_id, event.session_id, event.parent_event_id)
         async for page in _pages(store, tenant_id, chosen)
         for event in page
     ]
 
 
 async def _all_events(store: EventStore, tenant_id: str, where: EventFilter) -> list[MuninnEvent]:
-    """Every event of a filter, by time."""
+    """Return every event of a filter, by time."""
     return [event async for page in _pages(store, tenant_id, where) for event in page]
 
 

@@ -1,4 +1,4 @@
-"""Choosing which drafts are worth having, by what they would have earned.
+"""Selects drafts by the value that they would have earned.
 
 Frequency picks nonsense. A tool is worth the turns it saves, less the calls nobody needed, less the tokens its schema
 adds to every later model call. Tools compete: two that begin with the same call cannot both be used there, and the
@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from twinraven.huginn.rehearsal import LearnedTool, Rehearsal
+from twinraven.huginn.rehearsal import Rehearsal, ToolCandidate
 from twinraven.huginn.savings import Savings, uses_in
 from twinraven.huginn.synthesis.capping import capped
 from twinraven.huginn.traces import SessionTrace
@@ -27,12 +27,12 @@ from twinraven.huginn.traces import SessionTrace
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What things cost, in dollars; the ratios matter more than the amounts."""
+    """Prices in dollars; the ratios matter more than the amounts."""
 
     turn: float = 0.01
     """One model turn: the context it reads again, and the answer it writes."""
     extra_call: float = 0.0025
-    """One tool call nobody needed."""
+    """One unneeded tool call."""
     schema_token: float = 0.0000003
     """One token of a tool's schema in one model call, at a cached-input price."""
     adoption: float = 1.0
@@ -40,7 +40,7 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class ToolWorth:
     """A tool's arithmetic over some sessions."""
 
     uses: int
@@ -63,28 +63,28 @@ class Worth:
         }
 
 
-def schema_tokens(tool: LearnedTool) -> int:
+def schema_tokens(tool: ToolCandidate) -> int:
     """About how many tokens a tool adds to a model call: four characters each."""
     definition = tool.definition
     shown = {"name": definition.tool_id, "description": definition.description, "parameters": definition.parameters}
     return len(orjson.dumps(shown)) // 4
 
 
-def worth(savings: Savings, tool: LearnedTool, turns: int, prices: Prices) -> Worth:
-    """The arithmetic of one tool's savings."""
+def worth(savings: Savings, tool: ToolCandidate, turns: int, prices: Prices) -> ToolWorth:
+    """Return the arithmetic of one tool's savings."""
     tokens = schema_tokens(tool)
     value = (
         prices.adoption * (savings.turns_saved * prices.turn - savings.extra_calls * prices.extra_call)
         - tokens * turns * prices.schema_token
     )
-    return Worth(savings.uses, savings.misses, savings.turns_saved, savings.extra_calls, tokens, turns, value)
+    return ToolWorth(savings.uses, savings.misses, savings.turns_saved, savings.extra_calls, tokens, turns, value)
 
 
 @dataclass(slots=True)
-class Measured:
-    """What each tool saves when all are offered together, best first, and what the built-in batch adds."""
+class MeasuredSavings:
+    """The savings of each tool when all are offered together, best first, and of the built-in batch."""
 
-    tools: dict[LearnedTool, Savings]
+    tools: dict[ToolCandidate, Savings]
     batch: Savings = field(default_factory=Savings)
     calls: int = 0
     """Recorded calls of the sessions they were offered in."""
@@ -95,16 +95,16 @@ class Measured:
         return sum(savings.extra_calls for savings in self.tools.values()) / max(1, self.calls)
 
     def value(self, turns: int, prices: Prices) -> float:
-        """What they are worth together."""
+        """Return the value of all tools together."""
         own = sum(worth(savings, tool, turns, prices).value for tool, savings in self.tools.items())
         return own + prices.adoption * self.batch.turns_saved * prices.turn
 
 
 async def measure(
-    tools: Sequence[LearnedTool], sessions: Sequence[SessionTrace], rehearsal: Rehearsal, *, with_batch: bool = False
-) -> Measured:
+    tools: Sequence[ToolCandidate], sessions: Sequence[SessionTrace], rehearsal: Rehearsal, *, with_batch: bool = False
+) -> MeasuredSavings:
     """Count what tools would have saved in these sessions."""
-    measured = Measured({tool: Savings() for tool in tools})
+    measured = MeasuredSavings({tool: Savings() for tool in tools})
     for session in sessions:
         for use in await uses_in(session, tools, rehearsal, with_batch=with_batch):
             (measured.batch if use.tool is None else measured.tools[use.tool]).add(use)
@@ -112,8 +112,8 @@ async def measure(
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What all chosen tools together may come to."""
+class SelectionLimits:
+    """Limits on all selected tools together."""
 
     tools: int
     extra_share: float
@@ -121,11 +121,11 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Chosen:
+class ChosenTool:
     """A tool worth having, with its worth alone and what it added when it was chosen."""
 
-    tool: LearnedTool
-    alone: Worth
+    tool: ToolCandidate
+    alone: ToolWorth
     added: float
 
 
@@ -133,9 +133,9 @@ class Chosen:
 class Selection:
     """The tools chosen, as an agent should prefer them, and those that the budget of extra calls kept out."""
 
-    chosen: list[Chosen] = field(default_factory=list[Chosen])
-    beyond_budget: list[LearnedTool] = field(default_factory=list[LearnedTool])
-    capped_from: dict[LearnedTool, LearnedTool] = field(default_factory=dict[LearnedTool, LearnedTool])
+    chosen: list[ChosenTool] = field(default_factory=list[ChosenTool])
+    beyond_budget: list[ToolCandidate] = field(default_factory=list[ToolCandidate])
+    capped_from: dict[ToolCandidate, ToolCandidate] = field(default_factory=dict[ToolCandidate, ToolCandidate])
     """For each chosen map with a cap, the draft without it."""
 
 
@@ -146,15 +146,15 @@ DEARER = (1.0, 2.0, 4.0, 8.0)
 
 
 async def select(
-    drafts: Sequence[LearnedTool],
+    drafts: Sequence[ToolCandidate],
     sessions: Sequence[SessionTrace],
     rehearsal: Rehearsal,
     prices: Prices,
     *,
-    limits: Limits,
+    limits: SelectionLimits,
     turns: int,
 ) -> Selection:
-    """The tools that are worth most together with the built-in batch, within the limits."""
+    """Return the tools that are worth most together with the built-in batch, within the limits."""
     scale = _Scale(sessions, rehearsal, prices, turns)
     for draft in drafts:
         await scale.weigh_alone(draft)
@@ -164,7 +164,7 @@ async def select(
         packs.append(await _packed(scale, drafts, dearer, limits))
         if not packs[-1].beyond_budget:
             break
-    capped_from: dict[LearnedTool, LearnedTool] = {}
+    capped_from: dict[ToolCandidate, ToolCandidate] = {}
     for most in CAPS if packs[0].beyond_budget else ():
         caps = {tool: cap for tool in packs[0].beyond_budget if (cap := _with_cap(tool, most)) is not None}
         capped_from |= {cap: tool for tool, cap in caps.items()}
@@ -178,9 +178,9 @@ async def select(
     return Selection(chosen, kept_out, {tool: capped_from[tool] for tool in order if tool in capped_from})
 
 
-def _with_cap(tool: LearnedTool, most: int) -> LearnedTool | None:
+def _with_cap(tool: ToolCandidate, most: int) -> ToolCandidate | None:
     definition = capped(tool.definition, most) if tool.shape == "map" else None
-    return None if definition is None else LearnedTool(definition, tool.chain)
+    return None if definition is None else ToolCandidate(definition, tool.chain)
 
 
 @dataclass(slots=True)
@@ -188,15 +188,15 @@ class _Pack:
     """Tools chosen one after another under one price of extra calls; `value` is at the stated prices."""
 
     value: float
-    chosen: list[Chosen] = field(default_factory=list[Chosen])
-    beyond_budget: list[LearnedTool] = field(default_factory=list[LearnedTool])
+    chosen: list[ChosenTool] = field(default_factory=list[ChosenTool])
+    beyond_budget: list[ToolCandidate] = field(default_factory=list[ToolCandidate])
 
     @property
-    def tools(self) -> list[LearnedTool]:
+    def tools(self) -> list[ToolCandidate]:
         return [item.tool for item in self.chosen]
 
 
-async def _packed(scale: _Scale, tools: Sequence[LearnedTool], prices: Prices, limits: Limits) -> _Pack:
+async def _packed(scale: _Scale, tools: Sequence[ToolCandidate], prices: Prices, limits: SelectionLimits) -> _Pack:
     """Greedily, the tool that adds most at these prices, until none adds anything or fits into the budget."""
     nothing = await scale.together([])
     pack = _Pack(nothing.value(scale.turns, scale.prices))
@@ -219,7 +219,7 @@ async def _packed(scale: _Scale, tools: Sequence[LearnedTool], prices: Prices, l
         if best is None:
             break
         before, pack.value = pack.value, reached.value(scale.turns, scale.prices)
-        pack.chosen.append(Chosen(best, scale.alone[best], pack.value - before))
+        pack.chosen.append(ChosenTool(best, scale.alone[best], pack.value - before))
         total += gain
         waiting.remove(best)
     return pack
@@ -231,22 +231,22 @@ class _Scale:
     def __init__(self, sessions: Sequence[SessionTrace], rehearsal: Rehearsal, prices: Prices, turns: int) -> None:
         self.prices = prices
         self.turns = turns
-        self.savings: dict[LearnedTool, Savings] = {}
-        self.alone: dict[LearnedTool, Worth] = {}
+        self.savings: dict[ToolCandidate, Savings] = {}
+        self.alone: dict[ToolCandidate, ToolWorth] = {}
         self._rehearsal = rehearsal
         self._sessions = [(session, frozenset(call.tool_id for call in session.calls)) for session in sessions]
-        self._counted: dict[tuple[SessionTrace, tuple[LearnedTool, ...]], Measured] = {}
+        self._counted: dict[tuple[SessionTrace, tuple[ToolCandidate, ...]], MeasuredSavings] = {}
 
-    async def weigh_alone(self, tool: LearnedTool) -> None:
+    async def weigh_alone(self, tool: ToolCandidate) -> None:
         """Count what a tool saves without any other, and without the built-in batch."""
         sessions = [session for session, called in self._sessions if tool.first.tool_id in called]
         self.savings[tool] = (await measure([tool], sessions, self._rehearsal)).tools[tool]
         self.alone[tool] = worth(self.savings[tool], tool, self.turns, self.prices)
 
-    async def together(self, tools: Sequence[LearnedTool]) -> Measured:
+    async def together(self, tools: Sequence[ToolCandidate]) -> MeasuredSavings:
         """Count what tools save together, beside the built-in batch."""
         offered = self.ranked(tools)
-        whole = Measured({tool: Savings() for tool in offered})
+        whole = MeasuredSavings({tool: Savings() for tool in offered})
         for session, called in self._sessions:
             # A tool whose first call a session does not make changes nothing there.
             fitting = tuple(tool for tool in offered if tool.first.tool_id in called)
@@ -260,7 +260,7 @@ class _Scale:
                 whole.tools[tool].join(counted.tools[tool])
         return whole
 
-    def ranked(self, tools: Sequence[LearnedTool]) -> list[LearnedTool]:
+    def ranked(self, tools: Sequence[ToolCandidate]) -> list[ToolCandidate]:
         """Tools as an agent should prefer them at one place: by what a use is worth."""
         alone = self.alone
         return sorted(tools, key=lambda tool: (-alone[tool].value / max(1, alone[tool].uses), tool.tool_id))

@@ -1,4 +1,4 @@
-"""Huginn's use cases on a tenant's log: synthesise a chain, validate a draft, and the whole round of learning.
+"""Implements Huginn's use cases on a tenant's log: synthesise a chain, validate a draft, run a round of learning.
 
 Sessions are split the same way every time, so that what synthesis saw never judges it. A round is idempotent: a tool
 that would come out as it already is makes no new draft, and one that a person rejected is not proposed again on the
@@ -14,15 +14,15 @@ from typing import Any, Literal
 
 from twinraven.foundation.canonical import canonical_json, content_hash
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
-from twinraven.huginn.advice.counsel import Counsel, CounselRound, Trial
+from twinraven.huginn.advice.model_advisor import AdviceRound, ModelAdvisor, TrialRecord
 from twinraven.huginn.advice.record import AdviceRecord, repeats
 from twinraven.huginn.chains import CandidateChain
 from twinraven.huginn.crossfit import essence
 from twinraven.huginn.evidence import load_evidence, mine_both_ways
-from twinraven.huginn.learning import Learner, LearningConfig, LearningReport, Progress, Window
+from twinraven.huginn.learning import Learner, LearningConfig, LearningReport, LearningWindow, Progress
 from twinraven.huginn.mining_run import MiningRun, load_scripts
-from twinraven.huginn.rehearsal import Answers, LearnedTool, Rehearsal
-from twinraven.huginn.selection import Chosen, Worth, measure, worth
+from twinraven.huginn.rehearsal import RecordedAnswers, Rehearsal, ToolCandidate
+from twinraven.huginn.selection import ChosenTool, ToolWorth, measure, worth
 from twinraven.huginn.splitting import best_split, split_sessions
 from twinraven.huginn.store import ChainStore
 from twinraven.huginn.synthesis.rewording import goal_first
@@ -51,13 +51,13 @@ Novelty = Literal["awaiting", "promoted", "known", "rejected", "unproven"]
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What became of one tool a round found worth having."""
+    """The outcome of one tool that a round selected."""
 
     tool_id: str
     version: int
     novelty: Novelty
     picture: SynthesizedTool
-    chosen: Chosen
+    chosen: ChosenTool
     note: str = ""
 
 
@@ -84,21 +84,21 @@ class _Evidence:
     learner: Learner
     facts: ToolFacts
     config: LearningConfig
-    window: Window
+    window: LearningWindow
     _rehearsal: Rehearsal | None = None
 
     @property
     def rehearsal(self) -> Rehearsal:
         if self._rehearsal is None:
-            self._rehearsal = Rehearsal(Answers(self.sessions), self.learner.index, self.facts.writes)
+            self._rehearsal = Rehearsal(RecordedAnswers(self.sessions), self.learner.index, self.facts.writes)
         return self._rehearsal
 
     @property
-    def trial(self) -> Trial:
-        return Trial(self.study, self.judge, self.rehearsal, self.config.criteria, self.facts, self.learner.index)
+    def trial(self) -> TrialRecord:
+        return TrialRecord(self.study, self.judge, self.rehearsal, self.config.criteria, self.facts, self.learner.index)
 
-    async def worth(self, tool: LearnedTool) -> Worth:
-        """What the tool alone would have saved."""
+    async def worth(self, tool: ToolCandidate) -> ToolWorth:
+        """Return the savings of the tool alone."""
         savings = (await measure([tool], self.sessions, self.rehearsal)).tools[tool]
         return worth(savings, tool, self.window.turns, self.config.prices)
 
@@ -116,7 +116,7 @@ class Huginn:
         config: LearningConfig,
         run: Callable[[], MiningRun],
         now: Callable[[], datetime],
-        counsel: Counsel | None = None,
+        counsel: ModelAdvisor | None = None,
     ) -> None:
         self._events = events
         self._chains = chains
@@ -130,7 +130,7 @@ class Huginn:
     async def synthesize(
         self, tenant_id: str, chain_id: str, *, with_writes: bool = False, with_model: bool = True
     ) -> Draft:
-        """A stored chain as a numbered draft, or an error that says why it cannot be one."""
+        """Return a stored chain as a numbered draft, or an error that says why it cannot be one."""
         chain = await self._chains.chain(tenant_id, chain_id)
         record = await self._evidence(tenant_id, calling=chain.tools[:1])
         fitted = record.learner.cross_fit(chain, record.sessions, with_writes=with_writes)
@@ -166,7 +166,7 @@ class Huginn:
         with_model: bool = True,
         list_writes: bool = False,
     ) -> Round:
-        """The whole round; what is new and proven waits in the registry for a decision.
+        """Return the whole round; what is new and proven waits in the registry for a decision.
 
         With `list_writes`, or where the settings say so, tools that write for each element of a list are proposed too.
         """
@@ -183,7 +183,7 @@ class Huginn:
         return outcome
 
     async def _propose(
-        self, record: _Evidence, chosen: Chosen, report: LearningReport, *, by: str, counsel: CounselRound | None
+        self, record: _Evidence, chosen: ChosenTool, report: LearningReport, *, by: str, counsel: AdviceRound | None
     ) -> Proposal:
         tenant_id, definition = record.tenant_id, chosen.tool.definition
         known = await self._known(tenant_id, definition)
@@ -218,9 +218,9 @@ class Huginn:
         return Proposal(draft.tool_id, draft.version, novelty, draft.definition, chosen, note)
 
     async def _known_proposal(
-        self, record: _Evidence, chosen: Chosen, known: Draft, *, by: str, counsel: CounselRound | None
+        self, record: _Evidence, chosen: ChosenTool, known: Draft, *, by: str, counsel: AdviceRound | None
     ) -> Proposal:
-        """What there is already; in service and passed over by agents, the same tool in other words."""
+        """Return what there is already; in service and passed over by agents, the same tool in other words."""
         same = Proposal(known.tool_id, known.version, "known", known.definition, chosen)
         tool = (await self._registry.tool(record.tenant_id, known.tool_id)).record
         if NOT_TAKEN not in tool.flags or tool.current_version != known.version or not tool.is_in_service:
@@ -249,15 +249,17 @@ class Huginn:
         note = f"in other words, because {taken.get('taken')} of {taken.get('fitted')} sessions it fits in took it"
         return Proposal(draft.tool_id, draft.version, novelty, draft.definition, chosen, note)
 
-    async def _other_words(self, record: _Evidence, definition: SynthesizedTool, counsel: CounselRound | None) -> str:
-        """A description that the model proposes, where there is one and it has another; else one by rule."""
+    async def _other_words(self, record: _Evidence, definition: SynthesizedTool, counsel: AdviceRound | None) -> str:
+        """Return a description that the model proposes, where there is one and it has another; else one by rule."""
         if counsel is not None:
             advised = await counsel.advise(record.tenant_id, as_learned(definition), record.trial)
             if advised.tool.definition.description != definition.description:
                 return advised.tool.definition.description
         return goal_first(definition)
 
-    async def _judged_again(self, record: _Evidence, chosen: Chosen, draft: Draft) -> tuple[Chosen, ValidationResult]:
+    async def _judged_again(
+        self, record: _Evidence, chosen: ChosenTool, draft: Draft
+    ) -> tuple[ChosenTool, ValidationResult]:
         tool = as_learned(draft.definition)
         return replace(chosen, tool=tool, alone=await record.worth(tool)), await self._judge(record, draft.definition)
 
@@ -281,21 +283,21 @@ class Huginn:
         )
 
     async def _is_new(self, tenant_id: str, definition: SynthesizedTool) -> bool:
-        """Whether a model may be asked: this evidence has neither a draft nor a person's no."""
+        """Return whether a model may be asked: this evidence has neither a draft nor a person's no."""
         evidence = evidence_hash(definition)
         if await self._registry.rejection(tenant_id, definition, evidence) is not None:
             return False
         return all(draft.evidence_hash != evidence for draft in await self._registry.drafts(tenant_id))
 
     async def _known(self, tenant_id: str, definition: SynthesizedTool) -> Draft | None:
-        """The live draft this synthesis would only repeat."""
+        """Return the live draft this synthesis would only repeat."""
         for draft in reversed(await self._registry.drafts(tenant_id)):
             if repeats(draft.definition, definition) and not await self._gone(tenant_id, draft):
                 return draft
         return None
 
     async def _gone(self, tenant_id: str, draft: Draft) -> bool:
-        """Whether a draft came to nothing that still stands: never registered, rejected, or retired."""
+        """Return whether a draft came to nothing that still stands: never registered, rejected, or retired."""
         try:
             tool = await self._registry.tool(tenant_id, draft.tool_id)
         except NotFound:
@@ -335,7 +337,7 @@ class Huginn:
         config = config or self._config
         learner = Learner(config, facts, now=self._now)
         chains = [*loaded.chains, *(mine_both_ways(scripts, of_scripts, now=self._now()) if scripts else ())]
-        window = Window(loaded.sessions + len(scripts), chains, loaded.turns)
+        window = LearningWindow(loaded.sessions + len(scripts), chains, loaded.turns)
         return _Evidence(tenant_id, sessions, study, judge, learner, facts, config, window)
 
 
@@ -346,16 +348,16 @@ def _split(sessions: list[SessionTrace]) -> tuple[list[SessionTrace], list[Sessi
 
 
 def _serves(state: ToolRecord, draft: Draft) -> bool:
-    """Whether this very version is in service, and not an earlier one."""
+    """Return whether this very version is in service, and not an earlier one."""
     return state.is_in_service and state.current_version == draft.version
 
 
-def as_learned(definition: SynthesizedTool) -> LearnedTool:
-    """A definition with the chain it came from."""
+def as_learned(definition: SynthesizedTool) -> ToolCandidate:
+    """Return a definition with the chain it came from."""
     chain: list[Any] = definition.evidence.get("chain") or [step.tool_id for step in definition.steps]
-    return LearnedTool(definition, tuple(str(tool) for tool in chain))
+    return ToolCandidate(definition, tuple(str(tool) for tool in chain))
 
 
 def evidence_hash(definition: SynthesizedTool) -> str:
-    """What a draft rests on: its wiring and the samples for and against it."""
+    """Hash the evidence of a draft: its wiring and the samples for and against it."""
     return content_hash(canonical_json([definition.evidence, essence(definition).decode()]))

@@ -1,4 +1,4 @@
-"""Splitting sessions into a part to learn from and a part to be judged on.
+"""Splits sessions into a training part and a held-out part.
 
 By task, where tasks are known: the same task tried twice would let a tool remember the answer. Otherwise by session, or
 by time (learn from the past, judge on what came after). Deterministic: a session's side depends on its own name alone.
@@ -38,7 +38,7 @@ def split_sessions(
 
 
 def assign_folds(sessions: Sequence[SessionTrace], *, folds: int = FOLDS) -> dict[SessionTrace, int]:
-    """The fold of each session, for cross-fitting: tasks (else sessions) in an order of their own, dealt out evenly."""
+    """Assign each session to a fold, for cross-fitting: tasks (else sessions) shuffled and dealt out evenly."""
     by = best_split(sessions)
     names = sorted({(_place(session, by, "fold"), _name(session, by)) for session in sessions})
     number = {name: place % folds for place, (_, name) in enumerate(names)}

@@ -1,4 +1,4 @@
-"""Candidate chains in SQL."""
+"""Stores candidate chains in SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port to stored chains: added once, never changed."""
+"""Declares the port to stored chains: added once, never changed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class ChainStore(Protocol):
     async def add(self, tenant_id: str, chains: Sequence[CandidateChain]) -> None: ...
 
     async def chain(self, tenant_id: str, chain_id: str) -> CandidateChain:
-        """One chain by its id or the beginning of it, or NotFound."""
+        """Return one chain by its id or the beginning of it, or NotFound."""
         ...
 
     async def chains(self, tenant_id: str, *, limit: int = 100, after: str | None = None) -> list[CandidateChain]:
-        """The latest chains, the most valuable of a run first."""
+        """Return the latest chains, the most valuable of a run first."""
         ...
 
     async def exists(self, tenant_id: str, chain_id: str) -> bool: ...

@@ -1,4 +1,4 @@
-"""What is known of the tools in a record: their entries where a catalogue has them, else what their names suggest."""
+"""Looks up effects and schemas of recorded tools: in the catalogue, else guessed from their names."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class ToolFacts:
         return infer_effect(tool_id) if entry is None else entry.effect
 
     def writes(self, tool_id: str) -> bool:
-        """Whether a call may change something; what nobody knows may."""
+        """Return whether a call may change something; an unknown one may."""
         return self.effect(tool_id) is not Effect.READ
 
     def inferred(self, tool_id: str) -> bool:
-        """Whether the effect is only a guess from the name."""
+        """Return whether the effect is only a guess from the name."""
         entry = self._entries.get(tool_id)
         return entry is None or entry.effect_origin != "declared"
 
     def undeclared_write(self, tool_id: str) -> bool:
-        """Whether a tool counts as a write only because nobody said what it does."""
+        """Return whether a tool counts as a write only because its effect is not declared."""
         return self.writes(tool_id) and self.inferred(tool_id)
 
     def declared_values(self, tool_id: str, argument: str) -> frozenset[str]:
-        """The values that a tool's own schema names for an argument (default, choices), as canonical text."""
+        """Return the values that a tool's own schema names for an argument (default, choices), as canonical text."""
         entry = self._entries.get(tool_id)
         declared: Any = None if entry is None else entry.input_schema.get("properties", {}).get(argument)
         if not isinstance(declared, dict):

@@ -1,4 +1,4 @@
-"""Sessions as Huginn reads them: plain recorded calls, from the log or straight from a file.
+"""Reads sessions as plain recorded calls, from the log or straight from a file.
 
 Learning needs of a call only what it was given, what it answered, when the model asked for it, and whether anything
 came from outside before it. `key` names a call by a digest of its tool and canonical arguments: calls are equal when
@@ -55,7 +55,7 @@ class SessionTrace:
 
     @property
     def turns(self) -> int:
-        """How many turns the assistant took, as far as the record shows."""
+        """The number of the assistant's turns, as far as the record shows."""
         return max((call.turn for call in self.calls), default=0)
 
 
@@ -84,7 +84,7 @@ class TraceLog:
 
 
 def call_key(tool_id: str, params: dict[str, Any]) -> str:
-    """A digest of tool and canonical arguments, equal exactly for equal calls."""
+    """Return a digest of tool and canonical arguments, equal exactly for equal calls."""
     return _digest(tool_id, canonical_json(params))
 
 
@@ -101,7 +101,7 @@ def read_traces(lines: Iterable[bytes]) -> TraceLog:
 
 
 def read_trace_files(files: Iterable[TraceFile], *, most_calls: int | None = None) -> TraceLog:
-    """Sessions from several files; one that nobody named and that holds no traces is a complaint.
+    """Read sessions from several files; a file that was not named and holds no traces is a complaint.
 
     Of a session with more than `most_calls` calls the first ones are read, and the log says how many are cut.
     """

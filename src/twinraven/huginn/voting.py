@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from twinraven.huginn.traces import SessionTrace
 
 LEAST_UNNAMED_SHARE = 0.1
-"""Share of all sessions that must show a constant text where nobody knows whose sessions they are."""
+"""Share of all sessions that must show a constant text where their principals are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """Whose sessions stand behind a choice."""
+    """The sessions and principals that support a choice."""
 
     sessions: int
     principals: int | None
@@ -39,19 +39,19 @@ class Votes:
         self._named = any(principal is not None for principal in self._principals)
 
     def weigh(self, owners: Sequence[SessionTrace]) -> list[float]:
-        """The weight of each sample, given the session it comes from."""
+        """Return the weight of each sample, given the session it comes from."""
         samples = Counter(owners)
         scale = self._scale(Counter(session.principal for session in samples))
         return [scale.get(owner.principal, 1.0) / samples[owner] for owner in owners]
 
     def backing(self, owners: Iterable[SessionTrace]) -> Backing:
-        """How many sessions and principals these samples come from."""
+        """Count the sessions and principals that these samples come from."""
         sessions = set(owners)
         principals = {session.principal for session in sessions}
         return Backing(len(sessions), len(principals) if self._named else None)
 
     def carries(self, owners: Iterable[SessionTrace]) -> bool:
-        """Whether several principals, or the one that made most of the log, are behind these samples."""
+        """Return whether several principals, or the one that made most of the log, are behind these samples."""
         if not self._named:
             return True
         principals = {session.principal for session in owners}
@@ -59,7 +59,7 @@ class Votes:
         return len(principals - {None}) > 1 or any(self._is_main(principal) for principal in principals)
 
     def carries_unusual(self, owners: Iterable[SessionTrace]) -> bool:
-        """The same for text that a tool would send by itself, and for an argument that few sessions give.
+        """Return the same for text that a tool would send by itself, and for an argument that few sessions give.
 
         Without principals it must be common in the log.
         """

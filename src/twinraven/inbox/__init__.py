@@ -1,4 +1,4 @@
-"""The inbox: everything that waits for a person's decision, as one list.
+"""Lists everything that waits for a person's decision: the inbox.
 
 Calls that policy leaves to people, questions of runs, effects whose end nobody knows, learned tools and changed tools
 are each kept by the part they belong to. An inbox item is derived from what is kept there and stored nowhere else, so

@@ -28,7 +28,7 @@ SHORTEST_HASH: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class ItemCost:
-    """What saying yes costs: money in minor units, or tokens."""
+    """The cost of approving: money in minor units, or tokens."""
 
     amount_minor: int | None = None
     currency: str | None = None
@@ -46,7 +46,7 @@ class ItemCost:
 
 @dataclass(frozen=True, slots=True)
 class ItemHold:
-    """Money that is set aside until an item is decided: nobody can spend it, and nobody has it."""
+    """Money that is held until an item is decided."""
 
     amount_minor: int
     currency: str
@@ -79,7 +79,7 @@ class InboxChoice:
 
 @dataclass(frozen=True)
 class InboxItem:
-    """Something that waits for a person, as that person sees it."""
+    """An item that waits for a person's decision, as it is shown."""
 
     tenant_id: str
     kind: ItemKind
@@ -95,7 +95,7 @@ class InboxItem:
     asked_at: datetime
     evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
     cost: ItemCost | None = None
-    """None where nobody knows a price."""
+    """None without a price."""
     holds: ItemHold | None = None
     """What of a wallet and a budget cannot be spent as long as it waits."""
     requested_by: str | None = None
@@ -126,7 +126,7 @@ class InboxItem:
         return str(1 + number)
 
     def is_for(self, who: Principal) -> bool:
-        """Whether somebody sees it and may decide it."""
+        """Return whether a principal sees it and may decide it."""
         return who.tenant_id == self.tenant_id and (who.may_decide or who.user_id in self.addressees)
 
     def choice(self, name: str) -> InboxChoice | None:

@@ -1,4 +1,4 @@
-"""Lists, shows and decides what waits for people.
+"""Lists inbox items, shows them and decides them.
 
 A decision is checked against the item as it stands now: the hash that the decider saw, its time, and who may decide.
 The part that keeps the item then decides in its own transaction, which is where two deciders become one winner.
@@ -22,13 +22,13 @@ LONGEST_NOTE: Final = 2_000
 
 
 class Inbox:
-    """Everything that waits for somebody's decision."""
+    """Lists and decides everything that waits for a person."""
 
     def __init__(self, sources: Iterable[InboxSource]) -> None:
         self._sources = {source.kind: source for source in sources}
 
     async def list(self, *, by: Principal, kind: ItemKind | None = None) -> list[InboxItem]:
-        """What waits and this person may decide, the oldest first."""
+        """List the items that this user may decide, the oldest first."""
         if kind is not None and kind not in ITEM_KINDS:
             raise InvalidInput(f"kind must be one of {', '.join(ITEM_KINDS)}, not {kind!r}", field="kind")
         wanted = [source for name, source in self._sources.items() if kind in (None, name)]
@@ -37,11 +37,11 @@ class Inbox:
         return sorted(found, key=lambda item: (item.asked_at, item.item_id))
 
     async def counts(self, *, by: Principal) -> dict[str, int]:
-        """How many wait, by kind."""
+        """Count the waiting items by kind."""
         return dict(Counter(item.kind for item in await self.list(by=by)))
 
     async def get(self, item_id: str, *, by: Principal) -> InboxItem:
-        """One item, also one that is over; what is not for this person is not there."""
+        """Return one item, also one that is over; what is not for this person is not there."""
         kind, _, ref = item_id.partition(":")
         source = self._sources.get(kind)  # pyright: ignore[reportArgumentType, reportCallIssue]
         if source is None or not ref:

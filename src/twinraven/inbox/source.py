@@ -18,11 +18,11 @@ class InboxSource(Protocol):
         ...
 
     async def open_items(self, tenant_id: str) -> Sequence[InboxItem]:
-        """What waits now."""
+        """Return the waiting items."""
         ...
 
     async def find(self, tenant_id: str, ref: str) -> InboxItem:
-        """One item, also one that is over; NotFound where there never was one."""
+        """Find one item, also one that is over; NotFound where there never was one."""
         ...
 
     async def decide(self, item: InboxItem, said: InboxAnswer, *, by: Principal) -> None:

@@ -1,4 +1,4 @@
-"""Agents of other libraries: what their tools do is remembered, and what was learned from it is offered to them.
+"""Integrates agents of other libraries: records their tool calls and offers them learned tools.
 
 Each adapter needs its library, an extra, and nothing is imported before an adapter is asked for. No library is patched:
 an adapter hands over a callback, a capability or tools, and the agent's owner puts them where they belong.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from twinraven.integrations.door import BlockingDoor, Door, HomeDoor, Offer, Place, ServerDoor
+    from twinraven.integrations.door import BlockingDoor, Door, HomeDoor, OfferedAgentTool, ServerDoor, TurnPosition
     from twinraven.integrations.langchain import LangChainAdapter
     from twinraven.integrations.openai_agents import OpenAIAgentsAdapter
     from twinraven.integrations.pydantic_ai import PydanticAIAdapter
@@ -21,11 +21,11 @@ __all__ = [
     "Door",
     "HomeDoor",
     "LangChainAdapter",
-    "Offer",
+    "OfferedAgentTool",
     "OpenAIAgentsAdapter",
-    "Place",
     "PydanticAIAdapter",
     "ServerDoor",
+    "TurnPosition",
 ]
 
 

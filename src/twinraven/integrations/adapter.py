@@ -1,4 +1,4 @@
-"""What every adapter is made of: a door, a book of turns, a watch, and the name of the session."""
+"""Implements what every adapter shares: a door, a turn tracker, a call recorder and the session id."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from twinraven.foundation.errors import InvalidInput, InvalidSetting, TwinRavenError
 from twinraven.foundation.ids import new_id
-from twinraven.integrations.door import Behind, Offer, Place, Scope, door_of
-from twinraven.integrations.watching import FLUSH_S, PATIENCE_S, Book, Watch
+from twinraven.integrations.call_recording import FLUSH_S, PATIENCE_S, CallRecorder, TurnTracker
+from twinraven.integrations.door import Behind, OfferedAgentTool, Scope, TurnPosition, door_of
 from twinraven.sdk import ServerUnreachable
 
 _logger = logging.getLogger("twinraven.integrations")
@@ -40,15 +40,15 @@ class Adapter:
         if not patience_s > 0:
             raise InvalidInput(f"an agent must wait for more than {patience_s} seconds", field="patience_s")
         self._door = door_of(behind)
-        self._watch = Watch(self._door, patience_s=patience_s)
+        self._watch = CallRecorder(self._door, patience_s=patience_s)
         self._patience_s = patience_s
-        self._book = Book()
+        self._book = TurnTracker()
         self._session_id = session_id
         self._own_session = f"agent-{new_id()}"
         self._scope: Scope = scope
 
-    async def offers(self) -> list[Offer]:
-        """The tools that are offered now."""
+    async def offers(self) -> list[OfferedAgentTool]:
+        """Return the tools that are offered now."""
         try:
             async with asyncio.timeout(self._patience_s):
                 return await self._door.offers(self._scope)
@@ -59,8 +59,8 @@ class Adapter:
         """Record what could not be recorded at its time; says how many calls still wait when the time is over."""
         return await self._watch.flush(within_s=within_s)
 
-    async def offers_of_a_run(self) -> list[Offer]:
-        """The same for a run that begins: an agent works with its own tools where no others can be had."""
+    async def offers_of_a_run(self) -> list[OfferedAgentTool]:
+        """Return the same for a run that begins: an agent works with its own tools where no others can be had."""
         if self._watch.is_resting:
             return []
         try:
@@ -73,13 +73,13 @@ class Adapter:
             return []
 
     def _session(self, named: object) -> str:
-        """The session of a call, by what the library says of it."""
+        """Return the session of a call, by what the library says of it."""
         if self._session_id is not None:
             return self._session_id
         return named if isinstance(named, str) and named else self._own_session
 
-    def _place_meta(self, place: Place) -> dict[str, Any]:
-        """The place of a call as `_meta` of a request to a gateway, which records the call there."""
+    def _place_meta(self, place: TurnPosition) -> dict[str, Any]:
+        """Return the place of a call as `_meta` of a request to a gateway, which records the call there."""
         said = {USER_INPUT: place.outside_input, TURN: place.turn}
         return {SESSION: place.session_id, **{name: value for name, value in said.items() if value is not None}}
 
@@ -88,7 +88,7 @@ class Adapter:
 
 
 def missing(extra: str, error: ModuleNotFoundError) -> InvalidSetting:
-    """What to install where an agent library is not there."""
+    """Build the error that names the package to install where an agent library is missing."""
     return InvalidSetting(
         f"this adapter needs {error.name}, which is not installed", fix=f"pip install 'twinraven[{extra}]'"
     )

@@ -1,4 +1,4 @@
-"""What an adapter needs of TwinRaven, and the two places where it finds it: a home in this process, or a server.
+"""Declares the port through which adapters reach TwinRaven: a home in this process, or a server.
 
 An adapter offers tools, calls them and records calls that were made elsewhere. It does not know whether a database or a
 wire stands behind that.
@@ -28,7 +28,7 @@ Scope = Literal["learned", "all"]
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class OfferedAgentTool:
     """A tool as it is offered to an agent."""
 
     tool_id: str
@@ -39,8 +39,8 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where in an agent's work a call happens."""
+class TurnPosition:
+    """The session and turn of a call, with the outside input before it."""
 
     session_id: str
     turn: int | None = None
@@ -51,12 +51,12 @@ class Place:
 class Door(Protocol):
     """A way into TwinRaven."""
 
-    async def offers(self, scope: Scope) -> list[Offer]:
-        """What the caller may call, as it is now."""
+    async def offers(self, scope: Scope) -> list[OfferedAgentTool]:
+        """Return the tools that the caller may call now."""
         ...
 
-    async def call(self, tool_id: str, arguments: dict[str, Any], place: Place) -> Any:
-        """A tool's output, or the error raised; the call is recorded on the way."""
+    async def call(self, tool_id: str, arguments: dict[str, Any], place: TurnPosition) -> Any:
+        """Return a tool's output, or the error raised; the call is recorded on the way."""
         ...
 
     async def record(self, calls: Sequence[ObservedCall]) -> None:
@@ -98,7 +98,7 @@ class HomeDoor:
         self._caller = caller
         self._actor = actor or agent(caller or LOCAL_USER)
 
-    async def offers(self, scope: Scope) -> list[Offer]:
+    async def offers(self, scope: Scope) -> list[OfferedAgentTool]:
         await self._raven.learned.refresh(self._tenant_id)
         offered = self._raven.catalog.offered(self._tenant_id, self._caller)
         return [
@@ -107,7 +107,7 @@ class HomeDoor:
             if scope == "all" or entry.parts
         ]
 
-    async def call(self, tool_id: str, arguments: dict[str, Any], place: Place) -> Any:
+    async def call(self, tool_id: str, arguments: dict[str, Any], place: TurnPosition) -> Any:
         from twinraven.calls import CallContext
 
         context = CallContext(
@@ -162,10 +162,10 @@ class ServerDoor:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
-    async def offers(self, scope: Scope) -> list[Offer]:
+    async def offers(self, scope: Scope) -> list[OfferedAgentTool]:
         return _offers([tool async for tool in self._client.tools()], scope)
 
-    async def call(self, tool_id: str, arguments: dict[str, Any], place: Place) -> Any:
+    async def call(self, tool_id: str, arguments: dict[str, Any], place: TurnPosition) -> Any:
         return await self._client.call(
             tool_id, arguments, session_id=place.session_id, turn=place.turn, outside_input=place.outside_input
         )
@@ -180,10 +180,10 @@ class BlockingDoor:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def offers(self, scope: Scope) -> list[Offer]:
+    async def offers(self, scope: Scope) -> list[OfferedAgentTool]:
         return _offers(await _beside(lambda: list(self._client.tools())), scope)
 
-    async def call(self, tool_id: str, arguments: dict[str, Any], place: Place) -> Any:
+    async def call(self, tool_id: str, arguments: dict[str, Any], place: TurnPosition) -> Any:
         return await _beside(
             lambda: self._client.call(
                 tool_id, arguments, session_id=place.session_id, turn=place.turn, outside_input=place.outside_input
@@ -195,7 +195,7 @@ class BlockingDoor:
 
 
 async def _beside(work: Callable[[], T]) -> T:
-    """What work gives, done on a thread that keeps neither a loop nor the program from ending.
+    """Return what work gives, done on a thread that keeps neither a loop nor the program from ending.
 
     The threads of a loop's executor would: whoever closes it waits for all of them.
     """
@@ -214,7 +214,7 @@ async def _beside(work: Callable[[], T]) -> T:
     return await asyncio.wrap_future(given)
 
 
-def _offers(tools: Sequence[ToolInfo], scope: Scope) -> list[Offer]:
+def _offers(tools: Sequence[ToolInfo], scope: Scope) -> list[OfferedAgentTool]:
     return [
         _offer(tool.tool_id, tool.description, tool.input_schema)
         for tool in tools
@@ -222,7 +222,7 @@ def _offers(tools: Sequence[ToolInfo], scope: Scope) -> list[Offer]:
     ]
 
 
-def _offer(tool_id: str, description: str, schema: dict[str, Any]) -> Offer:
+def _offer(tool_id: str, description: str, schema: dict[str, Any]) -> OfferedAgentTool:
     from twinraven.connectors import legal_name
 
-    return Offer(tool_id, legal_name(tool_id), description, {"properties": {}, **schema, "type": "object"})
+    return OfferedAgentTool(tool_id, legal_name(tool_id), description, {"properties": {}, **schema, "type": "object"})

@@ -1,4 +1,4 @@
-"""LangChain: a callback handler watches every tool, and learned tools come as tools of LangChain's own kind.
+"""Integrates LangChain: a callback handler records every tool call, learned tools become LangChain tools.
 
     adapter = LangChainAdapter(open_home(), session_id="ticket-17")
     tools = [*my_tools, *await adapter.tools()]
@@ -29,8 +29,8 @@ from uuid import UUID
 from twinraven.connectors import to_output
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.integrations.adapter import EVENT, Adapter, missing
-from twinraven.integrations.door import Offer, Place
-from twinraven.integrations.watching import Begun, error_words
+from twinraven.integrations.call_recording import StartedCall, error_words
+from twinraven.integrations.door import OfferedAgentTool, TurnPosition
 
 try:
     from langchain_core.callbacks import AsyncCallbackHandler
@@ -77,15 +77,15 @@ class LangChainAdapter(Adapter):
         return result
 
     async def tools(self) -> list[BaseTool]:
-        """The tools that are offered now."""
+        """Return the tools that are offered now."""
         return [_OfferedTool.made(self, offer) for offer in await self.offers_of_a_run()]
 
     def tools_now(self) -> list[BaseTool]:
-        """The same for programs without an event loop."""
+        """Return the same for programs without an event loop."""
         return self.run_to_end(self.tools())
 
     def heard(self, run_id: UUID, messages: Sequence[BaseMessage], metadata: Mapping[str, Any] | None) -> None:
-        """A model was asked something: a turn begins."""
+        """Begin a turn: a model was asked something."""
         said: list[str] = []
         for message in reversed(messages):
             if not isinstance(message, HumanMessage):
@@ -94,7 +94,7 @@ class LangChainAdapter(Adapter):
         self._book.turn(self._named(metadata), run_id, "\n".join(reversed(said)) or None)
 
     def began(self, run_id: UUID, tool: str, arguments: object, metadata: Mapping[str, Any] | None) -> None:
-        """A tool of the agent's own is called."""
+        """Record that a tool of the agent's own is called."""
         self._under_way[run_id] = self._watch.begin(self._book.take(self._named(metadata)), tool, arguments)
         if len(self._under_way) > _MOST_BEGUN:
             # LangChain says nothing of a call that was cancelled.
@@ -119,11 +119,11 @@ class LangChainAdapter(Adapter):
             await self._watch.fail(begun, error)
 
     @cached_property
-    def _under_way(self) -> OrderedDict[UUID | None, Begun]:
+    def _under_way(self) -> OrderedDict[UUID | None, StartedCall]:
         return OrderedDict()
 
     async def called(self, tool_id: str, arguments: dict[str, Any], config: RunnableConfig) -> str:
-        """The answer of a tool of the catalogue; what went wrong is told to the model."""
+        """Return the answer of a tool of the catalogue; what went wrong is told to the model."""
         try:
             session_id = self._named(config.get("metadata"), config.get("configurable"))
             output = await self._call(tool_id, arguments, session_id)
@@ -141,7 +141,7 @@ class LangChainAdapter(Adapter):
             return beside.submit(contextvars.copy_context().run, asyncio.run, work).result()
 
     def _named(self, metadata: Mapping[str, Any] | None, configurable: Mapping[str, Any] | None = None) -> str:
-        """The session, by the run's metadata or by the configuration it runs under."""
+        """Return the session, by the run's metadata or by the configuration it runs under."""
         around = ensure_config().get("configurable") if configurable is None else configurable
         known: dict[str, Any] = {**(around or {}), **(metadata or {})}
         return self._session(next((known[name] for name in _NAMES if known.get(name)), None))
@@ -196,7 +196,7 @@ class _OfferedTool(BaseTool):
     _tool_id: str = PrivateAttr()
 
     @classmethod
-    def made(cls, adapter: LangChainAdapter, offer: Offer) -> _OfferedTool:
+    def made(cls, adapter: LangChainAdapter, offer: OfferedAgentTool) -> _OfferedTool:
         tool = cls(
             name=offer.name,
             description=offer.description,
@@ -221,7 +221,7 @@ class _OfferedTool(BaseTool):
 
 
 def _said(message: ToolMessage) -> object:
-    """What a tool said, without the random ids that LangChain gives content blocks.
+    """Return what a tool said, without the random ids that LangChain gives content blocks.
 
     Tools of MCP servers answer in blocks; their output is the value inside, as it is at the gateway.
     """
@@ -247,8 +247,8 @@ def _without_id(block: object) -> object:
     return {name: value for name, value in members.items() if name != "id"} if is_random else members
 
 
-def _bounded(place: Place) -> Place:
-    """A place whose words fit into a header."""
+def _bounded(place: TurnPosition) -> TurnPosition:
+    """Return a place whose words fit into a header."""
     said = place.outside_input
     return place if said is None else replace(place, outside_input=said[:_LONGEST_IN_HEADER])
 

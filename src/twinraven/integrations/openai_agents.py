@@ -1,4 +1,4 @@
-"""OpenAI Agents: an agent is equipped before a run; its own tools are watched and the learned ones added.
+"""Integrates the OpenAI Agents SDK: wraps the tools of an agent to record them, and adds learned ones.
 
     adapter = OpenAIAgentsAdapter(open_home(), session_id="ticket-17")
     result = await Runner.run(await adapter.equipped(agent), question)
@@ -22,8 +22,8 @@ from typing import Any, Final, TypeVar, cast
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.integrations.adapter import Adapter, missing
-from twinraven.integrations.door import Offer
-from twinraven.integrations.watching import error_words
+from twinraven.integrations.call_recording import error_words
+from twinraven.integrations.door import OfferedAgentTool
 
 try:
     from agents import Agent, FunctionTool, Tool, Usage
@@ -43,7 +43,7 @@ class OpenAIAgentsAdapter(Adapter):
     """Watches function tools of OpenAI Agents, and offers it tools."""
 
     async def equipped(self, agent: Agent[C]) -> Agent[C]:
-        """A copy of the agent for one run: its own tools watched, those of the catalogue beside them."""
+        """Return a copy of the agent for one run: its own tools watched, those of the catalogue beside them."""
         return agent.clone(tools=[*self.observed(agent.tools), *await self.tools()])
 
     def observed(self, tools: Iterable[Tool]) -> list[Tool]:
@@ -51,18 +51,18 @@ class OpenAIAgentsAdapter(Adapter):
         return [self._observed(tool) if isinstance(tool, FunctionTool) else tool for tool in tools]
 
     def tool_meta(self, context: MCPToolMetaContext) -> dict[str, Any] | None:
-        """The `_meta` of a call of a gateway's tool; for `tool_meta_resolver` of an MCP server."""
+        """Return the `_meta` of a call of a gateway's tool; for `tool_meta_resolver` of an MCP server."""
         run = context.run_context
         if not isinstance(run, ToolContext):
             return None
         return self._place_meta(self._book.take(self._session_of(run)))
 
     async def tools(self) -> list[Tool]:
-        """The tools that are offered now."""
+        """Return the tools that are offered now."""
         return [_OfferedTool.made(self, offer) for offer in await self.offers_of_a_run()]
 
     async def called(self, tool_id: str, context: ToolContext[Any], text: str) -> str:
-        """The answer of a tool of the catalogue; what went wrong is told to the model."""
+        """Return the answer of a tool of the catalogue; what went wrong is told to the model."""
         try:
             output = await self._call(tool_id, _arguments(text), self._session_of(context))
         except TwinRavenError as error:
@@ -98,7 +98,7 @@ class OpenAIAgentsAdapter(Adapter):
         return watched
 
     def _session_of(self, context: ToolContext[Any]) -> str:
-        """The session of a call; the book is told which turn its run is in."""
+        """Return the session of a call; the book is told which turn its run is in."""
         config = context.run_config
         session_id = self._session(None if config is None else config.group_id)
         run = context.usage
@@ -111,7 +111,7 @@ class _OfferedTool(FunctionTool):
     """A tool of the catalogue, recorded where it is called."""
 
     @classmethod
-    def made(cls, adapter: OpenAIAgentsAdapter, offer: Offer) -> _OfferedTool:
+    def made(cls, adapter: OpenAIAgentsAdapter, offer: OfferedAgentTool) -> _OfferedTool:
         async def invoke(context: ToolContext[Any], text: str) -> str:
             return await adapter.called(offer.tool_id, context, text)
 
@@ -148,7 +148,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _shown(text: str) -> object:
-    """The arguments as they are recorded, also where they are none."""
+    """Return the arguments as they are recorded, also where they are none."""
     try:
         return parse_json(text or "{}")
     except InvalidInput:
@@ -156,7 +156,7 @@ def _shown(text: str) -> object:
 
 
 def _said_before(items: Iterable[Any]) -> str | None:
-    """What a user said last, before the model had its turn."""
+    """Return what a user said last, before the model had its turn."""
     said: list[str] = []
     for item in reversed(list(items)):
         message = _members(item)

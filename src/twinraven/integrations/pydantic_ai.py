@@ -1,4 +1,4 @@
-"""pydantic-ai: one capability watches every tool of the agent and brings the learned ones along.
+"""Integrates pydantic-ai: one capability records every tool call of the agent and adds learned tools.
 
     adapter = PydanticAIAdapter(open_home())
     agent = Agent(model, tools=[...], capabilities=[adapter.capability()])
@@ -20,8 +20,8 @@ from typing import Any, Final, cast
 
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.integrations.adapter import Adapter, missing
-from twinraven.integrations.door import Offer
-from twinraven.integrations.watching import Begun, error_words
+from twinraven.integrations.call_recording import StartedCall, error_words
+from twinraven.integrations.door import OfferedAgentTool
 
 try:
     from pydantic_ai import ModelRetry, RunContext, ToolDefinition
@@ -58,12 +58,12 @@ class PydanticAIAdapter(Adapter):
         return _OfferedTools(self)
 
     @cached_property
-    def _under_way(self) -> dict[object, Begun]:
+    def _under_way(self) -> dict[object, StartedCall]:
         """Calls that this adapter is to record, unless a gateway does."""
         return {}
 
     def session_of(self, ctx: RunContext[Any]) -> str:
-        """The session a run belongs to; the book is told which turn it is in."""
+        """Return the session a run belongs to, and note its turn."""
         session_id = self._session(ctx.conversation_id)
         self._book.turn(session_id, (ctx.run_id, ctx.run_step), _said_before(ctx.messages))
         return session_id
@@ -75,7 +75,7 @@ class PydanticAIAdapter(Adapter):
         return await call_tool(name, args, metadata=self._place_meta(place))
 
     async def watched(self, ctx: RunContext[Any], tool: str, args: dict[str, Any], run: Any) -> Any:
-        """The result of a tool of the agent's own, recorded."""
+        """Return the result of a tool of the agent's own, recorded."""
         key = _call_of(ctx)
         begun = self._under_way[key] = self._watch.begin(self._book.take(self.session_of(ctx)), tool, args)
         try:
@@ -93,7 +93,7 @@ class PydanticAIAdapter(Adapter):
         return result
 
     async def called(self, ctx: RunContext[Any], tool_id: str, args: dict[str, Any]) -> Any:
-        """The result of a tool of the catalogue; what went wrong is told to the model."""
+        """Return the result of a tool of the catalogue; what went wrong is told to the model."""
         try:
             return await self._call(tool_id, args, self.session_of(ctx))
         except TwinRavenError as error:
@@ -123,7 +123,7 @@ class _Capability(AbstractCapability[Any]):
 @dataclass
 class _OfferedTools(AbstractToolset[Any]):
     adapter: PydanticAIAdapter
-    offers: Sequence[Offer] | None = field(default=None)
+    offers: Sequence[OfferedAgentTool] | None = field(default=None)
     """Those of one run; outside of a run they are looked up each time."""
 
     @property
@@ -144,7 +144,7 @@ class _OfferedTools(AbstractToolset[Any]):
         del name
         return await self.adapter.called(ctx, (tool.tool_def.metadata or {})[_MARK], tool_args)
 
-    def _tool(self, offer: Offer, ctx: RunContext[Any]) -> ToolsetTool[Any]:
+    def _tool(self, offer: OfferedAgentTool, ctx: RunContext[Any]) -> ToolsetTool[Any]:
         definition = ToolDefinition(
             name=offer.name,
             description=offer.description,
@@ -163,7 +163,7 @@ def _call_of(ctx: RunContext[Any]) -> object:
 
 
 def _raised(error: BaseException) -> BaseException:
-    """What the tool itself raised, where the library has made a message to the model of it."""
+    """Return what the tool itself raised, where the library has made a message to the model of it."""
     is_message = isinstance(error, (ToolFailedError, ToolRetryError))
     return error.__cause__ if is_message and error.__cause__ is not None else error
 
@@ -173,7 +173,7 @@ def _returned(result: object) -> object:
 
 
 def _said_before(messages: Sequence[ModelMessage]) -> str | None:
-    """What a user said between the model's last answer and the one before it."""
+    """Return what a user said between the model's last answer and the one before it."""
     said: list[str] = []
     answers = 0
     for message in reversed(messages):

@@ -1,4 +1,4 @@
-"""Knowledge: what was said, found again without a model, summed up, and whom and what it was about.
+"""Keeps knowledge: episodes, full-text search without a model, summaries, and the entities they mention.
 
 Episodes are turns of a dialogue, or any text, in groups; they never change. A search ranks them by words and by rules
 that a hit can state as its reasons. Entities are the people, places and things that episodes mention. Summaries stand
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         Reflection,
         list_notes,
     )
-    from twinraven.knowledge.line_files import AskedLine, EpisodeImport, read_questions
+    from twinraven.knowledge.line_files import EpisodeImport, QuestionLine, read_questions
     from twinraven.knowledge.memory_tools import MemoryTools
     from twinraven.knowledge.model import (
         DEFAULT_SOURCE,
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from twinraven.knowledge.summaries import (
         COMPRESS_PROCESS,
         Compression,
-        CompressionWish,
+        CompressionRequest,
         ContentBinding,
         Summaries,
         Summary,
@@ -95,11 +95,10 @@ __all__ = [
     "REFLECT_PROCESS",
     "REFLECT_TOOL",
     "ActiveEntity",
-    "AskedLine",
     "BackgroundExtraction",
     "CarouselRules",
     "Compression",
-    "CompressionWish",
+    "CompressionRequest",
     "ContentBinding",
     "Embedder",
     "Enrichment",
@@ -138,6 +137,7 @@ __all__ = [
     "Neighbour",
     "NewEpisode",
     "PreparedProcess",
+    "QuestionLine",
     "Reflection",
     "SpacyExtractor",
     "Summaries",

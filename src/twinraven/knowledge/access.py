@@ -11,7 +11,7 @@ from twinraven.storage import Database, Transaction
 
 
 class GroupAccess:
-    """Says what of a tenant's groups a user reaches; None is whoever sees all of them."""
+    """Decides which groups of a tenant a user may read; None stands for a user who may read all."""
 
     def __init__(self, database: Database, others: Iterable[str]) -> None:
         self._database = database
@@ -21,7 +21,7 @@ class GroupAccess:
         return None if viewer is None else HiddenGroups(viewer, self._others)
 
     async def check_group(self, tenant_id: str, viewer: str | None, group_id: str, *, otherwise: NotFound) -> None:
-        """Raise where a group is somebody else's."""
+        """Raise where a group belongs to another user."""
         hidden = self.hidden_from(viewer)
         if hidden is not None and await self._database.read(
             tenant_id, lambda tx: hidden.holds(tx, tenant_id, group_id)
@@ -29,7 +29,7 @@ class GroupAccess:
             raise otherwise
 
     async def check_entities(self, tenant_id: str, viewer: str | None, entity_ids: Iterable[str]) -> None:
-        """Raise NotFound for an entity of a group that is somebody else's; one that is not there is no matter here."""
+        """Raise NotFound for an entity of another user's group; an absent entity is no matter here."""
         hidden = self.hidden_from(viewer)
         if hidden is None:
             return
@@ -44,5 +44,5 @@ class GroupAccess:
 
 
 def no_group(group_id: str) -> NotFound:
-    """What is said of a group that is somebody else's to whoever wants to add to it."""
+    """Build the error of adding to a group that belongs to another user."""
     return NotFound(f"there is no group {group_id!r} that you may add to", field="group_id")

@@ -157,18 +157,18 @@ _COMMON_SCALE: Final = 1200
 
 @cache
 def _places() -> dict[str, int]:
-    """The place of each common stem, from the most frequent on."""
+    """Return the place of each common stem, from the most frequent on."""
     table = resources.files("twinraven.knowledge").joinpath("common_words.txt").read_text()
     return {term: place for place, term in enumerate(table.split())}
 
 
 def is_common(term: str) -> bool:
-    """Whether a stem is among the most frequent of English."""
+    """Return whether a stem is among the most frequent of English."""
     return term in _places()
 
 
 def rarity(term: str) -> float:
-    """How much a stem says, from 0.4 for the most common to 1; frequencies fall with the place (Zipf)."""
+    """Return the rarity of a stem, from 0.4 for the most common to 1; frequencies fall with the rank (Zipf)."""
     places = _places()
     place = places.get(term, len(places))
     share = math.log1p(place / _COMMON_SCALE) / math.log1p(len(places) / _COMMON_SCALE)
@@ -177,13 +177,13 @@ def rarity(term: str) -> float:
 
 @cache
 def _neighbours() -> dict[str, str]:
-    """Each stem of the table, and what stands behind it."""
+    """Return each stem of the table, and what stands behind it."""
     table = resources.files("twinraven.knowledge").joinpath("related_words.txt").read_text(encoding="utf-8")
     return {name: rest for name, _, rest in (line.partition("|") for line in table.splitlines())}
 
 
 def related(term: str, *, is_name: bool = False) -> dict[str, float]:
-    """The stems that may stand for this one, and how well; of a name no neighbours, which are other names."""
+    """Return the stems that may stand for this one, and how well; of a name no neighbours, which are other names."""
     found: dict[str, float] = {}
     if not is_name:
         for similarity, listed in zip(STEPS, _neighbours().get(term, "").split("|"), strict=False):

@@ -91,18 +91,21 @@ class DaySpan(NamedTuple):
 
 
 def day_terms(spans: Iterable[DaySpan], *, longest: int) -> list[str]:
-    """The days of these spans as terms that turns are found by; a span of more days than the longest has none."""
+    """Return the days of these spans as terms that turns are found by.
+
+    A span of more days than the longest has none.
+    """
     days = {day for span in spans if span.last - span.first < longest for day in range(span.first, span.last + 1)}
     return [f"@{day}" for day in sorted(days)]
 
 
 def may_name_date(words: Set[str]) -> bool:
-    """Whether words in lower case can name a date at all: most turns do not, and a dozen patterns are dear."""
+    """Return whether words in lower case can name a date at all: most turns do not, and a dozen patterns are dear."""
     return not words.isdisjoint(_HINTS) or any(word[0].isdigit() for word in words)
 
 
 def named_dates(text: str, said_on: date | None) -> list[DaySpan]:
-    """The dates that a text names; relative ones only where the day on which it was said is known."""
+    """Return the dates that a text names; relative ones only where the day on which it was said is known."""
     found = list(_absolute(text, said_on))
     if said_on is not None:
         found.extend(_relative(text, said_on))
@@ -128,7 +131,7 @@ def _absolute(text: str, said_on: date | None) -> Iterator[DaySpan]:
 
 
 def _year_of(stated: str | None, month: int, said_on: date | None) -> int | None:
-    """The year that is stated, else the one of the nearest such month before the day on which it was said."""
+    """Return the year that is stated, else the one of the nearest such month before the day on which it was said."""
     if stated:
         return int(stated)
     if said_on is None:

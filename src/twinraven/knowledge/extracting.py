@@ -17,7 +17,7 @@ from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import InvalidInput, InvalidOutput, NotFound, ToolError
 from twinraven.knowledge.entities.extractor import Extraction, Extractor
 from twinraven.knowledge.entities.mentions import store_found
-from twinraven.knowledge.group_progress_sql import EndedRun, GroupProgress
+from twinraven.knowledge.group_progress_sql import GroupProgress, ReaderRunEnd
 from twinraven.knowledge.ingestion import StoredPart
 from twinraven.knowledge.sql import group_state, parts_from
 from twinraven.storage import Database, Row, Transaction
@@ -27,7 +27,7 @@ EXTRACT_RUN: Final = "extract-"
 _PROGRESS: Final = "extraction_progress"
 _NAMES: Final = ("spacy", "model")
 _LEFT_OUT: Final = "summary"
-"""Summaries repeat what was said: whoever read the turns has read them."""
+"""Sources that extraction skips: summaries repeat the turns."""
 _MOST_STRIKES: Final = 3
 """Turns that were refused so often are left to the rules: one of them must not keep all that follow from being read."""
 _MOST_CHARACTERS: Final = 16_000
@@ -46,7 +46,7 @@ class _Reader:
 
 
 class BackgroundExtraction:
-    """What reads stored turns besides the rules, and how far it has come in each group."""
+    """Runs the extractors besides the rules in the background, with a cursor per group."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class BackgroundExtraction:
             pairs = () if found is None else tuple(zip(turns, found, strict=True))
             await self._store(tenant_id, group_id, reader, pairs, begin=row["next_seq"], end=end)
 
-    def on_end(self, tx: Transaction, end: EndedRun) -> None:
+    def on_end(self, tx: Transaction, end: ReaderRunEnd) -> None:
         """Let the next run of an extractor begin; of one that is not there any more, the next when it is back."""
         for name, progress in self._progress.items():
             progress.on_end(tx, end, has_more=partial(self._has_more, name))
@@ -127,7 +127,7 @@ class BackgroundExtraction:
     def _next(
         self, tx: Transaction, tenant_id: str, group_id: str, reader: _Reader
     ) -> tuple[Row | None, list[StoredPart], int]:
-        """How far a group was read, the turns that follow, and where they end."""
+        """Return how far a group was read, the turns that follow, and where they end."""
         row = reader.progress.row(tx, tenant_id, group_id)
         if row is None:
             return None, [], 0
@@ -145,7 +145,7 @@ class BackgroundExtraction:
     async def _extract(
         self, tenant_id: str, group_id: str, reader: _Reader, turns: Sequence[StoredPart], row: Row
     ) -> Sequence[Extraction] | None:
-        """What was found; None where these turns cannot be read. Raises where trying again later may help."""
+        """Return what was found; None where these turns cannot be read. Raises where trying again later may help."""
         try:
             return await reader.extractor.extract(tenant_id, turns) if turns else ()
         except InvalidOutput:

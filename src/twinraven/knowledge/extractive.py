@@ -24,7 +24,7 @@ _USED_UP: Final = 0.35
 
 
 @dataclass(frozen=True, slots=True)
-class SaidText:
+class SourceText:
     """A text and who said it."""
 
     text: str
@@ -40,8 +40,8 @@ class _Sentence:
     extra: float
 
 
-def summarise(texts: Sequence[SaidText], *, most_characters: int) -> str:
-    """The most telling sentences, one a line with who said them; never longer than asked for."""
+def summarise(texts: Sequence[SourceText], *, most_characters: int) -> str:
+    """Return the most telling sentences, one a line with who said them; never longer than asked for."""
     sentences = list(_sentences(texts))
     if not sentences:
         return "\n".join(each.text for each in texts)[:most_characters].strip()
@@ -63,7 +63,7 @@ def summarise(texts: Sequence[SaidText], *, most_characters: int) -> str:
     return "\n".join(_line(each) for each in sorted(chosen, key=lambda each: each.place))
 
 
-def _sentences(texts: Sequence[SaidText]) -> list[_Sentence]:
+def _sentences(texts: Sequence[SourceText]) -> list[_Sentence]:
     found: list[_Sentence] = []
     for each in texts:
         for match in _SENTENCE.finditer(each.text):

@@ -17,8 +17,8 @@ StartWork = Callable[[Transaction, str, str, str], None]
 """Starts the run of a reader: tenant, group, run id."""
 
 
-class EndedRun(Protocol):
-    """What is told of a run that ended."""
+class ReaderRunEnd(Protocol):
+    """The end of a run, as a callback gets it."""
 
     @property
     def tenant_id(self) -> str: ...
@@ -68,7 +68,7 @@ class GroupProgress:
             **values,
         )
 
-    def on_end(self, tx: Transaction, end: EndedRun, *, has_more: Callable[[Transaction, str, str], bool]) -> None:
+    def on_end(self, tx: Transaction, end: ReaderRunEnd, *, has_more: Callable[[Transaction, str, str], bool]) -> None:
         """Let the next run begin; after a failure, with the next episode that is stored."""
         row = tx.fetch_one(
             f"SELECT group_id FROM {self._table} WHERE tenant_id = :tenant AND run_id = :run{self._where}",

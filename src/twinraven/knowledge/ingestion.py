@@ -34,7 +34,7 @@ from twinraven.storage import Transaction
 
 _MOST_SPEAKERS: Final = 64
 _WRITTEN: Final = frozenset({"summary", "introspection"})
-"""Sources of episodes that nobody said: they belong to no session."""
+"""Sources of episodes that are no dialogue: they belong to no session."""
 _NO_SESSION: Final = -1
 _LONGEST_INDEXED: Final = 7
 """Days of a date that a turn is found by: "last week" is one, "last year" names no day."""
@@ -156,7 +156,7 @@ def _dates_text(dates: Sequence[DaySpan]) -> str:
 
 
 def by_group(episodes: Sequence[NewEpisode]) -> Iterator[tuple[str, list[NewEpisode]]]:
-    """The episodes of each group, as they were said."""
+    """Yield the episodes of each group, as they were said."""
     found: dict[str, list[NewEpisode]] = {}
     for each in episodes:
         found.setdefault(each.group_id, []).append(each)

@@ -18,14 +18,14 @@ _PORTION_LINES: Final = 10_000
 _PORTION_SIZE: Final = 8 << 20
 
 
-class Refusal(NamedTuple):
+class SkippedLine(NamedTuple):
     """A line that was left out."""
 
     line: int
     reason: str
 
 
-class AskedLine(NamedTuple):
+class QuestionLine(NamedTuple):
     """One question of a file."""
 
     id: Any
@@ -35,17 +35,17 @@ class AskedLine(NamedTuple):
 
 @dataclass(slots=True)
 class EpisodeImport:
-    """What became of a file of episodes."""
+    """The outcome of importing a file of episodes."""
 
     done: Ingestion = field(default_factory=Ingestion)
     refused: int = 0
-    refusals: list[Refusal] = field(default_factory=list)
+    refusals: list[SkippedLine] = field(default_factory=list)
     """The first thousand."""
 
     def refuse(self, line: int, reason: str) -> None:
         self.refused += 1
         if len(self.refusals) < _MOST_REFUSALS:
-            self.refusals.append(Refusal(line, reason))
+            self.refusals.append(SkippedLine(line, reason))
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -59,7 +59,7 @@ class EpisodeImport:
 
 
 def read_episodes(lines: Iterable[bytes], report: EpisodeImport) -> Iterator[NewEpisode]:
-    """The episodes of a file; lines that hold none go into the report."""
+    """Read the episodes of a file; lines that hold none go into the report."""
     for number, line in _written(lines):
         try:
             yield NewEpisode.of_json(_parsed(line))
@@ -81,9 +81,9 @@ def portions(episodes: Iterable[NewEpisode]) -> Iterator[list[NewEpisode]]:
         yield found
 
 
-def read_questions(lines: Iterable[bytes]) -> list[AskedLine]:
-    """The questions of a file; the first wrong line is an error that names it."""
-    found: list[AskedLine] = []
+def read_questions(lines: Iterable[bytes]) -> list[QuestionLine]:
+    """Read the questions of a file; the first wrong line is an error that names it."""
+    found: list[QuestionLine] = []
     for number, line in _written(lines):
         try:
             found.append(_question(_parsed(line)))
@@ -100,7 +100,7 @@ def _written(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
             yield number, text
 
 
-def _question(value: Any) -> AskedLine:
+def _question(value: Any) -> QuestionLine:
     if not isinstance(value, dict):
         raise InvalidInput("a question is a JSON object with id, group_id and query", field="queries")
     given = cast("dict[str, Any]", value)
@@ -109,7 +109,7 @@ def _question(value: Any) -> AskedLine:
         raise InvalidInput("query is missing, empty or no text; give a string", field="query")
     if group_id is not None and not isinstance(group_id, str):
         raise InvalidInput("group_id is no text; give a string or leave it out", field="group_id")
-    return AskedLine(given.get("id"), group_id, query)
+    return QuestionLine(given.get("id"), group_id, query)
 
 
 def _parsed(line: bytes) -> Any:

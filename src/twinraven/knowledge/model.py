@@ -1,4 +1,4 @@
-"""Episodes and hits: what is remembered, and what a search gives back. No I/O."""
+"""Models episodes and search hits. No I/O."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class NewEpisode:
 
     @staticmethod
     def of_json(value: Any) -> NewEpisode:
-        """One line of a file or the body of a request; a wrong field is named."""
+        """Return one line of a file or the body of a request; a wrong field is named."""
         if not isinstance(value, Mapping):
             raise InvalidInput("an episode is a JSON object with group_id, name and content", field="episode")
         found = cast("Mapping[str, Any]", value)
@@ -91,7 +91,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFilter:
-    """Which episodes count: by speaker, source and time (`until` not included)."""
+    """Filters episodes by speaker, source and time (`until` not included)."""
 
     speaker: str | None = None
     source: str | None = None
@@ -103,7 +103,7 @@ class EpisodeFilter:
         return self.speaker is None and self.source is None and self.since is None and self.until is None
 
     def admits(self, episode: Episode) -> bool:
-        """Whether an episode counts; one without a time does not where a time is asked for."""
+        """Return whether an episode counts; one without a time does not where a time is asked for."""
         if self.speaker is not None and (episode.speaker or "").lower() != self.speaker.lower():
             return False
         if self.source is not None and episode.source != self.source:
@@ -144,7 +144,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Ingestion:
-    """What became of a batch: `conflicts` are names that hold other content already, which stays."""
+    """The outcome of storing a batch: `conflicts` are names that hold other content already, which stays."""
 
     added: int = 0
     present: int = 0
@@ -155,7 +155,7 @@ class Ingestion:
 
 
 def check_text(value: str, *, field: str, limit: int) -> str:
-    """A text that both stores can hold."""
+    """Return a text that both stores can hold."""
     if not isinstance(value, str) or not value.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"{field} is empty or no text; give a string", field=field)
     if len(value) > limit:

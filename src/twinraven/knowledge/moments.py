@@ -37,7 +37,7 @@ _BETWEEN: Final = re.compile(
 
 
 def parse_moment(value: Any, *, field: str) -> datetime:
-    """A time or a day; without a zone it is read as UTC, because exported dialogues have none."""
+    """Parse a time or a day; without a zone it is read as UTC, because exported dialogues have none."""
     try:
         found = _of_number(value) if _is_number(value) else _of_text(value)
     except (ValueError, OverflowError) as error:

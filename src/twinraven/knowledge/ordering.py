@@ -23,7 +23,7 @@ _SAME_KEY_GAP_MICROS: Final = 6 * _GAP_MICROS
 
 
 def in_spoken_order(listed: Sequence[NewEpisode]) -> list[NewEpisode]:
-    """The episodes of one group as they were said, as far as times and names tell."""
+    """Return the episodes of one group as they were said, as far as times and names tell."""
     numbers = _numbers([each.name for each in listed]) or [()] * len(listed)
     times = [each.valid_at.timestamp() for each in listed if each.valid_at is not None]
     if len(times) < len(listed):
@@ -33,7 +33,7 @@ def in_spoken_order(listed: Sequence[NewEpisode]) -> list[NewEpisode]:
 
 
 def _numbers(names: Sequence[str]) -> list[Numbers] | None:
-    """The numbers in names of one form that count turns; ids that only look like numbers leave gaps."""
+    """Return the numbers in names of one form that count turns; ids that only look like numbers leave gaps."""
     if len({_DIGITS.sub("#", name) for name in names}) != 1:
         return None
     found = [tuple(int(each) for each in _DIGITS.findall(name)) for name in names]
@@ -45,13 +45,13 @@ def _numbers(names: Sequence[str]) -> list[Numbers] | None:
 
 
 def session_key(name: str) -> str:
-    """The session that a name states ("D2:14" is of "D2"), else nothing; a clock time states none."""
+    """Return the session that a name states ("D2:14" is of "D2"), else nothing; a clock time states none."""
     match = None if _CLOCK.search(name) else _IN_SESSION.fullmatch(name)
     return match[1] if match else ""
 
 
 def begins_session(key: str, last_key: str, at: int | None, last_at: int | None) -> bool:
-    """Whether a turn begins another session than the one before: by a pause, or by another number in its name."""
+    """Return whether a turn begins another session: by a pause, or by another number in its name."""
     if at is not None and last_at is not None:
         most = _SAME_KEY_GAP_MICROS if key and key == last_key else _GAP_MICROS
         if abs(at - last_at) > most:

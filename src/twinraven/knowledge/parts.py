@@ -11,7 +11,7 @@ _BREAKS: Final = ("\n\n", "\n", ". ", "? ", "! ", " ")
 
 
 def split_content(content: str, size: int = PART_SIZE) -> list[str]:
-    """The parts of a content; put together they are the content again."""
+    """Return the parts of a content; put together they are the content again."""
     return list(_parts(content, size)) or [content]
 
 

@@ -20,7 +20,7 @@ _SHORTEST_INSIDE: Final = 2
 
 
 def named_speakers(words: Sequence[str], speakers: Iterable[str]) -> dict[str, Speakers]:
-    """The words of a question, in lower case, that name speakers, and whom each names (in lower case)."""
+    """Return the words of a question, in lower case, that name speakers, and whom each names (in lower case)."""
     parts = _parts(speakers)
     has_capitals = any(word[0].isupper() for word in words[1:])
     found: dict[str, Speakers] = {}
@@ -57,5 +57,5 @@ def _shortened(word: str, parts: Mapping[str, Speakers], *, is_first: bool) -> S
 
 
 def _possessive(lower: str, parts: Mapping[str, Speakers]) -> Speakers | None:
-    """The speaker of "anns", as people type who leave apostrophes out."""
+    """Return the speaker of "anns", as people type who leave apostrophes out."""
     return parts.get(lower[:-1]) if lower.endswith("s") and len(lower) > _SHORTEST else None

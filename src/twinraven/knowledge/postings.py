@@ -33,20 +33,20 @@ Postings = NDArray[Any]
 
 
 def pack(seq: int, count: int, length: int) -> bytes:
-    """One posting as bytes."""
+    """Return one posting as bytes."""
     return (
         seq.to_bytes(4, "little") + min(count, _MOST).to_bytes(2, "little") + min(length, _MOST).to_bytes(2, "little")
     )
 
 
 def unpack(blocks: Sequence[bytes]) -> Postings:
-    """The postings of one term, from its blocks."""
+    """Return the postings of one term, from its blocks."""
     return np.frombuffer(b"".join(blocks), dtype=_POSTING)
 
 
 @dataclass(frozen=True, slots=True)
 class TermScores:
-    """What one word of the question gives to each turn: itself, and the better of itself and what stands for it."""
+    """The BM25 scores of one query term per turn: by itself, and with its stand-ins."""
 
     exact: Floats
     best: Floats

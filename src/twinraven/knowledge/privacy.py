@@ -16,7 +16,7 @@ _NOTES: Final = "introspection:"
 
 
 def note_group(user_id: str) -> str:
-    """The group of a user's notes, apart from those of conversations."""
+    """Return the group of a user's notes, apart from those of conversations."""
     return f"{_NOTES}{user_id}"
 
 
@@ -29,7 +29,7 @@ class HiddenGroups:
     """SELECTs of groups that are not the viewer's."""
 
     def condition(self, column: str) -> str:
-        """What follows a WHERE so that rows of hidden groups are left out."""
+        """Return the SQL condition that leaves out rows of hidden groups."""
         notes = f" AND (substr({column}, 1, {len(_NOTES)}) <> '{_NOTES}' OR {column} = :viewer_notes)"
         return notes + "".join(f" AND {column} NOT IN ({each})" for each in self.others)
 
@@ -38,7 +38,7 @@ class HiddenGroups:
         return {"viewer": self.viewer, "viewer_notes": note_group(self.viewer)}
 
     def holds(self, tx: Transaction, tenant_id: str, group_id: str) -> bool:
-        """Whether a group is hidden."""
+        """Return whether a group is hidden."""
         asked = "SELECT 1 AS is_open FROM (SELECT CAST(:asked AS TEXT) AS group_id) AS asked WHERE 1 = 1"
         where = self.condition("asked.group_id")
         return tx.fetch_one(asked + where, tenant=tenant_id, asked=group_id, **self.values) is None

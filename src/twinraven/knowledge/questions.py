@@ -84,7 +84,7 @@ def read_question(text: str, speakers: Iterable[str]) -> Question:
 
 
 def _stand_ins(term: str, asked: Mapping[str, float], *, is_name: bool) -> dict[str, float]:
-    """What may stand for a stem, without the other stems of the question."""
+    """Return what may stand for a stem, without the other stems of the question."""
     return {other: share for other, share in related(term, is_name=is_name).items() if other not in asked}
 
 
@@ -110,7 +110,7 @@ def without_dates(question: Question) -> Question:
 
 
 def _every_word(words: Iterable[str]) -> tuple[QueryTerm, ...]:
-    """A question of names and stop words alone is looked for by all of them."""
+    """Return all words of a question that consists of names and stop words alone."""
     return tuple(QueryTerm(stem(word.lower()), word, 1.0, {}) for word in dict.fromkeys(words))
 
 

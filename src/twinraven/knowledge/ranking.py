@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from twinraven.knowledge.dates import DaySpan
 from twinraven.knowledge.postings import Floats, TermScores
 from twinraven.knowledge.questions import Question
-from twinraven.knowledge.reading import Marks
+from twinraven.knowledge.reading import TurnMarks
 from twinraven.knowledge.weights import WEIGHTS
 
 SIGNALS: Final = tuple(WEIGHTS)
@@ -28,14 +28,14 @@ SEEDS: Final = 40
 _SESSION_BEST: Final = 5
 _LEADERS: Final = 3
 _REACH: Final = 2
-_ENDS_ASKING: Final = int(Marks.ENDS_ASKING)
+_ENDS_ASKING: Final = int(TurnMarks.ENDS_ASKING)
 
 Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """What the ranking knows of a turn besides its words."""
+class TurnFeatures:
+    """The ranking features of a turn besides its words."""
 
     seq: int
     session: int
@@ -49,7 +49,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedTurn:
     """A turn, its score, and what each signal added to it."""
 
     seq: int
@@ -58,7 +58,7 @@ class Ranked:
 
 
 def word_scores(scores: Sequence[TermScores], turns: int) -> Floats:
-    """What all words of the question give to each turn."""
+    """Return the sum of all query terms' scores per turn."""
     total = np.zeros(turns, dtype=np.float32)
     for each in scores:
         total += each.best
@@ -68,7 +68,7 @@ def word_scores(scores: Sequence[TermScores], turns: int) -> Floats:
 def choose_candidates(
     total: Floats, allowed: NDArray[np.bool_] | None, dated: NDArray[np.int64] | None = None
 ) -> list[int]:
-    """The turns with the best words, those of the dates that are asked for, and the turns beside them."""
+    """Return the turns with the best words, those of the dates that are asked for, and the turns beside them."""
     eligible = total if allowed is None else np.where(allowed, total, 0)
     chosen = _best(np.flatnonzero(eligible > 0), total)
     if dated is not None:
@@ -86,12 +86,12 @@ def rank(
     question: Question,
     scores: Sequence[TermScores],
     candidates: Sequence[int],
-    turns: Mapping[int, Turn],
+    turns: Mapping[int, TurnFeatures],
     *,
     limit: int,
     cosines: Mapping[int, float] | None = None,
-) -> list[Ranked]:
-    """The best candidates, best first; `turns` also holds the one before each."""
+) -> list[RankedTurn]:
+    """Return the best candidates, best first; `turns` also holds the one before each."""
     listed = [seq for seq in candidates if seq in turns]
     if not listed:
         return []
@@ -101,7 +101,7 @@ def rank(
     totals = parts.sum(axis=1)
     order: list[int] = np.argsort(-totals, kind="stable")[:limit].tolist()
     return [
-        Ranked(
+        RankedTurn(
             listed[place],
             float(totals[place]),
             {
@@ -118,11 +118,11 @@ def signals_of(
     question: Question,
     scores: Sequence[TermScores],
     listed: Sequence[int],
-    turns: Mapping[int, Turn],
+    turns: Mapping[int, TurnFeatures],
     *,
     cosines: Mapping[int, float] | None = None,
 ) -> Doubles:
-    """One row for each candidate, one column for each signal."""
+    """Return one row for each candidate, one column for each signal."""
     at = np.array(listed)
     size = len(scores[0].exact) if scores else 0
     total = word_scores(scores, size)
@@ -138,17 +138,17 @@ def signals_of(
         "other_speaker": np.array(
             [float(bool(question.speakers) and each.speaker not in question.speakers) for each in facts]
         ),
-        "asks": _marked(marks, Marks.ASKS),
+        "asks": _marked(marks, TurnMarks.ASKS),
         "before": before,
         "after": after,
         "before_2": _beside(total, at, -2) / best,
         "around": wider,
         "answers": np.array([_answers(turn, turns) for turn in facts]) * before,
-        "time": _marked(marks, Marks.TIMED) * (question.kind == "time"),
-        "number": _marked(marks, Marks.NUMBERED) * (question.kind == "number"),
-        "place": _marked(marks, Marks.PLACED) * (question.kind == "place"),
+        "time": _marked(marks, TurnMarks.TIMED) * (question.kind == "time"),
+        "number": _marked(marks, TurnMarks.NUMBERED) * (question.kind == "number"),
+        "place": _marked(marks, TurnMarks.PLACED) * (question.kind == "place"),
         "date": np.array([_date_fit(question, turn) for turn in facts]),
-        "personal": _marked(marks, Marks.PERSONAL),
+        "personal": _marked(marks, TurnMarks.PERSONAL),
         "length": np.minimum(np.log1p([turn.length for turn in facts]) / 4, 1.0),
         "meaning": np.array([(cosines or {}).get(seq, 0.0) for seq in listed]),
     }
@@ -158,7 +158,7 @@ def signals_of(
     return np.stack([found[name] for name in SIGNALS], axis=1)
 
 
-def _marked(marks: NDArray[np.int64], mark: Marks) -> Doubles:
+def _marked(marks: NDArray[np.int64], mark: TurnMarks) -> Doubles:
     return (marks & int(mark) != 0).astype(np.float64)
 
 
@@ -168,15 +168,15 @@ def _beside(total: Floats, at: NDArray[np.int64], step: int) -> Doubles:
     return np.where(inside, total[np.clip(places, 0, len(total) - 1)], 0.0).astype(np.float64)
 
 
-def _answers(turn: Turn, turns: Mapping[int, Turn]) -> float:
-    """Whether the turn before asks and another speaks: the answer repeats none of the question's words."""
+def _answers(turn: TurnFeatures, turns: Mapping[int, TurnFeatures]) -> float:
+    """Return whether the turn before asks and another speaks: the answer repeats none of the question's words."""
     before = turns.get(turn.seq - 1)
     if before is None or before.session != turn.session or not before.marks & _ENDS_ASKING:
         return 0.0
     return float(before.speaker is None or before.speaker != turn.speaker)
 
 
-def _date_fit(question: Question, turn: Turn) -> float:
+def _date_fit(question: Question, turn: TurnFeatures) -> float:
     if not question.dates:
         return 0.0
     if any(asked.meets(named) for asked in question.dates for named in turn.dates):
@@ -185,8 +185,8 @@ def _date_fit(question: Question, turn: Turn) -> float:
     return 0.5 if said is not None and any(asked.first <= said <= asked.last for asked in question.dates) else 0.0
 
 
-def _session_fit(facts: Sequence[Turn], words: Doubles) -> Doubles:
-    """The sum of a session's five best turns, beside that of the best session."""
+def _session_fit(facts: Sequence[TurnFeatures], words: Doubles) -> Doubles:
+    """Return the sum of a session's five best turns, beside that of the best session."""
     by_session: dict[int, list[float]] = {}
     for turn, score in zip(facts, words.tolist(), strict=True):
         by_session.setdefault(turn.session, []).append(score)
@@ -196,7 +196,7 @@ def _session_fit(facts: Sequence[Turn], words: Doubles) -> Doubles:
 
 
 def _by_rules(found: Mapping[str, Doubles]) -> Doubles:
-    """The rules by hand: words, times who speaks, what is asked for and how the session fits."""
+    """Return the rules by hand: words, times who speaks, what is asked for and how the session fits."""
     score = found["words"] + 0.1 * (found["before"] + found["after"]) + 0.3 * found["answers"]
     score = score * (1 + 0.5 * found["speaker"]) * (1 - 0.5 * found["asks"]) * (1 + 0.3 * found["session"])
     score = score * (1 + 0.3 * found["time"]) * (1 + 0.3 * found["number"]) * (1 + 0.5 * found["date"])
@@ -204,8 +204,8 @@ def _by_rules(found: Mapping[str, Doubles]) -> Doubles:
     return score / (score.max() or 1.0)
 
 
-def _shared_names(facts: Sequence[Turn], score: Doubles) -> Doubles:
-    """The names that a turn shares with the best ones, which often hold the other half of an answer."""
+def _shared_names(facts: Sequence[TurnFeatures], score: Doubles) -> Doubles:
+    """Return the names that a turn shares with the best ones, which often hold the other half of an answer."""
     leaders: list[int] = np.argsort(-score, kind="stable")[:_LEADERS].tolist()
     leading = Counter(name for place in leaders for name in facts[place].names)
     shares = np.zeros(len(facts))

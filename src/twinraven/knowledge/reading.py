@@ -26,7 +26,7 @@ _HEADINGS: Final = frozenset(
     "reminder photo image picture caption subject date time conclusion example plan fact news breaking verdict "
     "status quote day part chapter step week confession disclaimer topic agenda".split()
 )
-"""Words before a colon that name nobody."""
+"""Words before a colon that name no speaker."""
 _CAPTION: Final = re.compile(
     r"\[[^\]\n]*\]|\((?:photo|image|picture|shares?|sends?|attached)\b[^)\n]*\)|^\s*(?:photo|image|picture|caption)[^\n:]{0,20}:.*$",
     re.IGNORECASE | re.MULTILINE,
@@ -56,8 +56,8 @@ _MOST_NAMES: Final = 24
 _MOST_DATES: Final = 8
 
 
-class Marks(IntFlag):
-    """What kind of turn it is, as one number in its row."""
+class TurnMarks(IntFlag):
+    """Flags of a turn, as one number in its row."""
 
     ASKS = 1
     TIMED = 2
@@ -69,18 +69,18 @@ class Marks(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class TurnReading:
-    """What is stored of a turn besides its words."""
+    """The stored features of a turn besides its words."""
 
     counts: Counter[str]
     length: int
-    marks: Marks
+    marks: TurnMarks
     dates: tuple[DaySpan, ...]
     names: tuple[str, ...]
     """In lower case, in order of their first mention."""
 
 
 def split_speaker(content: str) -> tuple[str | None, str]:
-    """A speaker written before the words ("Ann: hello"), and the words."""
+    """Return a speaker written before the words ("Ann: hello"), and the words."""
     match = _SPOKEN.match(content[:160])
     if match is None:
         return None, content
@@ -126,7 +126,7 @@ def _trimmed(name: str, *, is_first: bool) -> str:
 
 
 def _opens(word: str, *, is_alone: bool, is_first: bool) -> bool:
-    """Whether a capitalised word is no part of a name: a stop word, or an ordinary word at the sentence's beginning."""
+    """Return whether a capitalised word is no name: a stop word, or an ordinary one at the sentence's start."""
     lower = word.partition("'")[0].lower()
     if is_stop_word(lower) or lower in _OPENERS or (word.isupper() and word.isalpha() and len(word) > _LONGEST_ACRONYM):
         return True
@@ -134,31 +134,31 @@ def _opens(word: str, *, is_alone: bool, is_first: bool) -> bool:
 
 
 def _looks_like_name(word: str) -> bool:
-    """A word with a digit or a second capital is a name wherever it stands."""
+    """Return whether a word looks like a name wherever it stands: it has a digit or a second capital."""
     return any(sign.isdigit() or sign.isupper() for sign in word[1:]) and "'" not in word
 
 
-def _marks(text: str, words: frozenset[str]) -> Marks:
-    marks = Marks(0)
+def _marks(text: str, words: frozenset[str]) -> TurnMarks:
+    marks = TurnMarks(0)
     said = _CAPTION.sub(" ", text)
     sentences = [match[0].strip() for match in _SENTENCE.finditer(said) if match[0].strip()]
     asking = sum(len(tokens(each)) for each in sentences if each.rstrip("\"') ").endswith("?"))
     if asking and asking / sum(len(tokens(each)) for each in sentences) >= _ASKING_SHARE:
-        marks |= Marks.ASKS
+        marks |= TurnMarks.ASKS
     if sentences and sentences[-1].rstrip("\"') ").endswith("?"):
-        marks |= Marks.ENDS_ASKING
+        marks |= TurnMarks.ENDS_ASKING
     has_digits = _DIGIT.search(text) is not None
     if not words.isdisjoint(_TIME_WORDS) or (has_digits and _TIME.search(text)):
-        marks |= Marks.TIMED
+        marks |= TurnMarks.TIMED
     if has_digits or not words.isdisjoint(_NUMBER_WORDS):
-        marks |= Marks.NUMBERED
+        marks |= TurnMarks.NUMBERED
     if _PLACE.search(text):
-        marks |= Marks.PLACED
+        marks |= TurnMarks.PLACED
     if _PERSONAL.search(text):
-        marks |= Marks.PERSONAL
+        marks |= TurnMarks.PERSONAL
     return marks
 
 
 def name_stems(name: str) -> set[str]:
-    """The stems of a name's words."""
+    """Return the stems of a name's words."""
     return {stem(word.lower()) for word in tokens(name)}

@@ -14,7 +14,7 @@ from twinraven.knowledge.embedding import Vectors
 from twinraven.knowledge.model import Episode, EpisodeFilter, Hit
 from twinraven.knowledge.postings import ENOUGH, Postings, TermScores, score_term
 from twinraven.knowledge.questions import Question, play_participants_down, read_question, without_dates
-from twinraven.knowledge.ranking import Ranked, Turn, choose_candidates, rank, word_scores
+from twinraven.knowledge.ranking import RankedTurn, TurnFeatures, choose_candidates, rank, word_scores
 from twinraven.knowledge.sql import (
     GroupState,
     allowed_parts,
@@ -36,21 +36,21 @@ _LONGEST_ASKED: Final = 31
 """Days of a date that turns are looked up by: a question about a whole year is left to its words."""
 
 
-class AskedMeaning(NamedTuple):
-    """The vector of a question, and those of episodes that it is compared with."""
+class QueryVector(NamedTuple):
+    """The query vector, and the index of episode vectors it is compared with."""
 
     held: VectorIndex
     vector: Vectors
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What the words of a question found in a group, before it is ranked."""
+class SearchCandidates:
+    """The candidates of a search in a group, before ranking."""
 
     question: Question
     scores: list[TermScores]
     candidates: list[int]
-    turns: dict[int, Turn]
+    turns: dict[int, TurnFeatures]
     postings: Mapping[str, Postings]
     cosines: Mapping[int, float]
     """How similar candidates are in meaning, from 0 to 1; empty without an embedder."""
@@ -64,8 +64,8 @@ def look_up(
     text: str,
     wanted: EpisodeFilter,
     *,
-    meaning: AskedMeaning | None = None,
-) -> Found:
+    meaning: QueryVector | None = None,
+) -> SearchCandidates:
     """Score every part that has a word of the question, and read what the ranking needs of the best."""
     question = read_question(text, state.speakers)
     if state.last_at is not None:
@@ -89,11 +89,11 @@ def look_up(
     beside = {seq - 1 for seq in candidates if seq}
     turns = read_turns(tx, tenant_id, state.group_id, sorted({*candidates, *beside}))
     cosines = scaled(meant, candidates)
-    return Found(question, scores, candidates, turns, postings, cosines, similarities)
+    return SearchCandidates(question, scores, candidates, turns, postings, cosines, similarities)
 
 
 def _dated(tx: Transaction, tenant_id: str, group_id: str, question: Question) -> NDArray[np.int64] | None:
-    """The parts that were said on a day of the question's dates, or name one."""
+    """Return the parts that were said on a day of the question's dates, or name one."""
     days = day_terms(question.dates, longest=_LONGEST_ASKED)
     held = read_postings(tx, tenant_id, group_id, days) if days else {}
     return np.unique(np.concatenate([each["seq"] for each in held.values()])).astype(np.int64) if held else None
@@ -108,9 +108,9 @@ def search_group(
     limit: int,
     wanted: EpisodeFilter = EVERYTHING,
     neighbours: int = 0,
-    meaning: AskedMeaning | None = None,
+    meaning: QueryVector | None = None,
 ) -> list[Hit]:
-    """The best hits of one group."""
+    """Return the best hits of one group."""
     state = group_state(tx, tenant_id, group_id)
     if state is None:
         return []
@@ -130,7 +130,7 @@ def search_group(
 
 
 def best_of_groups(found: Sequence[Hit], *, limit: int) -> list[Hit]:
-    """The best hits of several groups: where a question names who speaks in one, the other groups step back."""
+    """Return the best hits of several groups: where a question names who speaks in one, the other groups step back."""
     named = {hit.group_id for hit in found if not _NAMING.isdisjoint(hit.why["signals"])}
     weighed = [hit if not named or hit.group_id in named else _stepped_back(hit) for hit in found]
     return sorted(weighed, key=lambda hit: -hit.score)[:limit]
@@ -142,7 +142,7 @@ def _stepped_back(hit: Hit) -> Hit:
 
 
 def search_names(tx: Transaction, tenant_id: str, group_id: str, text: str, *, limit: int) -> list[str]:
-    """The names of the best hits of one group."""
+    """Return the names of the best hits of one group."""
     return [hit.name for hit in search_group(tx, tenant_id, group_id, text, limit=limit)]
 
 
@@ -162,7 +162,7 @@ def _neighbours(tx: Transaction, tenant_id: str, state: GroupState, seq: int, re
     return tuple(to_episode(rows[each]) for each in beside if each in rows)
 
 
-def _to_hit(row: Row, ranked: Ranked, found: Found, neighbours: tuple[Episode, ...]) -> Hit:
+def _to_hit(row: Row, ranked: RankedTurn, found: SearchCandidates, neighbours: tuple[Episode, ...]) -> Hit:
     return Hit(
         name=row["name"],
         group_id=row["group_id"],
@@ -175,8 +175,8 @@ def _to_hit(row: Row, ranked: Ranked, found: Found, neighbours: tuple[Episode, .
     )
 
 
-def _why(ranked: Ranked, found: Found) -> dict[str, Any]:
-    """The words that matched, which stood for others, and what each signal added."""
+def _why(ranked: RankedTurn, found: SearchCandidates) -> dict[str, Any]:
+    """Return the words that matched, which stood for others, and what each signal added."""
     words: list[str] = []
     stood_for: dict[str, list[str]] = {}
     for term, score in zip(found.question.terms, found.scores, strict=True):
@@ -190,11 +190,11 @@ def _why(ranked: Ranked, found: Found) -> dict[str, Any]:
     return {"words": words, "related": stood_for, "names": names, **near, "signals": ranked.signals}
 
 
-def _has(found: Found, term: str, seq: int) -> bool:
+def _has(found: SearchCandidates, term: str, seq: int) -> bool:
     held = found.postings.get(term)
     return held is not None and bool(np.any(held["seq"] == seq))
 
 
-def _linking_names(turn: Turn, turns: Mapping[int, Turn]) -> Sequence[str]:
+def _linking_names(turn: TurnFeatures, turns: Mapping[int, TurnFeatures]) -> Sequence[str]:
     others = [each.names for each in turns.values() if each.seq != turn.seq]
     return sorted(name for name in turn.names if any(name in names for names in others))

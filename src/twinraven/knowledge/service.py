@@ -1,4 +1,4 @@
-"""The use cases of knowledge: remember episodes, search them, read them."""
+"""Implements the use cases of knowledge: remember episodes, search them, read them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twinraven.knowledge.ingestion import ReadEpisode, by_group, read_episode, s
 from twinraven.knowledge.line_files import EpisodeImport, portions, read_episodes
 from twinraven.knowledge.model import Episode, EpisodeFilter, Hit, Ingestion, NewEpisode, check_text
 from twinraven.knowledge.privacy import HiddenGroups
-from twinraven.knowledge.searching import EVERYTHING, AskedMeaning, best_of_groups, search_group
+from twinraven.knowledge.searching import EVERYTHING, QueryVector, best_of_groups, search_group
 from twinraven.knowledge.sql import find_episode, find_named, groups_of, list_episodes
 from twinraven.knowledge.vectors import VectorIndex, pack_vector
 from twinraven.storage import Database, Transaction, chunks
@@ -94,7 +94,7 @@ class Knowledge:
         return report
 
     async def _stored(self, tenant_id: str, episodes: Sequence[NewEpisode]) -> AsyncIterator[Ingestion]:
-        """What becomes of each batch of each group, in the order in which its turns were said."""
+        """Return what becomes of each batch of each group, in the order in which its turns were said."""
         clean = await asyncio.to_thread(self._cleaned, tenant_id, episodes)
         for group_id, listed in by_group(clean):
             for some in chunks(listed, BATCH):
@@ -141,7 +141,7 @@ class Knowledge:
         return done
 
     def _cleaned(self, tenant_id: str, some: Sequence[NewEpisode]) -> Sequence[NewEpisode]:
-        """The episodes without secrets, in what is said and in what it is called by."""
+        """Return the episodes without secrets, in what is said and in what it is called by."""
         raw = orjson.dumps([[getattr(each, name) for name in _TEXTS] for each in some])
         clean = self._redact(tenant_id, raw)
         if clean is raw:
@@ -159,13 +159,13 @@ class Knowledge:
         made = iter(pack_vector(vector) for vector in self._vectors.embedder.embed(spoken))
         return [replace(each, vectors=tuple(next(made) for _ in each.parts)) for each in some]
 
-    async def _asked(self, texts: Sequence[str]) -> list[AskedMeaning | None]:
-        """What questions mean, where an embedder is installed."""
+    async def _asked(self, texts: Sequence[str]) -> list[QueryVector | None]:
+        """Return what questions mean, where an embedder is installed."""
         index = self._vectors
         if index is None:
             return [None] * len(texts)
         vectors = await asyncio.to_thread(index.embedder.embed, texts)
-        return [AskedMeaning(index, vector) for vector in vectors]
+        return [QueryVector(index, vector) for vector in vectors]
 
     async def search(
         self,
@@ -178,7 +178,7 @@ class Knowledge:
         neighbours: int = 0,
         hidden: HiddenGroups | None = None,
     ) -> list[Hit]:
-        """The episodes that answer a question best, of one group or, one after another, of all that are not hidden."""
+        """Search the episodes that answer a question best, of one group or of all that are not hidden."""
         _check_query(text, limit)
         [meaning] = await self._asked([text])
         groups = await self._groups(tenant_id, group_id, hidden)
@@ -196,7 +196,7 @@ class Knowledge:
         return await self._database.read(tenant_id, work)
 
     async def _groups(self, tenant_id: str, group_id: str | None, hidden: HiddenGroups | None) -> list[str]:
-        """The group that is named or all of them, without those that are hidden."""
+        """Return the group that is named or all of them, without those that are hidden."""
 
         def work(tx: Transaction) -> list[str]:
             if group_id is None:
@@ -208,13 +208,13 @@ class Knowledge:
     async def _found_in_graph(
         self, tenant_id: str, groups: Sequence[str], text: str, limit: int
     ) -> dict[str, list[GraphFind]]:
-        """What the graph leads to in each group; empty without a graph."""
+        """Return what the graph leads to in each group; empty without a graph."""
         if self._graph is None:
             return {}
         return {each: await self._graph.search(tenant_id, each, text, limit=limit) for each in groups}
 
     async def graph_content(self, tenant_id: str, group_id: str) -> GraphContent:
-        """What the graph holds of a group."""
+        """Return the content of the graph for a group."""
         if self._graph is None:
             raise InvalidInput(
                 "there is no knowledge graph beside the tables",
@@ -231,7 +231,7 @@ class Knowledge:
         limit: int = 10,
         wanted: EpisodeFilter = EVERYTHING,
     ) -> list[list[str]]:
-        """The names of the best hits for each (group, question); many questions share one transaction."""
+        """Return the names of the best hits for each (group, question); many questions share one transaction."""
         asked = list(questions)
         for _, text in asked:
             _check_query(text, limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinraven.foundation.setting_kinds import Choice, Flag, Number, Text, Whole
+from twinraven.foundation.setting_kinds import Choice, Flag, Integer, Number, Text
 from twinraven.foundation.settings import setting
 
 
@@ -37,7 +37,7 @@ class KnowledgeSettings:
         "A graph that holds episodes as well (extra `graphiti`), such as falkor://127.0.0.1:6379; none: none.",
     )
     enrichment_edge_threshold: int = setting(
-        5, Whole(1, 1_000_000), "How many episodes must mention an entity before it is enriched in the background."
+        5, Integer(1, 1_000_000), "How many episodes must mention an entity before it is enriched in the background."
     )
     compression_process: str = setting(
         "compress_memory", Text(), "The process that sums up parts of a dialogue; the built-in one unless you say so."
@@ -45,7 +45,7 @@ class KnowledgeSettings:
     reflection_process: str = setting(
         "reflect_memory", Text(), "The process that reconsiders the notes about a user; the built-in one by default."
     )
-    introspection_notes: int = setting(10, Whole(1, 1_000), "How many notes the carousel of each user holds.")
+    introspection_notes: int = setting(10, Integer(1, 1_000), "How many notes the carousel of each user holds.")
     introspection_compression_threshold: int = setting(
-        5, Whole(1, 20), "After how many compressions of a conversation the notes are reconsidered."
+        5, Integer(1, 20), "After how many compressions of a conversation the notes are reconsidered."
     )

@@ -1,4 +1,4 @@
-"""Episodes and postings in SQL, the same for both stores."""
+"""Stores episodes and postings in SQL, the same for both databases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twinraven.knowledge.dates import DaySpan
 from twinraven.knowledge.model import Episode, EpisodeFilter
 from twinraven.knowledge.postings import BLOCK, CHAPTER, Postings, unpack
 from twinraven.knowledge.privacy import HiddenGroups
-from twinraven.knowledge.ranking import Turn
+from twinraven.knowledge.ranking import TurnFeatures
 from twinraven.storage import Row, Transaction, chunks
 
 _EPISODE: Final = (
@@ -33,7 +33,7 @@ _FOUND: Final = (
 
 @dataclass(slots=True)
 class GroupState:
-    """How far a group has come."""
+    """The counters of a group."""
 
     group_id: str
     parts: int = 0
@@ -49,7 +49,7 @@ class GroupState:
 
 
 def group_state(tx: Transaction, tenant_id: str, group_id: str, *, lock: bool = False) -> GroupState | None:
-    """A group's row; locked, nobody else adds to the group until this transaction ends."""
+    """Return a group's row; locked, no other transaction adds to the group until this one ends."""
     waits = " FOR UPDATE" if lock and tx.dialect == "postgres" else ""
     row = tx.fetch_one(
         "SELECT group_id, parts, words, session, session_key, last_at, speakers FROM knowledge_groups "
@@ -63,7 +63,7 @@ def group_state(tx: Transaction, tenant_id: str, group_id: str, *, lock: bool = 
 
 
 def open_group(tx: Transaction, tenant_id: str, group_id: str, *, at: int) -> GroupState:
-    """The group's row, made if it is new, and locked."""
+    """Open the group's row, made if it is new, and locked."""
     found = group_state(tx, tenant_id, group_id, lock=True)
     if found is None:
         columns = ("tenant_id", "group_id", "parts", "words", "session", "session_key", "speakers", "created_at")
@@ -89,7 +89,7 @@ def save_group(tx: Transaction, tenant_id: str, state: GroupState) -> None:
 
 
 def groups_of(tx: Transaction, tenant_id: str, *, hidden: HiddenGroups | None = None) -> list[Row]:
-    """Every group with its size, the newest first."""
+    """Return every group with its size, the newest first."""
     where, values = ("", {}) if hidden is None else (hidden.condition("group_id"), hidden.values)
     return tx.fetch_all(
         f"SELECT group_id, parts, speakers, created_at FROM knowledge_groups WHERE tenant_id = :tenant{where} "
@@ -100,7 +100,7 @@ def groups_of(tx: Transaction, tenant_id: str, *, hidden: HiddenGroups | None = 
 
 
 def stored_hashes(tx: Transaction, tenant_id: str, group_id: str, names: Sequence[str]) -> dict[str, str]:
-    """The hash of the content of each of these names that is there already."""
+    """Return the hash of the content of each of these names that is there already."""
     found: dict[str, str] = {}
     for some in chunks(names, _IN_ONE):
         listed, values = listed_values(some)
@@ -153,7 +153,7 @@ def block_of(seq: int) -> int:
 
 
 def read_postings(tx: Transaction, tenant_id: str, group_id: str, wanted: Iterable[str]) -> dict[str, Postings]:
-    """The postings of each of these terms that the group has."""
+    """Read the postings of each of these terms that the group has."""
     found: dict[str, list[bytes]] = {}
     for some in chunks(wanted, _IN_ONE):
         names, values = listed_values(some)
@@ -169,9 +169,9 @@ def read_postings(tx: Transaction, tenant_id: str, group_id: str, wanted: Iterab
     return {term: unpack(blocks) for term, blocks in found.items()}
 
 
-def read_turns(tx: Transaction, tenant_id: str, group_id: str, wanted: Iterable[int]) -> dict[int, Turn]:
-    """What the ranking knows of these parts of a group."""
-    found: dict[int, Turn] = {}
+def read_turns(tx: Transaction, tenant_id: str, group_id: str, wanted: Iterable[int]) -> dict[int, TurnFeatures]:
+    """Read the ranking features of these parts of a group."""
+    found: dict[int, TurnFeatures] = {}
     for some in chunks(wanted, _IN_ONE):
         names, values = listed_values(some)
         for rows in tx.stream(
@@ -185,9 +185,9 @@ def read_turns(tx: Transaction, tenant_id: str, group_id: str, wanted: Iterable[
     return found
 
 
-def _to_turn(row: tuple[Any, ...]) -> Turn:
+def _to_turn(row: tuple[Any, ...]) -> TurnFeatures:
     seq, session, speaker, marks, words, valid_at, dates, names = row
-    return Turn(
+    return TurnFeatures(
         seq,
         session,
         None if speaker is None else speaker.lower(),
@@ -200,7 +200,7 @@ def _to_turn(row: tuple[Any, ...]) -> Turn:
 
 
 def allowed_parts(tx: Transaction, tenant_id: str, group_id: str, wanted: EpisodeFilter) -> list[int]:
-    """The numbers of the parts that a filter lets through."""
+    """Return the numbers of the parts that a filter lets through."""
     where, values = _conditions(wanted)
     sql = f"SELECT seq FROM episodes WHERE tenant_id = :tenant AND group_id = :group{where}"
     return [seq for rows in tx.stream(sql, tenant=tenant_id, group=group_id, **values) for (seq,) in rows]
@@ -230,7 +230,7 @@ def read_parts(tx: Transaction, tenant_id: str, group_id: str, wanted: Sequence[
 
 
 def parts_from(tx: Transaction, tenant_id: str, group_id: str, first: int, *, limit: int) -> list[Row]:
-    """What was said in a group from one part on, in order."""
+    """Return the turns of a group from one part on, in order."""
     return tx.fetch_all(
         "SELECT seq, content, speaker, valid_at, source FROM episodes WHERE tenant_id = :tenant AND group_id = :group "
         "AND seq >= :first ORDER BY seq LIMIT :limit",
@@ -274,7 +274,7 @@ def list_episodes(
 
 
 def find_episode(tx: Transaction, tenant_id: str, *, episode_id: str) -> Episode | None:
-    """One episode whole, by its id."""
+    """Find one episode whole, by its id."""
     return _whole(
         tx.fetch_all(
             f"SELECT {_FOUND} FROM episodes WHERE tenant_id = :tenant AND episode_id = :id ORDER BY part",
@@ -285,7 +285,7 @@ def find_episode(tx: Transaction, tenant_id: str, *, episode_id: str) -> Episode
 
 
 def find_named(tx: Transaction, tenant_id: str, group_id: str, name: str) -> Episode | None:
-    """One episode whole, by its group and name."""
+    """Find one episode whole, by its group and name."""
     return _whole(
         tx.fetch_all(
             f"SELECT {_FOUND} FROM episodes WHERE tenant_id = :tenant AND group_id = :group AND name = :name "
@@ -298,7 +298,7 @@ def find_named(tx: Transaction, tenant_id: str, group_id: str, name: str) -> Epi
 
 
 def recent_episodes(tx: Transaction, tenant_id: str, group_id: str, limit: int) -> list[str]:
-    """The ids of a group's last episodes, the oldest of them first."""
+    """Return the ids of a group's last episodes, the oldest of them first."""
     rows = tx.fetch_all(
         "SELECT episode_id FROM episodes WHERE tenant_id = :tenant AND group_id = :group AND part = 0 "
         "ORDER BY seq DESC LIMIT :limit",
@@ -310,7 +310,7 @@ def recent_episodes(tx: Transaction, tenant_id: str, group_id: str, limit: int) 
 
 
 def whole_contents(tx: Transaction, tenant_id: str, episode_ids: Sequence[str]) -> dict[str, str]:
-    """The whole content of each of these episodes."""
+    """Return the whole content of each of these episodes."""
     found: dict[str, list[str]] = {}
     for some in chunks(episode_ids, _IN_ONE):
         names, values = listed_values(some)
@@ -352,6 +352,6 @@ def moment(micros: int | None) -> datetime | None:
 
 
 def listed_values(values: Sequence[Any]) -> tuple[str, dict[str, Any]]:
-    """The parameters of an IN list."""
+    """Return the parameters of an IN list."""
     named = {f"v{number}": value for number, value in enumerate(values)}
     return ", ".join(f":{name}" for name in named) or "NULL", named

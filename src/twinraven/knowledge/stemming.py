@@ -60,7 +60,7 @@ _STEP_4: Final = (
 
 @lru_cache(65_536)
 def stem(word: str) -> str:
-    """The stem of one word in lower case; digits and other alphabets stay as they are."""
+    """Return the stem of one word in lower case; digits and other alphabets stay as they are."""
     known = _IRREGULAR.get(word)
     if known is not None:
         return known
@@ -128,7 +128,7 @@ def _without_final_e(word: str) -> str:
 
 
 def _measure(base: str) -> int:
-    """How often consonants follow vowels: Porter's m."""
+    """Return how often consonants follow vowels: Porter's m."""
     count = 0
     was_vowel = False
     for place, sign in enumerate(base):

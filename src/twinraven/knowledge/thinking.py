@@ -33,13 +33,13 @@ class PreparedProcess:
     flow: FlowDefinition
 
     def inputs(self, offered: Mapping[str, Any]) -> dict[str, Any]:
-        """What the process asks for of what it is offered; a process need not take all of it."""
+        """Return the inputs that the process takes of those it is offered."""
         asked = cast("Mapping[str, Any]", self.flow.parameters.get("properties", {}))
         return {name: value for name, value in offered.items() if name in asked}
 
 
 def member_of(output: Any, name: str) -> Any:
-    """A member of what a process ended with, or of one of its variables where it has no output template."""
+    """Return a member of what a process ended with, or of one of its variables where it has no output template."""
     if not isinstance(output, dict):
         return None
     found = cast("dict[str, Any]", output)
@@ -53,13 +53,13 @@ class ThinkingProcesses(Protocol):
     """The processes that compress and reflect."""
 
     async def prepare(self, tenant_id: str, process_id: str) -> PreparedProcess:
-        """The version in force; a built-in one is saved where the tenant has none of that id."""
+        """Return the version in force; a built-in one is saved where the tenant has none of that id."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What a model answered, as JSON that fits the schema it was given."""
+    """A model's reply, as JSON that fits the schema it was given."""
 
     value: Any
     model: str
@@ -74,7 +74,7 @@ class LanguageModel(Protocol):
         ...
 
     async def ask(self, tenant_id: str, text: str, *, system: str, schema: Mapping[str, Any]) -> ModelReply:
-        """An answer that fits the schema; raises the call's error where there is none."""
+        """Return an answer that fits the schema; raises the call's error where there is none."""
         ...
 
 

@@ -15,7 +15,7 @@ from twinraven.catalog import Effect, ToolEntry
 from twinraven.foundation.errors import NotFound
 from twinraven.knowledge.access import GroupAccess
 from twinraven.knowledge.entities import Entities
-from twinraven.knowledge.extractive import SaidText, summarise
+from twinraven.knowledge.extractive import SourceText, summarise
 from twinraven.knowledge.service import Knowledge
 from twinraven.knowledge.thinking import LanguageModel
 
@@ -26,7 +26,7 @@ _LIST: Final = {"type": "array", "items": {"type": "object"}}
 _WHOLE: Final = {"type": "integer", "minimum": 0}
 _TEXT: Final = {"type": "string"}
 _REFLECT_MS: Final = 600_000
-"""Nobody waits for a reflection, so that it may take its time."""
+"""The timeout of a reflection, which runs in the background."""
 _STEPS: Final = 8
 _MOST_NOTE: Final = 1_200
 _MOST_HITS: Final = 6
@@ -155,7 +155,7 @@ class ThinkingConnector:
             text = f"At most {most} characters.\n\n{params['text']}"
             reply = await model.ask(tenant_id, text, system=_COMPRESS_SYSTEM, schema=_COMPRESS_SCHEMA)
             return {"summary": reply.value["summary"], "by": reply.model}
-        said = [SaidText(each["content"], each.get("speaker")) for each in params["sources"]]
+        said = [SourceText(each["content"], each.get("speaker")) for each in params["sources"]]
         return {"summary": summarise(said, most_characters=most), "by": "rules"}
 
     async def _reflect(self, call: CallFrame, params: dict[str, Any]) -> Any:
@@ -179,7 +179,7 @@ class ThinkingConnector:
         return {"notes": written or [_note_by_rules(params)], "by": model.name}
 
     async def _look_up(self, call: CallFrame, wish: dict[str, Any], notes: dict[int, str]) -> str:
-        """What the agent asked for, as further lines of what it is told."""
+        """Return what the agent asked for, as further lines of what it is told."""
         tenant_id, hidden = call.tenant_id, self._access().hidden_from(call.caller)
         lines: list[str] = []
         for query in wish.get("searches", ()):
@@ -203,8 +203,8 @@ def _told(params: dict[str, Any]) -> str:
 
 
 def _note_by_rules(params: dict[str, Any]) -> dict[str, Any]:
-    """A note without a model: what the compressions and the note that it replaces say most."""
+    """Return a note without a model: what the compressions and the note that it replaces say most."""
     old = [each["content"] for each in params["notes"] if each["position"] == params["replaces"]]
-    texts = [SaidText(text) for text in (*old, *(each["content"] for each in params["compressions"]))]
+    texts = [SourceText(text) for text in (*old, *(each["content"] for each in params["compressions"]))]
     content = summarise(texts, most_characters=_MOST_NOTE) or "Nothing worth keeping was said."
     return {"position": params["replaces"], "content": content}

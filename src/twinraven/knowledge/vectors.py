@@ -56,7 +56,9 @@ class VectorIndex:
     def cosines(
         self, tx: Transaction, tenant_id: str, group_id: str, question: Vectors, *, parts: int
     ) -> dict[int, float]:
-        """How similar each part of a group is to a question; of a large one the nearest, or none without an index."""
+        """Return the similarity of each part of a group to a question; of a large group the nearest, or none without an
+        index.
+        """
         if parts > self._most_in_memory:
             if not self._is_indexed(tx):
                 return {}
@@ -111,7 +113,7 @@ def shared_with_neighbours(cosines: Mapping[int, float]) -> dict[int, float]:
 
 
 def nearest(cosines: Mapping[int, float], allowed: NDArray[np.bool_] | None) -> list[int]:
-    """The parts that mean most nearly what is asked."""
+    """Return the parts that mean most nearly what is asked."""
     eligible = [seq for seq in cosines if allowed is None or allowed[seq]]
     return sorted(eligible, key=lambda seq: -cosines[seq])[:EXTRA]
 

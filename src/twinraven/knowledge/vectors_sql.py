@@ -1,4 +1,4 @@
-"""The vectors of episodes in SQL: as bytes on both stores, and in a column of pgvector where Postgres has it."""
+"""Stores the vectors of episodes in SQL: as bytes on both databases, and in a pgvector column where Postgres has it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def fill_column(tx: Transaction, tenant_id: str, group_id: str, model: str) -> i
 
 
 def has_vector_column(tx: Transaction) -> bool:
-    """Whether this store has the column of pgvector."""
+    """Return whether this store has the column of pgvector."""
     return tx.dialect == "postgres" and (
         tx.fetch_one(
             "SELECT 1 AS found FROM pg_attribute WHERE attrelid = CAST('episode_vectors' AS regclass) "
@@ -63,7 +63,7 @@ def has_vector_column(tx: Transaction) -> bool:
 def nearest_vectors(
     tx: Transaction, tenant_id: str, group_id: str, model: str, question: bytes, *, limit: int
 ) -> dict[int, float]:
-    """The parts of a group that are most similar to a question, by the index of pgvector, and how similar they are."""
+    """Return the parts of a group most similar to a question, by pgvector's index, with the similarity."""
     # The index knows nothing of groups: it is asked on until enough of this one are found.
     tx.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
     rows = tx.fetch_all(
@@ -84,7 +84,7 @@ def _as_text(data: bytes) -> str:
 
 
 def read_vectors(tx: Transaction, tenant_id: str, group_id: str, model: str, *, after: int) -> list[tuple[int, bytes]]:
-    """The vectors of a group's parts behind one, in order."""
+    """Read the vectors of a group's parts behind one, in order."""
     found: list[tuple[int, bytes]] = []
     for rows in tx.stream(
         "SELECT seq, data FROM episode_vectors WHERE tenant_id = :tenant AND group_id = :group AND model = :model "

@@ -1,4 +1,4 @@
-"""The weights of the ranking's signals.
+"""Holds the weights of the ranking's signals.
 
 They come from tools/train_ranker.py: dialogues of nine kinds (bench/dialogues), listwise logistic regression held near
 the rules by a ridge. On the kind that training had not seen, R@5 / R@10 went from .59/.67 by the rules to .67/.75 (mean

@@ -28,17 +28,17 @@ _STOP_WORDS: Final = frozenset(_STOPPED.split())
 
 
 def tokens(text: str) -> list[str]:
-    """The words as they stand, possessive endings and contractions cut."""
+    """Return the words as they stand, possessive endings and contractions cut."""
     return [match[0].replace("’", "'").partition("'")[0][:_LONGEST] for match in _TOKEN.finditer(text)]
 
 
 def terms(text: str) -> list[str]:
-    """The stems that a text is found by, in order."""
+    """Return the stems that a text is found by, in order."""
     return stems_of(token.lower() for token in tokens(text))
 
 
 def stems_of(words: Iterable[str]) -> list[str]:
-    """The stems of words in lower case that are no stop words, in order."""
+    """Return the stems of words in lower case that are no stop words, in order."""
     return [stem(word) for word in words if word not in _STOP_WORDS]
 
 

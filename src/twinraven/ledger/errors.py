@@ -1,4 +1,4 @@
-"""The refusal of the ledger to spend what is not there."""
+"""Defines the error of an overdrawn account."""
 
 from __future__ import annotations
 

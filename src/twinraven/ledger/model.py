@@ -14,7 +14,7 @@ AccountKind = Literal["wallet", "held", "outside", "budget", "spent"]
 
 @dataclass(frozen=True, slots=True)
 class LedgerAccount:
-    """Something that holds money; `may_overdraw` is true of the world outside alone."""
+    """An account of the ledger; `may_overdraw` is true only of the world outside."""
 
     tenant_id: str
     account_id: str
@@ -37,8 +37,8 @@ class LedgerAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class TransferWish:
-    """An amount that is to move. The key makes posting it twice the same as posting it once."""
+class TransferRequest:
+    """A request to transfer an amount. The idempotency key makes posting it twice the same as once."""
 
     key: str
     from_account: str
@@ -81,7 +81,7 @@ class LedgerTransfer:
 
 @dataclass(frozen=True, slots=True)
 class LedgerReport:
-    """What a check of a tenant's books found."""
+    """The report of a check of a tenant's books."""
 
     tenant_id: str
     accounts: int

@@ -13,7 +13,7 @@ from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.ledger.errors import LedgerOverdrawn
-from twinraven.ledger.model import AccountKind, LedgerAccount, LedgerReport, LedgerTransfer, TransferWish
+from twinraven.ledger.model import AccountKind, LedgerAccount, LedgerReport, LedgerTransfer, TransferRequest
 from twinraven.ledger.sql import LedgerStore
 from twinraven.storage import Database, Transaction
 
@@ -41,7 +41,7 @@ class Ledger:
             )
         return found
 
-    def post(self, tx: Transaction, tenant_id: str, wishes: Sequence[TransferWish]) -> list[LedgerTransfer]:
+    def post(self, tx: Transaction, tenant_id: str, wishes: Sequence[TransferRequest]) -> list[LedgerTransfer]:
         """Post transfers that belong together: all of them, or none; what was posted under its key stays as it is."""
         changes: dict[str, int] = {}
         posted: list[LedgerTransfer] = []
@@ -64,7 +64,7 @@ class Ledger:
             raise NotFound(f"there is no transfer {transfer_id!r}", transfer_id=transfer_id)
         if found.reverses is not None:
             raise Conflict("a reversal is not reversed; post a new transfer", transfer_id=transfer_id)
-        wish = TransferWish(
+        wish = TransferRequest(
             key=f"reverse:{transfer_id}",
             from_account=found.to_account,
             to_account=found.from_account,
@@ -77,38 +77,38 @@ class Ledger:
         return self.post(tx, tenant_id, [wish])[0]
 
     def balance(self, tx: Transaction, tenant_id: str, account_id: str) -> int:
-        """What an account holds; one that was never opened holds nothing."""
+        """Return the balance of an account; one that was never opened holds nothing."""
         found = self._store.account(tx, tenant_id, account_id)
         return 0 if found is None else found.balance
 
     def transfer(self, tx: Transaction, tenant_id: str, transfer_id: str) -> LedgerTransfer | None:
-        """One transfer, or None."""
+        """Return one transfer, or None."""
         return self._store.transfer(tx, tenant_id, transfer_id)
 
     def about(self, tx: Transaction, tenant_id: str, subject_type: str, subject_id: str) -> list[LedgerTransfer]:
-        """The transfers for one thing."""
+        """Return the transfers for one thing."""
         return self._store.about(tx, tenant_id, subject_type, subject_id)
 
     def moved(self, tx: Transaction, tenant_id: str, account_id: str, *, limit: int) -> list[LedgerTransfer]:
-        """The newest transfers into and out of an account."""
+        """Return the newest transfers into and out of an account."""
         return self._store.statement(tx, tenant_id, account_id, limit=limit)
 
     async def account(self, tenant_id: str, account_id: str) -> LedgerAccount:
-        """One account, or NotFound."""
+        """Return one account, or NotFound."""
         found = await self._database.read(tenant_id, lambda tx: self._store.account(tx, tenant_id, account_id))
         if found is None:
             raise NotFound(f"there is no account {account_id!r}", account_id=account_id)
         return found
 
     async def statement(self, tenant_id: str, account_id: str, *, limit: int = 100) -> list[LedgerTransfer]:
-        """The same in a transaction of its own."""
+        """Return the same in a transaction of its own."""
         return await self._database.read(tenant_id, lambda tx: self.moved(tx, tenant_id, account_id, limit=limit))
 
     async def verify(self, tenant_id: str) -> LedgerReport:
         """Check that each currency adds up to zero and each balance is what its transfers come to."""
         return await self._database.read(tenant_id, lambda tx: self._store.check(tx, tenant_id))
 
-    def _check(self, tx: Transaction, tenant_id: str, wish: TransferWish) -> None:
+    def _check(self, tx: Transaction, tenant_id: str, wish: TransferRequest) -> None:
         # A bool is an int to Python, and True would be a cent.
         if type(wish.amount) is not int or not 0 < wish.amount <= LARGEST:
             raise InvalidInput(f"amount must be a whole number from 1 to {LARGEST}", field="amount")
@@ -124,8 +124,8 @@ class Ledger:
                     field="currency",
                 )
 
-    def _same(self, tx: Transaction, tenant_id: str, wish: TransferWish) -> LedgerTransfer:
-        """The transfer under a key, which must be the one that is wished for."""
+    def _same(self, tx: Transaction, tenant_id: str, wish: TransferRequest) -> LedgerTransfer:
+        """Return the transfer under a key, which must be the one that is wished for."""
         found = self._store.of_key(tx, tenant_id, wish.key)
         assert found is not None
         said = (wish.from_account, wish.to_account, wish.amount, wish.currency)

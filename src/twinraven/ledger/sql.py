@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from twinraven.foundation.clock import from_micros
-from twinraven.ledger.model import AccountKind, LedgerAccount, LedgerReport, LedgerTransfer, TransferWish
+from twinraven.ledger.model import AccountKind, LedgerAccount, LedgerReport, LedgerTransfer, TransferRequest
 from twinraven.storage import Row, Transaction
 
 _TRANSFER: Final = (
@@ -21,7 +21,7 @@ class LedgerStore:
     def open(
         self, tx: Transaction, tenant_id: str, account_id: str, kind: AccountKind, currency: str, *, now: int
     ) -> LedgerAccount:
-        """Open an account that was not there a moment ago; gives it as it is, whoever opened it."""
+        """Open an account that may have been opened concurrently; returns it as it is."""
         tx.execute(
             "INSERT INTO ledger_accounts (tenant_id, account_id, kind, currency, balance, may_overdraw, created_at) "
             "VALUES (:tenant, :account, :kind, :currency, 0, :overdraw, :now) ON CONFLICT DO NOTHING",
@@ -58,7 +58,7 @@ class LedgerStore:
         )
         return done == 1
 
-    def add(self, tx: Transaction, tenant_id: str, transfer_id: str, wish: TransferWish, *, now: int) -> bool:
+    def add(self, tx: Transaction, tenant_id: str, transfer_id: str, wish: TransferRequest, *, now: int) -> bool:
         """Store a transfer; False where its key is taken already."""
         done = tx.execute(
             f"INSERT INTO ledger_transfers ({_TRANSFER}) VALUES (:tenant, :id, :key, :source, :target, :amount, "
@@ -95,7 +95,7 @@ class LedgerStore:
         return None if row is None else _to_transfer(row)
 
     def about(self, tx: Transaction, tenant_id: str, subject_type: str, subject_id: str) -> list[LedgerTransfer]:
-        """The transfers for one thing, in the order in which they were posted."""
+        """Return the transfers for one thing, in the order in which they were posted."""
         rows = tx.fetch_all(
             f"SELECT {_TRANSFER} FROM ledger_transfers WHERE tenant_id = :tenant AND subject_type = :type "
             "AND subject_id = :id ORDER BY posted_at, transfer_id",
@@ -106,7 +106,7 @@ class LedgerStore:
         return [_to_transfer(row) for row in rows]
 
     def statement(self, tx: Transaction, tenant_id: str, account_id: str, *, limit: int) -> list[LedgerTransfer]:
-        """The newest transfers into and out of an account."""
+        """Return the newest transfers into and out of an account."""
         rows = tx.fetch_all(
             f"SELECT {_TRANSFER} FROM ledger_transfers WHERE tenant_id = :tenant AND from_account = :account "
             f"UNION ALL SELECT {_TRANSFER} FROM ledger_transfers WHERE tenant_id = :tenant AND to_account = :account "

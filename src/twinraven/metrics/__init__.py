@@ -1,4 +1,4 @@
-"""Metrics: what services, tools, processes and conversations report, typed, never changed, summed up by time.
+"""Keeps metrics that services, tools, processes and conversations report: typed, immutable, aggregated by time.
 
 The system's own figures (calls, turns saved, run and queue times, tokens, cost) are metrics like any other: whoever
 measures them is a source, read from where it was left, so that nothing is counted twice and no call waits for it.
@@ -14,26 +14,26 @@ from twinraven.metrics.model import (
     DataType,
     MetricDefinition,
     MetricPoint,
+    MetricRequest,
     MetricValue,
-    MetricWish,
     Scope,
-    SeriesWish,
+    SeriesQuery,
 )
-from twinraven.metrics.service import Collected, Figure, Metrics
+from twinraven.metrics.service import CollectedMeasurements, Metrics, SystemMeasurement
 
 __all__ = [
     "AGGREGATIONS",
     "DATA_TYPES",
     "SCOPES",
     "Aggregation",
-    "Collected",
+    "CollectedMeasurements",
     "DataType",
-    "Figure",
     "MetricDefinition",
     "MetricPoint",
+    "MetricRequest",
     "MetricValue",
-    "MetricWish",
     "Metrics",
     "Scope",
-    "SeriesWish",
+    "SeriesQuery",
+    "SystemMeasurement",
 ]

@@ -1,4 +1,4 @@
-"""Metric definitions, values and series: what is measured, of what, and how it is summed up. No I/O."""
+"""Models metric definitions, values and time series. No I/O."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _NEVER_SUMMED: Final = ("sum", "avg")
 
 
 @dataclass(frozen=True, slots=True)
-class MetricWish:
-    """What somebody wants to be measured."""
+class MetricRequest:
+    """A request to define a metric."""
 
     name: str
     scope: Scope
@@ -114,8 +114,8 @@ class MetricPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesWish:
-    """Which values to sum up, and in stretches of how many seconds."""
+class SeriesQuery:
+    """A query for a time series, in buckets of so many seconds."""
 
     since: datetime
     until: datetime
@@ -127,7 +127,7 @@ class SeriesWish:
 
 
 def to_number(value: Any, data_type: DataType) -> float:
-    """A value as it is stored, or InvalidInput where it is of another type."""
+    """Return a value as it is stored, or InvalidInput where it is of another type."""
     if data_type == "boolean":
         if not isinstance(value, bool):
             raise InvalidInput("value must be true or false, as the metric's data_type is boolean", field="value")
@@ -147,7 +147,7 @@ def to_number(value: Any, data_type: DataType) -> float:
 
 
 def from_number(stored: float, data_type: DataType, aggregation: str) -> int | float | bool | str:
-    """A stored or summed-up number in the form of its type."""
+    """Return a stored or summed-up number in the form of its type."""
     if aggregation == "count":
         return int(stored)
     if aggregation == "avg":

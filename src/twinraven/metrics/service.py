@@ -1,4 +1,4 @@
-"""The use cases of metrics: define, report, sum up, let go of old values, and collect the system's own figures."""
+"""Implements the use cases of metrics: define, report, aggregate, expire, and collect the system's own measurements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from twinraven.audit import AuditEntry, AuditLog
+from twinraven.audit import AuditLog, NewAuditEntry
 from twinraven.foundation.clock import from_micros, now_micros, to_micros
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
 from twinraven.metrics.model import (
@@ -15,10 +15,10 @@ from twinraven.metrics.model import (
     Aggregation,
     MetricDefinition,
     MetricPoint,
+    MetricRequest,
     MetricValue,
-    MetricWish,
     Scope,
-    SeriesWish,
+    SeriesQuery,
     check_aggregation,
     check_dimensions,
     check_label,
@@ -51,10 +51,10 @@ Exists = Callable[[str, Scope, str], Awaitable[bool]]
 """Whether a tenant has a service, tool, process or conversation of this id."""
 
 
-class Figure(NamedTuple):
+class SystemMeasurement(NamedTuple):
     """A measurement of the system itself."""
 
-    metric: MetricWish
+    metric: MetricRequest
     entity_id: str
     value: int | float
     at: int
@@ -62,14 +62,14 @@ class Figure(NamedTuple):
     dimensions: Mapping[str, str] = {}
 
 
-class Collected(NamedTuple):
-    """What a source has measured since a place of its own, and up to which place."""
+class CollectedMeasurements(NamedTuple):
+    """The measurements of a source since a cursor, and the next cursor."""
 
-    figures: Sequence[Figure]
+    figures: Sequence[SystemMeasurement]
     up_to: int
 
 
-Source = Callable[[str, int], Awaitable[Collected]]
+Source = Callable[[str, int], Awaitable[CollectedMeasurements]]
 """Measures a tenant from a place on."""
 
 
@@ -91,7 +91,7 @@ class Metrics:
         self._sources = dict(sources or {})
         self._micros = micros
 
-    async def define(self, wish: MetricWish, *, by: Principal) -> MetricDefinition:
+    async def define(self, wish: MetricRequest, *, by: Principal) -> MetricDefinition:
         """Define a metric; its name is unique within its scope. For administrators."""
 
         def work(tx: Transaction) -> str:
@@ -202,7 +202,7 @@ class Metrics:
         return MetricValue(value_id, metric_id, entity_id, shown, from_micros(moment), stated)
 
     async def values(
-        self, tenant_id: str, metric_id: str, wish: SeriesWish, *, limit: int = 1_000, after: str | None = None
+        self, tenant_id: str, metric_id: str, wish: SeriesQuery, *, limit: int = 1_000, after: str | None = None
     ) -> list[MetricValue]:
         """Values as they were reported, in the order of their time."""
 
@@ -212,8 +212,8 @@ class Metrics:
 
         return await self._database.read(tenant_id, work)
 
-    async def series(self, tenant_id: str, metric_id: str, wish: SeriesWish) -> list[MetricPoint]:
-        """The values summed up by stretches of time; the system's own figures are collected first."""
+    async def series(self, tenant_id: str, metric_id: str, wish: SeriesQuery) -> list[MetricPoint]:
+        """Return the values summed up by stretches of time; the system's own figures are collected first."""
         check_series(wish)
         await self.collect(tenant_id)
 
@@ -228,7 +228,7 @@ class Metrics:
         """Append what the system measured of itself since the last time; says how many values."""
         return sum([await self._collect(tenant_id, name, source) for name, source in self._sources.items()])
 
-    def append_in(self, tx: Transaction, tenant_id: str, figures: Sequence[Figure]) -> None:
+    def append_in(self, tx: Transaction, tenant_id: str, figures: Sequence[SystemMeasurement]) -> None:
         """Append figures of the system with the caller's own rows."""
         ids = {each.metric: "" for each in figures}
         for metric in ids:
@@ -276,10 +276,10 @@ class Metrics:
         return await self._database.write(tenant_id, work)
 
     def _tell(self, tx: Transaction, event: str, metric_id: str, by: Principal, **data: Any) -> None:
-        self._audit.append(tx, AuditEntry(by.tenant_id, event, "metric", metric_id, by.actor, data=data))
+        self._audit.append(tx, NewAuditEntry(by.tenant_id, event, "metric", metric_id, by.actor, data=data))
 
 
-def check_series(wish: SeriesWish) -> None:
+def check_series(wish: SeriesQuery) -> None:
     """Refuse a stretch of time that is none, or too many points."""
     if wish.since >= wish.until:
         raise InvalidInput("since must lie before until", field="since")
@@ -303,7 +303,7 @@ def _refuse_taken(tx: Transaction, tenant_id: str, scope: str, name: str, *, bes
         raise Conflict(f"scope {scope!r} has a metric {name!r} already; choose another name", field="name")
 
 
-def _defined(tx: Transaction, tenant_id: str, wish: MetricWish, at: int) -> str:
-    """The id of one of the system's own metrics, defined when it is first measured."""
+def _defined(tx: Transaction, tenant_id: str, wish: MetricRequest, at: int) -> str:
+    """Return the id of one of the system's own metrics, defined when it is first measured."""
     found = find_named(tx, tenant_id, wish.scope, wish.name)
     return insert_definition(tx, tenant_id, wish, at=at) if found is None else found.metric_id

@@ -1,4 +1,4 @@
-"""Metric definitions, values, dimensions and how far collections have come, in SQL."""
+"""Stores metric definitions, values, dimensions and collection cursors in SQL."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from twinraven.foundation.ids import new_id
 from twinraven.metrics.model import (
     MetricDefinition,
     MetricPoint,
+    MetricRequest,
     MetricValue,
-    MetricWish,
-    SeriesWish,
+    SeriesQuery,
     from_number,
 )
 from twinraven.storage import Row, Transaction, chunks
@@ -28,7 +28,7 @@ _DAY_MICROS: Final = 86_400_000_000
 _IN_ONE: Final = 400
 
 
-def insert_definition(tx: Transaction, tenant_id: str, wish: MetricWish, *, at: int) -> str:
+def insert_definition(tx: Transaction, tenant_id: str, wish: MetricRequest, *, at: int) -> str:
     metric_id = new_id()
     row = (
         tenant_id, metric_id, wish.name, wish.description, wish.scope, wish.aggregation, wish.data_type,
@@ -144,7 +144,7 @@ def insert_values(
 
 
 def list_values(
-    tx: Transaction, tenant_id: str, definition: MetricDefinition, wish: SeriesWish, *, limit: int, after: str | None
+    tx: Transaction, tenant_id: str, definition: MetricDefinition, wish: SeriesQuery, *, limit: int, after: str | None
 ) -> list[MetricValue]:
     """Values in the order of their time, going on behind an id."""
     where, params = _conditions(wish)
@@ -176,8 +176,8 @@ def list_values(
     ]
 
 
-def read_series(tx: Transaction, tenant_id: str, definition: MetricDefinition, wish: SeriesWish) -> list[MetricPoint]:
-    """The values of each stretch of time, summed up by the database; stretches without values are left out."""
+def read_series(tx: Transaction, tenant_id: str, definition: MetricDefinition, wish: SeriesQuery) -> list[MetricPoint]:
+    """Read the values of each stretch of time, summed up by the database; stretches without values are left out."""
     aggregation = wish.aggregation or definition.aggregation
     where, params = _conditions(wish)
     width = wish.bucket_s * 1_000_000
@@ -209,7 +209,7 @@ def read_series(tx: Transaction, tenant_id: str, definition: MetricDefinition, w
 
 
 def collected_up_to(tx: Transaction, tenant_id: str, source: str, *, lock: bool = False) -> int:
-    """How far a source was collected, 0 at the beginning; locked, nobody else collects until this transaction ends."""
+    """Return the cursor of a source, 0 at the beginning; the row stays locked until this transaction ends."""
     waits = ""
     if lock:
         tx.insert_missing("metric_collections", ("tenant_id", "source", "up_to"), [(tenant_id, source, 0)])
@@ -232,7 +232,7 @@ def set_collected(tx: Transaction, tenant_id: str, source: str, up_to: int) -> N
     )
 
 
-def _conditions(wish: SeriesWish) -> tuple[str, dict[str, Any]]:
+def _conditions(wish: SeriesQuery) -> tuple[str, dict[str, Any]]:
     where = " AND v.at >= :since AND v.at < :until"
     params: dict[str, Any] = {
         "since": to_micros(wish.since, field="since"),

@@ -1,4 +1,4 @@
-"""The model port: the one place where a language model is asked.
+"""Provides the model port: the one place where a language model is asked.
 
 Whoever wants a model's words asks `Models`. The question is a call of the built-in tool `twinraven.ask_model` on the
 one call path, so it is governed by policy, recorded with its answer, its tokens and its cost, and retried like every
@@ -15,12 +15,12 @@ from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.connectors import ModelToolCall, OfferedTool, PromptTurn
-    from twinraven.models.asking import Models, ModelStream, problems_of
     from twinraven.models.errors import ModelNotConfigured
     from twinraven.models.json_mending import MendedJson, mend_json
     from twinraven.models.model import ModelAnswer, ModelQuestion
     from twinraven.models.script import ModelScript, read_script
     from twinraven.models.scripted import ScriptedExchange, ScriptedModel
+    from twinraven.models.service import Models, ModelStream, problems_of
     from twinraven.models.settings import ModelSettings
     from twinraven.models.tool import ASK_MODEL, ModelTool
 

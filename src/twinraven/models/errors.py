@@ -1,4 +1,4 @@
-"""What goes wrong before a model is even asked.
+"""Defines the error of a model that is not configured.
 
 ToolUnavailable
 └── ModelNotConfigured      MODEL_NOT_CONFIGURED    the settings name no model

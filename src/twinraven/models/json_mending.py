@@ -48,7 +48,7 @@ class MendedJson:
 
 
 def mend_json(text: str) -> MendedJson:
-    """The JSON that a text was meant to hold; InvalidOutput where it holds none."""
+    """Return the JSON that a text was meant to hold; InvalidOutput where it holds none."""
     said = without_thoughts(text).strip()
     try:
         return MendedJson(parse_json(said, field="answer"))
@@ -62,7 +62,7 @@ def mend_json(text: str) -> MendedJson:
 
 
 def _longest(text: str) -> MendedJson | None:
-    """The value that takes the most of a text; none begins inside another, so the text is gone through once."""
+    """Return the value that takes the most of a text; none begins inside another, so the text is gone through once."""
     best, length, position = None, 0, 0
     for _ in range(_MAX_STARTS):
         opening = _OPENING.search(text, position)
@@ -109,7 +109,7 @@ class _Reader:
 
     @property
     def consumed(self) -> int:
-        """How many characters were gone through."""
+        """The number of characters consumed."""
         return self._at - self._start
 
     def _mend(self, what: str) -> None:
@@ -241,7 +241,7 @@ class _Reader:
                 self._at += 1
 
     def _is_end(self) -> bool:
-        """Whether a quotation mark ends its string: what follows may follow a string."""
+        """Return whether a quotation mark ends its string: what follows may follow a string."""
         rest = self._text[self._at + 1 : self._at + 200].lstrip()
         if rest == "" or rest[0] in ",:}];=" or rest.startswith(("//", "/*", "#")):
             return True
@@ -287,7 +287,7 @@ class _Reader:
 
 
 def _whole(text: str) -> str:
-    """A text whose surrogate pairs, written as two escapes each, are characters; half a pair becomes U+FFFD."""
+    """Return a text whose surrogate pairs, written as two escapes each, are characters; half a pair becomes U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -1,4 +1,4 @@
-"""Questions to a model and its answers, as they stand in the record."""
+"""Models questions to a language model and its answers, as they are recorded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinraven.foundation.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class ModelQuestion:
-    """What a model is asked: messages, and what form the answer must have.
+    """A question to a model: messages, and the form of the answer.
 
     With `schema` the answer is JSON that fits it, bound by the provider where it can; with `tools` the model may ask
     for tools to be called instead of answering.
@@ -29,11 +29,11 @@ class ModelQuestion:
 
     @classmethod
     def of(cls, text: str, *, system: str | None = None, schema: Mapping[str, Any] | None = None) -> ModelQuestion:
-        """One message of a user's."""
+        """Return one message of a user's."""
         return cls((PromptTurn("user", text),), system, schema)
 
     def continued(self, answer: str, objection: str) -> ModelQuestion:
-        """The same question after an answer that did not serve."""
+        """Return the same question after an answer that did not serve."""
         turns = (*self.turns, PromptTurn("assistant", answer), PromptTurn("user", objection))
         return ModelQuestion(turns, self.system, self.schema, self.tools)
 
@@ -88,7 +88,7 @@ def _call_json(call: ModelToolCall) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """What a model said, and what it took to say it."""
+    """A model's answer, with its token usage."""
 
     text: str
     stop: str

@@ -45,7 +45,7 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedWhen:
-    """Which questions an answer is for; what is not stated does not matter."""
+    """Matches the questions that an answer is for; fields that are not stated match anything."""
 
     contains: str | None = None
     """A text in the last message."""
@@ -57,7 +57,7 @@ class ScriptedWhen:
     wants_json: bool | None = None
 
     def fits(self, asked: AskedQuestion) -> bool:
-        """Whether the last message, the system prompt and the number of messages are as stated."""
+        """Return whether the last message, the system prompt and the number of messages are as stated."""
         return (
             (self.contains is None or self.contains in asked.last)
             and (self.mentions is None or self.mentions in asked.all)
@@ -101,7 +101,7 @@ class ModelScript:
         self._lock = threading.Lock()
 
     def choose(self, asked: AskedQuestion) -> ScriptedAnswer | None:
-        """The first answer that fits and is not used up; None where the script has none."""
+        """Return the first answer that fits and is not used up; None where the script has none."""
         with self._lock:
             for number, answer in enumerate(self.answers):
                 is_left = answer.times is None or self._given[number] < answer.times

@@ -198,7 +198,7 @@ class _Saying:
         return [*text, *uses]
 
     def _openai_head(self, kind: str) -> dict[str, Any]:
-        """What every answer begins with; clients refuse one without an id and a time."""
+        """Return what every answer begins with; clients refuse one without an id and a time."""
         return {"id": "chatcmpl-scripted", "object": kind, "created": int(time.time()), "model": self._model}
 
     @property

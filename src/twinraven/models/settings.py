@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinraven.foundation.setting_kinds import Choice, Number, Text, Whole
+from twinraven.foundation.setting_kinds import Choice, Integer, Number, Text
 from twinraven.foundation.settings import setting
 
 
@@ -21,7 +21,7 @@ class ModelSettings:
         None, Text(optional=True), "Name of the secret in the vault that holds its key; none: it asks for no key."
     )
     timeout_s: float = setting(60.0, Number(0.1, 600), "How long one question may take.")
-    max_tokens: int = setting(2_048, Whole(64, 100_000), "Longest answer, in tokens.")
+    max_tokens: int = setting(2_048, Integer(64, 100_000), "Longest answer, in tokens.")
     temperature: float | None = setting(
         None, Number(0, 2, optional=True), "How freely it speaks; none: the provider's own."
     )

@@ -1,4 +1,4 @@
-"""Muninn, memory: an append-only log of every tool call, and the sessions they form.
+"""Remembers tool calls (Muninn, memory): an append-only event log, and the sessions that events form.
 
 Calls enter through the `Collector` (or an importer) and are read through the `EventStore`. Nothing is ever changed:
 links between events are derived, sessions are a projection, and a later verdict is a further record.
@@ -14,7 +14,6 @@ from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.muninn.activity import ActivityBucket, SqlActivity, TimeSpan
-    from twinraven.muninn.carried import CarriedEvent
     from twinraven.muninn.collector import (
         Collector,
         SessionObserver,
@@ -51,13 +50,14 @@ if TYPE_CHECKING:
     from twinraven.muninn.retention import Retention, RetentionNote, RetentionReport, RingSigner
     from twinraven.muninn.row import EncodingRules, Redact
     from twinraven.muninn.settings import MuninnSettings, RetentionSettings
-    from twinraven.muninn.span_receiver import Reception, SpanReceiver
+    from twinraven.muninn.span_receiver import ReceivedSpans, SpanReceiver
     from twinraven.muninn.sql import SqlEventStore
-    from twinraven.muninn.store import EventFilter, EventStore, ToolUse, Transition
+    from twinraven.muninn.store import EventFilter, EventStore, ToolTransition, ToolUsage
     from twinraven.muninn.tagging import CACHED, FALLBACK, RETRY
     from twinraven.muninn.tail import EventBatch, EventFollower, EventTail
     from twinraven.muninn.tool_use import count_calls, latest_uses
     from twinraven.muninn.trace_files import TraceFile, find_traces
+    from twinraven.muninn.transactional_events import TransactionalEvent
 
 __all__ = [
     "CACHED",
@@ -67,7 +67,6 @@ __all__ = [
     "RETRY",
     "ActivityBucket",
     "CallArrays",
-    "CarriedEvent",
     "Collector",
     "EncodingRules",
     "EventBatch",
@@ -85,8 +84,8 @@ __all__ = [
     "Outcome",
     "ParquetPart",
     "Receipt",
+    "ReceivedSpans",
     "RecentSession",
-    "Reception",
     "Redact",
     "Retention",
     "RetentionNote",
@@ -100,10 +99,11 @@ __all__ = [
     "SqlActivity",
     "SqlEventStore",
     "TimeSpan",
-    "ToolUse",
+    "ToolTransition",
+    "ToolUsage",
     "TraceFile",
     "TraceReader",
-    "Transition",
+    "TransactionalEvent",
     "check_name",
     "check_tags",
     "check_turn",

@@ -20,7 +20,7 @@ from twinraven.muninn import hourly_sql as hourly
 from twinraven.muninn.outcome_sql import changed_sessions, first_time, pending, sessions_since
 from twinraven.muninn.recent_sql import RecentSession, SessionFilter, recent_sessions
 from twinraven.muninn.roll_up import roll_up, settled
-from twinraven.muninn.store import ToolUse, Transition
+from twinraven.muninn.store import ToolTransition, ToolUsage
 from twinraven.storage import Database, Row, Transaction, Work
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class TimeSpan:
             raise InvalidInput(f"since must lie at most {self.longest.days} days before until", field="since")
 
     def in_whole_hours(self) -> TimeSpan:
-        """The span from the beginning of its first hour to the end of its last."""
+        """Return the span from the beginning of its first hour to the end of its last."""
         since, until = (each.replace(minute=0, second=0, microsecond=0) for each in (self.since, self.until))
         if until < self.until:
             try:
@@ -110,7 +110,7 @@ class ActivityBucket:
 
 @dataclass(frozen=True, slots=True)
 class FailureCount:
-    """How often a tool failed with a code."""
+    """Counts the failures of a tool with one code."""
 
     tool_id: str
     error_code: str | None
@@ -118,7 +118,7 @@ class FailureCount:
 
 
 class SqlActivity:
-    """What happened, summed up by the database."""
+    """Aggregates the event log in the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -134,29 +134,29 @@ class SqlActivity:
         return await self._counted(tenant_id, work)
 
     async def sessions_since(self, tenant_id: str, moments: Iterable[int]) -> dict[int, int]:
-        """How many sessions made a call since each of some moments, as far as the log is rolled up."""
+        """Count the sessions with a call since each of some moments, as far as the log is rolled up."""
         return await self._database.read(tenant_id, lambda tx: sessions_since(tx, tenant_id, moments))
 
     async def changed_sessions(self, tenant_id: str, *, after: int, through: int) -> dict[str, dict[str, int]]:
-        """The sessions that got calls between two arrival numbers, with how often each called which tool in all."""
+        """Return the sessions with calls between two arrival numbers, and their total calls per tool."""
         return await self._database.read(
             tenant_id, lambda tx: changed_sessions(tx, tenant_id, after=after, through=through)
         )
 
     async def pending(self, tenant_id: str, *, after: int) -> int:
-        """How many calls have a higher arrival number; a great number where it is many."""
+        """Count the calls with a higher arrival number, up to a bound."""
         return await self._database.read(tenant_id, lambda tx: pending(tx, tenant_id, after))
 
     async def first_time(self, tenant_id: str, *, after: int) -> int | None:
-        """The earliest known time of the calls with higher arrival numbers, in microseconds."""
+        """Return the earliest known time of the calls with higher arrival numbers, in microseconds."""
         return await self._database.read(tenant_id, lambda tx: first_time(tx, tenant_id, after))
 
     async def rolled_up_to(self, tenant_id: str) -> int:
-        """The arrival number up to which the log is rolled up."""
+        """Return the arrival number up to which the log is rolled up."""
         return await self._database.read(tenant_id, lambda tx: roll_up(tx, tenant_id).mark)
 
     async def newest(self, tenant_id: str) -> int:
-        """The highest arrival number that can be seen."""
+        """Return the highest arrival number that can be seen."""
         found = await self._database.read(tenant_id, lambda tx: roll_up(tx, tenant_id))
         return found.mark + found.behind
 
@@ -190,8 +190,8 @@ class SqlActivity:
             for row in rows
         ]
 
-    async def tool_uses(self, tenant_id: str, span: TimeSpan, *, limit: int) -> list[ToolUse]:
-        """The tools that were called most."""
+    async def tool_uses(self, tenant_id: str, span: TimeSpan, *, limit: int) -> list[ToolUsage]:
+        """Return the tools that were called most."""
         params = span.params()
 
         def work(tx: Transaction) -> tuple[list[Row], int]:
@@ -201,7 +201,7 @@ class SqlActivity:
             return tx.fetch_all(_USES, tenant=tenant_id, limit=limit, **params), found.behind
 
         return [
-            ToolUse(
+            ToolUsage(
                 tool_id=row["tool_id"],
                 calls=int(row["calls"]),
                 raised=int(row["raised"]),
@@ -212,7 +212,7 @@ class SqlActivity:
         ]
 
     async def failures(self, tenant_id: str, span: TimeSpan, *, limit: int) -> list[FailureCount]:
-        """What failed, by tool and code, the commonest first."""
+        """Return failures by tool and code, the commonest first."""
         params = span.params()
 
         def work(tx: Transaction) -> tuple[list[Row], int]:
@@ -224,8 +224,8 @@ class SqlActivity:
         rows = await self._counted(tenant_id, work)
         return [FailureCount(row["tool_id"], row["error_code"] or None, int(row["calls"])) for row in rows]
 
-    async def transitions(self, tenant_id: str, span: TimeSpan, *, limit: int) -> list[Transition]:
-        """Which tool agents called straight after which, the commonest first, in the whole hours of a span.
+    async def transitions(self, tenant_id: str, span: TimeSpan, *, limit: int) -> list[ToolTransition]:
+        """Return which tool directly followed which, the commonest first, in the whole hours of a span.
 
         A pair is counted in the hour of its later call.
         """
@@ -238,7 +238,7 @@ class SqlActivity:
             return tx.fetch_all(_PAIRS, tenant=tenant_id, limit=limit, **params), found.behind
 
         rows = await self._counted(tenant_id, work)
-        return [Transition(row["from_tool"], row["to_tool"], int(row["count"])) for row in rows]
+        return [ToolTransition(row["from_tool"], row["to_tool"], int(row["count"])) for row in rows]
 
     async def fold(self, tenant_id: str) -> None:
         """Bring the roll-up of a tenant up to the log, in short transactions."""

@@ -1,4 +1,4 @@
-"""Committing a batch of events, whatever the store says.
+"""Commits a batch of events: isolates a bad event by halving, retries an unreachable store, reports other errors.
 
 Three kinds of refusal need three answers. A value the store cannot hold, or an id that is taken, is the fault of one
 event: the batch is halved until that one is alone, and the others are stored. A store that cannot be reached is tried
@@ -104,7 +104,7 @@ class BatchCommitter:
         return None
 
     def _stored(self, items: list[Encoded]) -> set[Row]:
-        """Which events are there after all; none, as far as anyone can say, where the store cannot be asked."""
+        """Return which events are there after all; none, as far as anyone can say, where the store cannot be asked."""
         if self._connection is None:
             return set()
         try:

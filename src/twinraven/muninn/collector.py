@@ -1,4 +1,4 @@
-"""How calls become memory: `Collector.observe(session_id)` gives an observer, and the observer records.
+"""Collects calls as events: `Collector.observe(session_id)` returns an observer, and the observer records.
 
     with collector.observe("ticket-17") as session:
         await session.record("get_order", {"order_id": 7}, output=order, latency_ms=12)      # durable when it returns
@@ -26,7 +26,6 @@ from twinraven.foundation.clock import now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_uuid
 from twinraven.foundation.redaction import Redact, keep_everything
-from twinraven.muninn.carried import CarriedEvent
 from twinraven.muninn.model import (
     MAX_TENANT,
     MuninnEvent,
@@ -38,6 +37,7 @@ from twinraven.muninn.model import (
 )
 from twinraven.muninn.receipt import Receipt
 from twinraven.muninn.row import Compress, EncodingRules, RowEncoder
+from twinraven.muninn.transactional_events import TransactionalEvent
 from twinraven.muninn.writer import QUEUE_SIZE, EventWriter
 from twinraven.storage import DEFAULT_TENANT, Database
 
@@ -77,7 +77,7 @@ class Collector:
         task_id: str | None = None,
         actor: Actor | None = None,
     ) -> SessionObserver:
-        """An observer for one session; as a context manager it also catches `@observed` functions.
+        """Return an observer for one session; as a context manager it also catches `@observed` functions.
 
         `actor` is on whose behalf its calls run, unless a call says otherwise.
         """
@@ -93,8 +93,8 @@ class Collector:
         """Queue one observation as it is."""
         return self._writer.submit(seen)
 
-    def carry(self, seen: Observation, database: Database) -> CarriedEvent | None:
-        """One observation for a transaction on `database`; None where it must be queued instead.
+    def carry(self, seen: Observation, database: Database) -> TransactionalEvent | None:
+        """Return one observation for a transaction on `database`; None where it must be queued instead.
 
         On Postgres it always is: transactions there are serializable, and the equal outputs of two calls, which are
         stored once, would make their settlements conflict.
@@ -114,14 +114,14 @@ class Collector:
 
     @property
     def waiting(self) -> int:
-        """How many events are queued and not yet being stored."""
+        """The number of events that are queued and not yet being stored."""
         return self._writer.waiting
 
     def now(self) -> int:
         return self._micros()
 
     def flush(self) -> None:
-        """Return when everything recorded so far is durable; raise if something that nobody awaited was lost."""
+        """Return when everything recorded so far is durable; raise if an event without a waiting caller was lost."""
         self._writer.flush()
 
     def close(self) -> None:
@@ -257,7 +257,7 @@ def encode_params(params: dict[str, Any]) -> bytes:
 
 
 def encode_output(output: Any) -> bytes:
-    """An output as JSON with sorted keys, so that equal outputs share one blob."""
+    """Return an output as JSON with sorted keys, so that equal outputs share one blob."""
     try:
         encoded = orjson.dumps(output, option=orjson.OPT_SORT_KEYS)
     except (TypeError, RecursionError):
@@ -268,7 +268,7 @@ def encode_output(output: Any) -> bytes:
 
 
 def _fitted(encoded: bytes) -> bytes:
-    """A short text in as much memory as it needs: orjson cuts it from a kilobyte, of which the rest stays unusable."""
+    """Copy a short text into as much memory as it needs: orjson cuts it from a kilobyte."""
     return b"%b" % encoded if len(encoded) < _CUT_FROM else encoded
 
 
@@ -280,7 +280,7 @@ def _encode_slowly(value: Any, field: str) -> bytes:
 
 
 def recordable_params(params: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, or where they cannot be recorded the reason why, for calls that happened all the same."""
+    """Return the arguments, or where they cannot be recorded the reason why, for calls that happened all the same."""
     try:
         encode_params(params)
     except InvalidInput as error:
@@ -289,7 +289,7 @@ def recordable_params(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def recordable_output(output: Any) -> Any:
-    """The output, or where it cannot be recorded the reason why, for calls that happened all the same."""
+    """Return the output, or where it cannot be recorded the reason why, for calls that happened all the same."""
     try:
         encode_output(output)
     except InvalidInput as error:
@@ -298,7 +298,7 @@ def recordable_output(output: Any) -> Any:
 
 
 def has_odd_float(value: Any) -> bool:
-    """Whether a NaN or an infinity may hide in a value (orjson would silently write null)."""
+    """Return whether a NaN or an infinity may hide in a value (orjson would silently write null)."""
     if value is None or isinstance(value, (str, int)):
         return False
     if isinstance(value, float):

@@ -26,7 +26,7 @@ _DECODED: Final = tuple((each.name, _DECODERS[each.kind]) for each in EVENT_FIEL
 
 
 def to_event(row: Row) -> MuninnEvent:
-    """A row of the view as an event."""
+    """Return a row of the view as an event."""
     values = dict(row)
     for name, decode in _DECODED:
         if values[name] is not None:

@@ -1,4 +1,4 @@
-"""Traces in and events out: the part that is the same for every format.
+"""Imports traces and exports events: the part that is the same for every format.
 
 Importing is idempotent (a line that is in the log already is counted as a duplicate), resumable (a batch is committed
 or not there), and constant in memory. A line that cannot be understood is reported by number and the rest goes on.
@@ -69,7 +69,7 @@ class Reason:
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import did; counts are of this run."""
+    """The report of an import; counts are of this run."""
 
     session_hashes: set[int] = field(default_factory=set[int])
     """Of the sessions that were met; several files may tell of the same."""
@@ -171,7 +171,7 @@ class Importer:
         return report
 
     async def _not_stored(self, tenant_id: str, event_ids: set[str]) -> set[str]:
-        """Which of some events the log does not have."""
+        """Return which of some events the log does not have."""
         if not event_ids:
             return event_ids
         wanted = sorted(event_ids)
@@ -229,7 +229,7 @@ class _Reader:
         return self._reader.line
 
     def read(self) -> list[Encoded]:
-        """The next rows, none at the end."""
+        """Read the next rows, none at the end."""
         rows: list[Encoded] = []
         size = 0
         with _readable():
@@ -286,14 +286,14 @@ def _without_known_ids(tx: Transaction, tenant_id: str, fresh: dict[str, Encoded
 
 
 def _placed(row: Row, base: int) -> Row:
-    """A row with its time; one that has only a place in its session gets a time by sequence."""
+    """Return a row with its time; one that has only a place in its session gets a time by sequence."""
     if row[_TIME_KNOWN] or row[_TIMESTAMP] >= SEQUENCE_LIMIT:
         return row
     return (*row[:_TIMESTAMP], base + row[_TIMESTAMP], *row[_TIMESTAMP + 1 :])
 
 
 def _session_bases(tx: Transaction, tenant_id: str, sessions: set[str]) -> dict[str, int]:
-    """The time base of sessions that are already in the log with times by sequence."""
+    """Return the time base of sessions that are already in the log with times by sequence."""
     bases: dict[str, int] = {}
     for session in sorted(tx.present("muninn_event_log", "session_id", sorted(sessions), tenant_id=tenant_id)):
         row = tx.fetch_one(
@@ -308,7 +308,7 @@ def _session_bases(tx: Transaction, tenant_id: str, sessions: set[str]) -> dict[
 
 
 def open_lines(path: Path | None) -> IO[bytes]:
-    """A file or pipe, gzip or plain, or standard input, as lines of bytes."""
+    """Open a file or pipe, gzip or plain, or standard input, as lines of bytes."""
     if path is None:
         import sys
 
@@ -346,7 +346,7 @@ class _BoundedGzip(gzip.GzipFile):
 
 
 async def export_json(store: EventStore, tenant_id: str, out: IO[bytes]) -> int:
-    """Every event as one JSON line, in session order; says how many."""
+    """Return every event as one JSON line, in session order; says how many."""
     written = 0
 
     def visit(events: list[MuninnEvent]) -> None:

@@ -1,4 +1,4 @@
-"""The log with its outputs, streamed, for exporters.
+"""Streams the event log with its outputs, for exporters.
 
 An event names its output by hash and the output lies elsewhere; whoever hands the log to other programs needs both.
 They are read together, in one snapshot and in session order, and never more than a batch of them is in memory.
@@ -35,7 +35,7 @@ class FullEvent(NamedTuple):
 async def scan_full(
     database: Database, tenant_id: str, visit: Callable[[list[FullEvent]], None], *, batch: int = 500
 ) -> None:
-    """Every event, session by session in order, a batch at a time."""
+    """Stream every event with its output, session by session in order, a batch at a time."""
 
     def work(tx: Transaction) -> None:
         for rows in tx.stream(_SCAN, batch=batch, tenant=tenant_id):

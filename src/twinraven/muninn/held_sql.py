@@ -40,7 +40,7 @@ def drop_parts(tx: Transaction, tenant_id: str, parts: Collection[tuple[str, str
 
 
 def held_parts(tx: Transaction, tenant_id: str) -> list[HeldPart]:
-    """What is held for a tenant, whoever holds it, without the bodies; what came first comes first."""
+    """Return what is held for a tenant, by any process, without the bodies, the oldest first."""
     rows = tx.fetch_all(
         "SELECT trace_id, part_id, received_at FROM held_spans WHERE tenant_id = :tenant ORDER BY 3, 2",
         tenant=tenant_id,
@@ -49,7 +49,7 @@ def held_parts(tx: Transaction, tenant_id: str) -> list[HeldPart]:
 
 
 def parts_of(tx: Transaction, tenant_id: str, trace_id: str) -> list[HeldPart]:
-    """The parts of a trace, in the order in which they came."""
+    """Return the parts of a trace, in the order in which they came."""
     rows = tx.fetch_all(
         "SELECT trace_id, part_id, received_at, body FROM held_spans WHERE tenant_id = :tenant "
         "AND trace_id = :trace ORDER BY received_at, part_id",

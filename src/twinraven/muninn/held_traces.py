@@ -241,7 +241,7 @@ class HeldTraces:
         return f"[{','.join(texts)}]".encode()
 
     def _take_over(self) -> None:
-        """Look for traces that others left behind, and hold those that nobody has heard of for long."""
+        """Take over traces that dead processes left behind."""
         self._look_at = self._seconds() + self.settle_s
         abandoned_at = now_micros() - int(_ABANDONED * self.settle_s * 1_000_000)
         for tenant_id in list(self._left_behind):
@@ -254,7 +254,7 @@ class HeldTraces:
                 self._look_at = 0.0
 
     def _others(self, tenant_id: str) -> dict[str, int]:
-        """The traces of which others hold or held parts, as it was when they were looked for last."""
+        """Return the traces of which others hold or held parts, as it was when they were looked for last."""
         found = self._left_behind[tenant_id]
         if found is None:
             with self._connected().transaction(tenant_id, write=False) as tx:
@@ -285,7 +285,7 @@ class HeldTraces:
                 _logger.warning("a span that was held cannot be read: %s", error.code)
 
     def _last_turn(self, tenant_id: str, session_id: str) -> int:
-        """The last turn of a conversation that is in the log from before."""
+        """Return the last turn of a conversation that is in the log from before."""
         try:
             with self._connected().transaction(tenant_id, write=False) as tx:
                 row = tx.fetch_one(
@@ -306,7 +306,7 @@ class HeldTraces:
 
 
 def _is_root(span: Span) -> bool:
-    """Whether nothing of the same process is around a span: it has no parent, or one elsewhere."""
+    """Return whether nothing of the same process is around a span: it has no parent, or one elsewhere."""
     flags = span.get("flags")
     is_remote = isinstance(flags, int) and flags & 0x300 == 0x300
     return is_remote or not span.get("parentSpanId")

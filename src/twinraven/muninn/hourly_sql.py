@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from twinraven.muninn.outcome_sql import fold_calls, fold_verdicts, forget, tags_of
-from twinraven.muninn.roll_up import LOG, NEW_CALLS, RollUp, Settled, lock, move
+from twinraven.muninn.roll_up import LOG, NEW_CALLS, RollUp, SettledMarks, lock, move
 from twinraven.storage import Row, Transaction
 
 HOUR: Final = 3_600_000_000
@@ -151,7 +151,7 @@ GROUP BY tool_id, error_code HAVING sum(calls) > 0 ORDER BY sum(calls) DESC, too
 
 @dataclass(slots=True)
 class FoldedPart:
-    """What the roll-up holds of some sessions, by hour."""
+    """The part of the roll-up that some sessions account for, by hour."""
 
     mark: int
     tools: dict[tuple[int, str], list[int]] = field(default_factory=dict[tuple[int, str], list[int]])
@@ -164,7 +164,7 @@ class FoldedPart:
 
 
 def hour_of(micros: int) -> int:
-    """When the hour of a moment began."""
+    """Return the beginning of a moment's hour."""
     return micros - micros % HOUR
 
 
@@ -189,7 +189,7 @@ def counted_pairs(tx: Transaction, tenant_id: str, found: RollUp, span: dict[str
     return tx.fetch_all(_PAIRS, tenant=tenant_id, mark=found.mark, through=through, limit=limit, **span)
 
 
-def fold(tx: Transaction, tenant_id: str, settled_to: Settled) -> bool:
+def fold(tx: Transaction, tenant_id: str, settled_to: SettledMarks) -> bool:
     """Roll up the next events and verdicts of a tenant, up to what is settled; says whether more are to come."""
     mark, judged = lock(tx, tenant_id)
     through = max(mark, min(settled_to.calls, mark + AT_ONCE))
@@ -302,6 +302,6 @@ def _pair(row: Row) -> tuple[int, str, str]:
 
 
 def _edges(span: dict[str, Any]) -> dict[str, int]:
-    """Where the whole hours of a span begin and end; beyond them calls are counted one by one."""
+    """Return where the whole hours of a span begin and end; beyond them calls are counted one by one."""
     head = min(-hour_of(-span["since"]), span["until"])
     return {"head": head, "tail": max(head, hour_of(span["until"]))}

@@ -20,7 +20,7 @@ class LinkedEvent(NamedTuple):
     tool_id: str
     at: str
     outcome: str
-    """How the work around the call went, where somebody said so; never how the call went."""
+    """The outcome of the work around the call, where it was stated; never that of the call."""
     raised: bool
     error_code: str | None
     correlation_id: str | None
@@ -29,7 +29,7 @@ class LinkedEvent(NamedTuple):
 
 
 def event_of(tx: Transaction, tenant_id: str, event_id: str) -> LinkedEvent | None:
-    """One event by its id."""
+    """Return one event by its id."""
     row = tx.fetch_one(
         f"SELECT {_COLUMNS} FROM muninn_event_log WHERE tenant_id = :tenant AND event_id = :id",
         tenant=tenant_id,
@@ -39,17 +39,17 @@ def event_of(tx: Transaction, tenant_id: str, event_id: str) -> LinkedEvent | No
 
 
 def events_of_session(tx: Transaction, tenant_id: str, session_id: str, *, limit: int) -> list[LinkedEvent]:
-    """The calls of a session, in order."""
+    """Return the calls of a session, in order."""
     return _events(tx, tenant_id, "session_id", session_id, limit)
 
 
 def events_below(tx: Transaction, tenant_id: str, event_id: str, *, limit: int) -> list[LinkedEvent]:
-    """The calls that a call made."""
+    """Return the calls that a call made."""
     return _events(tx, tenant_id, "parent_event_id", event_id, limit)
 
 
 def events_of_task(tx: Transaction, tenant_id: str, task_id: str, *, limit: int) -> list[LinkedEvent]:
-    """The calls that name a task."""
+    """Return the calls that name a task."""
     return _events(tx, tenant_id, "task_id", task_id, limit)
 
 

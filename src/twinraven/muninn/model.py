@@ -31,7 +31,7 @@ _UNREADABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class Outcome(StrEnum):
-    """How a call's wider task went, as stated by whoever ran it."""
+    """The outcome of a call's wider task, as its runner stated it."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -39,7 +39,7 @@ class Outcome(StrEnum):
 
 
 DERIVED: Final = {"stored": False}
-"""Metadata of a field that the store derives; nobody writes it."""
+"""Metadata of a field that the store derives; it is never written."""
 KEPT: Final = {"redaction": "none"}
 """Metadata of a text that is stored as it is: the platform makes it, or has checked it."""
 FREE_TEXT: Final = {"redaction": "text"}
@@ -81,7 +81,7 @@ class MuninnEvent:
     time_known: bool = True
     correlation_id: str | None = None
     actor_type: ActorType | None = None
-    """What kind of actor the call was made for, and by which id it is known; None where nobody knows."""
+    """The kind and the id of the call's actor; None where unknown."""
     actor_id: str | None = None
     corrects: UUID | None = None
     """The event of the same session that this one states anew; both stay, and mining uses this one."""
@@ -92,7 +92,7 @@ class MuninnEvent:
         return None if self.actor_type is None else Actor(self.actor_type, self.actor_id)
 
     def as_json(self) -> dict[str, Any]:
-        """The event as JSON, every field by its name."""
+        """Return the event as JSON, every field by its name."""
         body = dict(zip(_NAMES, _values(self), strict=True))
         for name, show in _SHOWN:
             if body[name] is not None:
@@ -172,7 +172,7 @@ class Session:
     events: tuple[MuninnEvent, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """The summary line of a session."""
+        """Return the summary line of a session."""
         return {
             "session_id": self.session_id,
             "event_count": self.event_count,
@@ -195,7 +195,7 @@ class Verdict:
 
 
 def check_name(value: str, *, field: str, limit: int = MAX_NAME) -> str:
-    """A session, tool or task name, or a tag, that both stores can hold and a person can read back."""
+    """Return a session, tool or task name, or a tag, that both stores can hold and a person can read back."""
     if type(value) is str and 0 < len(value) <= limit and value.isprintable():
         return value
     if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]

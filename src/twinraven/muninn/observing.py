@@ -158,7 +158,7 @@ def _on_event_loop() -> bool:
 
 
 def _argument_binder(function: Callable[..., Any]) -> Bind:
-    """How positional and keyword arguments become named params, cheaply for the plain case."""
+    """Return how positional and keyword arguments become named params, cheaply for the plain case."""
     signature = inspect.signature(function)
     kinds = {parameter.kind for parameter in signature.parameters.values()}
     names = list(signature.parameters)

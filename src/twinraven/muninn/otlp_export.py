@@ -1,4 +1,4 @@
-"""The log as OTLP spans in JSON, one `TracesData` object a line, for collectors and whatever stands behind them.
+"""Exports the event log as OTLP spans in JSON, one `TracesData` object per line.
 
 A session becomes a trace and an event a span of the operation `execute_tool`, under the names of the GenAI conventions;
 what these have no name for stands under ours. Reading the file back gives the same events.

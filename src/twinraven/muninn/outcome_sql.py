@@ -21,7 +21,7 @@ _LAST_VERDICT: Final = """(SELECT v.outcome FROM session_verdicts v
 
 
 def _sooner(name: str) -> str:
-    """The lower of what is kept and what is folded."""
+    """Return the lower of what is kept and what is folded."""
     return f"CASE WHEN excluded.{name} < {_KEPT}.{name} THEN excluded.{name} ELSE {_KEPT}.{name} END"
 
 
@@ -115,14 +115,14 @@ def forget(tx: Transaction, tenant_id: str, session_ids: Iterable[str], tagged: 
 
 
 def tags_of(row: Row) -> set[str]:
-    """The tags of a call, each once."""
+    """Return the tags of a call, each once."""
     return set(parse_json(row["tags"], field="tags"))
 
 
 def sessions_with(
     tx: Transaction, tenant_id: str, outcome: str, *, found: RollUp, after: str | None, limit: int
 ) -> list[str]:
-    """The sessions that went so, by their ids, behind one of them."""
+    """Return the sessions that went so, by their ids, behind one of them."""
     # No id is empty, so all lie behind the empty one.
     asked = {"outcome": outcome, "after": after or "", "limit": limit}
     rows = tx.fetch_all(_IDS, tenant=tenant_id, mark=found.mark, verdicts_mark=found.verdicts_mark, **asked)
@@ -130,7 +130,7 @@ def sessions_with(
 
 
 def sessions_since(tx: Transaction, tenant_id: str, moments: Iterable[int]) -> dict[int, int]:
-    """How many sessions made a call of known time since each of some moments, as far as the log is rolled up."""
+    """Count the sessions with a call of known time since each of some moments, as far as the log is rolled up."""
     sought = sorted(set(moments))
     if not sought:
         return {}
@@ -141,7 +141,7 @@ def sessions_since(tx: Transaction, tenant_id: str, moments: Iterable[int]) -> d
 
 
 def is_rare(tx: Transaction, tenant_id: str, tag: str) -> bool:
-    """Whether few enough calls carry a tag for looking each of them up."""
+    """Return whether few enough calls carry a tag for looking each of them up."""
     row = tx.fetch_one(
         "SELECT count(*) AS number FROM (SELECT 1 AS one FROM activity_tags WHERE tenant_id = :tenant AND tag = :tag "
         "LIMIT :most) calls",
@@ -153,7 +153,7 @@ def is_rare(tx: Transaction, tenant_id: str, tag: str) -> bool:
 
 
 def changed_sessions(tx: Transaction, tenant_id: str, *, after: int, through: int) -> dict[str, dict[str, int]]:
-    """The sessions that got calls between two arrival numbers, with how often each called which tool in all."""
+    """Return the sessions that got calls between two arrival numbers, with how often each called which tool in all."""
     found: dict[str, dict[str, int]] = {}
     for row in tx.fetch_all(_CHANGED, tenant=tenant_id, mark=after, through=through):
         found.setdefault(row["session_id"], {})[row["tool_id"]] = int(row["calls"])
@@ -161,13 +161,13 @@ def changed_sessions(tx: Transaction, tenant_id: str, *, after: int, through: in
 
 
 def pending(tx: Transaction, tenant_id: str, after: int) -> int:
-    """How many calls of a tenant have a higher arrival number; `MOST_PENDING` where it is many."""
+    """Count a tenant's calls with a higher arrival number, at most `MOST_PENDING`."""
     row = tx.fetch_one(_PENDING, tenant=tenant_id, after=after, most=MOST_PENDING) or {"seen": 0, "own": 0}
     return MOST_PENDING if row["seen"] == MOST_PENDING else int(row["own"] or 0)
 
 
 def first_time(tx: Transaction, tenant_id: str, after: int) -> int | None:
-    """The earliest known time of the calls with higher arrival numbers."""
+    """Return the earliest known time of the calls with higher arrival numbers."""
     sql = (
         f"SELECT min(timestamp) AS first FROM {LOG} WHERE arrival > :after AND tenant_id || '' = :tenant "
         "AND time_known = 1"

@@ -19,7 +19,7 @@ _MOST_HELD: Final = 20_000
 
 
 def outer_first(items: list[Encoded]) -> list[Encoded]:
-    """The same rows, each after the one that it lies inside of, and otherwise in their order."""
+    """Return the same rows, each after the one that it lies inside of, and otherwise in their order."""
     if all(item[0][_PARENT] is None for item in items):
         return items
     by_id = {item[0][_EVENT]: item for item in items}
@@ -43,13 +43,13 @@ class HeldBackCalls:
         self._held: list[Encoded] = []
 
     def missing(self, batch: list[Encoded]) -> set[str]:
-        """The outer calls that neither a batch nor what waits holds; the log may have them."""
+        """Return the outer calls that neither a batch nor what waits holds; the log may have them."""
         items = [*self._held, *batch]
         named = {item[0][_PARENT] for item in items} - {None}
         return named - {item[0][_EVENT] for item in items} if named else named
 
     def admit(self, batch: list[Encoded], missing: AbstractSet[str]) -> list[Encoded]:
-        """What can be stored now of a batch and of what waited; what lies inside a missing call waits on."""
+        """Return the calls of a batch, and those held back, that can be stored now; inner ones wait for the outer."""
         if not missing:
             ready, self._held = outer_first([*self._held, *batch]), []
             return ready
@@ -67,6 +67,6 @@ class HeldBackCalls:
         return [*ready, *held[:surplus]]
 
     def rest(self) -> list[Encoded]:
-        """What waited in vain."""
+        """Return the calls that waited in vain."""
         held, self._held = self._held, []
         return held

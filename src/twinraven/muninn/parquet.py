@@ -1,4 +1,4 @@
-"""The log as a Parquet file: columns for whoever counts, mines or trains on it, without asking the database again.
+"""Exports the event log as a Parquet file, for analytics, mining or training without the database.
 
 Rows come in session order, so that a session lies together, and are written a row group at a time. Arguments and
 outputs stay JSON text: their shape differs from tool to tool.

@@ -54,7 +54,7 @@ class CallArrays:
     start_us: NDArray[np.int64]
     time_known: NDArray[np.bool_]
     event_ids: Any
-    """An Arrow array: an id becomes text only where somebody asks for it."""
+    """An Arrow array: ids become text lazily."""
 
 
 def plan_parts(files: Sequence[Path], *, rows: int = PART_ROWS) -> list[ParquetPart]:
@@ -77,7 +77,7 @@ def plan_parts(files: Sequence[Path], *, rows: int = PART_ROWS) -> list[ParquetP
 
 
 def read_part(part: ParquetPart) -> CallArrays:
-    """The calls of a part as arrays."""
+    """Read the calls of a part as arrays."""
     import numpy as np
 
     table = _rows_of(part)
@@ -111,7 +111,7 @@ def _uncorrected(table: Any) -> Any:
 
 
 def _session_heads(path: Path, seen: dict[str, str], tenants: set[str]) -> tuple[list[int], int]:
-    """Where sessions begin in a file, and how many rows it has."""
+    """Return where sessions begin in a file, and how many rows it has."""
     import numpy as np
 
     file = _open(path)
@@ -169,7 +169,7 @@ def _open(path: Path) -> Any:
 
 
 def _numbered(column: Any) -> tuple[list[str], Any]:
-    """A column of text as its different values and a number for each row."""
+    """Return a column of text as its different values and a number for each row."""
     encoded = column.combine_chunks().dictionary_encode()
     return encoded.dictionary.to_pylist(), _array(encoded.indices)
 

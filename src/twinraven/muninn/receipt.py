@@ -1,4 +1,4 @@
-"""What a caller gets for an event: the promise that it will be stored, truthful once awaited.
+"""Returns a receipt for each event: an awaitable that completes when the event is durable.
 
 A receipt may have any number of waiters, on any number of event loops and threads, or none at all.
 """
@@ -16,8 +16,8 @@ from twinraven.foundation.errors import StorageBusy, TwinRavenError
 Wakeups = dict[asyncio.AbstractEventLoop, list["asyncio.Future[None]"]]
 
 
-class Hurried(Protocol):
-    """Whoever stores events, told that somebody now waits for one."""
+class CommitSignal(Protocol):
+    """Signals the writer to commit at once, because a caller waits."""
 
     def hurry(self) -> None:
         """Store what is queued at once."""
@@ -33,7 +33,7 @@ class Receipt:
 
     __slots__ = ("_done", "_error", "_is_expected", "_waiters", "_writer", "event_id")
 
-    def __init__(self, event_id: UUID, writer: Hurried) -> None:
+    def __init__(self, event_id: UUID, writer: CommitSignal) -> None:
         self.event_id = event_id
         self._writer = writer
         self._done = False
@@ -67,7 +67,7 @@ class Receipt:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody will learn what came of the event."""
+        """Whether a caller waits for the event."""
         return self._is_expected or bool(self._waiters)
 
     def expect(self) -> Receipt:
@@ -86,7 +86,7 @@ class Receipt:
                 wake.setdefault(waiter[0], []).append(waiter[1])
 
     def give_up(self, error: TwinRavenError) -> None:
-        """In a forked child: note the error and wake nobody, since whoever waits is a thread of the parent."""
+        """Settle with an error in a forked child, without wake-ups: the waiting threads are the parent's."""
         self._waiters = []
         self._error = error
         self._done = True
@@ -98,7 +98,7 @@ class Receipt:
 
 
 def wake_loops(wake: Wakeups) -> None:
-    """Resume everybody who waits, with one hop to each loop; a loop that was closed has nobody left to wake."""
+    """Resume all waiting tasks, with one hop per event loop; closed loops are skipped."""
     for loop, futures in wake.items():
         try:
             loop.call_soon_threadsafe(_resolve, futures)

@@ -82,7 +82,7 @@ AND outside_input IS NOT NULL ORDER BY timestamp, arrival LIMIT 1
 
 @dataclass(frozen=True, slots=True)
 class SessionFilter:
-    """Which sessions; an unset field does not restrict."""
+    """Filters sessions; an unset field does not restrict."""
 
     since: datetime | None = None
     """Sessions whose last call was made from this time on."""
@@ -120,7 +120,7 @@ class RecentSession:
     time_known: bool = True
     """Whether its calls came with times; else an import gave them times in their order."""
     is_judged: bool = True
-    """Whether somebody said how it went; else `partial` stands for not known."""
+    """Whether the outcome was stated; else `partial` stands for unknown."""
 
     def as_json(self) -> JsonObject:
         return {
@@ -164,7 +164,7 @@ def _last_calls(
     is_kept: bool = False,
     **given: Any,
 ) -> list[Row]:
-    """The last calls of the newest sessions that fit, in the way that a statement finds them."""
+    """Return the last calls of the newest sessions that fit, in the way that a statement finds them."""
     conditions, params = _conditions(where)
     # What is asked of a whole session is asked once for it: a CASE tells first whether a call is its last.
     of_session, more = _session_conditions(replace(where, outcome=None) if is_kept else where)
@@ -175,7 +175,7 @@ def _last_calls(
 
 
 def _rarest(tx: Transaction, tenant_id: str, where: SessionFilter) -> tuple[str | None, dict[str, Any]]:
-    """A condition that an index serves and few calls fit, with its values; None where none is."""
+    """Return a condition that an index serves and few calls fit, with its values; None where none is."""
     choices: list[tuple[str, dict[str, Any]]] = []
     # Postgres may sort texts by the rules of a language, in which what begins alike need not stand together.
     if where.starts_with and tx.dialect == "sqlite":
@@ -193,7 +193,7 @@ def _rarest(tx: Transaction, tenant_id: str, where: SessionFilter) -> tuple[str 
 
 
 def _conditions(where: SessionFilter) -> tuple[str, dict[str, Any]]:
-    """What a session's last call says of it."""
+    """Return what a session's last call says of it."""
     conditions: list[str] = []
     params: dict[str, Any] = {}
     if where.since is not None:
@@ -218,7 +218,7 @@ def _conditions(where: SessionFilter) -> tuple[str, dict[str, Any]]:
 
 
 def _session_conditions(where: SessionFilter) -> tuple[str, dict[str, Any]]:
-    """What only all calls of a session say of it."""
+    """Return what only all calls of a session say of it."""
     conditions: list[str] = []
     params: dict[str, Any] = {}
     of_session = "SELECT 1 FROM muninn_event_log o WHERE o.tenant_id = :tenant AND o.session_id = e.session_id"

@@ -1,4 +1,4 @@
-"""Says how far the event log is rolled up: the marks up to which calls and verdicts are in the kept figures.
+"""Tracks how far the event log is rolled up: the marks up to which calls and verdicts are aggregated.
 
 Whoever reads adds what arrived behind the marks, in the same snapshot, so the figures are those of the log at any time.
 """
@@ -31,7 +31,7 @@ class RollUp(NamedTuple):
         return self.behind + self.verdicts_behind <= MOST_BEHIND
 
 
-class Settled(NamedTuple):
+class SettledMarks(NamedTuple):
     """The arrival numbers up to which calls and verdicts can be rolled up: no smaller one can follow."""
 
     calls: int
@@ -45,16 +45,16 @@ def roll_up(tx: Transaction, tenant_id: str) -> RollUp:
     return RollUp(mark, verdicts, max(0, _highest(tx, LOG) - mark), max(0, _highest(tx, VERDICTS) - verdicts))
 
 
-async def settled(database: Database, tenant_id: str) -> Settled:
+async def settled(database: Database, tenant_id: str) -> SettledMarks:
     """Wait, where the store needs it, until no smaller arrival number can follow."""
     if database.dialect == "postgres":
         calls = await settled_arrival(database, tenant_id, LOG)
-        return Settled(calls, await settled_arrival(database, tenant_id, VERDICTS))
-    return await database.read(tenant_id, lambda tx: Settled(_highest(tx, LOG), _highest(tx, VERDICTS)))
+        return SettledMarks(calls, await settled_arrival(database, tenant_id, VERDICTS))
+    return await database.read(tenant_id, lambda tx: SettledMarks(_highest(tx, LOG), _highest(tx, VERDICTS)))
 
 
 def lock(tx: Transaction, tenant_id: str) -> tuple[int, int]:
-    """The marks of calls and verdicts; nobody else moves them until this transaction ends."""
+    """Lock and return the marks of calls and verdicts, until this transaction ends."""
     tx.insert_missing("activity_marks", ("tenant_id", "up_to"), [(tenant_id, 0)])
     tx.execute("UPDATE activity_marks SET up_to = up_to WHERE tenant_id = :tenant", tenant=tenant_id)
     row = tx.fetch_one("SELECT up_to, verdicts_to FROM activity_marks WHERE tenant_id = :tenant", tenant=tenant_id)
@@ -72,6 +72,6 @@ def move(tx: Transaction, tenant_id: str, calls: int, verdicts: int) -> None:
 
 
 def _highest(tx: Transaction, table: str) -> int:
-    """The highest arrival number that can be seen: on SQLite of all tenants, which it knows without a search."""
+    """Return the highest arrival number that can be seen: on SQLite of all tenants, which it knows without a search."""
     row = tx.fetch_one(f"SELECT max(arrival) AS highest FROM {table}")  # noqa: S608 - one of the two names above
     return 0 if row is None or row["highest"] is None else row["highest"]

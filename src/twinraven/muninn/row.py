@@ -30,7 +30,7 @@ _in_order: Final[Callable[[Row], Row]] = itemgetter(*map(_GIVEN.index, COLUMNS))
 
 
 def _places(*, kind: str, redaction: str | None = None) -> tuple[int, ...]:
-    """Where a row holds what the observation states of this kind."""
+    """Return where a row holds what the observation states of this kind."""
     wanted = (each for each in EVENT_FIELDS if each.kind == kind and each.redaction == redaction)
     return tuple(COLUMNS.index(each.name) for each in wanted if each.name in Observation._fields)
 
@@ -47,7 +47,7 @@ Compress = Callable[[str, bytes, int], str | None]
 
 @dataclass(frozen=True, slots=True)
 class EncodingRules:
-    """What is kept of a call."""
+    """Rules for encoding a call: whether outputs are stored, and the length of summaries."""
 
     store_outputs: bool = True
     summary_chars: int = 280
@@ -74,7 +74,7 @@ class RowEncoder:
         self.unlock()
 
     def unlock(self) -> None:
-        """Begin with a lock that nobody has: in a forked child, whoever had it is gone."""
+        """Replace the lock in a forked child, whose holder is gone."""
         self._tagging = Lock()
 
     @property
@@ -83,7 +83,7 @@ class RowEncoder:
         return self._compress is not None
 
     def encode(self, seen: Observation) -> tuple[Row, Row | None]:
-        """The log's row and, where the output is kept, the blob's."""
+        """Return the log's row and, where the output is kept, the blob's."""
         redact, tenant = self._redact, seen.tenant_id
         params = redact(tenant, seen.params)
         output = None if seen.output is None else redact(tenant, seen.output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinraven.foundation.setting_kinds import Choice, Flag, Number, Whole
+from twinraven.foundation.setting_kinds import Choice, Flag, Integer, Number
 from twinraven.foundation.settings import setting
 
 
@@ -18,8 +18,8 @@ class MuninnSettings:
         Choice("deterministic", "model", "off"),
         "How output_summary is made; model: that of model.name.",
     )
-    summary_chars: int = setting(280, Whole(1, 100_000), "Longest output_summary, in characters.")
-    queue_size: int = setting(10_000, Whole(1, 10_000_000), "Events that may wait to be written before callers wait.")
+    summary_chars: int = setting(280, Integer(1, 100_000), "Longest output_summary, in characters.")
+    queue_size: int = setting(10_000, Integer(1, 10_000_000), "Events that may wait to be written before callers wait.")
     session_idle_gap_s: float = setting(
         900.0, Number(0), "Idle seconds after which a session without an id of its own is a new one."
     )
@@ -28,4 +28,4 @@ class MuninnSettings:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RetentionSettings:
-    days: int | None = setting(None, Whole(1, optional=True), "Sessions older than this may be pruned; none: kept.")
+    days: int | None = setting(None, Integer(1, optional=True), "Sessions older than this may be pruned; none: kept.")

@@ -39,8 +39,8 @@ Decode = Callable[[], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reception:
-    """What became of a request's spans."""
+class ReceivedSpans:
+    """The outcome of a request's spans."""
 
     spans: int
     calls: int
@@ -53,7 +53,7 @@ class Reception:
 class _Letter:
     tenant_id: str
     decode: Decode
-    answer: Future[Reception]
+    answer: Future[ReceivedSpans]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,9 @@ class SpanReceiver:
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
-    def submit(self, tenant_id: str, decode: Decode) -> Future[Reception]:
+    def submit(self, tenant_id: str, decode: Decode) -> Future[ReceivedSpans]:
         """Hand a request over; the answer says what became of it, or raises what was wrong with it."""
-        answer: Future[Reception] = Future()
+        answer: Future[ReceivedSpans] = Future()
         self._put(_Letter(tenant_id, decode, answer))
         return answer
 
@@ -131,7 +131,7 @@ class SpanReceiver:
         self.held.close()
 
     def _next(self) -> list[_Letter | _Recovery | None]:
-        """All that waits; nothing where something held may be due first."""
+        """Return all that waits; nothing where something held may be due first."""
         wishes: list[_Letter | _Recovery | None] = []
         try:
             wishes.append(self._waiting.get(timeout=self.held.patience_s))
@@ -143,7 +143,7 @@ class SpanReceiver:
 
     def _answer(self, letters: list[_Letter]) -> None:
         """Read requests, store what they brought together, and answer each."""
-        read: list[tuple[_Letter, Reception]] = []
+        read: list[tuple[_Letter, ReceivedSpans]] = []
         for letter in letters:
             try:
                 read.append((letter, self._receive(letter)))
@@ -162,7 +162,7 @@ class SpanReceiver:
             else:
                 letter.answer.set_exception(error)
 
-    def _receive(self, letter: _Letter) -> Reception:
+    def _receive(self, letter: _Letter) -> ReceivedSpans:
         spans = calls = rejected = 0
         reason = ""
         for span in spans_in(letter.decode()):
@@ -172,10 +172,10 @@ class SpanReceiver:
             except TwinRavenError as error:
                 rejected += 1
                 reason = reason or self._encoder.clean(letter.tenant_id, error.message)[:_SHOWN]
-        return Reception(spans, calls, rejected, reason)
+        return ReceivedSpans(spans, calls, rejected, reason)
 
     def _quietly(self, settle: Callable[[], None]) -> None:
-        """Settle without anybody waiting; what the store does not take now is tried again."""
+        """Settle without a waiting caller; what the store does not take now is retried."""
         try:
             settle()
         except TwinRavenError as error:

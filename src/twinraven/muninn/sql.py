@@ -1,4 +1,4 @@
-"""Muninn's log in SQL, the same for both stores.
+"""Stores the event log in SQL, the same for both databases.
 
 Look-ups by session, tool, time, predecessor and successor each walk an index; the tests read the query plans. The
 neighbours come from the view `muninn_events`, which derives them per row; scans compute them with a window instead.
@@ -17,7 +17,7 @@ from twinraven.muninn.columns import COLUMNS
 from twinraven.muninn.model import MuninnEvent, Outcome, Session, Verdict, check_name
 from twinraven.muninn.outcome_sql import TAGGED, is_rare, sessions_with
 from twinraven.muninn.roll_up import roll_up
-from twinraven.muninn.store import MINING_COLUMNS, TRACE_COLUMNS, EventFilter, ReadColumns, ToolUse, Transition
+from twinraven.muninn.store import MINING_COLUMNS, TRACE_COLUMNS, EventFilter, ReadColumns, ToolTransition, ToolUsage
 from twinraven.storage import Database, Row, Transaction, chunks, settled_arrival
 
 T = TypeVar("T")
@@ -149,7 +149,7 @@ class SqlEventStore:
 
         return await self._database.read(tenant_id, work)
 
-    async def transitions(self, tenant_id: str, *, limit: int = 100) -> list[Transition]:
+    async def transitions(self, tenant_id: str, *, limit: int = 100) -> list[ToolTransition]:
         sql = (
             "SELECT from_tool, to_tool, count(*) AS count FROM ("
             "SELECT tool_id AS from_tool, lead(tool_id) OVER (PARTITION BY session_id ORDER BY timestamp, arrival) "
@@ -158,9 +158,9 @@ class SqlEventStore:
             "LIMIT :limit"
         )
         rows = await self._database.read(tenant_id, lambda tx: tx.fetch_all(sql, tenant=tenant_id, limit=limit))
-        return [Transition(**row) for row in rows]
+        return [ToolTransition(**row) for row in rows]
 
-    async def tool_uses(self, tenant_id: str) -> list[ToolUse]:
+    async def tool_uses(self, tenant_id: str) -> list[ToolUsage]:
         sql = (
             "SELECT tool_id, count(*) AS calls, sum(raised) AS raised, "
             "avg(CASE WHEN time_known = 1 THEN latency_ms * 1.0 END) AS mean_latency_ms, "
@@ -307,7 +307,7 @@ def _to_events(rows: Iterable[Row]) -> list[MuninnEvent]:
 
 
 def _trace_column(name: str, *, with_values: bool) -> str:
-    """One of `TRACE_COLUMNS` as SQL; arguments without their values are an object that holds their hash."""
+    """Return one of `TRACE_COLUMNS` as SQL; arguments without their values are an object that holds their hash."""
     if name == "body":
         return "b.body" if with_values else "NULL"
     if name == "input_params" and not with_values:
@@ -331,9 +331,9 @@ def _to_session(row: Row, events: tuple[MuninnEvent, ...] = ()) -> Session:
     )
 
 
-def _to_use(row: Row) -> ToolUse:
+def _to_use(row: Row) -> ToolUsage:
     mean = row["mean_latency_ms"]
-    return ToolUse(
+    return ToolUsage(
         tool_id=row["tool_id"],
         calls=row["calls"],
         raised=int(row["raised"]),

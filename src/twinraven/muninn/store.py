@@ -1,4 +1,4 @@
-"""The port to Muninn's log, for everybody who reads it.
+"""Declares the port to read the event log.
 
 Writing goes through the collector; the only thing written here is a verdict, because it is stated about a session and
 not about a call.
@@ -52,7 +52,7 @@ ReadColumns = Callable[[Iterator[list[tuple[Any, ...]]]], T]
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events; an unset field does not restrict."""
+    """Filters events; an unset field does not restrict."""
 
     starts_with: str | None = None
     """Only events whose id begins so."""
@@ -75,8 +75,8 @@ class EventFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Transition:
-    """How often one tool followed another, straight after it."""
+class ToolTransition:
+    """Counts how often one tool directly followed another."""
 
     from_tool: str
     to_tool: str
@@ -84,8 +84,8 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUse:
-    """What the record says of one tool."""
+class ToolUsage:
+    """The usage of one tool: calls, failures and latency."""
 
     tool_id: str
     calls: int
@@ -98,11 +98,11 @@ class EventStore(Protocol):
     """Reading the log of one tenant."""
 
     async def event(self, tenant_id: str, event_id: UUID) -> MuninnEvent:
-        """One event, or NotFound."""
+        """Return one event, or NotFound."""
         ...
 
     async def session(self, tenant_id: str, session_id: str, *, most: int | None = None) -> Session:
-        """A session with its events in order, or the first so many of them; or NotFound."""
+        """Return a session with its events in order, or the first so many of them; or NotFound."""
         ...
 
     async def sessions(
@@ -114,7 +114,7 @@ class EventStore(Protocol):
     async def events(self, tenant_id: str, where: EventFilter) -> list[MuninnEvent]: ...
 
     async def settled(self, tenant_id: str) -> int:
-        """The highest arrival number below which nothing can appear any more."""
+        """Return the highest arrival number below which nothing can appear any more."""
         ...
 
     async def arrived(self, tenant_id: str, *, after: int, through: int, limit: int) -> list[MuninnEvent]:
@@ -122,23 +122,23 @@ class EventStore(Protocol):
         ...
 
     async def successor(self, tenant_id: str, event_id: UUID) -> MuninnEvent | None:
-        """The event whose predecessor this one is."""
+        """Return the event whose predecessor this one is."""
         ...
 
     async def predecessor(self, tenant_id: str, event_id: UUID) -> MuninnEvent | None:
-        """The event whose successor this one is."""
+        """Return the event whose successor this one is."""
         ...
 
     async def outputs(self, tenant_id: str, hashes: Sequence[str]) -> dict[str, Any]:
         """Stored outputs by content hash; one that was pruned or never kept is absent."""
         ...
 
-    async def transitions(self, tenant_id: str, *, limit: int = 100) -> list[Transition]: ...
+    async def transitions(self, tenant_id: str, *, limit: int = 100) -> list[ToolTransition]: ...
 
-    async def tool_uses(self, tenant_id: str) -> list[ToolUse]: ...
+    async def tool_uses(self, tenant_id: str) -> list[ToolUsage]: ...
 
     async def counts(self, tenant_id: str) -> tuple[int, int]:
-        """How many events, in how many sessions."""
+        """Count the events and their sessions."""
         ...
 
     async def state_verdict(self, tenant_id: str, session_id: str, outcome: Outcome, *, stated_by: str) -> None:
@@ -146,11 +146,11 @@ class EventStore(Protocol):
         ...
 
     async def verdicts(self, tenant_id: str, *, sessions: Sequence[str] | None = None) -> dict[str, Outcome]:
-        """The verdict in force for each session that has one, or for each of some."""
+        """Return the verdict in force for each session that has one, or for each of some."""
         ...
 
     async def verdict(self, tenant_id: str, session_id: str) -> Verdict | None:
-        """The verdict in force for one session, with who stated it and when."""
+        """Return the verdict in force for one session, with who stated it and when."""
         ...
 
     async def read_columns(self, tenant_id: str, read: ReadColumns[T], *, where: EventFilter | None = None) -> T:
@@ -176,9 +176,9 @@ class EventStore(Protocol):
         ...
 
     async def event_ids(self, tenant_id: str, arrivals: Sequence[int]) -> dict[int, UUID]:
-        """The ids of events by their arrival numbers."""
+        """Return the ids of events by their arrival numbers."""
         ...
 
     async def scan(self, tenant_id: str, visit: Callable[[list[MuninnEvent]], None], *, batch: int = 2000) -> None:
-        """Every event, session by session in order, a batch at a time and in constant memory."""
+        """Stream every event, session by session in order, a batch at a time and in constant memory."""
         ...

@@ -1,4 +1,4 @@
-"""Deterministic summaries: the shape of an output and as much of its content as fits.
+"""Summarises outputs deterministically: their shape, and as much of their content as fits.
 
 A short output is its own summary. A long one keeps its structure: the keys of an object, the first items of an array
 and how many there are, the beginning of a long string. The same output always gives the same summary.
@@ -21,7 +21,7 @@ _AS_THEY_ARE = frozenset({int, float, bool, type(None)})
 
 
 def summarize(encoded: bytes, limit: int) -> str:
-    """A JSON text in at most `limit` characters."""
+    """Return a JSON text in at most `limit` characters."""
     if len(encoded) <= limit:
         return encoded.decode()
     shrunk = _shrink(parse_json(encoded, field="output"), _DEPTH)

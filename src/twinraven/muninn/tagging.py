@@ -1,4 +1,4 @@
-"""Tags that the record itself shows: `retry`, `fallback-path`, `cached-result`.
+"""Tags events by what the record itself shows: `retry`, `fallback-path`, `cached-result`.
 
 - `retry`: the same tool with the same arguments, after it raised in this session.
 - `fallback-path`: another tool with the same arguments, right after one raised.
@@ -50,7 +50,7 @@ class TagExtractor:
     def tags(
         self, tenant_id: str, session_id: str, tool_id: str, input_hash: str, *, raised: bool, output: bytes | None
     ) -> list[str]:
-        """The tags of the next call of a session, in the order the calls are recorded."""
+        """Return the tags of the next call of a session, in the order the calls are recorded."""
         failures = self._failures.get((tenant_id, session_id))
         found: list[str] = []
         if failures is not None:

@@ -76,7 +76,7 @@ class EventFollower:
         self._must_catch_up = True
 
     async def next(self, *, within_s: float) -> EventBatch | None:
-        """The next batch; None where none comes within this time."""
+        """Return the next batch; None where none comes within this time."""
         while True:
             if self._must_catch_up:
                 self._must_catch_up = False

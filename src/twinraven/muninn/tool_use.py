@@ -54,13 +54,13 @@ FROM (SELECT tenant_id, session_id, event_id, timestamp, arrival, raised,
 
 
 class CallCount(NamedTuple):
-    """How often a tool was called, and how often that raised or was said to have failed."""
+    """Counts the calls of a tool, and those that raised or were said to have failed."""
 
     calls: int
     failed: int
 
 
-class ToolUse(NamedTuple):
+class CompositeUse(NamedTuple):
     """One use of a composite by an agent: its inner calls, and those that the agent made again by itself."""
 
     raised: bool
@@ -77,7 +77,7 @@ def count_calls(
     return CallCount(0, 0) if row is None else CallCount(row["calls"], int(row["failed"]))
 
 
-def latest_uses(tx: Transaction, tenant_id: str, tool_id: str, *, since: datetime, most: int) -> list[ToolUse]:
+def latest_uses(tx: Transaction, tenant_id: str, tool_id: str, *, since: datetime, most: int) -> list[CompositeUse]:
     """List the newest uses of a tool by agents since a time."""
     rows = tx.fetch_all(_TURNS, tenant=tenant_id, tool=tool_id, since=to_micros(since), most=most)
-    return [ToolUse(bool(row["raised"]), row["inner_calls"], row["repeated"]) for row in rows]
+    return [CompositeUse(bool(row["raised"]), row["inner_calls"], row["repeated"]) for row in rows]

@@ -41,7 +41,7 @@ class TraceFile(NamedTuple):
 
 
 def find_traces(names: Sequence[str]) -> list[TraceFile]:
-    """The traces behind names of files and folders; InvalidInput where a folder has no files."""
+    """Find the traces behind names of files and folders; InvalidInput where a folder has no files."""
     found: list[TraceFile] = []
     for name in names:
         path = Path(name)

@@ -1,4 +1,4 @@
-"""The one thread that writes the log, committing for everybody at once.
+"""Writes the event log on one thread, with group commit.
 
 A commit costs one synchronised write however many events it holds, so callers queue events and the writer commits what
 has gathered. Whoever waits for durability is served at once; events nobody waits for linger a few milliseconds to
@@ -23,10 +23,10 @@ from functools import partial
 from twinraven.foundation.errors import StorageBusy, StorageError, StorageUnavailable, TwinRavenError
 from twinraven.foundation.ids import new_uuid
 from twinraven.muninn.batch import BatchCommitter, Encoded
-from twinraven.muninn.carried import CarriedEvent
 from twinraven.muninn.model import Observation
 from twinraven.muninn.receipt import Receipt, Wakeups, wake_loops
 from twinraven.muninn.row import RowEncoder
+from twinraven.muninn.transactional_events import TransactionalEvent
 from twinraven.storage import Database, forget_after_fork
 
 BATCH = 512
@@ -37,7 +37,7 @@ PATIENCE_S = 60.0
 
 _logger = logging.getLogger("twinraven.muninn")
 
-Queued = tuple[Observation | CarriedEvent | None, Receipt]
+Queued = tuple[Observation | TransactionalEvent | None, Receipt]
 """An observation and its receipt; a marker, for `flush`, has no observation. A carried event may be stored already."""
 
 
@@ -69,7 +69,7 @@ class EventWriter:
         self._committer = BatchCommitter(self._database, may_wait=lambda: not self._closed)
 
     def after_fork(self) -> None:
-        """The parent writes what the parent queued; a child starts empty and cannot learn what came of it."""
+        """Start empty in a forked child: the parent writes what it queued."""
         inherited = [*self._in_hand, *self._queue]
         self._begin()
         error = StorageError("the event was queued in the parent process; only the parent learns whether it is stored")
@@ -84,13 +84,16 @@ class EventWriter:
         self._enqueue(seen, receipt)
         return receipt
 
-    def carry(self, seen: Observation) -> CarriedEvent | None:
-        """The observation for a transaction of its caller's; None where events before it are still to be stored."""
+    def carry(self, seen: Observation) -> TransactionalEvent | None:
+        """Return the observation for a transaction of its caller's.
+
+        None where events before it are still to be stored.
+        """
         if self._closed or self._queue or self._in_hand or self._encoder.is_slow:
             return None
-        return CarriedEvent(seen, self._encoder, self)
+        return TransactionalEvent(seen, self._encoder, self)
 
-    def submit_again(self, event: CarriedEvent) -> Receipt:
+    def submit_again(self, event: TransactionalEvent) -> Receipt:
         """Queue an event whose transaction failed, unless it is stored after all."""
         receipt = Receipt(event.event_id, self)
         self._enqueue(event, receipt)
@@ -98,7 +101,7 @@ class EventWriter:
 
     @property
     def waiting(self) -> int:
-        """How many observations are queued."""
+        """The number of queued observations."""
         return len(self._queue)
 
     @property
@@ -113,7 +116,7 @@ class EventWriter:
             await asyncio.sleep(LINGER_S)
 
     def hurry(self) -> None:
-        """Somebody waits: commit what is queued now."""
+        """Commit what is queued now, because a caller waits."""
         self._urgent.set()
         self._ensure_thread()
 
@@ -128,7 +131,7 @@ class EventWriter:
         self.hurry()
 
     def flush(self, timeout: float = PATIENCE_S) -> None:
-        """Return when everything queued so far is stored; raise if an event nobody waited for could not be."""
+        """Return when everything queued so far is stored; raise if an event without a waiting caller was lost."""
         if self._thread is not None and not self._closed:
             marker = Receipt(new_uuid(), self)
             self._enqueue(None, marker)
@@ -148,7 +151,7 @@ class EventWriter:
             thread.join()
         self._finish()
 
-    def _enqueue(self, seen: Observation | CarriedEvent | None, receipt: Receipt) -> None:
+    def _enqueue(self, seen: Observation | TransactionalEvent | None, receipt: Receipt) -> None:
         if self._closed:
             raise StorageError("Muninn's collector is closed; open another one to record")
         self._queue.append((seen, receipt))
@@ -238,7 +241,7 @@ class EventWriter:
         return batch
 
     def _write(self, batch: list[Queued]) -> TwinRavenError | None:
-        """Store a batch and tell everybody; gives the last error."""
+        """Store a batch and settle its receipts; returns the last error."""
         try:
             errors = self._store(batch)
         except BaseException as surprise:
@@ -254,14 +257,14 @@ class EventWriter:
 
     def _store(self, batch: list[Queued]) -> list[TwinRavenError | None]:
         encoded = [None if seen is None else self._encode(seen) for seen, _ in batch]
-        may_be_stored = any(isinstance(seen, CarriedEvent) for seen, _ in batch)
+        may_be_stored = any(isinstance(seen, TransactionalEvent) for seen, _ in batch)
         commit = self._committer.commit_missing if may_be_stored else self._committer.commit
         results = iter(commit([item for item in encoded if isinstance(item, tuple)]))
         return [next(results) if isinstance(item, tuple) else item for item in encoded]
 
-    def _encode(self, seen: Observation | CarriedEvent) -> Encoded | TwinRavenError:
+    def _encode(self, seen: Observation | TransactionalEvent) -> Encoded | TwinRavenError:
         try:
-            return seen.encoded() if isinstance(seen, CarriedEvent) else self._encoder.encode(seen)
+            return seen.encoded() if isinstance(seen, TransactionalEvent) else self._encoder.encode(seen)
         except TwinRavenError as error:
             return error
         except Exception as error:  # noqa: BLE001 - the thread's edge: one odd event must not cost the others
@@ -279,7 +282,7 @@ class EventWriter:
         return failed[-1] if failed else None
 
     def _note_losses(self, batch: list[Queued], errors: list[TwinRavenError | None]) -> None:
-        """Say what nobody waits for before anybody is woken: a flush behind it must find it said."""
+        """Note losses without a waiting caller before any is woken: a flush behind it must find them."""
         pairs = zip(batch, errors, strict=True)
         lost = [error for (_, receipt), error in pairs if error is not None and not receipt.is_awaited]
         if lost:

@@ -1,4 +1,4 @@
-"""Plans: a request becomes steps that are carried out one at a time, repaired where need be, and logged.
+"""Carries out plans: a request becomes steps, run one at a time, repaired where needed, and logged.
 
 `Plans` starts them, shows their state and forks them; `run_plan` is the kernel, a program of the engine, so a plan
 survives its processes. `Supervisor` repairs what a model says, `Memory` keeps values for steps, `PlanTools` offers both
@@ -15,7 +15,7 @@ from twinraven.foundation.lazy import lazy_names
 
 if TYPE_CHECKING:
     from twinraven.plans.errors import PlanExpired, PlanFailed, PlanUnrecoverable
-    from twinraven.plans.kernel import RUN_PLAN, PlanWish, run_plan
+    from twinraven.plans.kernel import RUN_PLAN, PlanRequest, run_plan
     from twinraven.plans.log_file import PlanLogFile
     from twinraven.plans.memory import MEMORY_SCOPES, Memory, MemoryEntry, MemoryPlace, MemoryScope
     from twinraven.plans.model import STEP_STATUSES, STEP_TRANSITIONS, Plan, PlanStep
@@ -42,11 +42,11 @@ __all__ = [
     "PlanExpired",
     "PlanFailed",
     "PlanLogFile",
+    "PlanRequest",
     "PlanRun",
     "PlanStep",
     "PlanTools",
     "PlanUnrecoverable",
-    "PlanWish",
     "Plans",
     "PlansSettings",
     "SupervisorAction",

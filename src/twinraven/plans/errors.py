@@ -1,4 +1,4 @@
-"""How a plan ends that does not end well.
+"""Defines the errors with which a plan ends.
 
 ToolError
 ├── PlanFailed          PLAN_FAILED            a critical step failed, or no plan could be made

@@ -24,10 +24,10 @@ from twinraven.models import ASK_MODEL, ModelAnswer, ModelQuestion
 from twinraven.plans.errors import PlanExpired, PlanFailed, PlanUnrecoverable
 from twinraven.plans.mending import mend_arguments, mend_plan, near_name
 from twinraven.plans.model import AGENT, FINAL, Plan, PlanStep
-from twinraven.plans.offers import offer_tools
 from twinraven.plans.questions import ACTIONS, FEW, ask_arguments, ask_plan, ask_reasoning, ask_tool
 from twinraven.plans.state import Cycle, LogEntry, OrchestrationState
 from twinraven.plans.supervisor import Supervisor
+from twinraven.plans.tool_choice import offer_tools
 
 MODEL_ATTEMPTS: Final = 3
 """How often the model is asked before its failure counts."""
@@ -38,8 +38,8 @@ _WITHHELD: Final = frozenset({ASK_MODEL, RUN_PLAN})
 """What no step of a plan may call: the kernel asks the model, and a plan does not start another."""
 
 
-class PlanWish(NamedTuple):
-    """What a plan is to be made of, and how far it may go."""
+class PlanRequest(NamedTuple):
+    """A request for a plan, with its limits."""
 
     ttl: int
     request: str | None = None
@@ -53,11 +53,11 @@ class PlanWish(NamedTuple):
 
     @property
     def cycles(self) -> int:
-        """How many cycles it may take in all."""
+        """The maximum number of cycles."""
         return self.ttl + sum(more for _, more in self.grants)
 
     @classmethod
-    def from_json(cls, body: JsonObject) -> PlanWish:
+    def from_json(cls, body: JsonObject) -> PlanRequest:
         tools = cast("list[str] | None", body.get("tools"))
         grants = tuple((int(after), int(more)) for after, more in cast("list[list[int]]", body.get("grants") or []))
         named = None if tools is None else tuple(tools)
@@ -85,13 +85,13 @@ class ModelGaveUp(Exception):
 
 async def run_plan(params: JsonObject, run: ProgramRun, *, extra: tuple[ToolEntry, ...] = ()) -> JsonObject:
     """Carry a plan out; what ends it badly is raised with its code."""
-    return await Kernel(run, PlanWish.from_json(params), extra).run()
+    return await Kernel(run, PlanRequest.from_json(params), extra).run()
 
 
 class Kernel:
     """One plan on its way."""
 
-    def __init__(self, run: ProgramRun, wish: PlanWish, extra: tuple[ToolEntry, ...]) -> None:
+    def __init__(self, run: ProgramRun, wish: PlanRequest, extra: tuple[ToolEntry, ...]) -> None:
         self._run = run
         self._wish = wish
         self._extra = extra
@@ -155,7 +155,7 @@ class Kernel:
         }
 
     async def _cycle(self) -> None:
-        """One cycle, kept as a whole when it is over."""
+        """Run one cycle, and store it as a whole when it is over."""
         work = CycleWork(self._run, self._state)
         plan = self._state.plan
         if plan is None:
@@ -242,7 +242,7 @@ class Kernel:
             raise PlanFailed(f"it needs step {broken[0]!r}, which failed", step_id=step.step_id)
 
     async def _target(self, work: CycleWork, step: PlanStep) -> tuple[PlanStep, ToolEntry | None]:
-        """The tool that a step calls, its name repaired where need be; None where the step reasons."""
+        """Return the tool that a step calls, its name repaired where need be; None where the step reasons."""
         tool = None if step.tool is None else self._tool(step.tool)
         if tool is not None:
             return step, tool
@@ -318,7 +318,7 @@ class Kernel:
         return answer.text.strip()
 
     def _validated(self, plan: Plan | None) -> Plan:
-        """The plan with the validator's errors on steps whose tool is missing."""
+        """Return the plan with the validator's errors on steps whose tool is missing."""
         assert plan is not None
         for step in plan.steps:
             is_missing = self._tool(step.tool) is None if step.tool is not None else step.agent is None
@@ -337,7 +337,7 @@ class Kernel:
 
 
 class CycleWork:
-    """What happens in one cycle, until it is kept."""
+    """The work of one cycle, until it is stored."""
 
     def __init__(self, run: ProgramRun, state: OrchestrationState) -> None:
         self._run = run
@@ -413,7 +413,7 @@ class CycleWork:
         return outcome.value()
 
     def finished(self) -> Cycle:
-        """The cycle as it is kept."""
+        """Return the cycle as it is kept."""
         left = self._state.ttl_remaining - (1 if self._asked else 0)
         entry = LogEntry(
             step_number=self._number,
@@ -428,7 +428,7 @@ class CycleWork:
         return Cycle(entry, self.plan, self.results)
 
     def _output(self) -> JsonObject:
-        """What the model said, with what all askings of the cycle took."""
+        """Return what the model said, with what all askings of the cycle took."""
         said = [answer for answer in (self._said, *self._repaired) if answer is not None]
         if not said:
             return {}

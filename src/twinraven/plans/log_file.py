@@ -83,7 +83,7 @@ class PlanLogFile:
 
 
 def _read(line: bytes) -> tuple[Any, str]:
-    """The number and the time of an entry; None and nothing where the line is none."""
+    """Read the number and the time of an entry; None and nothing where the line is none."""
     try:
         found: Any = parse_json(line, field="log")
     except InvalidInput:

@@ -28,12 +28,12 @@ Redact = Callable[[str, bytes], bytes]
 
 
 class MemoryPlace(NamedTuple):
-    """Whose memory: a tenant's, in a scope, of an owner."""
+    """The owner of a memory: a tenant, a scope, and the run or user in it."""
 
     tenant_id: str
     scope: MemoryScope = "shared"
     owner: str = ""
-    """The run or the user; nobody for what is shared."""
+    """The run or the user; empty for what is shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +90,14 @@ class Memory:
         return _entry(row)
 
     async def read(self, place: MemoryPlace, key: str) -> MemoryEntry | None:
-        """What a key has; None where it has nothing."""
+        """Return the value of a key; None without one."""
         check_place(place)
         check_key(key)
         row = await self._database.read(place.tenant_id, lambda tx: self._store.read(tx, place, key))
         return None if row is None else _entry(row)
 
     async def search(self, place: MemoryPlace, prefix: str = "", *, limit: int = 100) -> list[MemoryEntry]:
-        """The entries whose keys begin with a prefix, by key."""
+        """Return the entries whose keys begin with a prefix, by key."""
         check_place(place)
         if len(prefix) > MAX_KEY:
             raise InvalidInput(f"a prefix has at most {MAX_KEY} characters", field="prefix")

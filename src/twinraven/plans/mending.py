@@ -1,4 +1,4 @@
-"""Mends plans and tool calls by rules, where what was meant leaves no doubt: the supervisor's cheap first attempt.
+"""Repairs plans and tool calls by rules, where the meaning is beyond doubt: the supervisor's cheap first attempt.
 
 Each rule changes form and never sense: another spelling of a field or a tool, a number written as text, a plan wrapped
 in an object. What a rule makes is checked like everything else before it is taken.
@@ -47,12 +47,12 @@ _WHOLE: Final = re.compile(r"[+-]?\d{1,18}")
 
 
 def plain(name: str) -> str:
-    """A name without case and punctuation, in which most misspellings are equal."""
+    """Return a name without case and punctuation, in which most misspellings are equal."""
     return _PLAIN.sub("", name.lower())
 
 
 def near_name(name: str, known: Iterable[str]) -> str | None:
-    """The one known name that a misspelt one stands for; None where that leaves a doubt."""
+    """Return the one known name that a misspelt one stands for; None where that leaves a doubt."""
     names = list(known)
     alike = [each for each in names if plain(each) == plain(name)]
     if len(alike) == 1:
@@ -65,7 +65,10 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def mend_plan(value: Any, request: str, tools: Iterable[str]) -> Any:
-    """A plan in the form that was asked for, as far as rules go; anything that is none is given back as it is."""
+    """Return a plan in the form that was asked for, as far as rules go.
+
+    Anything that is none is given back as it is.
+    """
     found = _unwrapped(value)
     if isinstance(found, list):
         found = {"goal": request, "steps": cast("list[Any]", found)}
@@ -177,7 +180,7 @@ def _inner_arguments(value: Any, properties: Mapping[str, Any]) -> Any:
 
 
 def _as_kind(value: Any, schema: Any) -> Any:
-    """A value of the kind that its schema asks for, where another kind writes the same."""
+    """Return a value of the kind that its schema asks for, where another kind writes the same."""
     kind = cast("Mapping[str, Any]", schema).get("type") if isinstance(schema, Mapping) else None
     if isinstance(value, str):
         text = value.strip()

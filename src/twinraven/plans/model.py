@@ -86,7 +86,7 @@ class PlanStep:
             raise InvalidInput(f"agent must be {AGENT!r} where it is given, not {self.agent!r}", field="agent")
 
     def moved(self, status: StepStatus) -> PlanStep:
-        """The step in its next status; a status never goes back. A final status clears its errors."""
+        """Return the step in its next status; a status never goes back. A final status clears its errors."""
         if status not in STEP_TRANSITIONS[self.status]:
             raise IllegalTransition(
                 f"step {self.step_id!r} is {self.status} and cannot become {status}",
@@ -170,11 +170,11 @@ class Plan:
         return {"goal": self.goal, "steps": [step.as_json() for step in self.steps]}
 
     def step(self, step_id: str) -> PlanStep:
-        """The step of this id."""
+        """Return the step of this id."""
         return next(step for step in self.steps if step.step_id == step_id)
 
     def with_step(self, changed: PlanStep) -> Plan:
-        """The plan with one step changed."""
+        """Return the plan with one step changed."""
         place, before = next((place, step) for place, step in enumerate(self.steps) if step.step_id == changed.step_id)
         steps = (*self.steps[:place], changed, *self.steps[place + 1 :])
         if changed.depends_on != before.depends_on:
@@ -185,7 +185,7 @@ class Plan:
         return plan
 
     def changes(self, after: Plan) -> list[PlanStep] | None:
-        """The steps that a later state of this plan has changed; None where it is another plan."""
+        """Return the steps that a later state of this plan has changed; None where it is another plan."""
         if self.goal != after.goal or len(self.steps) != len(after.steps):
             return None
         changed = [(before, now) for before, now in zip(self.steps, after.steps, strict=True) if now is not before]

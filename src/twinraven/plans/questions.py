@@ -42,7 +42,7 @@ _STEP_ID: Final[JsonObject] = {"type": "string", "pattern": "^[1-9][0-9]{0,2}$"}
 
 
 def plan_schema(tools: Sequence[str], most: int = MAX_PLANNED) -> JsonObject:
-    """The form of a plan that may use these tools: whatever fits it is a plan, so a bound model makes one.
+    """Return the form of a plan that may use these tools: whatever fits it is a plan, so a bound model makes one.
 
     Texts and steps are bounded, because a small model that is bound to a form does not stop by itself.
     """
@@ -60,7 +60,7 @@ def plan_schema(tools: Sequence[str], most: int = MAX_PLANNED) -> JsonObject:
 
 
 def choice_schema(tools: Sequence[str]) -> JsonObject:
-    """The form of a choice between these tools and thinking."""
+    """Return the form of a choice between these tools and thinking."""
     thinking = _shape(["agent"], agent={"const": AGENT})
     return {"anyOf": [_shape(["tool"], tool={"enum": list(tools)}), thinking]} if tools else thinking
 
@@ -72,7 +72,7 @@ def _shape(required: list[str], **properties: JsonObject) -> JsonObject:
 def ask_plan(
     request: str, tools: Sequence[ToolEntry], actions: Sequence[JsonObject] = (), *, most: int = MAX_PLANNED
 ) -> ModelQuestion:
-    """The question for a plan of so many steps at most."""
+    """Return the question for a plan of so many steps at most."""
     return ModelQuestion.of(
         f"Request:\n{request}\n{_required(actions)}\nTools, the more useful first:\n{_listed(tools)}",
         system=PLANNER,
@@ -83,7 +83,7 @@ def ask_plan(
 def ask_arguments(
     goal: str, step: PlanStep, tool: ToolEntry, results: Mapping[str, Any], actions: Sequence[JsonObject] = ()
 ) -> ModelQuestion:
-    """The question for the arguments of a call."""
+    """Return the question for the arguments of a call."""
     schema = canonical_json(tool.input_schema).decode()
     text = (
         f"Goal: {goal}\nStep {step.step_id}: {step.description}\nTool: {tool.tool_id}: {tool.description}\n"
@@ -93,7 +93,7 @@ def ask_arguments(
 
 
 def ask_tool(goal: str, step: PlanStep, tools: Sequence[ToolEntry]) -> ModelQuestion:
-    """The question for a tool that exists."""
+    """Return the question for a tool that exists."""
     wrong = "; ".join(step.errors)
     text = f"Goal: {goal}\nStep {step.step_id}: {step.description}\nWrong: {wrong}\n\nTools:\n{_listed(tools)}"
     return ModelQuestion.of(text, system=CHOOSING, schema=choice_schema([tool.tool_id for tool in tools]))
@@ -102,7 +102,7 @@ def ask_tool(goal: str, step: PlanStep, tools: Sequence[ToolEntry]) -> ModelQues
 def ask_reasoning(
     goal: str, step: PlanStep, results: Mapping[str, Any], actions: Sequence[JsonObject] = ()
 ) -> ModelQuestion:
-    """The question of a step that reasons."""
+    """Return the question of a step that reasons."""
     text = f"Goal: {goal}\nStep {step.step_id}: {step.description}\n{_required(actions)}{_results(results)}"
     return ModelQuestion.of(text, system=REASONING)
 
@@ -121,7 +121,7 @@ def _listed(tools: Sequence[ToolEntry]) -> str:
 
 
 def _required(actions: Sequence[JsonObject]) -> str:
-    """What a judge who sent the last attempt back asks of this one."""
+    """Return what a judge who sent the last attempt back asks of this one."""
     if not actions:
         return ""
     told = canonical_json(list(actions)).decode()[:MAX_RESULTS_CHARS]
@@ -129,7 +129,7 @@ def _required(actions: Sequence[JsonObject]) -> str:
 
 
 def _results(results: Mapping[str, Any]) -> str:
-    """What earlier steps gave, the latest first, as much as fits."""
+    """Return what earlier steps gave, the latest first, as much as fits."""
     lines: list[str] = []
     length = 0
     for step_id, value in reversed(list(results.items())):

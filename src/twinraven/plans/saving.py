@@ -24,7 +24,7 @@ _MAX_DEPTH: Final = 8
 
 
 def plan_as_process(found: PlanRun, process_id: str) -> JsonObject:
-    """The definition of a process that does what a completed plan did."""
+    """Return the definition of a process that does what a completed plan did."""
     if found.status != "completed" or found.state.plan is None:
         raise Conflict(
             f"plan {found.run.run_id!r} is {found.status}; only a completed one becomes a process",
@@ -77,7 +77,7 @@ class _Drawing:
             self._sources += [(value, f"{{step.{path}}}") for value, path in _leaves(result, variable)]
 
     def _question(self, description: str) -> str:
-        """A step that reasoned is asked again, with what the steps before it gave."""
+        """Return a step that reasoned is asked again, with what the steps before it gave."""
         given = "\n".join(f"{{step.{step['output']['variable']}}}" for step in self.steps)
         return f"{description}\n{given}".strip()
 
@@ -100,7 +100,7 @@ class _Drawing:
 
 
 def _says_something(value: Any) -> bool:
-    """Whether a value is particular enough that meeting it twice is no chance."""
+    """Return whether a value is particular enough that meeting it twice is no chance."""
     if isinstance(value, bool) or value is None:
         return False
     if isinstance(value, str):
@@ -109,7 +109,7 @@ def _says_something(value: Any) -> bool:
 
 
 def _leaves(value: Any, path: str, depth: int = 0) -> Iterator[tuple[Any, str]]:
-    """The values inside a result with their paths; lists are not gone into, because positions are chance."""
+    """Yield the values inside a result with their paths; lists are not gone into, because positions are chance."""
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, dict):

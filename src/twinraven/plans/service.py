@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from twinraven.engine import ProgramFork, ProgramWish, Run, RunDetail, Runs, RunState, Wait
+from twinraven.engine import ProgramFork, ProgramRequest, Run, RunDetail, Runs, RunState, Wait
 from twinraven.foundation.actors import Actor
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.errors import InvalidInput, NotFound, ToolUnavailable
-from twinraven.plans.kernel import PlanWish
+from twinraven.plans.kernel import PlanRequest
 from twinraven.plans.model import MAX_TEXT, Plan
 from twinraven.plans.state import LogEntry, OrchestrationState, take_all
 from twinraven.tenancy import Principal
@@ -31,7 +31,7 @@ class PlanRun:
     """A plan on its way or at its end."""
 
     run: Run
-    wish: PlanWish
+    wish: PlanRequest
     state: OrchestrationState
     output: Any
     error: JsonObject | None
@@ -88,7 +88,7 @@ class Plans:
         plan: Any = None,
         ttl: Any = None,
         tools: Any = None,
-    ) -> PlanWish:
+    ) -> PlanRequest:
         """Check what a plan is to be made of; errors name the field."""
         if (request is None) == (plan is None):
             raise InvalidInput("a plan is made of a request or given as JSON: state one of the two", field="request")
@@ -99,10 +99,10 @@ class Plans:
         left = self._ttl if ttl is None else ttl
         if isinstance(left, bool) or not isinstance(left, int) or not 1 <= left <= MAX_TTL:
             raise InvalidInput(f"ttl must be a whole number from 1 to {MAX_TTL}", field="ttl")
-        return PlanWish(left, request, _given_plan(plan), _tool_names(tools))
+        return PlanRequest(left, request, _given_plan(plan), _tool_names(tools))
 
     async def start(
-        self, wish: PlanWish, *, by: Principal, run_id: str | None = None, timeout_s: float | None = None
+        self, wish: PlanRequest, *, by: Principal, run_id: str | None = None, timeout_s: float | None = None
     ) -> Run:
         """Start a plan, or find the one of this id that was started with the same words."""
         return await self.start_for(
@@ -111,7 +111,7 @@ class Plans:
 
     async def start_for(
         self,
-        wish: PlanWish,
+        wish: PlanRequest,
         *,
         tenant_id: str,
         caller: str | None,
@@ -119,18 +119,18 @@ class Plans:
         run_id: str | None = None,
         timeout_s: float | None = None,
     ) -> Run:
-        """The same for a caller who may be nobody in particular, and so acts for the whole tenant."""
+        """Start a plan for a caller who may be anonymous, and so acts for the whole tenant."""
         for number, name in enumerate(wish.tools or ()):
             self._check_tool(tenant_id, caller, name, f"tools[{number}]")
         started = self.program(wish)._replace(run_id=run_id, timeout_s=timeout_s)
         return await self._runs().start_program(started, tenant_id=tenant_id, caller=caller, actor=actor)
 
-    def program(self, wish: PlanWish) -> ProgramWish:
-        """The program that a plan is, for whoever runs it as a part of something else."""
+    def program(self, wish: PlanRequest) -> ProgramRequest:
+        """Return the program of a plan, to be run as a part of something else."""
         if wish.request is not None:
             self._models().require()
         goal = wish.request or str(cast("JsonObject", wish.plan)["goal"])
-        return ProgramWish(PROGRAM, wish.as_json(), f"Plan: {goal[:200]}")
+        return ProgramRequest(PROGRAM, wish.as_json(), f"Plan: {goal[:200]}")
 
     def _check_tool(self, tenant_id: str, caller: str | None, name: str, field: str) -> None:
         """Refuse a tool that is not there for the caller; one that is held back may be there in time."""
@@ -141,7 +141,7 @@ class Plans:
             raise InvalidInput(f"{field}: {error.message}", field=field) from None
 
     async def get(self, tenant_id: str, run_id: str, *, caller: str | None = None) -> PlanRun:
-        """A plan with its state, or NotFound; values are shown without the tenant's secrets."""
+        """Return a plan with its state, or NotFound; values are shown without the tenant's secrets."""
         detail = await self._runs().get(tenant_id, run_id, caller=caller)
         if detail.run.target != PROGRAM:
             raise NotFound(f"no plan {run_id!r}; it is a run of {detail.run.target!r}", run_id=run_id)
@@ -156,13 +156,13 @@ class Plans:
         limit: int = 100,
         older_than: str | None = None,
     ) -> tuple[Run, ...]:
-        """The runs of plans, the newest first."""
+        """List the runs of plans, the newest first."""
         return await self._runs().list(
             tenant_id, state=state, caller=caller, limit=limit, older_than=older_than, target=PROGRAM
         )
 
     async def log(self, tenant_id: str, run_id: str, *, caller: str | None = None) -> tuple[LogEntry, ...]:
-        """The log of a plan: one entry for each cycle, numbered from 1 without gaps."""
+        """Return the log of a plan: one entry for each cycle, numbered from 1 without gaps."""
         return (await self.get(tenant_id, run_id, caller=caller)).state.log
 
     async def fork(self, run_id: str, step_id: str, *, by: Principal, ttl: int | None = None) -> Run:
@@ -190,7 +190,7 @@ class Plans:
 
 
 def _plan_run(detail: RunDetail) -> PlanRun:
-    wish = PlanWish.from_json(detail.parameters)
+    wish = PlanRequest.from_json(detail.parameters)
     kept = {step.place: step.output for step in detail.steps if step.error is None}
     given = kept.get("plan") or wish.plan
     cycles: list[Mapping[str, Any]] = []
@@ -207,7 +207,7 @@ def _plan_run(detail: RunDetail) -> PlanRun:
 
 
 def _first_cycle(state: OrchestrationState, step_id: str) -> int:
-    """The cycle in which a step was carried out, or would be next."""
+    """Return the cycle in which a step was carried out, or would be next."""
     for entry in state.log:
         if entry.plan_state:
             step = Plan.from_json(entry.plan_state).next_step
@@ -216,8 +216,8 @@ def _first_cycle(state: OrchestrationState, step_id: str) -> int:
     return state.cycles + 1
 
 
-def _spent(state: OrchestrationState, wish: PlanWish, cycle: int) -> int:
-    """How many cycles that asked the model came before a cycle."""
+def _spent(state: OrchestrationState, wish: PlanRequest, cycle: int) -> int:
+    """Return how many cycles that asked the model came before a cycle."""
     left, spent, grants = wish.ttl + dict(wish.grants).get(0, 0), 0, dict(wish.grants)
     for entry in state.log[: cycle - 1]:
         spent += left - entry.ttl_remaining
@@ -226,7 +226,7 @@ def _spent(state: OrchestrationState, wish: PlanWish, cycle: int) -> int:
 
 
 def _is_before(cycle: int, place: str) -> bool:
-    """Whether a place of the journal belongs to what came before a cycle."""
+    """Return whether a place of the journal belongs to what came before a cycle."""
     head, _, rest = place.partition(":")
     if head != "cycle":
         return head == "plan"

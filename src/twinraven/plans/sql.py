@@ -10,8 +10,8 @@ _COLUMNS: Final = "scope, entry_key, value, metadata, version, created_at, updat
 _MINE: Final = "tenant_id = :tenant AND scope = :scope AND owner = :owner"
 
 
-class Place(Protocol):
-    """Whose memory is meant."""
+class MemoryOwner(Protocol):
+    """The owner of a memory entry."""
 
     @property
     def tenant_id(self) -> str: ...
@@ -26,7 +26,7 @@ class Place(Protocol):
 class MemoryStore:
     """The table of memory entries."""
 
-    def write(self, tx: Transaction, place: Place, key: str, *, value: str, metadata: str, now: int) -> Row:
+    def write(self, tx: Transaction, place: MemoryOwner, key: str, *, value: str, metadata: str, now: int) -> Row:
         """Keep a value under a key, in place of what it had."""
         tx.execute(
             "INSERT INTO memory_entries "
@@ -44,13 +44,13 @@ class MemoryStore:
         assert row is not None
         return row
 
-    def read(self, tx: Transaction, place: Place, key: str) -> Row | None:
-        """What a key has."""
+    def read(self, tx: Transaction, place: MemoryOwner, key: str) -> Row | None:
+        """Return the value of a key."""
         return tx.fetch_one(
             f"SELECT {_COLUMNS} FROM memory_entries WHERE {_MINE} AND entry_key = :key", **_owner(place), key=key
         )
 
-    def search(self, tx: Transaction, place: Place, prefix: str, *, limit: int) -> list[Row]:
+    def search(self, tx: Transaction, place: MemoryOwner, prefix: str, *, limit: int) -> list[Row]:
         """Entries whose keys begin with a prefix, by key."""
         return tx.fetch_all(
             f"SELECT {_COLUMNS} FROM memory_entries WHERE {_MINE} "
@@ -62,5 +62,5 @@ class MemoryStore:
         )
 
 
-def _owner(place: Place) -> dict[str, str]:
+def _owner(place: MemoryOwner) -> dict[str, str]:
     return {"tenant": place.tenant_id, "scope": place.scope, "owner": place.owner}

@@ -1,4 +1,4 @@
-"""Keeps what a plan has come to: the state of its run, what the supervisor did, and a log entry for each cycle.
+"""Models the state of a plan: its run, the supervisor's actions, and a log entry for each cycle.
 
 A state is what its log entries make of it, one after the other. Histories only grow, a status never goes back, and the
 cycles that are left never fall below zero nor by more than one.
@@ -121,7 +121,7 @@ class Cycle:
     """What steps that came to their end in this cycle gave, by their ids."""
 
     def as_json(self, before: Plan | None) -> JsonObject:
-        """The cycle as it is kept: of a plan that was there before, only what has changed.
+        """Return the cycle as it is kept: of a plan that was there before, only what has changed.
 
         A plan of a hundred steps would otherwise be kept two hundred times.
         """
@@ -173,7 +173,7 @@ class OrchestrationState:
 
     @property
     def cycles(self) -> int:
-        """How many cycles there were."""
+        """The number of cycles so far."""
         return len(self.log)
 
     def take(self, cycle: Cycle) -> None:
@@ -205,14 +205,14 @@ class OrchestrationState:
         }
 
     def cost(self) -> tuple[str, str] | None:
-        """The money that the model took and its currency; None where no price is known."""
+        """Return the money that the model took and its currency; None where no price is known."""
         paid = [cast("dict[str, str]", said["cost"]) for said in self.llm_outputs if said.get("cost")]
         if not paid:
             return None
         return f"{sum(Decimal(each['amount']) for each in paid):f}", str(paid[0]["currency"])
 
     def tokens(self) -> tuple[int, int]:
-        """The tokens that questions and answers took."""
+        """Return the tokens that questions and answers took."""
         used = [cast("dict[str, int]", said.get("usage") or {}) for said in self.llm_outputs]
         return sum(each.get("input_tokens", 0) for each in used), sum(each.get("output_tokens", 0) for each in used)
 
@@ -228,7 +228,7 @@ def _refuse_backwards(before: Plan, after: Plan) -> None:
 
 
 def take_all(state: OrchestrationState, outputs: Sequence[Mapping[str, Any]]) -> OrchestrationState:
-    """The state after cycles, in their order."""
+    """Return the state after cycles, in their order."""
     for output in outputs:
         state.take(Cycle.from_json(output, state.plan))
     return state

@@ -33,7 +33,7 @@ class Supervisor:
         self.actions: list[SupervisorAction] = []
 
     async def read(self, answer: ModelAnswer, question: ModelQuestion, shorter: ModelQuestion | None = None) -> Any:
-        """The JSON of an answer, repaired where need be; `shorter` asks for less where an answer was cut off."""
+        """Read the JSON of an answer, repaired where need be; `shorter` asks for less where an answer was cut off."""
         if answer.value is not None:
             return answer.value
         try:
@@ -68,7 +68,7 @@ class Supervisor:
         check: Callable[[Any], T],
         mend: Callable[[Any], Any],
     ) -> T:
-        """What `check` makes of a value, repaired where it raises InvalidInput."""
+        """Return what `check` makes of a value, repaired where it raises InvalidInput."""
         try:
             return check(value)
         except InvalidInput as error:
@@ -127,7 +127,7 @@ class Supervisor:
 
 
 def as_object(value: Any) -> JsonObject:
-    """A value as the object that records hold; what is too long is cut."""
+    """Return a value as the object that records hold; what is too long is cut."""
     if isinstance(value, dict) and len(canonical_json(value)) <= MAX_KEPT_CHARS:
         return cast("JsonObject", value)
     if isinstance(value, dict):
@@ -136,7 +136,7 @@ def as_object(value: Any) -> JsonObject:
 
 
 def _fault(answer: ModelAnswer, otherwise: str) -> tuple[str, str]:
-    """What is wrong with an answer that is no JSON, and how much of it the model is shown again.
+    """Return what is wrong with an answer that is no JSON, and how much of it the model is shown again.
 
     One that was cut off is too long for its limit of tokens: saying so is worth more than the bracket that is missing,
     and the whole of it would leave even less room for the next.
@@ -162,7 +162,7 @@ def _strictly_mended(text: str) -> Any:
 
 
 def _first_fit(check: Callable[[Any], T], value: Any, mend: Callable[[Any], Any]) -> T:
-    """What the check makes of the value as it is, else as the rules mend it."""
+    """Return what the check makes of the value as it is, else as the rules mend it."""
     try:
         return check(value)
     except InvalidInput:

@@ -1,4 +1,4 @@
-"""Processes: work that people define as data, saved as versions that never change, and run durably.
+"""Keeps processes: work that people define as data, saved as immutable versions, and run durably.
 
 `Process.from_json` reads a definition, `check_process` says whether it makes sense, `compile_process` turns it into the
 flow that runs. `Processes` saves them, `ProcessTools` offers them in the catalogue, `ProcessConnector` serves calls.

@@ -28,7 +28,7 @@ CONNECTOR: Final = "process"
 
 
 def check_process(process: Process, processes: ProcessLookup, tools: ToolFinder) -> FlowDefinition:
-    """The flow of a process that can be saved; InvalidDefinition names the place of what is wrong."""
+    """Return the flow of a process that can be saved; InvalidDefinition names the place of what is wrong."""
     if not SLUG.fullmatch(process.id):
         raise invalid("id", "must be a slug: a to z first, then a to z, 0 to 9, _ and -, 128 at most")
     if not 1 <= len(process.name.strip()) <= MAX_NAME:

@@ -39,7 +39,7 @@ ProcessLookup = Callable[[str], Process | None]
 
 
 def compile_process(process: Process, find: ProcessLookup) -> FlowDefinition:
-    """The flow of a process; InvalidDefinition names the place and the variable of what is wrong."""
+    """Compile the flow of a process; InvalidDefinition names the place and the variable of what is wrong."""
     layout = _Layout(find)
     check_names(process)
     given = {name: "$" + path_of(("parameters", name)) for name in process.initial_context}
@@ -60,7 +60,7 @@ def compile_process(process: Process, find: ProcessLookup) -> FlowDefinition:
 
 
 def tools_of_flow(definition: FlowDefinition) -> tuple[str, ...]:
-    """The tools that a process calls, sub-processes included; waits and stops are none."""
+    """Return the tools that a process calls, sub-processes included; waits and stops are none."""
     named = (step.tool_id for step in definition.steps)
     return tuple(dict.fromkeys(name for name in named if not name.startswith((STOP, PERSON))))
 
@@ -224,7 +224,10 @@ class _Layout:
         return _Laid(None, (flow_id,), (flow_id,))
 
     def _named(self, values: JsonObject) -> JsonObject:
-        """The values, those that nest deep under a name of the wiring; before the first step there is no wiring."""
+        """Return the values, those that nest deep under a name of the wiring.
+
+        Before the first step there is no wiring.
+        """
         if not self.steps:
             return values
         at = self.steps[-1].id or ""
@@ -236,7 +239,7 @@ class _Layout:
     def _condition(
         self, step: ProcessStep, flow_id: str, seen: Variables, around: _Around, gates: tuple[str, ...]
     ) -> str | None:
-        """What has to hold: around it, of the steps that an optional sub-process needs, and of itself."""
+        """Return what has to hold: around it, of the steps that an optional sub-process needs, and of itself."""
         parts = [] if around.condition is None else [around.condition]
         parts += [f"{step_reference(gate, 'status')} != 'failed'" for gate in gates]
         if step.execution.condition is not None:
@@ -324,7 +327,7 @@ class _Layout:
 
 
 def _never_ends(around: _Around) -> bool:
-    """Whether the last process of the chain calls itself, through others or not, whatever happens."""
+    """Return whether the last process of the chain calls itself, through others or not, whatever happens."""
     name, earlier = around.chain[-1], around.chain[:-1]
     if name not in earlier:
         return False
@@ -356,7 +359,7 @@ def _check_dependencies(process: Process, number: int, group: frozenset[str], wh
 def _visible(
     process: Process, number: int, given: JsonObject, filled: dict[str, tuple[ProcessStep, Any]], group: frozenset[str]
 ) -> Variables:
-    """What a step can use: the context, and what the steps before it filled that do not run beside it."""
+    """Return what a step can use: the context, and what the steps before it filled that do not run beside it."""
     hidden = {step.output.variable: f"which the later step {step.id!r} fills" for step in process.steps[number + 1 :]}
     hidden[process.steps[number].output.variable] = "which the step fills itself"
     known = dict(given)
@@ -369,7 +372,7 @@ def _visible(
 
 
 def _flow_id(prefix: str, name: str) -> str:
-    """The id of a step in the flow; one that would be too long begins with a hash of what is left out."""
+    """Return the id of a step in the flow; one that would be too long begins with a hash of what is left out."""
     whole = f"{prefix}{name}"
     if len(whole) <= _LONGEST_FLOW_ID:
         return whole

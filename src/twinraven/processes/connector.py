@@ -33,11 +33,11 @@ class ProcessConnector:
 
     async def invoke(self, entry: ToolEntry, params: JsonObject, *, call: CallFrame) -> Any:
         """Run the process and give its output; its error, if it failed, says which step and why."""
-        from twinraven.engine import RunWish, ended_run, somebody_working  # loaded with the first call of a process
+        from twinraven.engine import RunRequest, ended_run, somebody_working  # loaded with the first call of a process
 
         runs = self._runs()
         run_id = new_id() if call.key is None else f"call-{content_hash(call.key.encode())}"
-        wish = RunWish(params, tool_id=entry.tool_id, run_id=run_id)
+        wish = RunRequest(params, tool_id=entry.tool_id, run_id=run_id)
         await runs.start_for(wish, tenant_id=call.tenant_id, caller=call.caller, actor=call.actor or SYSTEM)
         async with somebody_working(runs, self._lend):
             found = await ended_run(runs, call.tenant_id, run_id)

@@ -24,7 +24,7 @@ class Difference:
 
 
 def differences(before: Process, after: Process) -> tuple[Difference, ...]:
-    """What the second says otherwise than the first; an order of steps that changed is named as such."""
+    """Compare two versions; a changed order of steps is named as such."""
     one, other = before.as_json(), after.as_json()
     order = [[step.id for step in process.steps] for process in (before, after)]
     steps = [{step.id: step.as_json() for step in process.steps} for process in (before, after)]

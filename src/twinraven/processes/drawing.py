@@ -7,13 +7,13 @@ from twinraven.processes.model import Process, ProcessStep
 
 
 def draw_process(process: Process) -> str:
-    """The graph as an SVG document."""
+    """Draw the graph as an SVG document."""
     before = predecessors(process)
     return draw_steps(process.name, [_box(step, before[step.id]) for step in process.steps])
 
 
 def predecessors(process: Process) -> dict[str, tuple[str, ...]]:
-    """The steps right before each step, in the order in which the process runs."""
+    """Return the steps right before each step, in the order in which the process runs."""
     found: dict[str, tuple[str, ...]] = {}
     done: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()

@@ -45,14 +45,14 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(slots=True)
 class Variables:
-    """What names stand for at one place of a process."""
+    """The variables in scope at one place of a process."""
 
     known: dict[str, Any]
     hidden: dict[str, str] = field(default_factory=dict[str, str])
     """Why a variable that the process has cannot be used here."""
 
     def value(self, reference: Reference, where: str) -> Any:
-        """The mapping for one `{step.x}`."""
+        """Return the mapping for one `{step.x}`."""
         head, *rest = reference.segments
         if head != "step":
             raise invalid(where, f"{reference.text} must read {{step.variable}}")
@@ -82,17 +82,17 @@ def path_of(segments: Iterable[str | int]) -> str:
 
 
 def step_reference(step_id: str, part: str) -> str:
-    """The reference to what a step of the flow came to: its output, its status."""
+    """Return the reference to what a step of the flow came to: its output, its status."""
     return "$" + path_of(("steps", step_id, part))
 
 
 def bind_inputs(inputs: JsonObject, variables: Variables, where: str) -> JsonObject:
-    """The input mapping of a step."""
+    """Return the input mapping of a step."""
     return {name: bind_value(value, variables, f"{where}.{name[:80]}") for name, value in inputs.items()}
 
 
 def bind_value(value: Any, variables: Variables, where: str) -> Any:
-    """One input: text with `{step.x}` in it, objects and lists of such, or a literal."""
+    """Return one input: text with `{step.x}` in it, objects and lists of such, or a literal."""
     if isinstance(value, str):
         return _bind_text(value, variables, where)
     if isinstance(value, list):
@@ -107,7 +107,10 @@ def bind_value(value: Any, variables: Variables, where: str) -> Any:
 
 
 def _bind_operator(members: JsonObject, variables: Variables, where: str) -> JsonObject:
-    """An operator of the mapping language, whose values are inputs themselves; its other members stay as they are."""
+    """Return an operator of the mapping language, whose values are inputs themselves.
+
+    Its other members stay as they are.
+    """
     ((name, given), *others) = members.items()
     if others or name not in _OPERATORS:
         known = ", ".join(_OPERATORS)
@@ -128,7 +131,7 @@ def _bind_operator(members: JsonObject, variables: Variables, where: str) -> Jso
 
 
 def is_literal(value: Any) -> bool:
-    """Whether an input is the same in every run."""
+    """Return whether an input is the same in every run."""
     if isinstance(value, str):
         return "{" not in value or not parse_template(value).references
     if isinstance(value, list):
@@ -140,7 +143,7 @@ def is_literal(value: Any) -> bool:
 
 
 def bind_condition(text: str, variables: Variables, where: str, wire: Callable[[Any], str]) -> str:
-    """The condition in the language of flows; `wire` names a value that only an operator can give."""
+    """Return the condition in the language of flows; `wire` names a value that only an operator can give."""
     try:
         predicate = parse_predicate(text)
     except InvalidExpression as error:
@@ -156,7 +159,7 @@ def bind_condition(text: str, variables: Variables, where: str, wire: Callable[[
 
 
 def bind_output(template: str | None, variables: Variables, filled: Iterable[str]) -> JsonObject:
-    """What a process answers: its rendered template, or an object of what its steps filled."""
+    """Bind the output of a process: its rendered template, or an object of its steps' variables."""
     if template is None:
         return {name: variables.known[name] for name in filled}
     used = check_output_template(template, variables)
@@ -164,7 +167,7 @@ def bind_output(template: str | None, variables: Variables, filled: Iterable[str
 
 
 def check_output_template(template: str, variables: Variables) -> tuple[str, ...]:
-    """The variables of a template, all of which must be there."""
+    """Return the variables of a template, all of which must be there."""
     where = "output_template"
     if len(template) > MAX_OUTPUT_TEMPLATE:
         raise invalid(where, f"is longer than {MAX_OUTPUT_TEMPLATE} characters")
@@ -197,7 +200,7 @@ def _bind_text(text: str, variables: Variables, where: str) -> Any:
 
 
 def rewrite_references(text: str, replaced: Callable[[Reference], str]) -> str:
-    """A condition with its references written anew; what stands in quotes is left alone."""
+    """Return a condition with its references written anew; what stands in quotes is left alone."""
     pieces: list[str] = []
     position = 0
     while position < len(text):

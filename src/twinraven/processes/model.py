@@ -1,4 +1,4 @@
-"""Models of a process and its steps: work that people define as data, as versions that never change.
+"""Models a process and its steps: work that people define as data, in immutable versions.
 
     id: triage
     name: Triage an order
@@ -62,7 +62,7 @@ class StepOutput:
 
 @dataclass(frozen=True, slots=True)
 class StepExecution:
-    """When and how a step runs."""
+    """The execution settings of a step: mode, condition, timeout and interaction."""
 
     mode: StepMode = "sequential"
     condition: str | None = None
@@ -138,7 +138,7 @@ class ProcessStep:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What people define: steps, what they need to begin, and what comes back."""
+    """A process that people define: its steps, inputs and output."""
 
     id: str
     description: str
@@ -213,7 +213,7 @@ class ProcessVersion:
 
 
 def _fields(body: Any, where: str) -> Fields:
-    """An object under the plain names of its fields."""
+    """Return an object under the plain names of its fields."""
     if not isinstance(body, dict):
         raise invalid(where or "process", "must be an object")
     named: JsonObject = {}

@@ -31,7 +31,7 @@ class OpenedProcess(NamedTuple):
 
 
 def open_as_process(definition: FlowDefinition, process_id: str) -> OpenedProcess:
-    """The process that makes the calls of a flow; InvalidDefinition where a step cannot be one of a process."""
+    """Open the process that makes the calls of a flow; InvalidDefinition where a step cannot be one of a process."""
     context = tuple(cast("JsonObject", definition.parameters.get("properties", {})))
     taken = set(context)
     variables: list[str] = []
@@ -82,7 +82,7 @@ class _Reader:
         self._numbers = {step.step_id: number for number, step in enumerate(definition.steps)}
 
     def value(self, value: Any, where: str) -> Any:
-        """An input of a process that is this mapped value."""
+        """Return an input of a process that is this mapped value."""
         if isinstance(value, str):
             return self._text(value, where)
         if isinstance(value, list):
@@ -98,7 +98,7 @@ class _Reader:
         return value
 
     def condition(self, text: str, where: str) -> str:
-        """A condition with `{step.variable}` for what it refers to."""
+        """Return a condition with `{step.variable}` for what it refers to."""
         return rewrite_references(text, lambda reference: self._plain(reference, where))
 
     def _operands(self, name: str, given: Any, where: str) -> Any:
@@ -145,7 +145,7 @@ class _Reader:
 
 
 def _parallel(steps: tuple[StepDefinition, ...]) -> frozenset[int]:
-    """The steps that stand together with a neighbour that each lets run beside it."""
+    """Return the steps that stand together with a neighbour that each lets run beside it."""
     found: set[int] = set()
     first = 0
     while first < len(steps):
@@ -162,7 +162,7 @@ def _parallel(steps: tuple[StepDefinition, ...]) -> frozenset[int]:
 
 
 def _left_out(definition: FlowDefinition) -> tuple[str, ...]:
-    """What of a flow a process does not say, each with its place."""
+    """Return what of a flow a process does not say, each with its place."""
     strategy = definition.error_strategy
     told = [
         f"error_strategy.retry_policy.{index}: steps of a process are tried once" for index in strategy.retry_policy

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
-from twinraven.audit import AuditEntry, AuditLog
+from twinraven.audit import AuditLog, NewAuditEntry
 from twinraven.catalog import Catalog, ToolEntry, next_version
-from twinraven.engine import Run, Runs, RunWish
+from twinraven.engine import Run, RunRequest, Runs
 from twinraven.flow import FlowDefinition, invalid
 from twinraven.foundation.canonical import JsonObject, canonical_json
 from twinraven.foundation.clock import from_micros
@@ -31,7 +31,7 @@ _KIND: Final = "process"
 
 
 class Processes:
-    """The processes of all tenants; everybody of a tenant sees them, their owner and administrators change them."""
+    """Manages the processes of all tenants: all users of a tenant see them, owners and administrators change them."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class Processes:
         self._usages: list[ProcessUsage] = []
 
     def register_usage(self, usage: ProcessUsage) -> None:
-        """Let somebody say what refers to a process, so that it is not deleted."""
+        """Register a callback that names references to a process, so that it is not deleted."""
         self._usages.append(usage)
 
     async def check(self, process: Process, *, by: Principal) -> FlowDefinition:
-        """The flow that a process would run; InvalidDefinition names the place of what is wrong."""
+        """Return the flow that a process would run; InvalidDefinition names the place of what is wrong."""
         return await self._database.read(by.tenant_id, lambda tx: self._checked(tx, process, by))
 
     async def save(self, process: Process, *, by: Principal, expected_version: int | None = None) -> ProcessVersion:
@@ -89,11 +89,11 @@ class Processes:
         return saved
 
     async def list(self, tenant_id: str) -> tuple[ProcessVersion, ...]:
-        """All processes in the version in force, by id."""
+        """List all processes in the version in force, by id."""
         return tuple(await self._database.read(tenant_id, lambda tx: self._store.current(tx, tenant_id)))
 
     async def get(self, tenant_id: str, process_id: str, *, version: int | None = None) -> ProcessVersion:
-        """A process in force, or one of its versions; NotFound where there is none."""
+        """Return a process in force, or one of its versions; NotFound where there is none."""
         if version is not None:
             found = next((each for each in await self.versions(tenant_id, process_id) if each.version == version), None)
         else:
@@ -104,7 +104,7 @@ class Processes:
         return found
 
     async def versions(self, tenant_id: str, process_id: str) -> tuple[ProcessVersion, ...]:
-        """All versions, the newest first; those of a deleted process stay."""
+        """Return all versions, the newest first; those of a deleted process stay."""
         found = await self._database.read(tenant_id, lambda tx: self._store.versions(tx, tenant_id, process_id))
         if not found:
             raise NotFound(f"there is no process {process_id!r}", process_id=process_id)
@@ -113,7 +113,7 @@ class Processes:
     async def diff(
         self, tenant_id: str, process_id: str, *, before: int | None = None, after: int | None = None
     ) -> tuple[Difference, ...]:
-        """What one version says otherwise than another; by default the last two."""
+        """Compare two versions of a process; by default the last two."""
         newest = (await self.versions(tenant_id, process_id))[0].version
         later = newest if after is None else after
         earlier = max(1, later - 1) if before is None else before
@@ -147,7 +147,7 @@ class Processes:
         await self._tools.refresh(by.tenant_id)
 
     async def open(self, tool_id: str, *, by: Principal, process_id: str | None = None) -> OpenedProcess:
-        """A learned tool in service as a process to edit; nothing is saved."""
+        """Open a learned tool in service as a process to edit; nothing is saved."""
         self._catalog().resolve(by.tenant_id, tool_id, by.user_id)
         return open_as_process(self._learned(by.tenant_id, tool_id), process_id or f"{tool_id}-process")
 
@@ -165,12 +165,14 @@ class Processes:
         flow = self._tools.flow(by.tenant_id, process_id)
         if flow is None:
             raise NotFound(f"there is no process {process_id!r}", process_id=process_id)
-        return await self._runs().start(RunWish(parameters, definition=flow, run_id=run_id, timeout_s=timeout_s), by=by)
+        return await self._runs().start(
+            RunRequest(parameters, definition=flow, run_id=run_id, timeout_s=timeout_s), by=by
+        )
 
     async def executable(
         self, tenant_id: str, process_id: str, *, version: int | None = None
     ) -> tuple[ProcessVersion, FlowDefinition]:
-        """A version of an enabled process, by default the one in force, and the flow that a run of it would be."""
+        """Return a version of an enabled process, by default the one in force, and its flow."""
 
         def work(tx: Transaction) -> tuple[ProcessVersion, FlowDefinition]:
             chosen = self._store.find(tx, tenant_id, process_id)
@@ -231,7 +233,7 @@ class Processes:
     def _tell(self, tx: Transaction, event: str, process_id: str, by: Principal, **data: Any) -> None:
         self._audit.append(
             tx,
-            AuditEntry(
+            NewAuditEntry(
                 tenant_id=by.tenant_id,
                 event_type=event,
                 subject_type=_KIND,

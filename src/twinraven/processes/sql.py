@@ -20,7 +20,7 @@ class ProcessStore:
     """The tables of processes; every statement names its tenant."""
 
     def current(self, tx: Transaction, tenant_id: str) -> list[ProcessVersion]:
-        """All processes in the version in force, by id."""
+        """Return all processes in the version in force, by id."""
         return [_read(row) for row in tx.fetch_all(f"{_CURRENT} ORDER BY p.process_id", tenant=tenant_id)]
 
     def find(self, tx: Transaction, tenant_id: str, process_id: str) -> ProcessVersion | None:
@@ -28,7 +28,7 @@ class ProcessStore:
         return None if row is None else _read(row)
 
     def versions(self, tx: Transaction, tenant_id: str, process_id: str) -> list[ProcessVersion]:
-        """All versions, the newest first; those of a process that was deleted stay."""
+        """Return all versions, the newest first; those of a process that was deleted stay."""
         rows = tx.fetch_all(
             f"SELECT {_COLUMNS} FROM process_versions v WHERE v.tenant_id = :tenant AND v.process_id = :process "
             "ORDER BY v.version DESC",
@@ -70,12 +70,12 @@ class ProcessStore:
 
 
 def tool_callers(tx: Transaction, tenant_id: str, tool_id: str) -> list[str]:
-    """The processes that call a tool, which cannot be deleted as long as they do."""
+    """Return the processes that call a tool, which cannot be deleted as long as they do."""
     return [each.process.id for each in ProcessStore().current(tx, tenant_id) if calls(each.process, tool=tool_id)]
 
 
 def calls(process: Process, *, tool: str | None = None, sub_process: str | None = None) -> bool:
-    """Whether a step of a process calls this tool or this process."""
+    """Return whether a step of a process calls this tool or this process."""
     return any(
         (tool is not None and step.tool == tool) or (sub_process is not None and step.process == sub_process)
         for step in process.steps

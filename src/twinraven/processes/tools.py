@@ -71,13 +71,13 @@ class _Snapshot:
         return None if found is None else found.saved.process
 
     def compile(self) -> None:
-        """Make every flow that is not made yet; whoever asks meanwhile waits for it."""
+        """Compile every flow that is not compiled yet; concurrent callers wait for it."""
         with self.compiling:
             for each in self.offered.values():
                 each.compile(self.process)
 
     def unchanged(self, current: Mapping[str, ProcessVersion]) -> dict[str, _Offered]:
-        """What stays true of each process that is in the same version, and so is every process below it."""
+        """Return the compiled flows that stay valid: the same version, and so is every process below."""
         kept = {name: each for name, each in self.offered.items() if current.get(name) == each.saved}
         while True:
             changed = [name for name, each in kept.items() if not _sub_processes(each.saved.process) <= kept.keys()]
@@ -101,12 +101,12 @@ class ProcessTools:
         forget_after_fork(self)
 
     def after_fork(self) -> None:
-        """A child knows what its parent knew, but for what a thread of the parent was still making."""
+        """Keep the cache in a forked child, except for what a thread of the parent was still compiling."""
         self._swap = threading.Lock()
         self._loaded = {}
 
     def find(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
-        """The entry of a process, also of a disabled one: a call of it is told why it cannot be made."""
+        """Find the entry of a process, also of a disabled one: a call of it is told why it cannot be made."""
         snapshot = self._snapshot(tenant_id)
         return self._entry(tenant_id, snapshot, tool_id) if tool_id in snapshot.offered else None
 
@@ -114,17 +114,17 @@ class ProcessTools:
         return self._listed(tenant_id, enabled=True)
 
     def withheld(self, tenant_id: str) -> list[ToolEntry]:
-        """The processes that somebody disabled."""
+        """Return the disabled processes."""
         return self._listed(tenant_id, enabled=False)
 
     def why_not(self, tenant_id: str, caller: str | None, tool_id: str) -> str | None:
-        """Why nobody can call a process; None where they can."""
+        """Return why a process cannot be called; None where it can."""
         del caller
         process = self._snapshot(tenant_id).process(tool_id)
         return "it is disabled" if process is not None and not process.enabled else None
 
     def flow(self, tenant_id: str, process_id: str) -> FlowDefinition | None:
-        """What a run of a process does now; None where there is no such process."""
+        """Return the current flow of a process; None where there is no such process."""
         snapshot = self._snapshot(tenant_id)
         process = snapshot.process(process_id)
         if process is None:
@@ -134,7 +134,7 @@ class ProcessTools:
         return _flow(snapshot, process_id)
 
     async def refresh(self, tenant_id: str) -> None:
-        """Know what is committed now; for doors that open, and for whoever has just saved something."""
+        """Reload the cache from what is committed, on start and after own changes."""
         known = self._snapshots.get(tenant_id)
         found = await self._database.read(tenant_id, lambda tx: self._load(tx, tenant_id, known))
         if found is not known:
@@ -143,7 +143,7 @@ class ProcessTools:
         self._take(tenant_id, found)
 
     def reload(self, tenant_id: str) -> None:
-        """The same on this thread."""
+        """Reload the cache, on this thread."""
         connection = self._database.connect()
         try:
             with connection.transaction(tenant_id, write=False) as tx:
@@ -178,7 +178,7 @@ class ProcessTools:
         return found
 
     def _share(self, tenant_id: str, found: _Snapshot) -> _Snapshot:
-        """The snapshot that another has read of the same version already, so that its flows are made once."""
+        """Return the snapshot that another has read of the same version already, so that its flows are made once."""
         with self._swap:
             other = self._loaded.get(tenant_id)
             if other is None or other.version < found.version:

@@ -1,4 +1,4 @@
-"""The registry of learned tools: versions, a person's yes, evidence in use, and a way out.
+"""Keeps the registry of learned tools: versions, approval, usage evidence and retirement.
 
 A tool is rows in the database, which decide, and files beside them, which people read and keep in version control.
 `Registry` changes both as one act; `LearnedTools` offers what is in service to the catalogue and the executor;
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from twinraven.registry.adoption import Adoption, UsedDay
     from twinraven.registry.callers import callers_of
     from twinraven.registry.exports import EXPORT_FORMS, ExportForm, ToolExport, export_tool
-    from twinraven.registry.folders import Refused
+    from twinraven.registry.folders import UnsafePath
     from twinraven.registry.learned import LearnedTools
     from twinraven.registry.maintenance import NOT_TAKEN, Action, Maintenance, MaintenanceReport, Measures
     from twinraven.registry.model import (
@@ -33,14 +33,21 @@ if TYPE_CHECKING:
         chain_key,
         definition_text,
     )
-    from twinraven.registry.places import Places
-    from twinraven.registry.ports import AdoptionProbe, ChainLookup, FindTool, Support, SupportProbe, Witness
+    from twinraven.registry.ports import (
+        AdoptionProbe,
+        AuditRegistryChange,
+        ChainLookup,
+        FindTool,
+        Support,
+        SupportProbe,
+    )
     from twinraven.registry.review import Review, review_version
     from twinraven.registry.service import Registry
     from twinraven.registry.settings import RegistrySettings
     from twinraven.registry.status import ALLOWED_TRANSITIONS, ToolStatus, check_transition
     from twinraven.registry.synthesized import SynthesizedTool, validate_tool
-    from twinraven.registry.verification import Disagreement, Rebuilt, Verification
+    from twinraven.registry.tool_folders import ToolFolders
+    from twinraven.registry.verification import Disagreement, RebuildReport, Verification
 
 __all__ = [
     "ALLOWED_TRANSITIONS",
@@ -51,6 +58,7 @@ __all__ = [
     "Action",
     "Adoption",
     "AdoptionProbe",
+    "AuditRegistryChange",
     "ChainLookup",
     "Disagreement",
     "Draft",
@@ -60,10 +68,8 @@ __all__ = [
     "Maintenance",
     "MaintenanceReport",
     "Measures",
-    "Places",
     "Quarantine",
-    "Rebuilt",
-    "Refused",
+    "RebuildReport",
     "RegisteredTool",
     "Registry",
     "RegistryChange",
@@ -75,12 +81,13 @@ __all__ = [
     "SupportProbe",
     "SynthesizedTool",
     "ToolExport",
+    "ToolFolders",
     "ToolRecord",
     "ToolStatus",
     "ToolVersion",
+    "UnsafePath",
     "UsedDay",
     "Verification",
-    "Witness",
     "callers_of",
     "chain_key",
     "check_transition",

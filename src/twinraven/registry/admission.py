@@ -1,4 +1,4 @@
-"""Who is let in: what must be true around a definition before it becomes a draft or a version.
+"""Admits definitions: checks what must hold around one before it becomes a draft or a version.
 
 A definition that is sound in itself can still be wrong here: its chain is not known, its name or one of its tools is
 somebody else's, it holds a secret of the vault. And one that may come in need not go into service at once.
@@ -81,7 +81,7 @@ class Admission:
             )
 
     def refuse_secrets(self, tenant_id: str, definition: SynthesizedTool) -> None:
-        """A definition is kept in rows and files that anybody may read."""
+        """Refuse a definition that holds a secret: its rows and files are readable."""
         if self._holds_secret is not None and self._holds_secret(tenant_id, definition_text(definition).encode()):
             raise InvalidDefinition(
                 f"{definition.tool_id!r} holds a secret of the vault; make it a parameter", field="steps"
@@ -97,7 +97,7 @@ class Admission:
         return entry_of(definition, lambda name: self._find_tool(tenant_id, name)).effect_origin == "declared"
 
     def is_foreign(self, tenant_id: str, tool_id: str) -> bool:
-        """Whether a name is that of a tool that was not learned."""
+        """Return whether a name is that of a tool that was not learned."""
         entry = self._find_tool(tenant_id, tool_id)
         return entry is not None and entry.connector != CONNECTOR
 
@@ -118,6 +118,6 @@ def _unknown_tool(name: str) -> ToolEntry:
 
 
 def _is_advised(definition: SynthesizedTool) -> bool:
-    """Whether a model had a hand in it."""
+    """Return whether a model had a hand in it."""
     advice = definition.evidence.get("advice")
     return isinstance(advice, dict) and bool(cast("JsonObject", advice).get("accepted"))

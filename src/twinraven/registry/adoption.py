@@ -31,7 +31,7 @@ class UsedDay:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """How a learned tool in service was received: sessions it was offered to, fitted in and was taken by."""
+    """The adoption of a learned tool in service: sessions it was offered to, fitted in and was taken by."""
 
     since: datetime
     """From when sessions were looked at: the promotion, or the beginning of what is read of the log."""
@@ -59,13 +59,13 @@ class Adoption:
 
     @property
     def turns_saved(self) -> float | None:
-        """Turns that all uses saved; unknown where nobody did the chain by hand, less than nothing where they cost."""
+        """The turns that all uses saved; None without a chain done by hand, negative where they cost."""
         if self.turns_per_use is None:
             return 0.0
         return None if self.turns_by_hand is None else round((self.turns_by_hand - self.turns_per_use) * self.uses, 2)
 
     def turns_saved_on(self, day: UsedDay) -> float | None:
-        """Turns that a day's uses saved; unknown where nobody did the chain by hand."""
+        """Return the turns that a day's uses saved; None without a chain done by hand."""
         return None if self.turns_by_hand is None else round(self.turns_by_hand * day.uses - day.turns, 2)
 
     @property

@@ -1,4 +1,4 @@
-"""Which learned tools call a tool, for whoever wants to delete it.
+"""Finds the learned tools that call a tool, before it is deleted.
 
 A version counts as long as it is in service, waits for approval, or was superseded and can return; drafts do not, since
 registering them checks again that every step is there.
@@ -12,7 +12,7 @@ from twinraven.storage import Transaction
 
 
 def callers_of(tx: Transaction, tenant_id: str, tool_id: str) -> list[str]:
-    """The learned tools with a step that calls this tool, each in a few words."""
+    """Return the learned tools with a step that calls this tool, each in a few words."""
     versions = sql.living_versions(tx, tenant_id)
     found = [version for version in versions if tool_id in tools_of(version.definition)]
     names = {name: [each.version for each in found if each.tool_id == name] for name in (v.tool_id for v in found)}

@@ -1,4 +1,4 @@
-"""Which tool a synthesis is a version of, and which version.
+"""Assigns a synthesis to a tool and a version number.
 
 A definition that calls what a live tool calls is that tool's next version, whatever the tool has been renamed to. A
 chain whose tool was retired becomes a new tool, which names the one it replaces. Otherwise the wished name is taken if
@@ -31,7 +31,7 @@ def make_draft(
     is_taken: Callable[[str], bool],
     now: datetime,
 ) -> Draft:
-    """The draft of a definition, numbered; the same evidence gives the same draft again."""
+    """Return the draft of a definition, numbered; the same evidence gives the same draft again."""
     check_slug(definition.tool_id)
     key = chain_key(definition)
     refused = sql.rejection(tx, tenant_id, key, evidence_hash)
@@ -58,7 +58,7 @@ def make_draft(
 
 
 def free_name(wanted: str, is_taken: Callable[[str], bool]) -> str:
-    """The name, or the name with the first number that makes it free."""
+    """Return the name, or the name with the first number that makes it free."""
     if not is_taken(wanted):
         return wanted
     number = 2

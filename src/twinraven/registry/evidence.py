@@ -1,4 +1,4 @@
-"""What the record says of a learned tool in use: failures, those of its parts, and the turns it saved.
+"""Reads the usage evidence of a learned tool: failure rates of it and its parts, and turns saved.
 
 A use of a tool makes its inner calls in one turn of the agent, where the agent alone would have needed one for each.
 What the agent then asks again, with the same arguments, was not saved. A use that raised saved nothing and cost its
@@ -24,7 +24,7 @@ _Z: Final = 1.96
 
 @dataclass(frozen=True, slots=True)
 class CallRate:
-    """How often a tool was called, and how often that raised or was said to have failed."""
+    """The failure rate of a tool: calls, and those that raised or were said to have failed."""
 
     calls: int
     raised: int
@@ -53,7 +53,7 @@ class TurnsSaved:
 
 
 def call_rate(tx: Transaction, tenant_id: str, tool_id: str, *, since: datetime) -> CallRate:
-    """Calls of a tool since a time, from whoever made them."""
+    """Return the call rate of a tool since a time, over all callers."""
     return CallRate(*count_calls(tx, tenant_id, tool_id, since=since))
 
 
@@ -63,13 +63,13 @@ def direct_rate(tx: Transaction, tenant_id: str, tool_id: str, *, since: datetim
 
 
 def expected_rate(parts: Sequence[CallRate]) -> float | None:
-    """How often a chain of these parts would fail if they failed independently; unknown if one was never called."""
+    """Return the failure rate of a chain whose parts fail independently; None if one was never called."""
     if not all(part.calls for part in parts):
         return None
     return round(1.0 - prod(1.0 - part.rate for part in parts), 6)
 
 
 def turns_saved(tx: Transaction, tenant_id: str, tool_id: str, *, since: datetime) -> TurnsSaved:
-    """What the newest uses of a tool came to."""
+    """Return the turns that the newest uses of a tool saved."""
     uses = latest_uses(tx, tenant_id, tool_id, since=since, most=RECENT_USES)
     return TurnsSaved(len(uses), sum(-1 if use.raised else use.inner_calls - 1 - use.repeated for use in uses))

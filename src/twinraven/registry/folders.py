@@ -1,4 +1,4 @@
-"""Folders that other people can write into, handled so that nothing in them can lead us elsewhere.
+"""Handles folders that others can write into, without following links out of them.
 
 Names are resolved one at a time below an open folder, never as paths, and a link is never followed: what is in the way
 is refused with the reason. A file appears whole or not at all: it is written under another name, synchronised, renamed,
@@ -29,13 +29,13 @@ def _unix(*names: str) -> int:
 
 _NO_LINK: Final = _unix("O_NOFOLLOW", "O_CLOEXEC")
 NO_SURPRISES: Final = _NO_LINK | _unix("O_NONBLOCK")
-"""Flags for what may lie in a file's place: a link is not followed, a pipe does not keep whoever opens it waiting."""
+"""Flags for what may lie in a file's place: links are not followed, opening a pipe does not block."""
 _FOLDER: Final = os.O_RDONLY | _NO_LINK | _unix("O_DIRECTORY")
 _READ: Final = os.O_RDONLY | NO_SURPRISES
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
 
 
-class Refused(InvalidDefinition):
+class UnsafePath(InvalidDefinition):
     """Something on disk that is not what it should be; `path` says where."""
 
     def __init__(self, path: str, why: str) -> None:
@@ -44,8 +44,8 @@ class Refused(InvalidDefinition):
         self.why = why
 
 
-class Folder:
-    """One open folder; `path` is for people."""
+class SafeFolder:
+    """One open folder, accessed by descriptor; `path` is for messages."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor = descriptor
@@ -56,40 +56,40 @@ class Folder:
         return self._descriptor
 
     @contextmanager
-    def child(self, name: str, *, create: bool = False) -> Generator[Folder | None]:
-        """A folder inside this one, or nothing where there is none and none is to be made."""
+    def child(self, name: str, *, create: bool = False) -> Generator[SafeFolder | None]:
+        """Provide a folder inside this one, or nothing where there is none and none is to be made."""
         descriptor = self._open_child(name, create=create)
         if descriptor is None:
             yield None
             return
         try:
-            yield Folder(descriptor, self.path / name)
+            yield SafeFolder(descriptor, self.path / name)
         finally:
             os.close(descriptor)
 
     def names(self) -> list[str]:
-        """What is in here, by name."""
+        """Return the names in this folder."""
         with os.scandir(self._descriptor) as entries:
             return sorted(entry.name for entry in entries)
 
     def read(self, name: str) -> bytes | None:
-        """A plain file's content, or nothing where there is none."""
+        """Read a plain file's content, or nothing where there is none."""
         try:
             descriptor = os.open(name, _READ, dir_fd=self._descriptor)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise Refused(self._shown(name), _why_unreadable(error)) from error
+            raise UnsafePath(self._shown(name), _why_unreadable(error)) from error
         try:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
-                raise Refused(self._shown(name), "is not a plain file")
+                raise UnsafePath(self._shown(name), "is not a plain file")
             if found.st_size > MAX_FILE:
-                raise Refused(self._shown(name), f"has {found.st_size} bytes, more than the {MAX_FILE} allowed")
+                raise UnsafePath(self._shown(name), f"has {found.st_size} bytes, more than the {MAX_FILE} allowed")
             with os.fdopen(os.dup(descriptor), "rb") as file:
                 body = file.read(MAX_FILE + 1)
             if len(body) > MAX_FILE:
-                raise Refused(self._shown(name), f"has more than {MAX_FILE} bytes")
+                raise UnsafePath(self._shown(name), f"has more than {MAX_FILE} bytes")
             return body
         finally:
             os.close(descriptor)
@@ -137,7 +137,7 @@ class Folder:
             if not create:
                 return None
         except OSError as error:
-            raise Refused(self._shown(name), _why_no_folder(error)) from error
+            raise UnsafePath(self._shown(name), _why_no_folder(error)) from error
         try:
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=self._descriptor)
@@ -151,8 +151,8 @@ class Folder:
 
 
 @contextmanager
-def open_root(path: Path, *, create: bool = False) -> Generator[Folder | None]:
-    """The folder at a path that the settings name; only what lies below it is distrusted."""
+def open_root(path: Path, *, create: bool = False) -> Generator[SafeFolder | None]:
+    """Provide the folder at a path that the settings name; only what lies below it is distrusted."""
     if create:
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -164,15 +164,15 @@ def open_root(path: Path, *, create: bool = False) -> Generator[Folder | None]:
         yield None
         return
     except OSError as error:
-        raise Refused(str(path), _why_no_folder(error)) from error
+        raise UnsafePath(str(path), _why_no_folder(error)) from error
     try:
-        yield Folder(descriptor, path)
+        yield SafeFolder(descriptor, path)
     finally:
         os.close(descriptor)
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file is what a writer leaves behind that died before it was done."""
+    """Return whether a file is what a writer leaves behind that died before it was done."""
     return name.startswith(".") and name.endswith(_TEMPORARY)
 
 

@@ -1,4 +1,4 @@
-"""Learned tools as the catalogue and the executor see them: what is in service now, from memory.
+"""Caches promoted learned tools, as a tool source of the catalogue and as definitions for the executor.
 
 Looking a tool up happens on every call, so it touches no database. A snapshot per tenant holds the current versions in
 service; their texts are read with it, and understood when somebody first asks for one. Every change in the registry
@@ -61,11 +61,11 @@ class LearnedTools:
         self._swap = threading.Lock()
 
     def after_fork(self) -> None:
-        """A child knows what its parent knew."""
+        """Keep the cache in a forked child, which starts with what its parent knew."""
         self._begin()
 
     def find(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
-        """The entry of a tool in service all of whose steps can be called."""
+        """Find the entry of a tool in service all of whose steps can be called."""
         served = self._snapshot(tenant_id).tools.get(tool_id)
         return None if served is None else self._entry(tenant_id, served)
 
@@ -74,7 +74,7 @@ class LearnedTools:
         return [entry for entry in found if entry is not None]
 
     def find_any(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
-        """A tool of any source, learned or not; nothing where there is none."""
+        """Find a tool of any source, learned or not; nothing where there is none."""
         for source in self._others:
             entry = source.find(tenant_id, tool_id)
             if entry is not None:
@@ -82,7 +82,7 @@ class LearnedTools:
         return self.find(tenant_id, tool_id)
 
     def definition(self, tenant_id: str, tool_id: str) -> SynthesizedTool:
-        """The definition in service, or NotFound."""
+        """Return the definition in service, or NotFound."""
         served = self._snapshot(tenant_id).tools.get(tool_id)
         definition = None if served is None else served.understood()
         if definition is None:
@@ -90,7 +90,7 @@ class LearnedTools:
         return definition
 
     async def refresh(self, tenant_id: str) -> None:
-        """Know what is committed now; for doors that open, and for whoever has just changed something."""
+        """Reload the cache from what is committed, on start and after own changes."""
         known = self._snapshots.get(tenant_id)
         self._take(tenant_id, await self._database.read(tenant_id, lambda tx: _load(tx, tenant_id, known)))
 
@@ -176,7 +176,7 @@ class _Served:
     """The steps' entries from which `entry` was made."""
 
     def understood(self) -> SynthesizedTool | None:
-        """The definition; one that cannot be understood is not offered, and the log says why."""
+        """Return the definition; one that cannot be understood is not offered, and the log says why."""
         if not self.is_understood:
             try:
                 self.definition = replace(
@@ -200,7 +200,7 @@ class _Snapshot:
 
 
 def _load(tx: Transaction, tenant_id: str, known: _Snapshot | None) -> _Snapshot:
-    """The snapshot of this moment, from the rows that changed since the one that is known."""
+    """Load the snapshot of this moment, from the rows that changed since the one that is known."""
     revision = current_version(tx, tenant_id)
     if known is not None and known.revision >= revision:
         return known

@@ -1,4 +1,4 @@
-"""The life of a learned tool, as functions from what it was to what it is.
+"""Implements the lifecycle of a learned tool, as pure functions from one record to the next.
 
 Nothing here reads or writes; whoever stores the result decides by it alone. Every change of status goes through
 `check_transition`, so no path leads around the four arrows.
@@ -17,7 +17,7 @@ from twinraven.registry.status import ToolStatus, check_transition
 
 
 def admit(tool: RegisteredTool | None, version: ToolVersion, *, fresh: ToolRecord) -> RegisteredTool:
-    """A validated version enters as testing; `fresh` is the record where the tool has none yet."""
+    """Return a validated version enters as testing; `fresh` is the record where the tool has none yet."""
     if tool is None:
         check_transition(ToolStatus.DRAFT, ToolStatus.TESTING)
         return _with_versions(fresh, (version,))
@@ -36,7 +36,7 @@ def admit(tool: RegisteredTool | None, version: ToolVersion, *, fresh: ToolRecor
 
 
 def awaiting(tool: RegisteredTool) -> int:
-    """The newest version that waits for a decision."""
+    """Return the newest version that waits for a decision."""
     waiting = [version.version for version in tool.versions if version.status is ToolStatus.TESTING]
     if not waiting:
         raise IllegalTransition(
@@ -47,7 +47,7 @@ def awaiting(tool: RegisteredTool) -> int:
 
 
 def promote(tool: RegisteredTool, number: int, *, now: datetime) -> RegisteredTool:
-    """A tested version goes into service, and the one before it is superseded."""
+    """Promote a tested version into service; the one before it is superseded."""
     _refuse_retired(tool)
     chosen = _version(tool, number)
     check_transition(chosen.status, ToolStatus.PROMOTED)
@@ -73,7 +73,7 @@ def promote(tool: RegisteredTool, number: int, *, now: datetime) -> RegisteredTo
 
 
 def roll_back(tool: RegisteredTool, number: int, *, now: datetime) -> RegisteredTool:
-    """A version that was in service before is so again; those rolled back from are superseded."""
+    """Return a version that was in service before is so again; those rolled back from are superseded."""
     _refuse_retired(tool)
     chosen = _version(tool, number)
     if chosen.status is not ToolStatus.PROMOTED:
@@ -99,7 +99,7 @@ def roll_back(tool: RegisteredTool, number: int, *, now: datetime) -> Registered
 
 
 def retire(tool: RegisteredTool, reason: RetirementReason, *, now: datetime) -> RegisteredTool:
-    """The end of a tool: what was in service is retired, what was still being tested goes back to draft."""
+    """Return the end of a tool: what was in service is retired, what was still being tested goes back to draft."""
     _refuse_retired(tool)
     check_transition(tool.current.status, ToolStatus.RETIRED)
     versions = _changed(tool, lambda each: _ended(each, now))
@@ -107,7 +107,7 @@ def retire(tool: RegisteredTool, reason: RetirementReason, *, now: datetime) -> 
 
 
 def send_back(tool: RegisteredTool, number: int) -> RegisteredTool:
-    """A version that was being tested is a draft again."""
+    """Return a version that was being tested is a draft again."""
     _refuse_retired(tool)
     chosen = _version(tool, number)
     check_transition(chosen.status, ToolStatus.DRAFT)

@@ -1,4 +1,4 @@
-"""One writer for each tool's files, and a mark where one died.
+"""Locks each tool's files for one writer, and marks those that a dead writer left unfinished.
 
 The lock of a tool is a file of its own, held with `flock` from before the first change until files and rows agree
 again, and removed with the last of it. Locks end with their process; so a lock file that nobody holds says that whoever
@@ -19,9 +19,9 @@ from typing import Any, Final, cast
 import orjson
 
 from twinraven.foundation.errors import StorageBusy
-from twinraven.registry.folders import NO_SURPRISES, Folder, Refused
+from twinraven.registry.folders import NO_SURPRISES, SafeFolder, UnsafePath
 from twinraven.registry.model import check_slug
-from twinraven.registry.places import Places
+from twinraven.registry.tool_folders import ToolFolders
 
 PATIENCE_S: Final = 30.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.1
@@ -32,17 +32,17 @@ _OPEN: Final = os.O_RDWR | NO_SURPRISES
 class ToolLock:
     """The right to change one tool's files."""
 
-    def __init__(self, places: Places, tenant_id: str, tool_id: str, descriptor: int, *, is_marked: bool) -> None:
+    def __init__(self, places: ToolFolders, tenant_id: str, tool_id: str, descriptor: int, *, is_marked: bool) -> None:
         self._places = places
         self._tenant_id = tenant_id
         self._descriptor: int | None = descriptor
         self.is_marked = is_marked
-        """Whether somebody before us died under it."""
+        """Whether an earlier holder died under it."""
         self.tool_id = tool_id
 
     @property
     def leftovers(self) -> list[str]:
-        """The files that whoever died meant to make or to remove: without rows that ask for them, they must go."""
+        """The files that a dead writer meant to make or remove: without rows that ask for them, they must go."""
         if not self.is_marked or self._descriptor is None:
             return []
         try:
@@ -87,12 +87,12 @@ class ToolLock:
 class ToolLocks:
     """The locks of all tools on this machine."""
 
-    def __init__(self, places: Places, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, places: ToolFolders, *, patience_s: float = PATIENCE_S) -> None:
         self._places = places
         self._patience_s = patience_s
 
     async def acquire(self, tenant_id: str, tool_ids: Sequence[str]) -> list[ToolLock]:
-        """The locks of some tools, taken in one order by everybody, so that nobody waits in a circle."""
+        """Acquire the locks of some tools in one global order, so that there is no deadlock."""
         held: list[ToolLock] = []
         with ExitStack() as undo:
             for tool_id in sorted(set(tool_ids)):
@@ -103,7 +103,7 @@ class ToolLocks:
         return held
 
     def try_acquire(self, tenant_id: str, tool_id: str) -> ToolLock | None:
-        """The lock, or nothing where somebody holds it."""
+        """Acquire the lock, or return None where it is held."""
         import fcntl  # Unix alone has it; the module can be imported elsewhere.
 
         check_slug(tool_id)
@@ -123,7 +123,7 @@ class ToolLocks:
                 os.close(descriptor)
 
     def marked(self, tenant_id: str) -> list[str]:
-        """Tools whose lock files are there: somebody works on them, or died doing so."""
+        """Return tools with lock files: a writer holds them, or died doing so."""
         with self._places.locks(tenant_id) as folder:
             return [] if folder is None else folder.names()
 
@@ -141,23 +141,23 @@ class ToolLocks:
             pause = min(pause * 2, _LONGEST_PAUSE_S)
 
 
-def _open_lock(folder: Folder, tool_id: str) -> tuple[int, bool]:
-    """The lock file, and whether it was there before."""
+def _open_lock(folder: SafeFolder, tool_id: str) -> tuple[int, bool]:
+    """Open the lock file, and whether it was there before."""
     try:
         return os.open(tool_id, _OPEN | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=folder.descriptor), False
     except FileExistsError:
         pass
     except OSError as error:
-        raise Refused(str(folder.path / tool_id), f"cannot be made: {error.strerror}") from error
+        raise UnsafePath(str(folder.path / tool_id), f"cannot be made: {error.strerror}") from error
     try:
         return os.open(tool_id, _OPEN, dir_fd=folder.descriptor), True
     except FileNotFoundError:
         return _open_lock(folder, tool_id)
     except OSError as error:
-        raise Refused(str(folder.path / tool_id), f"cannot be used as a lock: {error.strerror}") from error
+        raise UnsafePath(str(folder.path / tool_id), f"cannot be used as a lock: {error.strerror}") from error
 
 
-def _is_in_place(folder: Folder, tool_id: str, descriptor: int) -> bool:
+def _is_in_place(folder: SafeFolder, tool_id: str, descriptor: int) -> bool:
     mine = os.fstat(descriptor)
     try:
         there = os.stat(tool_id, dir_fd=folder.descriptor, follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""Whether tools in service are still worth having: looked at on a schedule or by hand, and acted upon or only told.
+"""Evaluates tools in service, on a schedule or by hand, and retires or only reports those not worth keeping.
 
 Each check looks at what was recorded since the current version went into service, so that no version answers for the
 one before it. Failing too often, not being used and, where so configured, drifting end a tool; failing more than its
@@ -72,7 +72,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What was found of one tool; what is None could not be measured."""
+    """The measurements of one tool; None where something could not be measured."""
 
     record: ToolRecord
     failures: evidence.CallRate
@@ -84,7 +84,7 @@ class Measures:
 
     @property
     def drift_ratio(self) -> float | None:
-        """What is left of the chain's support; unknown where nothing was recorded lately."""
+        """The remaining share of the chain's support; None where nothing was recorded lately."""
         if self.original is None or self.current is None or not self.current.sessions or not self.original.support:
             return None
         return self.current.support / self.original.support
@@ -107,7 +107,7 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceReport:
-    """What was measured and done, or in a rehearsal would have been."""
+    """The report of a maintenance run, or of a dry run."""
 
     tenant_id: str
     at: datetime
@@ -185,7 +185,7 @@ class Maintenance:
         return await self._adoption_probe.measure(tenant_id, tools, since=since, wait=wait)
 
     async def stale(self, tenant_id: str, *, unused_since: datetime) -> list[ToolRecord]:
-        """Tools in service that nobody called since a time; one never called ages from when it went into service."""
+        """Return tools in service without a call since a time; one never called ages from its promotion."""
         records = await self._registry.tools(tenant_id)
         return [record for record in records if record.is_in_service and _idle_since(record) < unused_since]
 
@@ -218,7 +218,7 @@ class Maintenance:
         return await self._probe.measure(tenant_id, chain, tool_id=tool.record.tool_id, since=now - DRIFT_WINDOW)
 
     def _judge(self, found: Measures, now: datetime) -> Iterator[Action]:
-        """What to do about a tool: one end if there is a reason for it, else what to mark."""
+        """Return what to do about a tool: one end if there is a reason for it, else what to mark."""
         end = self._end_of(found, now)
         if end is not None:
             yield end
@@ -279,7 +279,7 @@ class Maintenance:
 
     @staticmethod
     def _is_measured(name: str, found: Measures) -> bool:
-        """Whether the absence of a reason is known, and not only the absence of figures."""
+        """Return whether the absence of a reason is known, and not only the absence of figures."""
         if name == DRIFT:
             return found.drift_ratio is not None
         if name == NOT_TAKEN:

@@ -1,4 +1,4 @@
-"""`metadata.json`: the state of a tool beside the definitions it belongs to.
+"""Reads and writes `metadata.json`, the state of a tool beside its definitions.
 
 Version files never change, so everything that does stands here: which version is current, the status of each, the
 verdicts that cleared them, flags and quarantine. Together with the version files this is enough to make the rows again.
@@ -16,7 +16,7 @@ from twinraven.flow import compile_flow
 from twinraven.foundation.canonical import JsonObject, content_hash, parse_json
 from twinraven.foundation.clock import parse_iso
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
-from twinraven.registry.folders import Folder, Refused
+from twinraven.registry.folders import SafeFolder, UnsafePath
 from twinraven.registry.model import (
     Quarantine,
     RegisteredTool,
@@ -25,9 +25,9 @@ from twinraven.registry.model import (
     ToolVersion,
     chain_key,
 )
-from twinraven.registry.places import METADATA, definition_path, version_file, version_number
 from twinraven.registry.status import ToolStatus
 from twinraven.registry.synthesized import SynthesizedTool
+from twinraven.registry.tool_folders import METADATA, definition_path, version_file, version_number
 
 FORMAT: Final = 1
 _USAGE: Final = ("invocation_count", "last_used_at")
@@ -36,7 +36,7 @@ E = TypeVar("E", ToolStatus, RetirementReason)
 
 
 def encode_metadata(tool: RegisteredTool) -> bytes:
-    """The state of a tool, readable and the same for the same state."""
+    """Return the state of a tool, readable and the same for the same state."""
     body: JsonObject = {
         "format": FORMAT,
         "tenant_id": tool.record.tenant_id,
@@ -48,7 +48,7 @@ def encode_metadata(tool: RegisteredTool) -> bytes:
 
 
 def same_state(one: bytes, other: bytes) -> bool:
-    """Whether two of these say the same; usage is counted in the rows and only noted here."""
+    """Return whether two of these say the same; usage is counted in the rows and only noted here."""
     return _without_usage(one) == _without_usage(other)
 
 
@@ -63,8 +63,8 @@ def _without_usage(body: bytes) -> Any:
     return {name: value for name, value in members.items() if name not in _USAGE}
 
 
-def read_tool(folder: Folder, tenant_id: str, tool_id: str) -> RegisteredTool | None:
-    """What a tool's folder says of it, or nothing where no version is in it; anything odd is Refused by its place."""
+def read_tool(folder: SafeFolder, tenant_id: str, tool_id: str) -> RegisteredTool | None:
+    """Read a tool from its folder, or return None without a version; anything odd raises UnsafePath with its path."""
     numbers = sorted(number for name in folder.names() if (number := version_number(name)) is not None)
     definitions = {number: _read_definition(folder, tool_id, number) for number in numbers}
     if not definitions:
@@ -74,14 +74,14 @@ def read_tool(folder: Folder, tenant_id: str, tool_id: str) -> RegisteredTool | 
         if body is None:
             return _from_definitions(tenant_id, tool_id, definitions)
         return _Metadata(parse_json(body, field=METADATA)).tool(tenant_id, tool_id, definitions)
-    except Refused:
+    except UnsafePath:
         raise
     except (TwinRavenError, ValueError, OverflowError) as error:
-        raise Refused(str(folder.path / METADATA), str(error)) from error
+        raise UnsafePath(str(folder.path / METADATA), str(error)) from error
 
 
-def _read_definition(folder: Folder, tool_id: str, number: int) -> tuple[SynthesizedTool, str]:
-    """A version's definition and its text; it must make sense and be the one its place says."""
+def _read_definition(folder: SafeFolder, tool_id: str, number: int) -> tuple[SynthesizedTool, str]:
+    """Read a version's definition and its text; it must make sense and be the one its place says."""
     name = version_file(number)
     body = folder.read(name)
     assert body is not None
@@ -91,16 +91,16 @@ def _read_definition(folder: Folder, tool_id: str, number: int) -> tuple[Synthes
         definition = SynthesizedTool.from_json(parse_json(body, field=name))
         compile_flow(definition)
     except (TwinRavenError, ValueError) as error:
-        raise Refused(place, str(error)) from error
+        raise UnsafePath(place, str(error)) from error
     if definition.tool_id != tool_id or definition.version != number:
-        raise Refused(place, f"is version {definition.version} of {definition.tool_id!r}, which belongs elsewhere")
+        raise UnsafePath(place, f"is version {definition.version} of {definition.tool_id!r}, which belongs elsewhere")
     return definition, text
 
 
 def _from_definitions(
     tenant_id: str, tool_id: str, definitions: dict[int, tuple[SynthesizedTool, str]]
 ) -> RegisteredTool:
-    """A tool by its definitions alone: each says its own status, and the newest in service serves."""
+    """Return a tool by its definitions alone: each says its own status, and the newest in service serves."""
     promoted = [number for number, (found, _) in definitions.items() if found.status is ToolStatus.PROMOTED]
     current = max(promoted or definitions)
     versions: list[ToolVersion] = []

@@ -1,4 +1,4 @@
-"""The files of a tool, kept equal to its rows.
+"""Mirrors a tool's rows into its files.
 
 The rows are the truth. A new version's file is written before its row, so that a full disk refuses the version and not
 half of it; everything else is written from the rows after they are committed. What a writer meant to make is noted in
@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from twinraven.foundation.errors import Conflict
-from twinraven.registry.folders import Folder, is_temporary
+from twinraven.registry.folders import SafeFolder, is_temporary
 from twinraven.registry.metadata import encode_metadata, same_state
 from twinraven.registry.model import RegisteredTool, ToolVersion
-from twinraven.registry.places import METADATA, Places, version_file, version_number
+from twinraven.registry.tool_folders import METADATA, ToolFolders, version_file, version_number
 
 
 class Mirror:
-    """Writes tools to their folders. Whoever calls it holds the tool's lock."""
+    """Writes tools to their folders. The caller holds the tool's lock."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: ToolFolders) -> None:
         self._places = places
 
     def refuse_strangers(self, tenant_id: str, version: ToolVersion, known: RegisteredTool | None) -> None:
@@ -60,7 +60,7 @@ class Mirror:
                 tenant.remove_child(tool_id)
 
 
-def write_missing(folder: Folder, tool: RegisteredTool) -> None:
+def write_missing(folder: SafeFolder, tool: RegisteredTool) -> None:
     """Write version files that are not there, and the metadata where it says something else."""
     for version in tool.versions:
         name = version_file(version.version)

@@ -1,4 +1,4 @@
-"""What the registry keeps: a record for each learned tool, its versions, and the drafts they came from.
+"""Models learned tools, their versions, and the drafts they came from.
 
 Status belongs to a version; a record is what its current version is. A version that was in service and no longer is has
 been superseded and can return; a record that was retired cannot. The text of a definition is the same in the row and
@@ -25,7 +25,7 @@ SLUG: Final = re.compile(r"[a-z][a-z0-9_-]{0,127}")
 """What names a learned tool, and therefore its folder."""
 
 SYSTEM: Final = "system"
-"""Who acts when nobody in particular does."""
+"""The default actor."""
 
 
 class RetirementReason(StrEnum):
@@ -40,7 +40,7 @@ class RetirementReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """A tool taken out of service at once, until somebody has looked."""
+    """The quarantine of a tool: out of service until it is reviewed."""
 
     reason: str
     by: str
@@ -142,7 +142,7 @@ class ToolVersion:
         return self.status is ToolStatus.TESTING
 
     def as_json(self) -> JsonObject:
-        """The version without its definition."""
+        """Return the version without its definition."""
         return {
             "version": self.version,
             "status": self.status.value,
@@ -207,7 +207,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class RegistryChange:
-    """Something that was changed, as an audit log will want to know it."""
+    """A change of the registry, for the audit log."""
 
     tenant_id: str
     event_type: str
@@ -218,7 +218,7 @@ class RegistryChange:
 
 
 def check_slug(tool_id: str, *, field: str = "tool_id") -> str:
-    """The id, which must be fit to name a folder."""
+    """Return the id, which must be fit to name a folder."""
     if not SLUG.fullmatch(tool_id):
         raise InvalidInput(
             f"{field} {tool_id[:140]!r} must be a slug: a to z first, then a to z, 0 to 9, _ and -, 128 at most",
@@ -228,7 +228,7 @@ def check_slug(tool_id: str, *, field: str = "tool_id") -> str:
 
 
 def check_validation(body: JsonObject) -> JsonObject:
-    """A verdict that can be stored: it says whether it passed and how alike the answers were."""
+    """Return a verdict that can be stored: it says whether it passed and how alike the answers were."""
     score = body.get("equivalence_score")
     mean = cast("JsonObject", score).get("mean_similarity") if isinstance(score, dict) else None
     if not isinstance(body.get("passed"), bool):
@@ -242,12 +242,12 @@ def check_validation(body: JsonObject) -> JsonObject:
 
 
 def definition_text(definition: SynthesizedTool) -> str:
-    """A definition as it is stored: readable, the same every time, and without what changes later."""
+    """Return a definition as it is stored: readable, the same every time, and without what changes later."""
     return json.dumps(definition.meaning(), indent=2, ensure_ascii=False) + "\n"
 
 
 def chain_key(definition: SynthesizedTool) -> str:
-    """What a tool calls, in order: two definitions that agree in this are versions of one tool."""
+    """Return the calls of a definition in order: two with the same are versions of one tool."""
     steps = [[step.tool_id, step.for_each is not None] for step in definition.steps]
     return content_hash(canonical_json(steps))
 

@@ -1,4 +1,4 @@
-"""What the registry needs from others, each as small as its question."""
+"""Declares the ports of the registry, each with one question."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twinraven.storage import Transaction
 FindTool = Callable[[str, str], ToolEntry | None]
 """A tool of a tenant's catalogue, by tenant and id."""
 
-Witness = Callable[[Transaction, RegistryChange], None]
+AuditRegistryChange = Callable[[Transaction, RegistryChange], None]
 """Told of every change inside its own transaction, so that an audit log holds both or neither."""
 
 Announce = Callable[[str], Awaitable[None]]
@@ -27,14 +27,14 @@ HoldsSecret = Callable[[str, bytes], bool]
 
 
 class ChainLookup(Protocol):
-    """Where candidate chains are kept."""
+    """Looks up candidate chains."""
 
     async def exists(self, tenant_id: str, chain_id: str) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """How often a chain occurs now."""
+    """The current support of a chain."""
 
     support: float
     confidence: float
@@ -46,7 +46,7 @@ class SupportProbe(Protocol):
     """Mines one chain again."""
 
     async def measure(self, tenant_id: str, chain: JsonObject, *, tool_id: str, since: datetime) -> Support:
-        """The chain's support in sessions since a time, calls of `tool_id` counting as occurrences of the chain.
+        """Return the chain's support in sessions since a time, calls of `tool_id` counting as occurrences of the chain.
 
         `chain` is a stored candidate by the names of its fields: its tools, and the configuration that found it.
         """
@@ -59,7 +59,7 @@ class AdoptionProbe(Protocol):
     async def measure(
         self, tenant_id: str, tools: Sequence[RegisteredTool], *, since: datetime, wait: bool = True
     ) -> Mapping[str, Adoption]:
-        """The adoption of each tool from its promotion on, or from `since` if that is later, by tool id.
+        """Return the adoption of each tool from its promotion on, or from `since` if that is later, by tool id.
 
         With `wait` everything recorded is counted first; without it, what would take long is counted afterwards.
         """

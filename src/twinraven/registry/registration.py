@@ -1,4 +1,4 @@
-"""How a definition becomes a version of a tool, and what must hold among the versions there are."""
+"""Registers a definition as a version of a tool, and checks it against the versions there are."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from twinraven.registry.model import (
     check_validation,
     definition_text,
 )
-from twinraven.registry.places import definition_path
 from twinraven.registry.status import ToolStatus
 from twinraven.registry.synthesized import SynthesizedTool
+from twinraven.registry.tool_folders import definition_path
 from twinraven.storage import Transaction
 
 
 def tested_version(definition: SynthesizedTool, validation: JsonObject, savings: JsonObject | None) -> ToolVersion:
-    """A definition that passed, as a version in testing; one that did not stays a draft."""
+    """Return a definition that passed, as a version in testing; one that did not stays a draft."""
     check_slug(definition.tool_id)
     if definition.replaces is not None:
         check_slug(definition.replaces, field="replaces")
@@ -45,7 +45,7 @@ def tested_version(definition: SynthesizedTool, validation: JsonObject, savings:
 
 
 def new_record(tenant_id: str, definition: SynthesizedTool, now: datetime) -> ToolRecord:
-    """The record of a tool that has none yet."""
+    """Return the record of a tool that has none yet."""
     return ToolRecord(
         tenant_id=tenant_id,
         tool_id=definition.tool_id,
@@ -57,7 +57,7 @@ def new_record(tenant_id: str, definition: SynthesizedTool, now: datetime) -> To
 
 
 def claim_version(tx: Transaction, tenant_id: str, definition: SynthesizedTool, now: datetime) -> None:
-    """The version must be a draft of this very definition, or become the next one."""
+    """Check that the version is a draft of this very definition, or make it the next one."""
     tool_id, version = definition.tool_id, definition.version
     drafts = sql.drafts(tx, tenant_id, tool_id=tool_id, version=version)
     if drafts:
@@ -91,7 +91,7 @@ def refuse_circle(tx: Transaction, tenant_id: str, definition: SynthesizedTool) 
 
 
 def tools_of(definition: SynthesizedTool) -> Iterator[str]:
-    """Every tool a definition may call, fallbacks included."""
+    """Yield every tool a definition may call, fallbacks included."""
     yield from (step.tool_id for step in definition.steps)
     for sequence in definition.error_strategy.fallback_steps.values():
         yield from (step.tool_id for step in sequence)

@@ -1,4 +1,4 @@
-"""Another name for a tool that was never in service.
+"""Renames a tool that was never in service.
 
 The name stands in the definition of every version and draft, so the rows are written anew under the new name and the
 old ones removed, in one transaction; numbers, times, verdicts and evidence stay as they were.
@@ -11,12 +11,12 @@ from dataclasses import replace
 from twinraven.foundation.errors import Conflict, IllegalTransition
 from twinraven.registry import sql
 from twinraven.registry.model import RegisteredTool, ToolVersion, definition_text
-from twinraven.registry.places import definition_path
+from twinraven.registry.tool_folders import definition_path
 from twinraven.storage import Transaction
 
 
 def move_rows(tx: Transaction, tool: RegisteredTool, new_id: str, revision: int) -> RegisteredTool:
-    """The tool under its new name; refused once it was in service, and where the name is taken."""
+    """Return the tool under its new name; refused once it was in service, and where the name is taken."""
     record = tool.record
     if any(version.promoted_at is not None for version in tool.versions):
         raise IllegalTransition(
@@ -43,7 +43,7 @@ def move_rows(tx: Transaction, tool: RegisteredTool, new_id: str, revision: int)
 
 
 def under_name(version: ToolVersion, new_id: str) -> ToolVersion:
-    """A version as it would be under another name."""
+    """Return a version as it would be under another name."""
     return replace(
         version,
         tool_id=new_id,

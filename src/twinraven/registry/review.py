@@ -1,4 +1,4 @@
-"""All that a person needs to say yes or no to a version, gathered in one place.
+"""Gathers everything a reviewer needs to approve or reject a version.
 
 The chain it was learned from, where each argument comes from and how often the record agreed and did not, what the
 steps can do to the world, the verdict of validation, what is different from the version before, and what it would have
@@ -15,7 +15,7 @@ from typing import Any, cast
 from twinraven.catalog import ToolEntry
 from twinraven.flow import StepDefinition, ToolLookup, compile_value, entry_of, is_operator
 from twinraven.foundation.canonical import JsonObject, to_json_value
-from twinraven.registry.exports.words import Phrases
+from twinraven.registry.exports.documentation import Phrases
 from twinraven.registry.model import RegisteredTool, ToolVersion
 from twinraven.registry.registration import tools_of
 from twinraven.registry.synthesized import SynthesizedTool
@@ -23,7 +23,7 @@ from twinraven.registry.synthesized import SynthesizedTool
 
 @dataclass(frozen=True, slots=True)
 class ArgumentSource:
-    """Where one argument of a step comes from, and what the record says for it and against it."""
+    """The source of one argument of a step, with the evidence for and against it."""
 
     name: str
     source: str
@@ -120,7 +120,7 @@ def review_version(tool: RegisteredTool, number: int, chain: JsonObject | None, 
 
 
 def _version_before(tool: RegisteredTool, number: int) -> ToolVersion | None:
-    """The one in service, else the newest of those before."""
+    """Return the one in service, else the newest of those before."""
     serving = next((each for each in tool.versions if each.is_in_service and each.version != number), None)
     return serving or max((each for each in tool.versions if each.version < number), key=_number, default=None)
 
@@ -182,7 +182,7 @@ def _parameters(value: Any, step: StepDefinition, definition: SynthesizedTool) -
 
 
 def _words(value: Any, step: StepDefinition, definition: SynthesizedTool) -> str:
-    """A mapping in words; a name in the wiring is replaced by what it names."""
+    """Return a mapping in words; a name in the wiring is replaced by what it names."""
     if is_operator(value):
         return Phrases(definition, str).of(value)
     if not isinstance(value, str):

@@ -1,9 +1,9 @@
-"""The use cases of the registry: from a draft to a tool in service, and out again.
+"""Implements the use cases of the registry: from a draft to a tool in service, and to its retirement.
 
-Every change is one act on files and rows (`Acts`), decided by pure functions (`lifecycle`), told to the witness inside
-its transaction, and announced when it is done. What is there is read as `Records`; who comes in is for `Admission` to
-say. The registry does not know how drafts are made or judged: it keeps the verdict as it was given and asks of a chain
-only whether it is there.
+Every change is one act on files and rows (`RegistryTransactions`), decided by pure functions (`lifecycle`), told to the
+witness inside its transaction, and announced when it is done. What is there is read as `RegistryRecords`; who comes in
+is for `Admission` to say. The registry does not know how drafts are made or judged: it keeps the verdict as it was
+given and asks of a chain only whether it is there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from twinraven.foundation.clock import from_micros, now_micros
 from twinraven.foundation.errors import InvalidInput, NotFound, StaleState, StorageError
 from twinraven.muninn import clean_text
 from twinraven.registry import lifecycle, sql, usage
-from twinraven.registry.acts import Acts
 from twinraven.registry.admission import Admission
 from twinraven.registry.drafting import make_draft
 from twinraven.registry.model import (
@@ -34,20 +33,21 @@ from twinraven.registry.model import (
     ToolVersion,
     check_slug,
 )
-from twinraven.registry.places import Places
-from twinraven.registry.ports import Announce, ChainLookup, FindTool, HoldsSecret, Witness
-from twinraven.registry.records import Records
+from twinraven.registry.ports import Announce, AuditRegistryChange, ChainLookup, FindTool, HoldsSecret
+from twinraven.registry.records import RegistryRecords
 from twinraven.registry.registration import claim_version, new_record, refuse_circle, tested_version
 from twinraven.registry.renaming import move_rows, under_name
 from twinraven.registry.settings import RegistrySettings
 from twinraven.registry.status import ToolStatus
 from twinraven.registry.synthesized import SynthesizedTool
+from twinraven.registry.tool_folders import ToolFolders
+from twinraven.registry.transactions import RegistryTransactions
 from twinraven.storage import Database, Transaction
 
 Step = Callable[[RegisteredTool, datetime], RegisteredTool]
 
 
-class Registry(Records):
+class Registry(RegistryRecords):
     """Learned tools and their lives."""
 
     def __init__(  # noqa: PLR0913 - everything it stands on, each by name
@@ -58,7 +58,7 @@ class Registry(Records):
         settings: RegistrySettings,
         find_tool: FindTool,
         chains: ChainLookup,
-        witness: Witness,
+        witness: AuditRegistryChange,
         announce: Announce | None = None,
         holds_secret: HoldsSecret | None = None,
         micros: Callable[[], int] = now_micros,
@@ -74,7 +74,7 @@ class Registry(Records):
         self._witness = witness
         self._announce = announce
         self._micros = micros
-        self._acts = Acts(database, Places(storage_dir))
+        self._acts = RegistryTransactions(database, ToolFolders(storage_dir))
 
     async def recover(self, tenant_id: str) -> list[str]:
         """Put right what a process left that died in the middle; every act does so before its first."""
@@ -241,7 +241,7 @@ class Registry(Records):
     async def quarantine(
         self, tenant_id: str, tool_id: str, *, reason: str, by: str, expected_revision: int | None = None
     ) -> ToolRecord:
-        """Take a tool out of service at once, until somebody has looked at it."""
+        """Take a tool out of service at once, until it is reviewed."""
         why = _reason(reason)
         return await self._change(
             tenant_id,
@@ -289,7 +289,7 @@ class Registry(Records):
         expected_revision: int | None = None,
         **data: object,
     ) -> ToolRecord:
-        """One step in the life of one tool that leaves its version files alone."""
+        """Return one step in the life of one tool that leaves its version files alone."""
 
         def work(tx: Transaction) -> ToolRecord:
             revision = next_version(tx, tenant_id)
@@ -303,7 +303,7 @@ class Registry(Records):
         return record
 
     def _under_name(self, tenant_id: str, tool: RegisteredTool, new_id: str) -> list[ToolVersion]:
-        """The versions of a tool as they would be under a name that is free."""
+        """Return the versions of a tool as they would be under a name that is free."""
         check_slug(new_id)
         self._admission.refuse_taken(tenant_id, new_id)
         return [under_name(version, new_id) for version in tool.versions]
@@ -368,7 +368,7 @@ def _refuse_stale(tool: RegisteredTool, expected_revision: int | None) -> None:
 
 
 def _touched(definition: SynthesizedTool) -> list[str]:
-    """The tools whose files change when this one goes into service."""
+    """Return the tools whose files change when this one goes into service."""
     replaced = [] if definition.replaces is None else [check_slug(definition.replaces, field="replaces")]
     return [definition.tool_id, *replaced]
 

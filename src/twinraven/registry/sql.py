@@ -1,4 +1,4 @@
-"""The registry's rows, the same for both stores. Everything here runs inside its caller's transaction.
+"""Stores the registry's rows, the same for both databases, inside the caller's transaction.
 
 A transaction that changes anything begins with `next_revision`: it raises the tenant's catalogue version, and since
 that is one row, writers of a tenant take turns from their first statement on. Others see the new version only once all
@@ -52,7 +52,7 @@ WHERE r.tenant_id = :tenant AND r.revision > :after
 
 
 def records(tx: Transaction, tenant_id: str) -> list[ToolRecord]:
-    """Every record of a tenant, by id."""
+    """Return every record of a tenant, by id."""
     return [_to_record(row) for row in tx.fetch_all(f"{_RECORD} ORDER BY r.tool_id", tenant=tenant_id)]
 
 
@@ -62,7 +62,7 @@ def record(tx: Transaction, tenant_id: str, tool_id: str) -> ToolRecord | None:
 
 
 def tool(tx: Transaction, tenant_id: str, tool_id: str) -> RegisteredTool | None:
-    """A record with all its versions."""
+    """Return a record with all its versions."""
     found = record(tx, tenant_id, tool_id)
     if found is None:
         return None
@@ -71,7 +71,7 @@ def tool(tx: Transaction, tenant_id: str, tool_id: str) -> RegisteredTool | None
 
 
 def living_versions(tx: Transaction, tenant_id: str) -> list[ToolVersion]:
-    """Every version that is in service, may come into it or may return to it."""
+    """Return every version that is in service, may come into it or may return to it."""
     rows = tx.fetch_all(
         "SELECT v.tool_id, v.version, v.status, v.definition, v.validation, v.savings, v.created_at, v.promoted_at, "
         "v.superseded_at, v.retired_at FROM tool_records r JOIN tool_versions v "
@@ -84,7 +84,7 @@ def living_versions(tx: Transaction, tenant_id: str) -> list[ToolVersion]:
 
 
 def served(tx: Transaction, tenant_id: str, *, after: int) -> list[Row]:
-    """What changed behind a revision: the current version of each tool and whether it may be called."""
+    """Return what changed since a revision: the current version of each tool and whether it may be called."""
     return tx.fetch_all(_SERVED, tenant=tenant_id, after=after)
 
 
@@ -170,7 +170,7 @@ def _version_state(version: ToolVersion) -> dict[str, Any]:
 
 
 def latest_version(tx: Transaction, tenant_id: str, tool_id: str) -> int:
-    """The highest number ever taken for a tool, by a draft or, where rows were made from files, by a version."""
+    """Return the highest number ever taken for a tool, by a draft or, where rows were made from files, by a version."""
     row = tx.fetch_one(
         "SELECT max(version) AS latest FROM ("
         "SELECT version FROM drafts WHERE tenant_id = :tenant AND tool_id = :tool UNION ALL "
@@ -216,7 +216,7 @@ def remove_drafts(tx: Transaction, tenant_id: str, tool_id: str) -> None:
 
 
 def names_taken(tx: Transaction, tenant_id: str) -> set[str]:
-    """Every name a record or a draft has."""
+    """Return every name a record or a draft has."""
     rows = tx.fetch_all(
         "SELECT tool_id FROM tool_records WHERE tenant_id = :tenant "
         "UNION SELECT tool_id FROM drafts WHERE tenant_id = :tenant",
@@ -226,7 +226,7 @@ def names_taken(tx: Transaction, tenant_id: str) -> set[str]:
 
 
 def retired_for(tx: Transaction, tenant_id: str, key: str) -> list[str]:
-    """The retired tools that called the same, in the order they were registered."""
+    """Return the retired tools that called the same, in the order they were registered."""
     rows = tx.fetch_all(
         "SELECT tool_id FROM tool_records WHERE tenant_id = :tenant AND chain_key = :key "
         "AND retirement_reason IS NOT NULL ORDER BY registered_at, tool_id",
@@ -237,7 +237,7 @@ def retired_for(tx: Transaction, tenant_id: str, key: str) -> list[str]:
 
 
 def live_tool(tx: Transaction, tenant_id: str, key: str) -> str | None:
-    """The tool that calls this and was not retired, if there is one."""
+    """Return the tool that calls this and was not retired, if there is one."""
     row = tx.fetch_one(
         "SELECT tool_id FROM tool_records WHERE tenant_id = :tenant AND chain_key = :key "
         "AND retirement_reason IS NULL ORDER BY registered_at DESC, tool_id LIMIT 1",
@@ -291,7 +291,7 @@ def rejection(tx: Transaction, tenant_id: str, key: str, evidence_hash: str) -> 
 
 
 def chain(tx: Transaction, tenant_id: str, chain_id: str) -> JsonObject | None:
-    """A stored candidate chain, by the names of its fields."""
+    """Return a stored candidate chain, by the names of its fields."""
     row = tx.fetch_one(
         "SELECT chain_id, tools, support, confidence, avg_latency_ms, failure_rate, sample_event_ids, discovered_at, "
         "mining_config, detail FROM candidate_chains WHERE tenant_id = :tenant AND chain_id = :chain",

@@ -1,4 +1,4 @@
-"""The life of a learned tool's version: draft, testing, promoted, retired, and no way around.
+"""Defines the statuses of a learned tool's version and their transitions: draft, testing, promoted, retired.
 
 The one step back is from testing to draft, when validation failed. Retirement is the end: a chain that comes up again
 becomes a new tool.
@@ -12,7 +12,7 @@ from twinraven.foundation.errors import IllegalTransition
 
 
 class ToolStatus(StrEnum):
-    """Where a version is in its life."""
+    """The lifecycle status of a version."""
 
     DRAFT = "draft"
     TESTING = "testing"

@@ -34,7 +34,7 @@ class SynthesizedTool(FlowDefinition):
     replaces: str | None = None
 
     def meaning(self) -> JsonObject:
-        """What a version does; when it was promoted is no part of that."""
+        """Return the definition without its time of promotion."""
         return {name: value for name, value in self.as_json().items() if name not in _PASSING}
 
     @classmethod

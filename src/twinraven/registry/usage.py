@@ -1,4 +1,4 @@
-"""How often learned tools are called, read from the one record of all calls.
+"""Counts calls of learned tools, from the event log.
 
 Muninn stores an event for every call of any tool, so nothing is counted on the way of a call and nothing is lost with a
 process: a call is counted because it is recorded. A count is what was added up so far (`invocation_count`) and what the
@@ -46,7 +46,7 @@ WHERE tenant_id = :tenant AND tool_id = :tool
 
 
 @dataclass(frozen=True, slots=True)
-class Uses:
+class UseCount:
     """Calls of one tool in a stretch of the log."""
 
     calls: int
@@ -54,10 +54,10 @@ class Uses:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class LogUsage:
     """A stretch of the log: who was called in it, and how long it is."""
 
-    uses: dict[str, Uses] = field(default_factory=dict[str, Uses])
+    uses: dict[str, UseCount] = field(default_factory=dict[str, UseCount])
     events: int = 0
 
 
@@ -66,13 +66,13 @@ def begin(tx: Transaction, tenant_id: str) -> None:
     tx.insert_missing("registry_state", ("tenant_id", "counted"), [(tenant_id, _newest_arrival(tx, tenant_id))])
 
 
-def uncounted(tx: Transaction, tenant_id: str) -> Stretch:
-    """What the log holds beyond the counts in the rows."""
+def uncounted(tx: Transaction, tenant_id: str) -> LogUsage:
+    """Return the calls that the log holds beyond the counts in the rows."""
     row = tx.fetch_one("SELECT counted FROM registry_state WHERE tenant_id = :tenant", tenant=tenant_id)
-    return Stretch() if row is None else _stretch(tx, tenant_id, after=row["counted"])
+    return LogUsage() if row is None else _stretch(tx, tenant_id, after=row["counted"])
 
 
-def with_uses(records: Iterable[ToolRecord], fresh: Stretch) -> list[ToolRecord]:
+def with_uses(records: Iterable[ToolRecord], fresh: LogUsage) -> list[ToolRecord]:
     """Records with their calls up to this moment."""
     return [_with_use(record, fresh.uses.get(record.tool_id)) for record in records]
 
@@ -89,8 +89,8 @@ def fold(tx: Transaction, tenant_id: str, *, settled: int) -> None:
     )
 
 
-def recorded_uses(tx: Transaction, tenant_id: str, tool_id: str, *, registered_at: datetime) -> Uses | None:
-    """All calls of a tool that were counted into its row, or would have been, as the log has them."""
+def recorded_uses(tx: Transaction, tenant_id: str, tool_id: str, *, registered_at: datetime) -> UseCount | None:
+    """Return all calls of a tool that were counted into its row, or would have been, as the log has them."""
     row = tx.fetch_one(
         "SELECT count(*) AS calls, max(timestamp) AS last_used_at FROM muninn_event_log "
         "WHERE tenant_id = :tenant AND tool_id = :tool AND timestamp >= :since AND corrects IS NULL AND arrival <= "
@@ -99,7 +99,7 @@ def recorded_uses(tx: Transaction, tenant_id: str, tool_id: str, *, registered_a
         tool=tool_id,
         since=to_micros(registered_at) - _SLACK_US,
     )
-    return None if row is None or not row["calls"] else Uses(row["calls"], row["last_used_at"])
+    return None if row is None or not row["calls"] else UseCount(row["calls"], row["last_used_at"])
 
 
 def note_maintenance(tx: Transaction, tenant_id: str, *, now: int) -> None:
@@ -113,15 +113,15 @@ def last_maintenance(tx: Transaction, tenant_id: str) -> datetime | None:
     return None if row is None or row["maintained_at"] is None else from_micros(row["maintained_at"])
 
 
-def _stretch(tx: Transaction, tenant_id: str, *, after: int, until: int = 2**62) -> Stretch:
+def _stretch(tx: Transaction, tenant_id: str, *, after: int, until: int = 2**62) -> LogUsage:
     rows = tx.fetch_all(_FRESH, tenant=tenant_id, after=after, until=until, most=_MOST, slack=_SLACK_US)
-    return Stretch(
-        {row["tool_id"]: Uses(row["calls"], row["last_used_at"]) for row in rows if row["tool_id"] is not None},
+    return LogUsage(
+        {row["tool_id"]: UseCount(row["calls"], row["last_used_at"]) for row in rows if row["tool_id"] is not None},
         sum(row["calls"] for row in rows),
     )
 
 
-def _with_use(record: ToolRecord, uses: Uses | None) -> ToolRecord:
+def _with_use(record: ToolRecord, uses: UseCount | None) -> ToolRecord:
     if uses is None:
         return record
     used = from_micros(uses.last_used_at)

@@ -1,4 +1,4 @@
-"""Where files and rows disagree, and making either from the other.
+"""Verifies that files and rows agree, and rebuilds either from the other.
 
 The rows are the truth; the files are for people, for version control, and for the day the rows are gone. So verifying
 looks at every file without trusting any, and says of each disagreement what it is and what would settle it. Rebuilding
@@ -19,13 +19,13 @@ from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import from_micros
 from twinraven.foundation.errors import Conflict, TwinRavenError
 from twinraven.registry import sql, usage
-from twinraven.registry.folders import Folder, Refused, is_temporary
+from twinraven.registry.folders import SafeFolder, UnsafePath, is_temporary
 from twinraven.registry.locks import ToolLocks
 from twinraven.registry.metadata import encode_metadata, read_tool, same_state
 from twinraven.registry.mirror import Mirror
 from twinraven.registry.model import SLUG, SYSTEM, RegisteredTool, RegistryChange
-from twinraven.registry.places import LOCKS, METADATA, Places, is_tenant_folder, version_file, version_number
-from twinraven.registry.ports import Announce, Witness
+from twinraven.registry.ports import Announce, AuditRegistryChange
+from twinraven.registry.tool_folders import LOCKS, METADATA, ToolFolders, is_tenant_folder, version_file, version_number
 from twinraven.storage import DEFAULT_TENANT, Database, Transaction
 
 Kind = Literal["missing", "differs", "unknown", "refused", "unfinished"]
@@ -56,8 +56,8 @@ class Disagreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """What a rebuilding did: tools put right, and those it left, each with the reason."""
+class RebuildReport:
+    """The report of a rebuild: repaired tools, and those that were left, each with the reason."""
 
     tools: tuple[str, ...]
     left: dict[str, str]
@@ -67,7 +67,7 @@ class Verification:
     """Compares and rebuilds, for one machine's folder."""
 
     def __init__(
-        self, database: Database, places: Places, *, witness: Witness, announce: Announce | None = None
+        self, database: Database, places: ToolFolders, *, witness: AuditRegistryChange, announce: Announce | None = None
     ) -> None:
         self._database = database
         self._places = places
@@ -76,11 +76,11 @@ class Verification:
         self._announce = announce
 
     async def verify(self, tenant_id: str) -> list[Disagreement]:
-        """Every disagreement of a tenant's tools, by place."""
+        """Return every disagreement of a tenant's tools, by place."""
         rows = await self._all_rows(tenant_id)
         return await asyncio.to_thread(lambda: list(self._compare(tenant_id, rows)))
 
-    async def rebuild_files(self, tenant_id: str) -> Rebuilt:
+    async def rebuild_files(self, tenant_id: str) -> RebuildReport:
         """Write every tool's files from its rows."""
         done: list[str] = []
         left: dict[str, str] = {}
@@ -90,9 +90,9 @@ class Verification:
                 done.append(tool_id)
             except (TwinRavenError, OSError) as error:
                 left[tool_id] = str(error)
-        return Rebuilt(tuple(done), left)
+        return RebuildReport(tuple(done), left)
 
-    async def rebuild_rows(self, tenant_id: str, *, by: str = SYSTEM) -> Rebuilt:
+    async def rebuild_rows(self, tenant_id: str, *, by: str = SYSTEM) -> RebuildReport:
         """Take in every tool whose files say something else than its rows, unless the rows are newer."""
         on_disk, left = await asyncio.to_thread(self._read_all, tenant_id)
         done: list[str] = []
@@ -104,7 +104,7 @@ class Verification:
                 left[tool_id] = error.message
         if done and self._announce is not None:
             await self._announce(tenant_id)
-        return Rebuilt(tuple(done), left)
+        return RebuildReport(tuple(done), left)
 
     async def _all_rows(self, tenant_id: str) -> dict[str, RegisteredTool]:
         def work(tx: Transaction) -> dict[str, RegisteredTool]:
@@ -132,7 +132,7 @@ class Verification:
 
     @staticmethod
     def _is_elsewhere(tenant_id: str, name: str) -> bool:
-        """Whether a name in a tenant's folder is none of its tools' business."""
+        """Return whether a name in a tenant's folder is none of its tools' business."""
         return name in _TOLERATED or (tenant_id == DEFAULT_TENANT and is_tenant_folder(name))
 
     async def _locked(self, tenant_id: str, tool_id: str, write: Callable[[RegisteredTool | None], None]) -> None:
@@ -157,7 +157,7 @@ class Verification:
         Mirror(self._places).sync(tenant_id, tool.record.tool_id, tool)
 
     def _read_all(self, tenant_id: str) -> tuple[dict[str, RegisteredTool], dict[str, str]]:
-        """Every tool the files describe, and why the others cannot be read."""
+        """Read every tool the files describe, and why the others cannot be read."""
         found: dict[str, RegisteredTool] = {}
         left: dict[str, str] = {}
         with self._places.tenant(tenant_id) as folder:
@@ -166,7 +166,7 @@ class Verification:
                     continue
                 try:
                     tool = _read_folder(folder, tenant_id, name)
-                except Refused as refusal:
+                except UnsafePath as refusal:
                     left[name] = refusal.message
                     continue
                 if tool is not None:
@@ -220,35 +220,35 @@ class Verification:
         sql.save(tx, None, replace(found, record=record))
 
 
-def _stranger(folder: Folder, tenant_id: str, name: str) -> Disagreement:
+def _stranger(folder: SafeFolder, tenant_id: str, name: str) -> Disagreement:
     place = str(folder.path / name)
     try:
         tool = _read_folder(folder, tenant_id, name)
-    except Refused as refusal:
+    except UnsafePath as refusal:
         return Disagreement(name if SLUG.fullmatch(name) else None, refusal.path, "refused", refusal.why)
     if tool is None:
         return Disagreement(name, place, "unknown", "a folder without any version")
     return Disagreement(name, place, "unknown", "a tool that the rows do not know", "rows")
 
 
-def _read_folder(folder: Folder, tenant_id: str, name: str) -> RegisteredTool | None:
+def _read_folder(folder: SafeFolder, tenant_id: str, name: str) -> RegisteredTool | None:
     if not SLUG.fullmatch(name):
-        raise Refused(str(folder.path / name), "is not named as a tool could be")
+        raise UnsafePath(str(folder.path / name), "is not named as a tool could be")
     with folder.child(name) as inside:
         return None if inside is None else read_tool(inside, tenant_id, name)
 
 
-def _compare_tool(folder: Folder, tool: RegisteredTool) -> Iterator[Disagreement]:
+def _compare_tool(folder: SafeFolder, tool: RegisteredTool) -> Iterator[Disagreement]:
     tool_id = tool.record.tool_id
     try:
         with folder.child(tool_id) as inside:
             if inside is not None:
                 yield from _compare_files(inside, tool)
-    except Refused as refusal:
+    except UnsafePath as refusal:
         yield Disagreement(tool_id, refusal.path, "refused", refusal.why, "files")
 
 
-def _compare_files(folder: Folder, tool: RegisteredTool) -> Iterator[Disagreement]:
+def _compare_files(folder: SafeFolder, tool: RegisteredTool) -> Iterator[Disagreement]:
     tool_id = tool.record.tool_id
     wanted = {version_file(each.version): each.text.encode() for each in tool.versions}
     for name in folder.names():
@@ -258,7 +258,7 @@ def _compare_files(folder: Folder, tool: RegisteredTool) -> Iterator[Disagreemen
         place = str(folder.path / name)
         try:
             body = folder.read(name)
-        except Refused as refusal:
+        except UnsafePath as refusal:
             yield Disagreement(tool_id, refusal.path, "refused", refusal.why, "files")
             continue
         if body is None:
@@ -267,13 +267,13 @@ def _compare_files(folder: Folder, tool: RegisteredTool) -> Iterator[Disagreemen
             yield Disagreement(tool_id, place, "differs", "the file says something else than the row", "files")
 
 
-def _is_in_the_way(folder: Folder, name: str, wanted: dict[str, bytes]) -> bool:
-    """Whether a file must go before the right one can be written."""
+def _is_in_the_way(folder: SafeFolder, name: str, wanted: dict[str, bytes]) -> bool:
+    """Return whether a file must go before the right one can be written."""
     if name != METADATA and version_number(name) is None:
         return False
     try:
         return folder.read(name) != wanted.get(name) and name != METADATA
-    except Refused:
+    except UnsafePath:
         return True
 
 

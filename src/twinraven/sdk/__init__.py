@@ -1,4 +1,4 @@
-"""A TwinRaven server from a program: `Client`, and `AsyncClient` where there is an event loop.
+"""Provides the Python client of a server: `Client`, and `AsyncClient` for asyncio.
 
 It is a client of the REST API and nothing else: it knows the API's entities and errors, opens no database and starts no
 thread. Names are resolved on first use, so that importing this costs nothing.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         TurnInfo,
     )
     from twinraven.sdk.deciding_model import InboxItemInfo
-    from twinraven.sdk.delivery import MOST_AT_ONCE, Turnstile, deliver
+    from twinraven.sdk.delivery import MOST_AT_ONCE, FifoLock, deliver
     from twinraven.sdk.effecting_model import (
         AssetInfo,
         LedgerReportInfo,
@@ -126,6 +126,7 @@ __all__ = [
     "Event",
     "FactInfo",
     "FailureInfo",
+    "FifoLock",
     "GoalInfo",
     "GraphInfo",
     "InboxItemInfo",
@@ -172,7 +173,6 @@ __all__ = [
     "TransactionInfo",
     "TransitionInfo",
     "TurnInfo",
-    "Turnstile",
     "UseInfo",
     "UserInfo",
     "WalletInfo",

@@ -1,4 +1,4 @@
-"""What governs a server's work: approvals, secrets, evidence, people and their keys."""
+"""Requests administration: approvals, secrets, audit log, users and their keys."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator
 from datetime import datetime
 
 from twinraven.foundation.clock import iso
-from twinraven.sdk.asking import Asking, stated, tag_of
-from twinraven.sdk.exchange import Ask, path_of
+from twinraven.sdk.exchange import RequestSpec, path_of
 from twinraven.sdk.model import (
     ApprovalInfo,
     ApprovalState,
@@ -22,41 +21,42 @@ from twinraven.sdk.model import (
     UserKind,
 )
 from twinraven.sdk.reading import read
+from twinraven.sdk.server_requests import ServerRequests, stated, tag_of
 
 
-class Administration(Asking):
+class AdministrationOperations(ServerRequests):
     """Governing, as far as the key allows."""
 
     def approvals(self, *, state: ApprovalState | None = None) -> AsyncGenerator[ApprovalInfo]:
-        """Calls that waited or wait for somebody's word, newest first."""
+        """List approvals, newest first."""
         return self._list(ApprovalInfo, "approvals", state=state)
 
     async def approval(self, approval_id: str) -> ApprovalInfo:
-        """One of them."""
+        """Return one of them."""
         return read(ApprovalInfo, await self._get("approvals", approval_id))
 
     async def grant(self, approval_id: str, *, note: str | None = None) -> ApprovalInfo:
-        """Let the call run, once; whoever makes it again gets its answer."""
+        """Grant the call to run once; a repeat of it gets the stored answer."""
         return await self._decide(approval_id, "grant", note)
 
     async def deny(self, approval_id: str, *, note: str | None = None) -> ApprovalInfo:
-        """Refuse the call; whoever makes it again reads the note."""
+        """Deny the call; a caller who repeats it gets the note."""
         return await self._decide(approval_id, "deny", note)
 
     async def _decide(self, approval_id: str, word: str, note: str | None) -> ApprovalInfo:
-        ask = Ask("POST", path_of("approvals", approval_id, word), body=stated({"note": note}))
+        ask = RequestSpec("POST", path_of("approvals", approval_id, word), body=stated({"note": note}))
         return read(ApprovalInfo, await self._exchange.json(ask))
 
     async def policy(self) -> PolicyInfo:
-        """The rules that say what may be called."""
+        """Return the rules that say what may be called."""
         return read(PolicyInfo, await self._get("policy"))
 
     def secrets(self) -> AsyncGenerator[SecretInfo]:
-        """One's own secrets, without their values."""
+        """Return one's own secrets, without their values."""
         return self._list(SecretInfo, "secrets")
 
     async def secret(self, secret_id: str) -> SecretInfo:
-        """What is known about a secret."""
+        """Return the metadata of a secret."""
         return read(SecretInfo, await self._get("secrets", secret_id))
 
     async def add_secret(self, name: str, type: str, value: str, *, shared: bool = False) -> SecretInfo:
@@ -66,7 +66,9 @@ class Administration(Asking):
 
     async def rotate_secret(self, secret_id: str, value: str, *, version: int | None = None) -> SecretInfo:
         """Replace a secret's value; its id stays."""
-        ask = Ask("PUT", path_of("secrets", secret_id, "value"), body={"value": value}, if_match=tag_of(version))
+        ask = RequestSpec(
+            "PUT", path_of("secrets", secret_id, "value"), body={"value": value}, if_match=tag_of(version)
+        )
         return read(SecretInfo, await self._exchange.json(ask))
 
     async def change_secret(
@@ -107,19 +109,19 @@ class Administration(Asking):
         )
 
     async def audit_entry(self, entry_id: str) -> AuditEntry:
-        """One entry, with its body where it was not erased."""
+        """Return one entry, with its body where it was not erased."""
         return read(AuditEntry, await self._get("audit", entry_id))
 
     async def verify_audit(self) -> AuditReport:
-        """Whether the audit log is whole."""
+        """Return whether the audit log is whole."""
         return read(AuditReport, await self._get("audit", "verification"))
 
     def users(self) -> AsyncGenerator[UserInfo]:
-        """The users of the tenant."""
+        """Return the users of the tenant."""
         return self._list(UserInfo, "users")
 
     async def user(self, user_id: str) -> UserInfo:
-        """One of them."""
+        """Return one of them."""
         return read(UserInfo, await self._get("users", user_id))
 
     async def add_user(self, name: str, *, role: Role = "member", kind: UserKind = "person") -> UserInfo:
@@ -133,7 +135,7 @@ class Administration(Asking):
         return await self._change(UserInfo, stated({"role": role, "active": active}), "users", user_id, version=version)
 
     def keys(self) -> AsyncGenerator[KeyInfo]:
-        """One's own API keys; for administrators, everybody's."""
+        """List your API keys; for administrators, those of all users."""
         return self._list(KeyInfo, "keys")
 
     async def issue_key(
@@ -144,12 +146,12 @@ class Administration(Asking):
         It is not sent again where the answer was lost: the value would be lost, too, and the key would stay.
         """
         body = stated({"user_id": user_id, "label": label, "expires_in_days": expires_in_days})
-        return read(KeyInfo, await self._exchange.json(Ask("POST", path_of("keys"), body=body)))
+        return read(KeyInfo, await self._exchange.json(RequestSpec("POST", path_of("keys"), body=body)))
 
     async def revoke_key(self, key_id: str) -> None:
         """Revoke an API key."""
-        await self._exchange.send(Ask("DELETE", path_of("keys", key_id)))
+        await self._exchange.send(RequestSpec("DELETE", path_of("keys", key_id)))
 
     async def stream_token(self) -> StreamToken:
         """Make a token that opens live streams, for a browser, which cannot send a key with EventSource."""
-        return read(StreamToken, await self._exchange.json(Ask("POST", path_of("stream-tokens"))))
+        return read(StreamToken, await self._exchange.json(RequestSpec("POST", path_of("stream-tokens"))))

@@ -1,10 +1,9 @@
-"""What can be called, and how it is defined: tools, and the services that data-defined tools reach."""
+"""Requests the catalogue: tools, and the services of data-defined tools."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from twinraven.sdk.asking import Asking, changed, stated
 from twinraven.sdk.catalogue_model import (
     KEEP,
     Effect,
@@ -15,13 +14,14 @@ from twinraven.sdk.catalogue_model import (
     ToolDefinition,
     WireProtocol,
 )
-from twinraven.sdk.exchange import Ask, Exchange, path_of
+from twinraven.sdk.exchange import Exchange, RequestSpec, path_of
 from twinraven.sdk.keys import Keys
 from twinraven.sdk.model import JsonObject, ToolInfo
 from twinraven.sdk.reading import read
+from twinraven.sdk.server_requests import ServerRequests, changed, stated
 
 
-class Catalogue(Asking):
+class CatalogueOperations(ServerRequests):
     """Tools and services."""
 
     def __init__(self, exchange: Exchange) -> None:
@@ -29,17 +29,17 @@ class Catalogue(Asking):
         self._keys = Keys()
 
     def tools(self) -> AsyncGenerator[ToolInfo]:
-        """Everything the caller sees; `is_callable` says what can be called, `reason` why the rest cannot."""
+        """Return everything the caller sees; `is_callable` says what can be called, `reason` why the rest cannot."""
         return self._list(ToolInfo, "tools")
 
     async def tool(self, tool_id: str) -> ToolInfo:
-        """One tool."""
+        """Return one tool."""
         found = read(ToolInfo, await self._get("tools", tool_id))
         self._keys.learn(found)
         return found
 
     async def tool_definition(self, tool_id: str) -> ToolDefinition:
-        """How a data-defined tool is defined."""
+        """Return the definition of a data-defined tool."""
         return read(ToolDefinition, await self._get("tools", tool_id, "definition"))
 
     async def add_tool(  # noqa: PLR0913 - a tool is defined by that many facts, each by name
@@ -131,11 +131,11 @@ class Catalogue(Asking):
         self._keys.forget(tool_id)
 
     def services(self) -> AsyncGenerator[ServiceInfo]:
-        """One's own services and those that are shared."""
+        """Return one's own services and those that are shared."""
         return self._list(ServiceInfo, "services")
 
     async def service(self, service_id: str) -> ServiceInfo:
-        """One service with its schema."""
+        """Return one service with its schema."""
         return read(ServiceInfo, await self._get("services", service_id))
 
     async def add_service(
@@ -181,7 +181,7 @@ class Catalogue(Asking):
 
     async def check_service(self, service_id: str) -> ServiceInfo:
         """Look whether a service is there, now."""
-        ask = Ask("POST", path_of("services", service_id, "checks"), is_safe=True)
+        ask = RequestSpec("POST", path_of("services", service_id, "checks"), is_safe=True)
         return read(ServiceInfo, await self._exchange.json(ask))
 
     async def _known(self, tool_id: str) -> ToolInfo:

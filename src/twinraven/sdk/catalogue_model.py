@@ -1,4 +1,4 @@
-"""The catalogue as values of this process: services, tools that are data, and the templates of both."""
+"""Models services, data-defined tools and the templates of both, as a client reads them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ServiceInfo:
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """How a tool that is data is defined: one operation at one service; `version` grows with every change."""
+    """The definition of a data-defined tool: one operation at one service; `version` grows with every change."""
 
     key: str
     """What callers call it by; the `tool_id` of its entry in the catalogue."""

@@ -1,4 +1,4 @@
-"""The two clients. `AsyncClient` is the operations themselves; `Client` runs each of them to its end.
+"""Implements the two clients. `AsyncClient` is the operations themselves; `Client` runs each of them to its end.
 
 An operation is written once, with its signature: `finished` and `listed` give `Client` the same methods with the same
 parameters, for type checkers and editors as well, and the only difference is that nothing has to be awaited.
@@ -48,7 +48,7 @@ class AsyncClient(Operations):
 def finished(
     operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Client, P], T]:
-    """The operation as a method that returns what it gives."""
+    """Return the operation as a method that returns what it gives."""
 
     @wraps(operation)
     def method(client: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -61,7 +61,7 @@ def finished(
 def listed(
     operation: Callable[Concatenate[Operations, P], AsyncGenerator[T]],
 ) -> Callable[Concatenate[Client, P], Iterator[T]]:
-    """The operation as a method that returns an iterator of what it gives."""
+    """Return the operation as a method that returns an iterator of what it gives."""
 
     @wraps(operation)
     def method(client: Client, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:

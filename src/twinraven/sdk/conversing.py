@@ -8,7 +8,6 @@ from typing import Final
 import orjson
 
 from twinraven.foundation.errors import TwinRavenError
-from twinraven.sdk.asking import Asking, stated
 from twinraven.sdk.conversing_model import (
     AlternativeInfo,
     AnswerPiece,
@@ -19,16 +18,17 @@ from twinraven.sdk.conversing_model import (
     TurnInfo,
     TurnList,
 )
-from twinraven.sdk.exchange import Ask, path_of
+from twinraven.sdk.exchange import RequestSpec, path_of
 from twinraven.sdk.live import Message, MessageReader
 from twinraven.sdk.model import JsonObject
 from twinraven.sdk.reading import read
+from twinraven.sdk.server_requests import ServerRequests, stated
 
 _RESUME_PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0, 4.0)
 _ROOT: Final = "conversations"
 
 
-class Conversing(Asking):
+class ConversationOperations(ServerRequests):
     """Dialogue that branches."""
 
     async def create_conversation(self, *, title: str | None = None, process_id: str | None = None) -> ConversationInfo:
@@ -40,7 +40,7 @@ class Conversing(Asking):
         return self._list(ConversationInfo, _ROOT, status=status)
 
     async def conversation(self, conversation_id: str) -> ConversationInfo:
-        """One conversation."""
+        """Return one conversation."""
         return read(ConversationInfo, await self._get(_ROOT, conversation_id))
 
     async def rename_conversation(self, conversation_id: str, title: str | None) -> ConversationInfo:
@@ -94,7 +94,7 @@ class Conversing(Asking):
         parent_turn: str | None = None,
         quotes: Sequence[str] = (),
     ) -> TurnInfo:
-        """Append a turn of a user or the system, and let nobody answer it."""
+        """Append a turn of a user or the system, without an answer."""
         more = {"turn_type": turn_type, "parent_turn": parent_turn, "quotes": list(quotes) or None}
         body = {"speaker": speaker, "content": content, **stated(more)}
         return await self._make(TurnInfo, body, _ROOT, conversation_id, "turns")
@@ -121,31 +121,31 @@ class Conversing(Asking):
     async def switch_alternative(self, conversation_id: str, turn_id: str, alternative_id: str) -> TurnInfo:
         """Make an alternative the active one of its turn."""
         where = path_of(_ROOT, conversation_id, "turns", turn_id, "active")
-        ask = Ask("POST", where, body={"alternative_id": alternative_id}, is_safe=True)
+        ask = RequestSpec("POST", where, body={"alternative_id": alternative_id}, is_safe=True)
         return read(TurnInfo, await self._exchange.json(ask))
 
     def turns(self, conversation_id: str) -> AsyncGenerator[TurnInfo]:
-        """All turns with all alternatives, in the order of their arrival."""
+        """Return all turns with all alternatives, in the order of their arrival."""
         return self._list(TurnInfo, _ROOT, conversation_id, "turns")
 
     async def turn(self, conversation_id: str, turn_id: str) -> TurnInfo:
-        """One turn with its alternatives."""
+        """Return one turn with its alternatives."""
         return read(TurnInfo, await self._get(_ROOT, conversation_id, "turns", turn_id))
 
     async def path(self, conversation_id: str, *, turn_id: str | None = None) -> list[TurnInfo]:
-        """The turns from the root to the current turn, or to another one."""
-        ask = Ask("GET", path_of(_ROOT, conversation_id, "path"), {"turn_id": turn_id})
+        """Return the turns from the root to the current turn, or to another one."""
+        ask = RequestSpec("GET", path_of(_ROOT, conversation_id, "path"), {"turn_id": turn_id})
         return list(read(TurnList, await self._exchange.json(ask)).items)
 
     async def memory(
         self, conversation_id: str, *, turn_id: str | None = None, budget: int | None = None
     ) -> MemoryInfo:
-        """What the next call of a model would be sent, item by item."""
-        ask = Ask("GET", path_of(_ROOT, conversation_id, "memory"), {"turn_id": turn_id, "budget": budget})
+        """Return the working memory of the next model call, item by item."""
+        ask = RequestSpec("GET", path_of(_ROOT, conversation_id, "memory"), {"turn_id": turn_id, "budget": budget})
         return read(MemoryInfo, await self._exchange.json(ask))
 
     async def follow_answer(self, conversation_id: str, alternative_id: str) -> AsyncGenerator[AnswerPiece]:
-        """An answer as it comes; the last piece has the alternative as it was settled.
+        """Yield an answer as it comes; the last piece has the alternative as it was settled.
 
         A connection that breaks is made again and goes on where it was.
         """
@@ -155,7 +155,7 @@ class Conversing(Asking):
         while True:
             headers = {"Accept": "text/event-stream"} | ({} if last_id is None else {"Last-Event-ID": last_id})
             try:
-                async with self._exchange.stream(Ask("GET", where, headers=headers)) as stream:
+                async with self._exchange.stream(RequestSpec("GET", where, headers=headers)) as stream:
                     messages = MessageReader(last_id=last_id)
                     async for part in stream.parts:
                         for message in messages.feed(part):
@@ -176,7 +176,7 @@ class Conversing(Asking):
             failures += 1
 
     async def _set(self, conversation_id: str, body: JsonObject) -> ConversationInfo:
-        ask = Ask("PATCH", path_of(_ROOT, conversation_id), body=body)
+        ask = RequestSpec("PATCH", path_of(_ROOT, conversation_id), body=body)
         return read(ConversationInfo, await self._exchange.json(ask))
 
 

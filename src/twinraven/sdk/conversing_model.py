@@ -1,4 +1,4 @@
-"""Conversations, turns, alternatives and working memories as values of this process."""
+"""Models conversations, turns, alternatives and working memories, as a client reads them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class TurnInfo:
 
 @dataclass(frozen=True, slots=True)
 class MessageSent:
-    """What was said, and the answer that is being generated."""
+    """A message that was sent, and the answer that is being generated."""
 
     said: TurnInfo
     answer: TurnInfo
@@ -89,7 +89,7 @@ class AnswerPiece:
 
 @dataclass(frozen=True, slots=True)
 class MemoryInfo:
-    """What the next call of a model would be sent."""
+    """The working memory of the next model call."""
 
     conversation_id: str
     total_tokens: int

@@ -5,36 +5,36 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from twinraven.sdk.asking import Asking, stated
 from twinraven.sdk.deciding_model import InboxItemInfo, InboxItemKind
-from twinraven.sdk.exchange import Ask, path_of
+from twinraven.sdk.exchange import RequestSpec, path_of
 from twinraven.sdk.model import JsonObject
 from twinraven.sdk.reading import read
+from twinraven.sdk.server_requests import ServerRequests, stated
 
 
-class Deciding(Asking):
-    """What waits for people."""
+class InboxOperations(ServerRequests):
+    """Requests the inbox."""
 
     def inbox(self, *, kind: InboxItemKind | None = None) -> AsyncGenerator[InboxItemInfo]:
-        """What waits for a decision of yours, the oldest first."""
+        """List the items that you may decide, the oldest first."""
         return self._list(InboxItemInfo, "inbox", kind=kind)
 
     async def inbox_item(self, item_id: str) -> InboxItemInfo:
-        """One item: what will happen, to what, why it is asked, what it costs, and the evidence."""
+        """Return one item: what will happen, to what, why it is asked, what it costs, and the evidence."""
         return read(InboxItemInfo, await self._get("inbox", item_id))
 
     async def trace(self, id: str) -> JsonObject:
-        """Everything before and after whatever has this id, as nodes and links."""
+        """Return everything before and after whatever has this id, as nodes and links."""
         return await self._get("trace", id)
 
     async def trace_svg(self, id: str) -> str:
-        """The same, drawn."""
-        return (await self._exchange.send(Ask("GET", path_of("trace", id, "svg")))).body.decode()
+        """Return the same, drawn."""
+        return (await self._exchange.send(RequestSpec("GET", path_of("trace", id, "svg")))).body.decode()
 
     async def decide(
         self, item_id: str, choice: str, *, bound_to: str, note: str | None = None, answer: Any = None
     ) -> InboxItemInfo:
         """Decide an item exactly as it was shown: `bound_to` is the hash that the item carried."""
         body = {"choice": choice, "bound_to": bound_to, **stated({"note": note, "answer": answer})}
-        ask = Ask("POST", path_of("inbox", item_id, "decide"), body=body, if_match="*")
+        ask = RequestSpec("POST", path_of("inbox", item_id, "decide"), body=body, if_match="*")
         return read(InboxItemInfo, await self._exchange.json(ask))

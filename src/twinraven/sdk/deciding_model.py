@@ -15,7 +15,7 @@ InboxItemState = Literal["open", "decided", "expired"]
 
 @dataclass(frozen=True, slots=True)
 class InboxItemInfo:
-    """Something that waits or waited for a person."""
+    """An inbox item that waits or waited for a person."""
 
     item_id: str
     kind: InboxItemKind

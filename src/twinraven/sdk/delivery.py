@@ -1,4 +1,4 @@
-"""Calls on their way to memory: each arrives once and in order, whatever became of an earlier try.
+"""Delivers recorded calls to the server exactly once and in order, whatever became of an earlier try.
 
 A call has its id before it is sent, so an id that is taken means that an answer was lost and not the call. What cannot
 be accepted is found by halving what was sent, and holds up nothing that was sent with it.
@@ -44,7 +44,7 @@ async def deliver(send: Send, calls: Sequence[ObservedCall]) -> list[tuple[Obser
 
 
 def _is_there(error: TwinRavenError, calls: Sequence[ObservedCall]) -> bool:
-    """Whether it says that some of these ids are taken; then the others were recorded with it."""
+    """Return whether it says that some of these ids are taken; then the others were recorded with it."""
     if error.code != Conflict.code:
         return False
     taken: Any = error.details.get("event_ids")
@@ -58,8 +58,8 @@ def _is_about_content(error: TwinRavenError) -> bool:
     return error.code == _TOO_LARGE_CODE or error.details.get("status") == _TOO_LARGE
 
 
-class Turnstile:
-    """Lets in one at a time, in the order they came, whichever loops and threads they run on.
+class FifoLock:
+    """A FIFO lock: lets in one at a time, in order of arrival, across event loops and threads.
 
     An `asyncio.Lock` belongs to one loop, and agent libraries run tools on several.
     """
@@ -85,7 +85,7 @@ class Turnstile:
         self._let_in_next()
 
     def _go_away(self, turn: Future[None]) -> None:
-        """Wait no longer; whoever does so at the moment of being let in has to let in the next one."""
+        """Stop waiting; a waiter cancelled at the moment of its turn passes the turn on."""
         if not turn.cancel():
             self._let_in_next()
 
@@ -99,7 +99,7 @@ class Turnstile:
             self._is_taken = False
 
 
-class BlockingTurnstile:
+class BlockingFifoLock:
     """The same for threads without an event loop."""
 
     def __init__(self) -> None:

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from twinraven.foundation.clock import iso
 from twinraven.foundation.ids import new_id
-from twinraven.sdk.asking import Asking, stated
 from twinraven.sdk.effecting_model import (
     AssetInfo,
     LedgerReportInfo,
@@ -17,13 +16,14 @@ from twinraven.sdk.effecting_model import (
     TransactionInfo,
     WalletInfo,
 )
-from twinraven.sdk.exchange import Ask, path_of
+from twinraven.sdk.exchange import RequestSpec, path_of
 from twinraven.sdk.model import JsonObject
 from twinraven.sdk.reading import read
+from twinraven.sdk.server_requests import ServerRequests, stated
 
 
-class Effecting(Asking):
-    """What leaves the house. The key makes asking twice the same as asking once, for ever."""
+class EffectOperations(ServerRequests):
+    """Requests effects. The idempotency key makes asking twice the same as asking once, for ever."""
 
     async def publish(  # noqa: PLR0913 - a publication has that many facts, each by name
         self,
@@ -84,11 +84,11 @@ class Effecting(Asking):
         return read(TransactionInfo, await self._post(body, "transactions"))
 
     def publications(self, *, status: str | None = None, task_id: str | None = None) -> AsyncGenerator[PublicationInfo]:
-        """Own publications by id; for approvers and administrators, everybody's."""
+        """List your publications by id; for approvers and administrators, those of all users."""
         return self._list(PublicationInfo, "publications", status=status, task_id=task_id)
 
     async def publication(self, publish_id: str) -> PublicationInfo:
-        """One publication as it stands."""
+        """Return one publication as it stands."""
         return read(PublicationInfo, await self._get("publications", publish_id))
 
     async def cancel_publication(self, publish_id: str) -> PublicationInfo:
@@ -100,11 +100,11 @@ class Effecting(Asking):
         return read(PublicationInfo, await self._post({}, "publications", publish_id, "reconcile"))
 
     def messages(self, *, status: str | None = None, task_id: str | None = None) -> AsyncGenerator[MessageInfo]:
-        """Own messages by id; for approvers and administrators, everybody's."""
+        """List your messages by id; for approvers and administrators, those of all users."""
         return self._list(MessageInfo, "messages", status=status, task_id=task_id)
 
     async def message(self, message_id: str) -> MessageInfo:
-        """One message as it stands."""
+        """Return one message as it stands."""
         return read(MessageInfo, await self._get("messages", message_id))
 
     async def cancel_message(self, message_id: str) -> MessageInfo:
@@ -116,11 +116,11 @@ class Effecting(Asking):
         return read(MessageInfo, await self._post({}, "messages", message_id, "reconcile"))
 
     def transactions(self, *, status: str | None = None, task_id: str | None = None) -> AsyncGenerator[TransactionInfo]:
-        """Own payments by id; for approvers and administrators, everybody's."""
+        """List your payments by id; for approvers and administrators, those of all users."""
         return self._list(TransactionInfo, "transactions", status=status, task_id=task_id)
 
     async def transaction(self, transaction_id: str) -> TransactionInfo:
-        """One payment as it stands."""
+        """Return one payment as it stands."""
         return read(TransactionInfo, await self._get("transactions", transaction_id))
 
     async def cancel_transaction(self, transaction_id: str) -> TransactionInfo:
@@ -140,7 +140,7 @@ class Effecting(Asking):
         return self._list(WalletInfo, "wallets")
 
     async def wallet(self, wallet_id: str) -> WalletInfo:
-        """One wallet, and what it holds."""
+        """Return one wallet, and what it holds."""
         return read(WalletInfo, await self._get("wallets", wallet_id))
 
     async def open_wallet(
@@ -170,11 +170,11 @@ class Effecting(Asking):
         return await self._change(WalletInfo, {"status": status}, "wallets", wallet_id, version=version)
 
     async def wallet_statement(self, wallet_id: str) -> list[JsonObject]:
-        """The newest transfers into and out of a wallet."""
+        """Return the newest transfers into and out of a wallet."""
         return list((await self._get("wallets", wallet_id, "statement"))["items"])
 
     async def verify_ledger(self) -> LedgerReportInfo:
-        """Whether the books add up to zero."""
+        """Return whether the books add up to zero."""
         return read(LedgerReportInfo, await self._get("ledger"))
 
     async def add_asset(self, campaign_id: str, kind: str, storage_uri: str, **more: Any) -> AssetInfo:
@@ -187,11 +187,11 @@ class Effecting(Asking):
         return self._list(AssetInfo, "assets", task_id=task_id)
 
     async def asset(self, asset_id: str) -> AssetInfo:
-        """One media asset."""
+        """Return one media asset."""
         return read(AssetInfo, await self._get("assets", asset_id))
 
     async def _post(self, body: JsonObject, *parts: str) -> Any:
-        return await self._exchange.json(Ask("POST", path_of(*parts), body=body))
+        return await self._exchange.json(RequestSpec("POST", path_of(*parts), body=body))
 
 
 def _sending(key: str, scheduled_at: datetime | None) -> JsonObject:

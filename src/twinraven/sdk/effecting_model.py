@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class EffectInfo:
-    """What posts, messages and payments have in common."""
+    """The fields that posts, messages and payments share."""
 
     status: str
     idempotency_key: str
@@ -100,7 +100,7 @@ class AssetInfo:
 
 @dataclass(frozen=True, slots=True)
 class LedgerReportInfo:
-    """Whether the books add up."""
+    """The report of a ledger check."""
 
     ok: bool
     accounts: int

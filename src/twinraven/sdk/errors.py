@@ -1,4 +1,4 @@
-"""What a server said, as the error a caller inside the house would have seen.
+"""Turns error responses of the server into the errors that a caller in process would get.
 
 A problem carries a stable code, and the code names the class: whoever catches `NotFound` catches it here as there. A
 code this version does not know stays readable on a `RemoteError`.
@@ -29,7 +29,7 @@ class ServerUnreachable(RemoteError):
 
 
 def error_of(body: Mapping[str, Any]) -> TwinRavenError:
-    """The error in a problem or in a call's envelope."""
+    """Return the error in a problem or in a call's envelope."""
     code = str(body.get("code", RemoteError.code))
     kind = _kinds().get(code, RemoteError)
     error = kind(str(body.get("detail") or body.get("message") or code))

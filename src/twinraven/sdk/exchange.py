@@ -1,4 +1,4 @@
-"""One request and its answer, sent again where sending again is harmless.
+"""Sends one request and reads its response, with retries where a repeat is safe.
 
 A read may always be repeated, a write only under an idempotency key: then the server does it once however often it is
 asked. So a lost connection, a server that is busy for a moment (503) or a proxy that cannot reach it is waited out, a
@@ -31,8 +31,8 @@ _OF_PROXIES: Final = frozenset({502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """What is asked of the server."""
+class RequestSpec:
+    """A request to the server."""
 
     method: str
     path: str
@@ -51,12 +51,12 @@ class Ask:
 
 
 def path_of(*parts: str) -> str:
-    """A path of the API; what names something may hold any character."""
+    """Return a path of the API; what names something may hold any character."""
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)
 
 
 class Exchange:
-    """Sends what is asked, as whoever holds the key, and reads what comes back."""
+    """Sends requests with the client's API key, and reads the responses."""
 
     def __init__(self, wire: Wire, url: str, key: str | None) -> None:
         self._wire = wire
@@ -65,8 +65,8 @@ class Exchange:
         if key is not None:
             self._always["Authorization"] = f"Bearer {key}"
 
-    async def send(self, ask: Ask) -> Reply:
-        """The answer, or the error it is."""
+    async def send(self, ask: RequestSpec) -> Reply:
+        """Return the answer, or the error it is."""
         request = self._letter(ask)
         was_lost = False
         for pause in PAUSES_S if ask.is_repeatable else ():
@@ -90,13 +90,13 @@ class Exchange:
             raise error
         return reply
 
-    async def json(self, ask: Ask) -> Any:
-        """The answer's body."""
+    async def json(self, ask: RequestSpec) -> Any:
+        """Return the answer's body."""
         return _parse(await self.send(ask))
 
     @asynccontextmanager
-    async def stream(self, ask: Ask) -> AsyncGenerator[Stream]:
-        """An answer that goes on, or the error it is."""
+    async def stream(self, ask: RequestSpec) -> AsyncGenerator[Stream]:
+        """Provide an answer that goes on, or the error it is."""
         async with self._wire.stream(self._letter(ask)) as stream:
             error = _error_in(stream.reply)
             if error is not None:
@@ -110,7 +110,7 @@ class Exchange:
     async def close(self) -> None:
         await self._wire.close()
 
-    def _letter(self, ask: Ask) -> WireRequest:
+    def _letter(self, ask: RequestSpec) -> WireRequest:
         headers = {**self._always, **ask.headers}
         content = None if ask.body is None else encode(ask.body)
         if content is not None:
@@ -125,7 +125,7 @@ class Exchange:
 
 
 def encode(body: Any) -> bytes:
-    """A body as JSON; what JSON does not know is written as the recorder writes it."""
+    """Return a body as JSON; what JSON does not know is written as the recorder writes it."""
     try:
         return orjson.dumps(body)
     except (TypeError, RecursionError):
@@ -133,7 +133,10 @@ def encode(body: Any) -> bytes:
 
 
 def _passes(reply: Reply, error: TwinRavenError, *, was_lost: bool) -> bool:
-    """Whether the trouble is of the kind that waiting ends; after a lost answer the call in progress is our own."""
+    """Return whether the trouble is of the kind that waiting ends.
+
+    After a lost answer the call in progress is our own.
+    """
     if isinstance(error, CallInProgress):
         return was_lost
     return reply.status == _BUSY or (isinstance(error, RemoteError) and error.retryable)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from twinraven.sdk.asking import Asking, stated
-from twinraven.sdk.exchange import Ask, path_of
+from twinraven.sdk.exchange import RequestSpec, path_of
 from twinraven.sdk.governing_model import (
     AttemptInfo,
     BudgetInfo,
@@ -24,9 +23,10 @@ from twinraven.sdk.governing_model import (
 )
 from twinraven.sdk.model import JsonObject
 from twinraven.sdk.reading import read
+from twinraven.sdk.server_requests import ServerRequests, stated
 
 
-class Governing(Asking):
+class GovernanceOperations(ServerRequests):
     """Work that is planned, done, judged and allowed."""
 
     def campaigns(self) -> AsyncGenerator[CampaignInfo]:
@@ -34,7 +34,7 @@ class Governing(Asking):
         return self._list(CampaignInfo, "campaigns")
 
     async def campaign(self, campaign_id: str) -> CampaignInfo:
-        """One campaign."""
+        """Return one campaign."""
         return read(CampaignInfo, await self._get("campaigns", campaign_id))
 
     async def add_campaign(self, name: str, *, persona_id: str | None = None) -> CampaignInfo:
@@ -59,7 +59,7 @@ class Governing(Asking):
         return self._list(GoalInfo, "goals", campaign_id=campaign_id, status=status)
 
     async def goal(self, goal_id: str) -> GoalInfo:
-        """One goal."""
+        """Return one goal."""
         return read(GoalInfo, await self._get("goals", goal_id))
 
     async def add_goal(self, campaign_id: str, description: str) -> GoalInfo:
@@ -75,12 +75,12 @@ class Governing(Asking):
     ) -> list[TaskInfo]:
         """Add the tasks of a plan to a goal, all or none; planning twice under one key is planning once."""
         body = {"tasks": list(tasks), **stated({"key": key, "state_version": state_version})}
-        answer = await self._exchange.json(Ask("POST", path_of("goals", goal_id, "tasks"), body=body))
+        answer = await self._exchange.json(RequestSpec("POST", path_of("goals", goal_id, "tasks"), body=body))
         return [read(TaskInfo, each) for each in answer["items"]]
 
     async def propose_plan(self, goal_id: str, *, key: str | None = None) -> list[TaskInfo]:
         """Let the configured model plan a goal."""
-        ask = Ask("POST", path_of("goals", goal_id, "proposal"), body=stated({"key": key}))
+        ask = RequestSpec("POST", path_of("goals", goal_id, "proposal"), body=stated({"key": key}))
         return [read(TaskInfo, each) for each in (await self._exchange.json(ask))["items"]]
 
     def budgets(self, *, campaign_id: str | None = None) -> AsyncGenerator[BudgetInfo]:
@@ -88,7 +88,7 @@ class Governing(Asking):
         return self._list(BudgetInfo, "budgets", campaign_id=campaign_id)
 
     async def budget(self, budget_id: str) -> BudgetInfo:
-        """One budget."""
+        """Return one budget."""
         return read(BudgetInfo, await self._get("budgets", budget_id))
 
     async def add_budget(self, campaign_id: str, total: str, currency: str, *, name: str | None = None) -> BudgetInfo:
@@ -111,15 +111,15 @@ class Governing(Asking):
 
     async def ready_tasks(self, *, limit: int = 50) -> list[TaskInfo]:
         """Tasks that a worker outside may take now, the most urgent first."""
-        answer = await self._exchange.json(Ask("GET", path_of("ready-tasks"), {"limit": limit}))
+        answer = await self._exchange.json(RequestSpec("GET", path_of("ready-tasks"), {"limit": limit}))
         return [read(TaskInfo, each) for each in answer["items"]]
 
     async def task(self, task_id: str) -> TaskInfo:
-        """A task with its attempts, results and decisions."""
+        """Return a task with its attempts, results and decisions."""
         return read(TaskInfo, await self._get("tasks", task_id))
 
     def task_specs(self, task_id: str) -> AsyncGenerator[SpecInfo]:
-        """All versions of a task's spec, the newest first."""
+        """Return all versions of a task's spec, the newest first."""
         return self._list(SpecInfo, "tasks", task_id, "specs")
 
     async def plan_task(self, envelope: JsonObject) -> TaskInfo:
@@ -149,7 +149,7 @@ class Governing(Asking):
         return await self._sent(ResultInfo, envelope, "results")
 
     async def result(self, result_id: str) -> ResultInfo:
-        """One result."""
+        """Return one result."""
         return read(ResultInfo, await self._get("results", result_id))
 
     async def evaluate_result(self, result_id: str) -> DecisionInfo:
@@ -165,7 +165,7 @@ class Governing(Asking):
         return self._list(DecisionInfo, "decisions", decision=decision, in_force=in_force)
 
     async def decision(self, decision_id: str) -> DecisionInfo:
-        """One decision."""
+        """Return one decision."""
         return read(DecisionInfo, await self._get("decisions", decision_id))
 
     async def resolve_decision(
@@ -184,9 +184,9 @@ class Governing(Asking):
         return await self._make(DecisionInfo, body, "decisions", decision_id, "resolve")
 
     async def envelope(self, envelope_id: str) -> JsonObject:
-        """An envelope as it was sent."""
+        """Return an envelope as it was sent."""
         found: Any = await self._get("envelopes", envelope_id)
         return found
 
     async def _sent(self, kind: type[Any], body: JsonObject, *parts: str) -> Any:
-        return read(kind, await self._exchange.json(Ask("POST", path_of(*parts), body=body)))
+        return read(kind, await self._exchange.json(RequestSpec("POST", path_of(*parts), body=body)))

@@ -1,4 +1,4 @@
-"""Campaigns, goals, tasks, results and decisions as values of this process."""
+"""Models campaigns, goals, tasks, results and decisions, as a client reads them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Verdict = Literal["approve", "reject", "escalate"]
 
 @dataclass(frozen=True, slots=True)
 class CampaignInfo:
-    """What goals belong to."""
+    """A campaign, which goals belong to."""
 
     campaign_id: str
     name: str
@@ -27,7 +27,7 @@ class CampaignInfo:
 
 @dataclass(frozen=True, slots=True)
 class GoalInfo:
-    """What somebody wants, which tasks are derived from."""
+    """A goal, from which tasks are derived."""
 
     goal_id: str
     campaign_id: str
@@ -41,7 +41,7 @@ class GoalInfo:
 
 @dataclass(frozen=True, slots=True)
 class BudgetInfo:
-    """What a campaign may spend; `total` is decimal text."""
+    """The budget of a campaign; `total` is decimal text."""
 
     budget_id: str
     campaign_id: str
@@ -113,7 +113,7 @@ class AttemptInfo:
 
 @dataclass(frozen=True, slots=True)
 class ResultInfo:
-    """What an attempt came to."""
+    """The result of an attempt."""
 
     result_id: str
     task_id: str

@@ -1,4 +1,4 @@
-"""Which idempotency key a call goes out under, when whoever makes it named none.
+"""Chooses the idempotency key of a call that names none.
 
 A write gets a key of its own, so that it can be sent again; a tool that derives keys from arguments is left to do so; a
 read needs none. A call that waits for somebody's approval is asked about by making it again, so its key is kept until
@@ -43,7 +43,7 @@ class Keys:
         self._waiting: OrderedDict[str, str] = OrderedDict()
 
     def known(self, tool_id: str) -> ToolInfo | None:
-        """What the tool declared not long ago."""
+        """Return the cached declaration of the tool."""
         found = self._tools.get(tool_id)
         return None if found is None or self._clock() >= found[1] else found[0]
 
@@ -56,7 +56,7 @@ class Keys:
         self._tools.pop(tool_id, None)
 
     def choose(self, tool: ToolInfo, arguments: Mapping[str, Any], session_id: str) -> ChosenKey:
-        """The key of a call that came without one."""
+        """Return the key of a call that came without one."""
         if not tool.writes:
             return ChosenKey(None, is_repeatable=True)
         if tool.idempotent_by is not None:

@@ -1,4 +1,4 @@
-"""Server-sent events, read as the standard says: lines of fields, an empty line ends an event.
+"""Parses server-sent events: lines of fields, an empty line ends an event.
 
 An id without data is remembered all the same, since it says from where to go on.
 """
@@ -37,7 +37,7 @@ class MessageReader:
         self._has_id = False
 
     def feed(self, piece: bytes) -> Iterator[Message]:
-        """The events that this piece completes."""
+        """Yield the events that this piece completes."""
         *lines, self._rest = _END.split(self._rest + piece)
         if len(self._rest) > _LARGEST:
             raise RemoteError("the server's stream has no end of line")

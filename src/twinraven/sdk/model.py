@@ -1,4 +1,4 @@
-"""What the client gives and takes: the API's entities as values of this process."""
+"""Models the API's entities, as a client reads and writes them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _nothing() -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What came of a call. `output` is the tool's answer as it was."""
+    """The result of a call. `output` is the tool's answer as it was."""
 
     id: str
     request_id: str
@@ -48,11 +48,11 @@ class CallResult:
 
     @property
     def is_pending(self) -> bool:
-        """Whether somebody must approve the call first; made again, it asks about the same request."""
+        """Whether the call needs an approval first; made again, it asks about the same request."""
         return self.error is not None and self.error.get("code") == ApprovalPending.code
 
     def unwrap(self) -> Any:
-        """The output, or the error raised."""
+        """Return the output, or the error raised."""
         if self.error is not None:
             raise error_of(self.error)
         return self.output
@@ -60,7 +60,7 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolInfo:
-    """Something that can be called."""
+    """A tool that can be called."""
 
     tool_id: str
     description: str
@@ -163,7 +163,7 @@ class Event:
     time_known: bool = True
     correlation_id: str | None = None
     actor_type: str | None = None
-    """On whose behalf: `person`, `agent`, `system` or `node`; None where nobody knows."""
+    """The kind of actor: `person`, `agent`, `system` or `node`; None where unknown."""
     actor_id: str | None = None
     corrects: UUID | None = None
     """The event of the same session that this one states anew."""
@@ -202,7 +202,7 @@ class BucketInfo:
 
 @dataclass(frozen=True, slots=True)
 class UseInfo:
-    """How often a tool was called in some time, and how it went."""
+    """The usage of a tool in a time span: calls, failures and latency."""
 
     tool_id: str
     calls: int
@@ -213,7 +213,7 @@ class UseInfo:
 
 @dataclass(frozen=True, slots=True)
 class FailureInfo:
-    """How often a tool failed with a code in some time."""
+    """Counts the failures of a tool with one code in a time span."""
 
     tool_id: str
     error_code: str | None
@@ -222,7 +222,7 @@ class FailureInfo:
 
 @dataclass(frozen=True, slots=True)
 class ActivityInfo:
-    """What happened in some time; stretches without a call are left out."""
+    """The activity in a time span; buckets without a call are left out."""
 
     since: datetime
     until: datetime
@@ -234,7 +234,7 @@ class ActivityInfo:
 
 @dataclass(frozen=True, slots=True)
 class TransitionInfo:
-    """How often one tool was called straight after another."""
+    """Counts how often one tool was called directly after another."""
 
     from_tool: str
     to_tool: str
@@ -301,7 +301,7 @@ class LearnedVersion:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """How a learned tool was received: sessions it was offered to, fitted in and was taken by, and turns saved."""
+    """The adoption of a learned tool: sessions it was offered to, fitted in and was taken by, and turns saved."""
 
     since: datetime
     offered: int
@@ -316,7 +316,7 @@ class Adoption:
     turns_per_use: float | None = None
     turns_by_hand: float | None = None
     turns_saved: float | None = None
-    """Unknown where nobody did the chain by hand."""
+    """None where the chain was never done by hand."""
     pending: int = 0
     """Calls that were recorded and are not counted yet."""
 
@@ -349,7 +349,7 @@ class LearnedTool:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalInfo:
-    """A call that waited or waits for somebody's word."""
+    """A call that waits or waited for an approval."""
 
     approval_id: str
     state: ApprovalState
@@ -359,7 +359,7 @@ class ApprovalInfo:
     expires_at: datetime
     arguments: Any = None
     covers: tuple[str, ...] = ()
-    """The tools inside it that the word is asked for."""
+    """The inner tools that this approval covers."""
     effect: str = "unknown"
     sensitivity: str = "low"
     rule: str | None = None
@@ -454,7 +454,7 @@ class WorkerInfo:
 
 @dataclass(frozen=True, slots=True)
 class SecretInfo:
-    """What can be known of a secret: never its value."""
+    """The metadata of a secret, never its value."""
 
     name: str
     type: str
@@ -492,7 +492,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """Whether the audit log is whole."""
+    """The report of a verification of the audit log."""
 
     ok: bool
     entries: int
@@ -506,7 +506,7 @@ class AuditReport:
 
 @dataclass(frozen=True, slots=True)
 class Me:
-    """Whom the client's key stands for."""
+    """The user that the client's key stands for."""
 
     tenant_id: str
     user_id: str
@@ -517,7 +517,7 @@ class Me:
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """Somebody of the tenant."""
+    """A user of the tenant."""
 
     user_id: str
     name: str
@@ -530,7 +530,7 @@ class UserInfo:
 
 @dataclass(frozen=True, slots=True)
 class KeyInfo:
-    """What is remembered of an API key."""
+    """The metadata of an API key."""
 
     key_id: str
     user_id: str

@@ -1,4 +1,4 @@
-"""Recording a session where it happens: calls are gathered and sent together, at the latest when the block ends.
+"""Records a session from the client: calls are batched, and flushed at the latest when the block ends.
 
 Several tasks or threads may record into one session. One of them sends at a time, and what was sent is let go only when
 the server has it.
@@ -14,7 +14,7 @@ from uuid import UUID
 
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.foundation.ids import new_uuid
-from twinraven.sdk.delivery import MOST_AT_ONCE, BlockingTurnstile, Send, Turns, Turnstile, deliver
+from twinraven.sdk.delivery import MOST_AT_ONCE, BlockingFifoLock, FifoLock, Send, Turns, deliver
 from twinraven.sdk.model import JsonObject, ObservedCall, Outcome
 from twinraven.sdk.wire import finish
 
@@ -27,7 +27,7 @@ class AsyncSessionRecorder:
     def __init__(self, send: Send, session_id: str, *, task_id: str | None = None, turns: Turns | None = None) -> None:
         self._send = send
         self._gathered: list[ObservedCall] = []
-        self._turns = Turnstile() if turns is None else turns
+        self._turns = FifoLock() if turns is None else turns
         self._trouble: TwinRavenError | None = None
         self._refused: list[tuple[ObservedCall, TwinRavenError]] = []
         self.session_id = session_id
@@ -108,7 +108,7 @@ class SessionRecorder:
     """The same for programs without an event loop: `with client.observe("ticket-17") as session:`."""
 
     def __init__(self, send: Send, session_id: str, *, task_id: str | None = None) -> None:
-        self._inner = AsyncSessionRecorder(send, session_id, task_id=task_id, turns=BlockingTurnstile())
+        self._inner = AsyncSessionRecorder(send, session_id, task_id=task_id, turns=BlockingFifoLock())
 
     @property
     def session_id(self) -> str:
@@ -158,7 +158,7 @@ class SessionRecorder:
 
 
 def failed(call: ObservedCall, error: BaseException | str) -> ObservedCall:
-    """The call as one that raised: the error's words, and a code that stays searchable."""
+    """Return the call as one that raised: the error's words, and a code that stays searchable."""
     if isinstance(error, str):
         return replace(call, output=None, error=error or "failed")
     code = error.code if isinstance(error, TwinRavenError) else type(error).__name__

@@ -1,4 +1,4 @@
-"""Everything that can be asked of a server, once: over a loop's wire it is `AsyncClient`, over a blocking one `Client`.
+"""Implements every operation of the server once: over an async wire it is `AsyncClient`, over a blocking one `Client`.
 
 Lists are generators that fetch a page when it is needed. A step in a learned tool's life is taken on the revision that
 was seen; whoever names none has it looked up, and is told if somebody else was faster.
@@ -18,16 +18,15 @@ import orjson
 from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import ApprovalDenied, Conflict, TwinRavenError
 from twinraven.foundation.ids import new_id
-from twinraven.sdk.administration import Administration
-from twinraven.sdk.asking import stated, tag_of
-from twinraven.sdk.catalogue import Catalogue
-from twinraven.sdk.conversing import Conversing
-from twinraven.sdk.deciding import Deciding
-from twinraven.sdk.defining import Defining
+from twinraven.sdk.administration import AdministrationOperations
+from twinraven.sdk.catalogue import CatalogueOperations
+from twinraven.sdk.conversing import ConversationOperations
+from twinraven.sdk.deciding import InboxOperations
+from twinraven.sdk.defining import ProcessOperations
 from twinraven.sdk.delivery import MOST_AT_ONCE
-from twinraven.sdk.effecting import Effecting
-from twinraven.sdk.exchange import Ask, path_of
-from twinraven.sdk.governing import Governing
+from twinraven.sdk.effecting import EffectOperations
+from twinraven.sdk.exchange import RequestSpec, path_of
+from twinraven.sdk.governing import GovernanceOperations
 from twinraven.sdk.keys import ChosenKey
 from twinraven.sdk.live import MessageReader
 from twinraven.sdk.model import (
@@ -44,19 +43,20 @@ from twinraven.sdk.model import (
     SessionInfo,
     TransitionInfo,
 )
-from twinraven.sdk.overseeing import Overseeing
-from twinraven.sdk.planning import Planning
+from twinraven.sdk.overseeing import OversightOperations
+from twinraven.sdk.planning import PlanOperations
 from twinraven.sdk.reading import read
-from twinraven.sdk.recalling import Recalling
-from twinraven.sdk.reflecting import Reflecting
-from twinraven.sdk.running import Running
-from twinraven.sdk.templates import Templates
+from twinraven.sdk.recalling import KnowledgeOperations
+from twinraven.sdk.reflecting import ReflectionOperations
+from twinraven.sdk.running import RunOperations
+from twinraven.sdk.server_requests import stated, tag_of
+from twinraven.sdk.templates import TemplateOperations
 
 _RESUME_PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 
 
 class EventQuery(TypedDict, total=False):
-    """Which events; what is left out does not restrict."""
+    """Filters events; fields that are left out do not restrict."""
 
     session_id: str | None
     tool_id: str | None
@@ -71,24 +71,24 @@ class EventQuery(TypedDict, total=False):
 
 
 class Operations(
-    Administration,
-    Deciding,
-    Defining,
-    Running,
-    Templates,
-    Catalogue,
-    Recalling,
-    Conversing,
-    Effecting,
-    Planning,
-    Governing,
-    Reflecting,
-    Overseeing,
+    AdministrationOperations,
+    InboxOperations,
+    ProcessOperations,
+    RunOperations,
+    TemplateOperations,
+    CatalogueOperations,
+    KnowledgeOperations,
+    ConversationOperations,
+    EffectOperations,
+    PlanOperations,
+    GovernanceOperations,
+    ReflectionOperations,
+    OversightOperations,
 ):
-    """What a client can do, whichever way its bytes travel."""
+    """Implements all operations of a client, over any wire."""
 
     async def me(self) -> Me:
-        """Whom the key stands for."""
+        """Return the user that the key stands for."""
         return read(Me, await self._get("me"))
 
     # Calling.
@@ -139,7 +139,7 @@ class Operations(
             chosen = self._keys.choose(await self._known(tool), given, session_id)
         else:
             chosen = ChosenKey(idempotency_key, is_repeatable=True)
-        ask = Ask("POST", path_of("calls"), body=body, key=chosen.key, is_safe=chosen.is_repeatable)
+        ask = RequestSpec("POST", path_of("calls"), body=body, key=chosen.key, is_safe=chosen.is_repeatable)
         try:
             result = read(CallResult, await self._exchange.json(ask))
         except ApprovalDenied:
@@ -160,7 +160,9 @@ class Operations(
         remaining = iter(calls)
         while batch := [call.as_json() for call in islice(remaining, MOST_AT_ONCE)]:
             try:
-                found = await self._exchange.json(Ask("POST", path_of("events"), body={"events": batch}, key=new_id()))
+                found = await self._exchange.json(
+                    RequestSpec("POST", path_of("events"), body={"events": batch}, key=new_id())
+                )
             except Conflict as error:
                 if error.code != Conflict.code:
                     raise
@@ -179,7 +181,7 @@ class Operations(
         return self._list(Event, "events", **{**query, "parent_event_id": None if parent is None else str(parent)})
 
     async def event(self, event_id: UUID | str) -> Event:
-        """One call, with its output where it is kept."""
+        """Return one call, with its output where it is kept."""
         return read(Event, await self._get("events", str(event_id)))
 
     async def follow(
@@ -235,18 +237,18 @@ class Operations(
     ) -> ActivityInfo:
         """Calls per stretch of time, and the tools that were called most; by default of the last day by the hour."""
         query: JsonObject = {**_span(since, until), "bucket_s": bucket_s, "tool_id": tool_id}
-        return read(ActivityInfo, await self._exchange.json(Ask("GET", path_of("activity"), query)))
+        return read(ActivityInfo, await self._exchange.json(RequestSpec("GET", path_of("activity"), query)))
 
     async def transitions(
         self, *, since: datetime | None = None, until: datetime | None = None, limit: int | None = None
     ) -> list[TransitionInfo]:
-        """Which tool agents called straight after which, the commonest first; by default of the last day."""
+        """Return which tool directly followed which, the commonest first; by default of the last day."""
         query: JsonObject = {**_span(since, until), "limit": limit}
-        found = await self._exchange.json(Ask("GET", path_of("transitions"), query))
+        found = await self._exchange.json(RequestSpec("GET", path_of("transitions"), query))
         return [read(TransitionInfo, each) for each in found["items"]]
 
     async def session(self, session_id: str) -> SessionInfo:
-        """One session and its calls, in order."""
+        """Return one session and its calls, in order."""
         found = read(SessionInfo, await self._get("sessions", session_id))
         if found.event_count <= len(found.events):
             return found
@@ -256,7 +258,7 @@ class Operations(
     async def state_verdict(self, session_id: str, outcome: Outcome) -> None:
         """Say how a session's task went."""
         path = path_of("sessions", session_id, "verdicts")
-        await self._exchange.send(Ask("POST", path, body={"outcome": outcome}, key=new_id()))
+        await self._exchange.send(RequestSpec("POST", path, body={"outcome": outcome}, key=new_id()))
 
     # Learning.
 
@@ -265,33 +267,33 @@ class Operations(
         return self._list(Chain, "chains")
 
     async def chain(self, chain_id: UUID | str) -> Chain:
-        """One chain."""
+        """Return one chain."""
         return read(Chain, await self._get("chains", str(chain_id)))
 
     async def start_learning(self, *, with_model: bool = True, list_writes: bool = False) -> LearningRound:
         """Begin a round of learning on the server; ask `learning_round` until its state is not `running`."""
         # One round runs at a time, so a second request is refused without a key too.
-        ask = Ask("POST", path_of("learning"), body={"with_model": with_model, "list_writes": list_writes})
+        ask = RequestSpec("POST", path_of("learning"), body={"with_model": with_model, "list_writes": list_writes})
         return read(LearningRound, await self._exchange.json(ask))
 
     async def learning_round(self, round_id: UUID | str) -> LearningRound:
-        """How far a round of learning is, and what came of it."""
+        """Return the progress and outcome of a learning round."""
         return read(LearningRound, await self._get("learning", str(round_id)))
 
     def learned_tools(self, *, adoption: bool = False) -> AsyncGenerator[LearnedTool]:
-        """Every learned tool, its state and its use; with `adoption`, how agents received those in service."""
+        """Return every learned tool, its state and its use; with `adoption`, how agents received those in service."""
         return self._list(LearnedTool, "learned-tools", adoption=adoption or None)
 
     async def learned_tool(self, tool_id: str) -> LearnedTool:
-        """One learned tool, its versions and how agents received it."""
+        """Return one learned tool, its versions and how agents received it."""
         return read(LearnedTool, await self._get("learned-tools", tool_id))
 
     async def definition(self, tool_id: str, version: int) -> JsonObject:
-        """The definition of one version."""
+        """Return the definition of one version."""
         return await self._get("learned-tools", tool_id, "versions", str(version))
 
     async def review(self, tool_id: str, version: int) -> JsonObject:
-        """All that a decision about a version needs."""
+        """Return all that a decision about a version needs."""
         return await self._get("learned-tools", tool_id, "versions", str(version), "review")
 
     async def promote(
@@ -324,20 +326,20 @@ class Operations(
 
     async def _step(self, tool_id: str, word: str, body: Mapping[str, Any] | None, revision: int | None) -> LearnedTool:
         if revision is None:
-            seen = await self._exchange.send(Ask("GET", path_of("learned-tools", tool_id), {"adoption": False}))
+            seen = await self._exchange.send(RequestSpec("GET", path_of("learned-tools", tool_id), {"adoption": False}))
             return await self._take_step(tool_id, word, body, seen.headers.get("etag", "*"))
         return await self._take_step(tool_id, word, body, tag_of(revision))
 
     async def _take_step(self, tool_id: str, word: str, body: Mapping[str, Any] | None, tag: str) -> LearnedTool:
         said = None if body is None else stated(body)
-        ask = Ask("POST", path_of("learned-tools", tool_id, word), body=said, if_match=tag)
+        ask = RequestSpec("POST", path_of("learned-tools", tool_id, word), body=said, if_match=tag)
         return read(LearnedTool, await self._exchange.json(ask))
 
 
-def _live(session_id: str | None, tool_id: str | None, last_id: str | None) -> Ask:
+def _live(session_id: str | None, tool_id: str | None, last_id: str | None) -> RequestSpec:
     headers = {"Accept": "text/event-stream"} | ({} if last_id is None else {"Last-Event-ID": last_id})
     query = {"session_id": session_id, "tool_id": tool_id}
-    return Ask("GET", path_of("events", "live"), query, headers=headers)
+    return RequestSpec("GET", path_of("events", "live"), query, headers=headers)
 
 
 def _span(since: datetime | None, until: datetime | None) -> JsonObject:

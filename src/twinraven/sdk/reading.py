@@ -1,4 +1,4 @@
-"""From JSON to a frozen dataclass, by the types of its fields.
+"""Decodes JSON into frozen dataclasses, by the types of their fields.
 
 What the server says besides is left alone, because contracts grow by addition; what it leaves out, although a field
 needs it, is an error that names it.
@@ -33,7 +33,7 @@ class _Field(NamedTuple):
 
 
 def read(kind: type[T], body: object) -> T:
-    """The body as a `kind`."""
+    """Read the body as a `kind`."""
     if not isinstance(body, Mapping):
         raise RemoteError(f"the server sent no {kind.__name__} but {type(body).__name__}")
     members = cast("Mapping[str, Any]", body)
@@ -72,7 +72,7 @@ def _fields(kind: Any) -> tuple[_Field, ...]:
 
 
 def _reader_of(hint: Any) -> Reader | None:
-    """How a value of this type is read; None where it is as it came."""
+    """Return how a value of this type is read; None where it is as it came."""
     if get_origin(hint) is UnionType:
         hint = next(part for part in get_args(hint) if part is not NoneType)
     if hint is datetime:

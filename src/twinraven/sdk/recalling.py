@@ -1,4 +1,4 @@
-"""What is remembered: episodes, the search over them, and entities."""
+"""Requests knowledge: episodes, search over them, and entities."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator
 from datetime import datetime
 
 from twinraven.foundation.clock import iso
-from twinraven.sdk.asking import Asking, stated
-from twinraven.sdk.exchange import Ask, path_of
+from twinraven.sdk.exchange import RequestSpec, path_of
 from twinraven.sdk.reading import read
 from twinraven.sdk.recalling_model import (
     ActiveEntityInfo,
@@ -17,14 +16,15 @@ from twinraven.sdk.recalling_model import (
     EntityProposal,
     EpisodeInfo,
     FactInfo,
-    Found,
     GraphInfo,
     KnowledgeHit,
+    ListBody,
     NeighbourhoodInfo,
 )
+from twinraven.sdk.server_requests import ServerRequests, stated
 
 
-class Recalling(Asking):
+class KnowledgeOperations(ServerRequests):
     """Remembering and recalling."""
 
     async def add_episode(
@@ -57,7 +57,7 @@ class Recalling(Asking):
         )
 
     async def episode(self, episode_id: str) -> EpisodeInfo:
-        """One episode, whole."""
+        """Return one episode, whole."""
         return read(EpisodeInfo, await self._get("episodes", episode_id))
 
     async def search_knowledge(
@@ -72,11 +72,11 @@ class Recalling(Asking):
         until: datetime | None = None,
         neighbours: int = 0,
     ) -> list[KnowledgeHit]:
-        """The episodes that answer a question best, each with its reasons."""
+        """Return the episodes that answer a question best, each with its reasons."""
         wanted = stated({"group_id": group_id, "speaker": speaker, "source": source, **_times(since, until)})
         body = {"query": query, "limit": limit, "neighbours": neighbours, **wanted}
-        ask = Ask("POST", path_of("knowledge", "search"), body=body, is_safe=True)
-        found = read(Found, await self._exchange.json(ask))
+        ask = RequestSpec("POST", path_of("knowledge", "search"), body=body, is_safe=True)
+        found = read(ListBody, await self._exchange.json(ask))
         return [read(KnowledgeHit, item) for item in found.items]
 
     def entities(
@@ -86,7 +86,7 @@ class Recalling(Asking):
         return self._list(EntityInfo, "entities", group_id=group_id, category=category, name=name)
 
     async def entity(self, entity_id: str) -> EntityInfo:
-        """One entity with its sources, facts and relations."""
+        """Return one entity with its sources, facts and relations."""
         return read(EntityInfo, await self._get("entities", entity_id))
 
     async def add_entity(
@@ -109,33 +109,33 @@ class Recalling(Asking):
         """State a fact; an earlier one that it contradicts ends and stays as history."""
         more = stated({"valid_at": None if valid_at is None else iso(valid_at), "object_id": object_id})
         body = {"relation": relation, "value": value, "is_single": is_single, **more}
-        ask = Ask("POST", path_of("entities", entity_id, "facts"), body=body, is_safe=valid_at is not None)
+        ask = RequestSpec("POST", path_of("entities", entity_id, "facts"), body=body, is_safe=valid_at is not None)
         return read(EntityInfo, await self._exchange.json(ask))
 
     async def facts(self, entity_id: str, *, relation: str | None = None, at: datetime | None = None) -> list[FactInfo]:
-        """The facts and relations of an entity, also those that have ended, or what was true at a time."""
+        """Return the facts and relations of an entity, also those that have ended, or what was true at a time."""
         wanted = stated({"relation": relation, "at": None if at is None else iso(at)})
-        ask = Ask("GET", path_of("entities", entity_id, "facts"), wanted)
-        return [read(FactInfo, item) for item in read(Found, await self._exchange.json(ask)).items]
+        ask = RequestSpec("GET", path_of("entities", entity_id, "facts"), wanted)
+        return [read(FactInfo, item) for item in read(ListBody, await self._exchange.json(ask)).items]
 
     async def extract_anew(self, group_id: str, *, by: str | None = None) -> list[str]:
         """Let spaCy or the model read a group from its beginning; says which of them will."""
         body = {"group_id": group_id, **stated({"by": by})}
-        ask = Ask("POST", path_of("knowledge", "extractions"), body=body, is_safe=True)
+        ask = RequestSpec("POST", path_of("knowledge", "extractions"), body=body, is_safe=True)
         return list((await self._exchange.json(ask))["extractors"])
 
     async def knowledge_graph(self, group_id: str) -> GraphInfo:
-        """What the knowledge graph beside the tables holds of a group."""
-        ask = Ask("GET", path_of("knowledge", "graph"), {"group_id": group_id})
+        """Return the content of the knowledge graph for a group."""
+        ask = RequestSpec("GET", path_of("knowledge", "graph"), {"group_id": group_id})
         return read(GraphInfo, await self._exchange.json(ask))
 
     async def neighbourhood(self, entity_id: str) -> NeighbourhoodInfo:
-        """Who shares an entity's turns, how it is related, and how central it is."""
+        """Return the neighbourhood of an entity: who shares its turns, its relations, and its centrality."""
         return read(NeighbourhoodInfo, await self._get("entities", entity_id, "neighbourhood"))
 
     async def enrich_entity(self, entity_id: str) -> EntityInfo:
         """Add what the episodes say of an entity now."""
-        ask = Ask("POST", path_of("entities", entity_id, "enrich"), is_safe=True)
+        ask = RequestSpec("POST", path_of("entities", entity_id, "enrich"), is_safe=True)
         return read(EntityInfo, await self._exchange.json(ask))
 
     async def place_entity(
@@ -156,17 +156,17 @@ class Recalling(Asking):
             "include_facets": include_facets,
             "include_relationships": include_relationships,
         }
-        ask = Ask("POST", path_of("entities", entity_id, "place"), body=body, is_safe=True)
-        return [read(ActiveEntityInfo, item) for item in read(Found, await self._exchange.json(ask)).items]
+        ask = RequestSpec("POST", path_of("entities", entity_id, "place"), body=body, is_safe=True)
+        return [read(ActiveEntityInfo, item) for item in read(ListBody, await self._exchange.json(ask)).items]
 
     async def active_entities(self, group_id: str) -> list[ActiveEntityInfo]:
-        """The entities of a conversation by relevance, each with the reason."""
-        ask = Ask("GET", path_of("active-entities"), {"group_id": group_id})
-        return [read(ActiveEntityInfo, item) for item in read(Found, await self._exchange.json(ask)).items]
+        """Return the entities of a conversation by relevance, each with the reason."""
+        ask = RequestSpec("GET", path_of("active-entities"), {"group_id": group_id})
+        return [read(ActiveEntityInfo, item) for item in read(ListBody, await self._exchange.json(ask)).items]
 
     async def merge_entities(self, entity_id: str, other_id: str) -> EntityMergeInfo:
         """Make one of two entities; a user's own name and id win."""
-        ask = Ask("POST", path_of("entities", entity_id, "merge"), body={"other_id": other_id})
+        ask = RequestSpec("POST", path_of("entities", entity_id, "merge"), body={"other_id": other_id})
         return read(EntityMergeInfo, await self._exchange.json(ask))
 
     def entity_merges(self, *, entity_id: str | None = None) -> AsyncGenerator[EntityMergeInfo]:
@@ -175,14 +175,14 @@ class Recalling(Asking):
 
     async def undo_merge(self, merge_id: str) -> EntityMergeInfo:
         """Put back what a merge moved."""
-        ask = Ask("POST", path_of("entity-merges", merge_id, "undo"))
+        ask = RequestSpec("POST", path_of("entity-merges", merge_id, "undo"))
         return read(EntityMergeInfo, await self._exchange.json(ask))
 
     async def propose_merges(self, *, group_id: str | None = None, merge_certain: bool = False) -> list[EntityProposal]:
         """Look for entities that may be one, and list what is open."""
         body = {"merge_certain": merge_certain, **stated({"group_id": group_id})}
-        ask = Ask("POST", path_of("entity-proposals"), body=body, is_safe=True)
-        return [read(EntityProposal, item) for item in read(Found, await self._exchange.json(ask)).items]
+        ask = RequestSpec("POST", path_of("entity-proposals"), body=body, is_safe=True)
+        return [read(EntityProposal, item) for item in read(ListBody, await self._exchange.json(ask)).items]
 
 
 def _times(since: datetime | None, until: datetime | None) -> dict[str, str | None]:

@@ -1,4 +1,4 @@
-"""Episodes, hits and entities as values of this process."""
+"""Models episodes, search hits and entities, as a client reads them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ActiveEntityInfo:
 
 @dataclass(frozen=True, slots=True)
 class NeighbourhoodInfo:
-    """What stands around an entity."""
+    """The neighbourhood of an entity."""
 
     entity_id: str
     degree: int
@@ -94,7 +94,7 @@ class NeighbourhoodInfo:
 
 @dataclass(frozen=True, slots=True)
 class FactInfo:
-    """What was true of an entity from one time to another; with `object_id` it relates two entities."""
+    """A fact about an entity that held from one time to another; with `object_id` it relates two entities."""
 
     fact_id: str
     entity_id: str
@@ -112,7 +112,7 @@ class FactInfo:
 
 @dataclass(frozen=True, slots=True)
 class GraphInfo:
-    """What a knowledge graph beside the tables holds of a group."""
+    """The content of the knowledge graph for one group."""
 
     episode_ids: tuple[str, ...] = ()
     entities: tuple[JsonObject, ...] = ()
@@ -148,7 +148,7 @@ class EntityProposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ListBody:
     """A list that comes whole."""
 
     items: tuple[Any, ...]

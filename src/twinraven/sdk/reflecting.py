@@ -1,4 +1,4 @@
-"""What is made of memory, and what is measured: summaries, notes, metrics."""
+"""Requests summaries, introspection notes and metrics."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from twinraven.foundation.clock import iso
-from twinraven.sdk.asking import Asking, stated
-from twinraven.sdk.exchange import Ask, path_of
+from twinraven.sdk.exchange import RequestSpec, path_of
 from twinraven.sdk.reading import read
-from twinraven.sdk.recalling_model import Found
+from twinraven.sdk.recalling_model import ListBody
 from twinraven.sdk.reflecting_model import (
     CompressionInfo,
     IntrospectionInfo,
@@ -23,9 +22,10 @@ from twinraven.sdk.reflecting_model import (
     ReflectionInfo,
     SummaryInfo,
 )
+from twinraven.sdk.server_requests import ServerRequests, stated
 
 
-class Reflecting(Asking):
+class ReflectionOperations(ServerRequests):
     """Summaries, introspection and metrics."""
 
     async def compress(
@@ -42,7 +42,7 @@ class Reflecting(Asking):
         return await self._make(CompressionInfo, body, "compressions")
 
     async def compression(self, compression_id: str) -> CompressionInfo:
-        """How far a compression is."""
+        """Return the progress of a compression."""
         return read(CompressionInfo, await self._get("compressions", compression_id))
 
     def summaries(self, *, group_id: str | None = None, with_deleted: bool = False) -> AsyncGenerator[SummaryInfo]:
@@ -50,7 +50,7 @@ class Reflecting(Asking):
         return self._list(SummaryInfo, "summaries", group_id=group_id, with_deleted=with_deleted)
 
     async def summary(self, summary_id: str) -> SummaryInfo:
-        """One summary with its sources and contents."""
+        """Return one summary with its sources and contents."""
         return read(SummaryInfo, await self._get("summaries", summary_id))
 
     async def write_summary(
@@ -87,11 +87,11 @@ class Reflecting(Asking):
     def introspections(
         self, *, user_id: str | None = None, with_archived: bool = False
     ) -> AsyncGenerator[IntrospectionInfo]:
-        """The notes of a carousel."""
+        """Return the notes of a carousel."""
         return self._list(IntrospectionInfo, "introspections", user_id=user_id, with_archived=with_archived)
 
     async def introspection(self, introspection_id: str) -> IntrospectionInfo:
-        """One note with all its contents."""
+        """Return one note with all its contents."""
         return read(IntrospectionInfo, await self._get("introspections", introspection_id))
 
     async def add_introspection(
@@ -113,20 +113,20 @@ class Reflecting(Asking):
 
     async def delete_introspection(self, introspection_id: str) -> IntrospectionInfo:
         """Take a note out of its carousel; it is archived."""
-        ask = Ask("POST", path_of("introspections", introspection_id, "delete"))
+        ask = RequestSpec("POST", path_of("introspections", introspection_id, "delete"))
         return read(IntrospectionInfo, await self._exchange.json(ask))
 
     async def reflections(self, *, user_id: str | None = None) -> list[ReflectionInfo]:
-        """What the reflective agent did for a user."""
-        ask = Ask("GET", path_of("reflections"), stated({"user_id": user_id}))
-        return [read(ReflectionInfo, item) for item in read(Found, await self._exchange.json(ask)).items]
+        """Return the reflections of the agent for a user."""
+        ask = RequestSpec("GET", path_of("reflections"), stated({"user_id": user_id}))
+        return [read(ReflectionInfo, item) for item in read(ListBody, await self._exchange.json(ask)).items]
 
     def metrics(self, *, scope: MetricScope | None = None) -> AsyncGenerator[MetricInfo]:
-        """What is measured."""
+        """List the metric definitions."""
         return self._list(MetricInfo, "metric-definitions", scope=scope)
 
     async def metric(self, metric_id: str) -> MetricInfo:
-        """One definition."""
+        """Return one definition."""
         return read(MetricInfo, await self._get("metric-definitions", metric_id))
 
     async def define_metric(
@@ -205,14 +205,14 @@ class Reflecting(Asking):
         dimensions: Mapping[str, str] | None = None,
         aggregation: MetricAggregation | None = None,
     ) -> list[MetricPointInfo]:
-        """The values summed up by stretches of time."""
+        """Return the values summed up by stretches of time."""
         window = _window(since, until, entity_id, dimensions)
         query = stated({**window, "bucket_s": bucket_s, "aggregation": aggregation})
-        ask = Ask("GET", path_of("metrics", metric_id, "series"), query)
-        return [read(MetricPointInfo, item) for item in read(Found, await self._exchange.json(ask)).items]
+        ask = RequestSpec("GET", path_of("metrics", metric_id, "series"), query)
+        return [read(MetricPointInfo, item) for item in read(ListBody, await self._exchange.json(ask)).items]
 
     async def _post(self, body: dict[str, Any], *parts: str) -> Any:
-        return await self._exchange.json(Ask("POST", path_of(*parts), body=body))
+        return await self._exchange.json(RequestSpec("POST", path_of(*parts), body=body))
 
 
 def _window(

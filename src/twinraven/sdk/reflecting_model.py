@@ -1,4 +1,4 @@
-"""Summaries, notes and metrics as values of this process."""
+"""Models summaries, notes and metrics, as a client reads them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class IntrospectionInfo:
 
 @dataclass(frozen=True, slots=True)
 class ReflectionInfo:
-    """What the reflective agent did."""
+    """The report of a reflection."""
 
     reflection_id: str
     user_id: str
@@ -84,7 +84,7 @@ class ReflectionInfo:
 
 @dataclass(frozen=True, slots=True)
 class MetricInfo:
-    """What is measured."""
+    """A metric definition."""
 
     metric_id: str
     name: str

@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from twinraven.foundation.ids import new_id
-from twinraven.sdk.asking import Asking, stated
-from twinraven.sdk.exchange import Ask, path_of
+from twinraven.sdk.exchange import RequestSpec, path_of
 from twinraven.sdk.model import JsonObject, RunInfo, RunState, WorkerInfo
 from twinraven.sdk.reading import read
+from twinraven.sdk.server_requests import ServerRequests, stated
 
 
-class Running(Asking):
+class RunOperations(ServerRequests):
     """Durable work."""
 
     async def start_run(
@@ -40,15 +40,15 @@ class Running(Asking):
         return await self._start({"definition": definition}, parameters, run_id, priority, timeout_s)
 
     def runs(self, *, state: RunState | None = None) -> AsyncGenerator[RunInfo]:
-        """Own runs, newest first; for administrators, everybody's."""
+        """List your runs, newest first; for administrators, those of all users."""
         return self._list(RunInfo, "runs", state=state)
 
     async def run(self, run_id: str) -> RunInfo:
-        """A run with its steps, what it waits for and what it came to."""
+        """Return a run with its steps, what it waits for and what it came to."""
         return read(RunInfo, await self._get("runs", run_id))
 
     async def run_graph(self, run_id: str) -> str:
-        """A run as SVG: its steps, each coloured by what came of it so far."""
+        """Return a run as SVG: its steps, each coloured by what came of it so far."""
         return str((await self._get("runs", run_id, "graph"))["svg"])
 
     async def cancel_run(self, run_id: str) -> RunInfo:
@@ -73,11 +73,11 @@ class Running(Asking):
 
     async def signal(self, event: str, payload: Any = None) -> int:
         """Tell all runs that wait for an event that it happened; says how many there were."""
-        ask = Ask("POST", path_of("signals"), body={"event": event, "payload": payload})
+        ask = RequestSpec("POST", path_of("signals"), body={"event": event, "payload": payload})
         return int((await self._exchange.json(ask))["runs"])
 
     def workers(self) -> AsyncGenerator[WorkerInfo]:
-        """Who works on runs."""
+        """List the workers."""
         return self._list(WorkerInfo, "workers")
 
     async def _start(
@@ -90,7 +90,7 @@ class Running(Asking):
     ) -> RunInfo:
         more = stated({"priority": priority, "timeout_s": timeout_s})
         body = {**target, "parameters": dict(parameters or {}), "run_id": run_id or new_id(), **more}
-        return read(RunInfo, await self._exchange.json(Ask("POST", path_of("runs"), body=body)))
+        return read(RunInfo, await self._exchange.json(RequestSpec("POST", path_of("runs"), body=body)))
 
     async def _act(self, run_id: str, word: str, **body: Any) -> RunInfo:
-        return read(RunInfo, await self._exchange.json(Ask("POST", path_of("runs", run_id, word), body=body)))
+        return read(RunInfo, await self._exchange.json(RequestSpec("POST", path_of("runs", run_id, word), body=body)))

@@ -1,10 +1,9 @@
-"""Blueprints, and what is made from them. Deleting a blueprint is archiving it: it leaves the lists and can be read."""
+"""Requests templates and their copies. Deleting a template archives it: it leaves the lists and can still be read."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from twinraven.sdk.asking import Asking, changed, stated
 from twinraven.sdk.catalogue_model import (
     KEEP,
     Effect,
@@ -19,9 +18,10 @@ from twinraven.sdk.catalogue_model import (
 )
 from twinraven.sdk.model import JsonObject
 from twinraven.sdk.reading import read
+from twinraven.sdk.server_requests import ServerRequests, changed, stated
 
 
-class Templates(Asking):
+class TemplateOperations(ServerRequests):
     """Blueprints of services and of tools."""
 
     def service_templates(self, *, archived: bool = False) -> AsyncGenerator[ServiceTemplate]:
@@ -29,7 +29,7 @@ class Templates(Asking):
         return self._list(ServiceTemplate, "service-templates", includeArchived=archived)
 
     async def service_template(self, template_id: str) -> ServiceTemplate:
-        """One blueprint of services, archived or not."""
+        """Return one blueprint of services, archived or not."""
         return read(ServiceTemplate, await self._get("service-templates", template_id))
 
     async def add_service_template(
@@ -85,7 +85,7 @@ class Templates(Asking):
         return self._list(ToolTemplate, "tool-templates", includeArchived=archived)
 
     async def tool_template(self, template_id: str) -> ToolTemplate:
-        """One blueprint of tools, archived or not."""
+        """Return one blueprint of tools, archived or not."""
         return read(ToolTemplate, await self._get("tool-templates", template_id))
 
     async def add_tool_template(  # noqa: PLR0913 - a tool is defined by that many facts, each by name

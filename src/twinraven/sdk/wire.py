@@ -1,4 +1,4 @@
-"""The two ways bytes travel: blocking, and on an event loop. Everything else in this package is written once.
+"""Transports requests over blocking or asyncio HTTP. Everything else in this package is written once.
 
 Both wires have the same async shape. The blocking one never waits on a loop, so its coroutines run to their end in one
 step (`finish`), and the client for programs without asyncio is the same code as the other one. httpcore does the
@@ -107,8 +107,10 @@ class BlockingWire:
 
 
 class LoopWire:
-    """For programs on an event loop. Connections belong to the loop they were opened on, so they are kept on one loop;
-    whoever asks from another one, as libraries with threads of their own do, gets a connection for that request alone.
+    """Sends requests on an event loop.
+
+    Connections belong to the loop they were opened on, so they are pooled on one loop; a request from another loop, as
+    libraries with threads of their own make them, gets a connection for itself alone.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -177,7 +179,7 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
 
 
 def each(things: AsyncGenerator[T]) -> Iterator[T]:
-    """What an async generator over a blocking wire gives, one after the other."""
+    """Iterate over an async generator on a blocking wire."""
     try:
         while True:
             try:
@@ -197,7 +199,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def check_url(url: str) -> str:
-    """The address of a server, without the slash at its end."""
+    """Return the address of a server, without the slash at its end."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -208,7 +210,7 @@ def check_url(url: str) -> str:
 
 
 def load_httpcore() -> Any:
-    """The HTTP library, which an extra brings along."""
+    """Load the HTTP library, which an extra brings along."""
     try:
         import httpcore2
     except ModuleNotFoundError as error:

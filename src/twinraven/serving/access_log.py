@@ -1,4 +1,4 @@
-"""Logs each request with its status and duration, where somebody asked for it with `--log-level info`.
+"""Logs each request with its status and duration, with `--log-level info`.
 
 The query is left out: it may hold a stream token.
 """
@@ -19,7 +19,7 @@ _logger = logging.getLogger("twinraven.access")
 
 
 def with_access_log(app: AsgiApp) -> AsgiApp:
-    """Wrap an application so that its requests are logged; where nobody listens to the log, give it back as it is."""
+    """Wrap an application so that its requests are logged; unchanged where the log level is higher."""
     if not _logger.isEnabledFor(logging.INFO):
         return app
 

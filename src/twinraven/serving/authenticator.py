@@ -66,11 +66,11 @@ class Authenticator:
 
     @property
     def needs_key(self) -> bool:
-        """Whether nobody is let in without a key, wherever they come from."""
+        """Whether every request needs a key, wherever it comes from."""
         return self._without_key is None
 
     async def admit(self, headers: Mapping[bytes, bytes], *, client: tuple[str, int] | None) -> Principal:
-        """Who this is, by the headers of a request and the address that it came from, or NotAuthenticated."""
+        """Authenticate a request by its headers and peer address, or raise NotAuthenticated."""
         authorization = headers.get(b"authorization")
         key = (b"" if authorization is None else _bearer(authorization)) or headers.get(b"x-api-key")
         if key:
@@ -95,12 +95,12 @@ class Authenticator:
         return self._without_key
 
     async def admit_key(self, tenant_id: str, key_id: str) -> Principal:
-        """Whom a key stands for that is known by its id, as long as it is in force, or NotAuthenticated."""
+        """Return the principal of a key id that is in force, or raise NotAuthenticated."""
         mark = sha256(f"{tenant_id}\0{key_id}".encode()).digest()
         return await self._believed(mark, partial(self._tenancy.principal_of, tenant_id, key_id))
 
     async def admit_sign_in(self, token: str) -> Principal:
-        """Whom a browser's sign-in stands for, as long as it and its key are in force, or NotAuthenticated."""
+        """Return the principal of a sign-in, while it and its key are in force, or raise NotAuthenticated."""
         if self._sign_ins is None:
             raise NotAuthenticated("nobody can be signed in here")
         return await self._believed(sha256(token.encode()).digest(), partial(self._sign_ins.principal_of, token))
@@ -131,7 +131,10 @@ class Authenticator:
                     return
 
     async def _believed(self, mark: bytes, ask: Callable[[], Coroutine[Any, Any, Principal]]) -> Principal:
-        """What the store said a moment ago; else ask it, once for all requests that come with this key meanwhile."""
+        """Return what the store said a moment ago.
+
+        Else ask it, once for all requests that come with this key meanwhile.
+        """
         known = self._known.get(mark)
         if known is not None and self._clock() < known[1]:
             return known[0]
@@ -166,13 +169,13 @@ async def _may_stay(admit: Callable[[], Awaitable[object]]) -> bool:
 
 
 def is_forwarded(names: Iterable[bytes]) -> bool:
-    """Whether the names of a request's headers say that somebody passed it on."""
+    """Return whether the headers of a request show that a proxy forwarded it."""
     return any(name in _FORWARDED or name.startswith(_FORWARDED_PREFIX) for name in names)
 
 
 @lru_cache(_MOST_NAMES)
 def is_at_home(host: str, origin: str | None) -> bool:
-    """Whether a request is addressed to this machine and comes from no foreign page."""
+    """Return whether a request is addressed to this machine and comes from no foreign page."""
     if not is_loopback(_name(f"//{host}")):
         return False
     return origin is None or is_loopback(_name(origin))
@@ -192,7 +195,7 @@ def _name(address: str) -> str:
 
 @lru_cache(_MOST_NAMES)
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to a server that listens there."""
+    """Return whether only this machine can connect to a server that listens there."""
     if host == "localhost":
         return True
     try:

@@ -15,7 +15,7 @@ _TEXTS: Final = ("application/json", "application/problem+json", "text/plain")
 
 
 def accepts_gzip(stated: bytes | None) -> bool:
-    """Whether an Accept-Encoding header allows gzip."""
+    """Return whether an Accept-Encoding header allows gzip."""
     if stated is None:
         return False
     weights: dict[str, float] = {}
@@ -36,12 +36,12 @@ def _weight(parameters: str) -> float:
 
 
 def is_worthwhile(body: bytes, media: str) -> bool:
-    """Whether a body of this type would shrink noticeably."""
+    """Return whether a body of this type would shrink noticeably."""
     return len(body) >= SMALLEST and media.partition(";")[0] in _TEXTS
 
 
 async def compress(body: bytes) -> bytes:
-    """The body as gzip; a large one on a thread, since meanwhile nobody else would be served."""
+    """Compress the body with gzip; a large one on a thread, so as not to block the event loop."""
     return _compress(body) if len(body) <= _ON_THE_LOOP else await asyncio.to_thread(_compress, body)
 
 

@@ -29,12 +29,12 @@ class Condition:
     weak: tuple[str, ...] = ()
 
     def holds(self, tag: str, *, strongly: bool) -> bool:
-        """Whether the tag is among them; a strong comparison leaves weak ones out."""
+        """Return whether the tag is among them; a strong comparison leaves weak ones out."""
         return self.is_any or tag in self.strong or (not strongly and tag in self.weak)
 
 
 def condition_of(headers: Mapping[bytes, bytes], name: str) -> Condition | None:
-    """The condition that If-Match or If-None-Match states; None where the header is missing."""
+    """Return the condition that If-Match or If-None-Match states; None where the header is missing."""
     stated = headers.get(name.lower().encode())
     if stated is None:
         return None
@@ -52,7 +52,7 @@ def condition_of(headers: Mapping[bytes, bytes], name: str) -> Condition | None:
 
 
 def wanted_versions(route: Route, condition: Condition | None) -> list[str | None]:
-    """The versions that a change may be made to, one of which must be the current; None stands for any."""
+    """Return the versions that a change may be made to, one of which must be the current; None stands for any."""
     if route.matching == "no":
         return [None]
     if condition is None:
@@ -72,7 +72,7 @@ def refuse_unmatched(tag: str, condition: Condition | None) -> None:
 
 
 def expected_version(request: Request) -> int | None:
-    """The version that If-Match names; a tag that we never gave is that of a version that never was."""
+    """Return the version that If-Match names; a tag that we never gave is that of a version that never was."""
     if request.if_match is None:
         return None
     found = _VERSION.fullmatch(request.if_match)
@@ -80,7 +80,7 @@ def expected_version(request: Request) -> int | None:
 
 
 def entity_tag(version: str, body: bytes) -> str:
-    """What names an answer: the version that a change is meant for, and what it looks like.
+    """Return the entity tag of an answer: the version that a change is based on, and the representation.
 
     Things change without being edited (a service goes down, a tool is used). That spoils nobody's edit, but whoever
     asks whether something changed wants to know.

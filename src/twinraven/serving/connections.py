@@ -22,12 +22,12 @@ class Connections(set[Any]):
         self._opened: dict[Any, float] = {}
 
     def add(self, element: Any) -> None:
-        """The server library puts a connection in when it is made, before it knows whose it is."""
+        """Add a connection; the server library calls it when one is made, before its peer is known."""
         super().add(element)
         self._opened[element] = time.monotonic()
 
     def discard(self, element: Any) -> None:
-        """The server library takes a connection out when it is lost."""
+        """Remove a connection; the server library calls it when one is lost."""
         super().discard(element)
         self._opened.pop(element, None)
         name = _name_of(element)
@@ -39,12 +39,12 @@ class Connections(set[Any]):
             self.closed.popitem(last=False)
 
     def opened_at(self, name: str) -> float | None:
-        """When the connection of this name was made, if it is open."""
+        """Return when the connection of this name was made, if it is open."""
         return next((at for element, at in self._opened.items() if _name_of(element) == name), None)
 
 
 def connection_name(peer: tuple[str, int]) -> str:
-    """What a connection is called, by its client's end."""
+    """Return the name of a connection: its client's address."""
     return f"{peer[0]} {peer[1]}"
 
 

@@ -79,7 +79,7 @@ class Request:
 
 @dataclass(slots=True)
 class Response:
-    """What goes back. `tag` becomes the ETag, `page` a list with a cursor; `stream` lasts."""
+    """A response. `tag` becomes the ETag, `page` a list with a cursor; `stream` lasts."""
 
     body: Any = None
     status: int = 200
@@ -126,7 +126,7 @@ class Route:
     decides: bool = False
     """Whether it is for those who decide what waits for people: approvers and administrators."""
     for_viewers: bool = False
-    """Whether somebody who may only look may ask it, although it is no GET."""
+    """Whether a read-only user may send it, although it is no GET."""
     is_open: bool = False
     """Whether it is answered without a key."""
     is_paged: bool = False

@@ -29,7 +29,7 @@ _KEPT_S: Final = b"600"
 
 
 def with_cors(app: AsgiApp, origins: Sequence[str]) -> AsgiApp:
-    """The application, open to pages of these origins; as it is where there are none."""
+    """Return the application, open to pages of these origins; as it is where there are none."""
     for each in origins:
         if each != _ANY and _ORIGIN.fullmatch(each) is None:
             raise InvalidSetting(
@@ -40,7 +40,7 @@ def with_cors(app: AsgiApp, origins: Sequence[str]) -> AsgiApp:
 
 
 def is_foreign_page(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a browser sends a request for a page of another origin that the settings do not name.
+    """Return whether a browser sends a request for a page of another origin that the settings do not name.
 
     Another port of this machine is another origin: whatever is served there must not act for the user of this one.
     """

@@ -18,7 +18,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from twinraven.app import TwinRaven
-from twinraven.audit import AuditEntry
+from twinraven.audit import NewAuditEntry
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.correlation import current_correlation
 from twinraven.foundation.errors import NotFound, PolicyViolation, StaleState, StorageError, TwinRavenError
@@ -146,7 +146,7 @@ class HttpApp:
     async def _admit(
         self, route: Route, scope: Scope, headers: Mapping[bytes, bytes]
     ) -> tuple[Principal, Callable[[], Awaitable[object]] | None]:
-        """Who asks, and how to look again whether they may, where it is not by the headers."""
+        """Return who asks, and how to look again whether they may, where it is not by the headers."""
         vouched: Callable[[], Awaitable[Principal]] | None = scope.get(VOUCHED)
         if vouched is not None:
             return await vouched(), vouched
@@ -179,7 +179,7 @@ class HttpApp:
         return routes, values
 
     async def _welcome(self, who: Principal, headers: Mapping[bytes, bytes], exchange: HttpExchange) -> None:
-        """What must be known of a caller's tenant before its request is looked at."""
+        """Prepare a caller's tenant before its request is handled."""
         if who.tenant_id not in self._met:
             # Looking for a tenant's tools when the first is asked for would hold up everybody on this loop.
             await asyncio.to_thread(self._raven.catalog.entries, who.tenant_id)
@@ -214,7 +214,7 @@ class HttpApp:
         lineage = {name: told["details"][name] for name in _LINEAGE if told["details"].get(name) is not None}
         with suppress(StorageError):
             await self._raven.audit.write(
-                AuditEntry(
+                NewAuditEntry(
                     tenant_id=who.tenant_id,
                     event_type="policy.refused",
                     subject_type="request",
@@ -227,7 +227,7 @@ class HttpApp:
             )
 
     async def _clean(self, exchange: HttpExchange, error: TwinRavenError) -> bytes:
-        """The error as a problem; what it repeats of the request is told without secrets."""
+        """Return the error as a problem; what it repeats of the request is told without secrets."""
         body = encode(problem(error))
         if exchange.who is None:
             return body
@@ -251,7 +251,7 @@ async def _left(receive: Receive) -> None:
 
 
 def _kept_texts(route: Route, body: Mapping[str, Any]) -> dict[str, str]:
-    """What of a body is kept and shown as it is, by field."""
+    """Return what of a body is kept and shown as it is, by field."""
     kept = {name: value for name, value in body.items() if name not in route.unscreened}
     return {name: value if isinstance(value, str) else canonical_json(value).decode() for name, value in kept.items()}
 
@@ -272,7 +272,7 @@ def _body_of(route: Route, request: Request, answer: Response, spelling: CamelCa
 
 
 def _allowed(routes: Routes) -> str:
-    """The methods that a path takes, as Allow names them."""
+    """Return the methods that a path takes, as Allow names them."""
     return ", ".join(sorted({*routes, "OPTIONS", *(["HEAD"] if "GET" in routes or not routes else [])}))
 
 
@@ -295,7 +295,7 @@ async def _handle(route: Route, request: Request) -> Response:
 
 
 async def _located(route: Route, request: Request) -> Response:
-    """The answer with the Location of what was made."""
+    """Return the answer with the Location of what was made."""
     answer = await route.handler(request)
     if answer.status == _CREATED:
         fields = {name: quote(str(value), safe="") for name, value in answer.body.items()}

@@ -10,7 +10,7 @@ from twinraven.foundation.canonical import canonical_json
 
 
 def encode_json(body: Any) -> bytes:
-    """The body as JSON."""
+    """Return the body as JSON."""
     try:
         return orjson.dumps(body, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:

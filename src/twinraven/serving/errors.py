@@ -1,4 +1,4 @@
-"""What a server says that is about to end."""
+"""Defines the error of a server that is shutting down."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class HttpExchange:
         await self._send({"type": "http.response.body", "body": b""})
 
     def _packs(self, headers: _Headers) -> bool:
-        """Whether a body that is worth it is compressed; caches must know that it depends on the client."""
+        """Return whether a body that is worth it is compressed; caches must know that it depends on the client."""
         headers.append((b"vary", b"Accept-Encoding"))
         return accepts_gzip(self._accepted)
 

@@ -40,7 +40,7 @@ async def run_once(route: Route, request: Request, handler: Handler) -> Response
 
 
 def claim_key(user_id: str, key: str) -> str:
-    """What a user's Idempotency-Key is called in the table that calls use too."""
+    """Return the name of a user's Idempotency-Key in the claims table, which calls use too."""
     return f"{_SCOPE}:{user_id}:{key}"
 
 
@@ -88,7 +88,10 @@ def _replayed(earlier: EarlierAnswer) -> Response:
 
 
 async def _text(request: Request, answer: Response) -> str | None:
-    """An answer as it may be kept; cleaned as the JSON it is, because inside a text a number could not be replaced."""
+    """Return an answer as it may be kept.
+
+    Cleaned as the JSON it is, because inside a text a number could not be replaced.
+    """
     if answer.body is None:
         return None
     encoded = encode_json(_public(answer.body))
@@ -97,7 +100,7 @@ async def _text(request: Request, answer: Response) -> str | None:
 
 
 def _public(body: Any) -> Any:
-    """The answer without what is shown only once."""
+    """Return the answer without what is shown only once."""
     if not isinstance(body, dict) or "shown_once" not in body:
         return cast("Any", body)
     return {**cast("dict[str, Any]", body), "shown_once": None}

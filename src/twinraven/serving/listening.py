@@ -1,4 +1,4 @@
-"""What listens on a port, and how long it goes on.
+"""Listens on a port and serves until it is told to stop.
 
 A server that is asked to end takes no new requests, ends the streams, which last as long as their clients, and lets
 every other request come to its end: a write that is cut off leaves nobody knowing whether it happened.
@@ -34,7 +34,7 @@ Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PATIENCE_S: Final = 35.0
-"""How long requests that are under way may take when the server ends, unless somebody knows better."""
+"""The default grace period of requests under way when the server ends."""
 
 _MARGIN_S: Final = 5.0
 _LAST_WORDS_S: Final = 2.0
@@ -137,7 +137,7 @@ def listener(
     patience_s: float = PATIENCE_S,
     arrival_s: float = ARRIVAL_S,
 ) -> uvicorn.Server:
-    """What listens, from now on; told to exit, it waits so long for requests, but not for streams.
+    """Return a running server; on exit it waits so long for requests, but not for streams.
 
     A request that takes longer than `arrival_s` to arrive is cut off.
     """
@@ -159,12 +159,12 @@ def listener(
 
 
 def patience_for(timeout_ms: int) -> float:
-    """How long to wait, in seconds, for calls that may take so long."""
+    """Return the grace period in seconds for calls that may take so long."""
     return timeout_ms / 1000 + _MARGIN_S
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A listening socket, which other processes can be given."""
+    """Open a listening socket, which other processes can be given."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # By name, because asyncio sends small answers at once only on sockets that say they are TCP.
     opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -182,7 +182,7 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 async def serve(listening: uvicorn.Server, *, lifeline: int | None = None) -> None:
-    """Serve until we are asked to end, or whoever holds the lifeline is gone; asked twice, end at once."""
+    """Serve until a signal or the end of the lifeline's holder; a second signal ends at once."""
     with ending_with(
         partial(setattr, listening, "should_exit", True),
         at_once=partial(setattr, listening, "force_exit", True),

@@ -1,4 +1,4 @@
-"""What this process did, in numbers that a monitoring system reads (Prometheus text). No names of tenants or tools."""
+"""Counts requests of this process as Prometheus metrics, without names of tenants or tools."""
 
 from __future__ import annotations
 

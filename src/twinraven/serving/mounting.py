@@ -1,4 +1,4 @@
-"""Several doors on one port: the first part of a path says whose it is."""
+"""Mounts several ASGI applications on one port, by the first segment of the path."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Mounted:
 
 @asynccontextmanager
 async def alive(app: AsgiApp) -> AsyncGenerator[None]:
-    """An application that was started as a server would start it, and is ended with the block."""
+    """Provide an application that was started as a server would start it, and is ended with the block."""
     inbox: asyncio.Queue[Message] = asyncio.Queue()
     outbox: asyncio.Queue[Message] = asyncio.Queue()
     scope: Scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": {}}

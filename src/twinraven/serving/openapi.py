@@ -59,7 +59,7 @@ _HEADERS: Final = {
 
 
 def describe_routes(routes: Iterable[Route], components: Mapping[str, Any], *, version: str) -> dict[str, Any]:
-    """The document; `components` are the schemas that rows refer to by name."""
+    """Return the document; `components` are the schemas that rows refer to by name."""
     table = list(routes)
     paths: dict[str, dict[str, Any]] = {}
     for route in table:
@@ -165,7 +165,7 @@ def _failures(route: Route) -> dict[str, Any]:
 
 
 def _codes(route: Route) -> dict[int, set[str]]:
-    """What can go wrong with a route, by status."""
+    """Return what can go wrong with a route, by status."""
     kinds: list[type[TwinRavenError]] = [*EVERYWHERE, *route.errors]
     if not route.is_open:
         kinds.append(NotAuthenticated)
@@ -199,7 +199,7 @@ def _failure(status: int, codes: list[str]) -> dict[str, Any]:
 
 
 def _problems(routes: Iterable[Route]) -> dict[str, Any]:
-    """One component for the problems of each status, whole: generators merge no schemas."""
+    """Return one component for the problems of each status, whole: generators merge no schemas."""
     codes: dict[int, set[str]] = {}
     for route in routes:
         for status, found in _codes(route).items():
@@ -219,7 +219,7 @@ def _problems(routes: Iterable[Route]) -> dict[str, Any]:
 
 
 def _used(components: Mapping[str, Any], paths: Any) -> dict[str, Any]:
-    """The components that something refers to."""
+    """Return the components that something refers to."""
     found: set[str] = set()
     waiting = list(_references(paths))
     while waiting:

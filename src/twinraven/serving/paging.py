@@ -33,7 +33,7 @@ class Page:
 
 
 def page_of(found: Sequence[T], limit: int, *, place: Callable[[T], Place], show: Callable[[T], Any]) -> Page:
-    """A page out of at most `limit` + 1 things: the one too many says that there are more."""
+    """Return a page out of at most `limit` + 1 things: the one too many says that there are more."""
     shown = found[:limit]
     more = len(found) > limit
     return Page([show(each) for each in shown], place(shown[-1]) if more else None)
@@ -42,7 +42,7 @@ def page_of(found: Sequence[T], limit: int, *, place: Callable[[T], Place], show
 def slice_of(
     everything: Sequence[T], query: Mapping[str, Any], *, key: Callable[[T], str], show: Callable[[T], Any]
 ) -> Page:
-    """A page of a list that is all in memory, ordered by a key of its own."""
+    """Return a page of a list that is all in memory, ordered by a key of its own."""
     after = query.get("cursor")
     begun = str(after[0]) if after else ""
     rest = sorted((each for each in everything if not after or key(each) > begun), key=key)
@@ -55,7 +55,7 @@ def encode_cursor(question: str, query: Mapping[str, Any], place: Place) -> str:
 
 
 def decode_cursor(question: str, query: Mapping[str, Any], cursor: str, kinds: Sequence[type]) -> Place:
-    """The place in a cursor that was given for this question."""
+    """Return the place in a cursor that was given for this question."""
     try:
         body: object = orjson.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
     except (binascii.Error, ValueError):

@@ -116,13 +116,13 @@ def status_of(kind: type[TwinRavenError]) -> int:
 
 
 def status_of_code(code: str) -> int:
-    """The status of an error known by its code alone."""
+    """Return the status of an error known by its code alone."""
     kind = _kinds().get(code, TwinRavenError)
     return status_of(kind)
 
 
 def problem(error: TwinRavenError) -> dict[str, Any]:
-    """The error as a problem."""
+    """Return the error as a problem."""
     status = status_of_code(error.code) if type(error).code != error.code else status_of(type(error))
     return {
         "type": f"urn:twinraven:error:{error.code}",

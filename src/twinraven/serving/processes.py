@@ -1,4 +1,4 @@
-"""Several processes that share one port, and somebody who looks after them.
+"""Supervises several worker processes that share one port.
 
 Each is started with the same command on the same open socket. One that dies is started again, later each time it dies
 soon; one that never comes up is not tried for ever. All hold the end of a pipe that closes when we ask them to end, and
@@ -70,7 +70,7 @@ class _Crew:
         os.close(self._lifeline)
 
     async def keep(self, command: Sequence[str]) -> None:
-        """Run a command again whenever it ends, until everybody is to end."""
+        """Restart a command whenever it ends, until the shutdown."""
         pause, stillborn = _FIRST_PAUSE_S, 0
         has_lived = False
         while not self._ended.is_set():

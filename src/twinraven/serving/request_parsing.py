@@ -103,7 +103,7 @@ class BoundRoute:
 
 
 async def read_body(receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
-    """The whole body, if it is not too large."""
+    """Read the whole body, if it is not too large."""
     stated = headers.get(b"content-length", b"0")
     if len(stated) > _FEW_DIGITS and stated.isdigit() and (len(stated) > _MOST_DIGITS or int(stated) > LARGEST_BODY):
         raise TooLarge(f"a body has at most {LARGEST_BODY} bytes", limit=LARGEST_BODY)
@@ -125,7 +125,7 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
 
 
 def parse_body(bound: BoundRoute, text: bytes, headers: Mapping[bytes, bytes]) -> Any:
-    """The body as JSON that fits its schema, or as bytes where the route takes them."""
+    """Parse the body as JSON that fits its schema, or as bytes where the route takes them."""
     encoding = _encoding(bound.route, headers)
     if bound.route.raw:
         return _raw(bound.route, text, headers, encoding)
@@ -163,7 +163,7 @@ def _raw(route: Route, text: bytes, headers: Mapping[bytes, bytes], encoding: st
 
 
 def _encoding(route: Route, headers: Mapping[bytes, bytes]) -> str:
-    """How a body is packed; what cannot be unpacked is refused with what can be (RFC 9110, section 12.5.3)."""
+    """Return how a body is packed; what cannot be unpacked is refused with what can be (RFC 9110, section 12.5.3)."""
     stated = _shown(headers.get(b"content-encoding", b"identity").strip().lower())
     accepted = ("gzip", "identity") if route.raw else ("identity",)
     if stated not in accepted:
@@ -174,19 +174,19 @@ def _encoding(route: Route, headers: Mapping[bytes, bytes]) -> str:
 
 
 def _longest(schema: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """How many items the lists in a body may have."""
+    """Return how many items the lists in a body may have."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     return [(name, rule["maxItems"]) for name, rule in properties.items() if "maxItems" in rule]
 
 
 def _stored_texts(schema: Mapping[str, Any]) -> frozenset[str]:
-    """The fields of a body that hold a text without NUL."""
+    """Return the fields of a body that hold a text without NUL."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     return frozenset(name for name, rule in properties.items() if rule.get("pattern", "").startswith(_WITHOUT_NUL))
 
 
 def _spellings(schema: Mapping[str, Any]) -> dict[str, str]:
-    """The names of a body's fields by how they are written in camel case."""
+    """Return the names of a body's fields by how they are written in camel case."""
     found = {camel_case(str(name)): str(name) for name in schema.get("properties", {})}
     return {spelt: name for spelt, name in found.items() if spelt != name}
 
@@ -199,7 +199,7 @@ def _in_snake_case(body: dict[str, Any], spellings: Mapping[str, str]) -> dict[s
 
 
 def _refuse_long_list(body: Any, name: str, most: int) -> None:
-    """Before the schema does: it would look at every item first, and meanwhile nobody else is served."""
+    """Refuse a long list before the schema check, which would look at every item and block the event loop."""
     found = cast("Mapping[str, Any]", body).get(name) if isinstance(body, dict) else None
     if isinstance(found, list) and len(cast("list[Any]", found)) > most:
         raise InvalidInput(f"body.{name}: this array has more than {most} items", field=f"body.{name}")
@@ -243,7 +243,7 @@ def refuse_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
 
 
 def correlation_of(headers: Mapping[bytes, bytes]) -> str:
-    """The id of this request: as stated, or one of our own."""
+    """Return the id of this request: as stated, or one of our own."""
     stated = headers.get(b"x-correlation-id")
     if stated is None:
         return new_id()
@@ -256,7 +256,7 @@ def correlation_of(headers: Mapping[bytes, bytes]) -> str:
 
 
 def key_of(route: Route, headers: Mapping[bytes, bytes]) -> str | None:
-    """The Idempotency-Key; in quotes, as the IETF draft has it, it is the same key as without."""
+    """Return the Idempotency-Key; in quotes, as the IETF draft has it, it is the same key as without."""
     stated = headers.get(b"idempotency-key")
     if stated is None or not route.takes_key:
         return None
@@ -272,7 +272,7 @@ def key_of(route: Route, headers: Mapping[bytes, bytes]) -> str | None:
 
 
 def moment(text: str, *, field: str) -> datetime:
-    """A time that can be kept; RFC 3339 allows some, such as leap seconds, that no clock here shows."""
+    """Return a time that can be kept; RFC 3339 allows some, such as leap seconds, that no clock here shows."""
     try:
         return parse_iso(text, field=field)
     except OverflowError:
@@ -280,14 +280,14 @@ def moment(text: str, *, field: str) -> datetime:
 
 
 def token_of(query: bytes, headers: Mapping[bytes, bytes]) -> str | None:
-    """The access_token of a query string, where no key is sent."""
+    """Return the access_token of a query string, where no key is sent."""
     if b"access_token" not in query or b"authorization" in headers or b"x-api-key" in headers:
         return None
     return next((value for name, value in _pairs(query) if name == "access_token"), None)
 
 
 def segments(path: bytes) -> list[str] | None:
-    """A path's parts; None where it is no text."""
+    """Return a path's parts; None where it is no text."""
     try:
         return [unquote_to_bytes(part).decode() for part in path.split(b"/")[1:]]
     except UnicodeDecodeError:

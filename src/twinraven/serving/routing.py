@@ -37,7 +37,7 @@ class Router:
                 self._fixed[route.path.encode()] = place.routes
 
     def find(self, path: bytes) -> tuple[Routes, Sequence[str]] | None:
-        """The routes at a path, and what stands in it; None where there is nothing."""
+        """Find the routes at a path, and what stands in it; None where there is nothing."""
         fixed = self._fixed.get(path)
         return self._walk(segments(path)) if fixed is None else (fixed, _NO_VALUES)
 

@@ -21,6 +21,6 @@ async def refuse_secrets(request: Request, /, **texts: str | None) -> None:
 
 
 async def holds_secret(raven: TwinRaven, tenant_id: str, *texts: str) -> bool:
-    """Whether one of these texts holds the value of a secret of the tenant."""
+    """Return whether one of these texts holds the value of a secret of the tenant."""
     raw = canonical_json(texts)
     return await asyncio.to_thread(raven.redactor.redact_known, tenant_id, raw) is not raw

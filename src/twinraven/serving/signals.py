@@ -1,4 +1,4 @@
-"""Ending in order when asked to: what is queued is written, and every server that was started is ended.
+"""Shuts down in order on SIGTERM and SIGINT: flushes what is queued, and ends every server that was started.
 
 The usual fate of a process that gets SIGTERM is to be gone at once, with events unwritten and children left behind. And
 whoever is looked after by another process must not outlive it: the end of a pipe that only the other holds open says

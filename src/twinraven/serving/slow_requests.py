@@ -42,14 +42,14 @@ class SlowRequestReaper:
                 connection.transport.close()
 
     def cut(self) -> None:
-        """Close wherever a request is arriving: nobody will be there to answer it."""
+        """Close connections on which a request is still arriving: it will not be answered."""
         for connection in list(self._connections):
             if _arriving(connection) is not None:
                 connection.transport.close()
 
 
 def _arriving(connection: Any) -> object | None:
-    """What stands for the request that has not arrived in whole yet, if there is one."""
+    """Return what stands for the request that has not arrived in whole yet, if there is one."""
     if not hasattr(connection, "cycle") or getattr(connection, "pipeline", None):
         # Not HTTP, or one that we ourselves do not read on before another is answered.
         return None

@@ -21,7 +21,7 @@ Components = Callable[[], Mapping[str, Any]]
 
 
 def camel_case(name: str) -> str:
-    """A name in snake_case as camelCase."""
+    """Return a name in snake_case as camelCase."""
     first, *rest = name.split("_")
     return "".join([first, *(word.capitalize() for word in rest)])
 
@@ -44,7 +44,7 @@ class CamelCase:
         self._components = components
 
     def spell(self, value: Any, schema: JsonSchema) -> Any:
-        """The value with the fields that the schema lists in camelCase."""
+        """Return the value with the fields that the schema lists in camelCase."""
         if isinstance(value, list):
             items: JsonSchema = next((part["items"] for part in self._parts(schema) if "items" in part), _ANYTHING)
             return [self.spell(each, items) for each in cast("list[Any]", value)]
@@ -59,7 +59,7 @@ class CamelCase:
         }
 
     def _parts(self, schema: JsonSchema) -> Iterator[JsonSchema]:
-        """A schema and all that it is made of, or may be."""
+        """Yield a schema and all that it is made of, or may be."""
         if "$ref" in schema:
             yield from self._parts(self._components().get(str(schema["$ref"]).removeprefix(_PARTS), _ANYTHING))
             return

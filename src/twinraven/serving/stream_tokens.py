@@ -34,7 +34,7 @@ class StreamTokens:
         self._clock = clock
 
     def issue(self, who: Principal) -> tuple[str, datetime]:
-        """A token for a principal, and when it ends."""
+        """Return a token for a principal, and when it ends."""
         until = int(self._clock()) + LIFETIME_S
         body = orjson.dumps([who.tenant_id, who.key_id, until])
         text = base64.urlsafe_b64encode(body).rstrip(b"=").decode()
@@ -42,7 +42,7 @@ class StreamTokens:
         return token, datetime.fromtimestamp(until, UTC)
 
     def read(self, token: str) -> tuple[str, str | None]:
-        """The tenant and the key that a token was made with, or NotAuthenticated."""
+        """Read the tenant and the key that a token was made with, or NotAuthenticated."""
         text, _, signature = token.removeprefix(_PREFIX).partition(".")
         try:
             body = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -1,4 +1,4 @@
-"""Where everything durable lives: one port, two stores, the same SQL.
+"""Stores everything durable: one port, two databases, the same SQL.
 
 `open_database(url)` gives the embedded SQLite file or a Postgres schema. Contexts write their SQL against
 `Transaction`; what the two stores do differently stays inside this package.
@@ -25,7 +25,7 @@ from twinraven.storage.database import (
 from twinraven.storage.forks import forget_after_fork
 
 if TYPE_CHECKING:
-    from twinraven.storage.backup import BackupManifest, Folder, restore_backup, write_backup
+    from twinraven.storage.backup import BackupFolder, BackupManifest, restore_backup, write_backup
     from twinraven.storage.changes import Change, ChangeFeed
     from twinraven.storage.maintenance import MaintainedDatabase, clear_residue, lifted, maintained, pruning
     from twinraven.storage.postgres import PostgresDatabase
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_TENANT",
+    "BackupFolder",
     "BackupManifest",
     "Change",
     "ChangeFeed",
     "Connection",
     "Database",
     "Dialect",
-    "Folder",
     "MaintainedDatabase",
     "Row",
     "SqliteDatabase",
@@ -96,7 +96,7 @@ def check_login(database: Database) -> None:
 
 
 def pending_migrations(database: Database) -> list[str]:
-    """What a database lacks; a look that never writes, so that opening a current one takes no lock."""
+    """Return the migrations that a database lacks, read-only, so that opening a current one takes no lock."""
     from twinraven.storage.migrations import STEPS
 
     present = set(database.applied().values())

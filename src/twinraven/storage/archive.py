@@ -1,4 +1,4 @@
-"""A backup as one file: an uncompressed tar of regular files, with their SHA-256 sums as its last member.
+"""Writes and reads a backup file: an uncompressed tar of regular files, with their SHA-256 sums as its last member.
 
 Anybody can open it with `tar` and check it with `sha256sum -c SHA256SUMS`. An archive comes from outside, so nothing in
 it is trusted before all of it was read: names that lead elsewhere, links, devices, names that come twice, files that no
@@ -71,7 +71,7 @@ class _Hashed:
 
 
 def check_member(name: str) -> str:
-    """A name that stays below the folder it is unpacked into."""
+    """Return a name that stays below the folder it is unpacked into."""
     path = PurePosixPath(name)
     parts = path.parts
     if not parts or path.is_absolute() or ".." in parts or str(path) != name or "\\" in name or not name.isprintable():

@@ -1,4 +1,4 @@
-"""How far an append-only log is settled: below which number nothing can appear any more.
+"""Computes the low watermark of an append-only log: no arrival number below it can still appear.
 
 A growing key is given out before its transaction commits. SQLite lets one writer in at a time, so there the order of
 numbers is the order of commits. On Postgres a row with a smaller number can become visible after one with a greater
@@ -19,7 +19,7 @@ _WRITERS = (
 
 
 async def settled_arrival(database: Database, tenant_id: str, table: str, *, patience_s: float = 30.0) -> int:
-    """The tenant's highest arrival number, once no smaller one can follow; zero for an empty log."""
+    """Return the tenant's highest arrival number, once no smaller one can follow; zero for an empty log."""
     highest = await database.read(tenant_id, lambda tx: _highest(tx, tenant_id, table))
     if database.dialect == "postgres":
         await _await_writers(database, tenant_id, table, patience_s)

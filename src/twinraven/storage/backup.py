@@ -1,4 +1,4 @@
-"""Backup and restore of an embedded home: its database, and folders beside it.
+"""Backs up and restores an embedded home: its database, and folders beside it.
 
 A backup reads one snapshot of the database while others go on writing, and copies it compactly, so that nothing that
 was deleted before is in it. A restore unpacks and checks everything before it touches anything. Then it goes in an
@@ -35,7 +35,7 @@ Merge = Callable[[bytes, bytes], bytes]
 """From a file that is there and one from the archive, the file that serves both."""
 
 
-class Folder(NamedTuple):
+class BackupFolder(NamedTuple):
     """A folder that is backed up beside the database, under a name of its own."""
 
     name: str
@@ -46,7 +46,7 @@ class Folder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BackupManifest:
-    """What an archive says of itself."""
+    """The manifest of an archive."""
 
     made_at: str
     twinraven: str
@@ -64,7 +64,7 @@ class BackupManifest:
 
 
 def write_backup(
-    database: SqliteDatabase, out: IO[bytes], folders: Sequence[Folder], *, scratch: Path, version: str
+    database: SqliteDatabase, out: IO[bytes], folders: Sequence[BackupFolder], *, scratch: Path, version: str
 ) -> BackupManifest:
     """Write an archive; `scratch` is where the copy of the database may lie meanwhile, `version` our own."""
     with _workplace(scratch, "backup") as place:
@@ -83,7 +83,7 @@ def write_backup(
 
 
 def restore_backup(
-    archive: Path, database: SqliteDatabase, folders: Sequence[Folder], *, force: bool = False
+    archive: Path, database: SqliteDatabase, folders: Sequence[BackupFolder], *, force: bool = False
 ) -> BackupManifest:
     """Put an archive's database and folders in place; refuses to replace a database unless told to."""
     target = database.path
@@ -124,7 +124,10 @@ def _copy_database(source: Path, target: Path) -> None:
 
 
 def _check_database(path: Path) -> tuple[str, ...]:
-    """The migrations of a copy that is sound, not newer than we are, and still guarded; anything else is refused."""
+    """Return the migrations of a copy that is sound, not newer than we are, and still guarded.
+
+    Anything else is refused.
+    """
     from twinraven.storage.migrations import STEPS
 
     copy = SqliteDatabase(path)
@@ -268,7 +271,7 @@ class _Lock:
         return cls(raw, os.open(path, os.O_RDWR | os.O_CLOEXEC))
 
     def spoil(self) -> None:
-        """Empty the old file, so that a process that waited for it gets an error and not a database nobody sees."""
+        """Empty the old file, so that a process that waited for it gets an error and not a stale database."""
         os.ftruncate(self._descriptor, 0)
 
     def release(self) -> None:
@@ -280,7 +283,7 @@ class _Lock:
 
 @contextmanager
 def _workplace(folder: Path, purpose: str) -> Generator[Path]:
-    """A folder that only we can read, gone afterwards; what a killed process left of one is gone too."""
+    """Provide a folder that only we can read, gone afterwards; what a killed process left of one is gone too."""
     prefix = f".twinraven-{purpose}-"
     for left in folder.glob(f"{prefix}*"):
         with _held(left) as is_mine:

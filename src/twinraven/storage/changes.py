@@ -30,7 +30,7 @@ _RETRY_S: Final = 0.5
 _logger = logging.getLogger("twinraven.storage")
 
 
-class Watched(NamedTuple):
+class WatchedTable(NamedTuple):
     """A table whose changes are told: under which topic, and which number grows with each of them."""
 
     topic: str
@@ -46,13 +46,13 @@ class Watched(NamedTuple):
         return self.table if self.table != "change_marks" else f"{self.topic}_marks"
 
 
-WATCHED: Final[tuple[Watched, ...]] = (
-    Watched("events", "muninn_event_log", "arrival"),
-    Watched("approvals", "approvals", "rowid"),
-    Watched("approvals", "approval_decisions", "rowid"),
-    Watched("catalog", "catalog_version", "version", is_log=False),
+WATCHED: Final[tuple[WatchedTable, ...]] = (
+    WatchedTable("events", "muninn_event_log", "arrival"),
+    WatchedTable("approvals", "approvals", "rowid"),
+    WatchedTable("approvals", "approval_decisions", "rowid"),
+    WatchedTable("catalog", "catalog_version", "version", is_log=False),
     *(
-        Watched(topic, "change_marks", "mark", is_log=False, where=f"topic = '{topic}'")
+        WatchedTable(topic, "change_marks", "mark", is_log=False, where=f"topic = '{topic}'")
         for topic in ("runs", "conversations", "work")
     ),
 )
@@ -60,7 +60,7 @@ WATCHED: Final[tuple[Watched, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What changed; where tenant and topic are missing, anything may have."""
+    """A change notification; without tenant and topic, anything may have changed."""
 
     topic: str | None = None
     tenant_id: str | None = None
@@ -105,7 +105,9 @@ class ChangeFeed:
         return lambda: self._listeners.remove(listener)
 
     def changed_since(self, tenant_id: str, micros: int) -> list[str] | None:
-        """The topics of a tenant of which a change was seen from a moment on; None where anything may have changed.
+        """Return the topics of a tenant of which a change was seen from a moment on.
+
+        None where anything may have changed.
 
         A change is seen after its commit, never before, so what was read at that moment lacks nothing else.
         """

@@ -1,4 +1,4 @@
-"""The port to a database: a unit of work is a function.
+"""Declares the port to a database: a unit of work is a function.
 
     work = lambda tx: tx.fetch_all("SELECT … WHERE tenant_id = :tenant", tenant=tenant_id)
     rows = await database.read(tenant_id, work)
@@ -26,7 +26,7 @@ DEFAULT_TENANT = "default"
 
 
 class Transaction(Protocol):
-    """What a unit of work may do."""
+    """Executes statements inside a unit of work."""
 
     @property
     def dialect(self) -> Dialect: ...
@@ -60,7 +60,7 @@ class Transaction(Protocol):
         ...
 
     def present(self, table: str, column: str, values: Sequence[str], *, tenant_id: str) -> set[str]:
-        """Which of these values an indexed column of the tenant's rows already holds."""
+        """Return which of these values an indexed column of the tenant's rows already holds."""
         ...
 
     def act_for(self, tenant_id: str) -> None:
@@ -102,7 +102,7 @@ class Database(Protocol):
         ...
 
     def connect(self) -> Connection:
-        """A connection for the calling thread alone."""
+        """Return a connection for the calling thread alone."""
         ...
 
     def migrate(self) -> list[str]:
@@ -110,7 +110,7 @@ class Database(Protocol):
         ...
 
     def applied(self) -> dict[int, str]:
-        """The migrations this database has."""
+        """Return the migrations this database has."""
         ...
 
     def close(self) -> None: ...

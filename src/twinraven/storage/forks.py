@@ -1,4 +1,4 @@
-"""What a fork must not carry over: threads do not survive it, and an open SQLite file is worse than lost.
+"""Closes connections before a fork and restarts threads after it: an open SQLite file must not be inherited.
 
 A child that inherits an open SQLite connection inherits the belief in locks that only the parent has, and closing the
 connection there can undo what the parent is just writing. So connections are put away before the fork, when nobody is
@@ -16,13 +16,13 @@ from typing import Protocol
 
 
 class Forkable(Protocol):
-    """Something that must begin anew in a child."""
+    """An object that restarts in the child after a fork."""
 
     def after_fork(self) -> None: ...
 
 
-class Putaway(Protocol):
-    """Something that must not be open while the process forks."""
+class ClosedForFork(Protocol):
+    """An object that must be closed while the process forks."""
 
     def before_fork(self) -> None: ...
 
@@ -32,8 +32,8 @@ class Putaway(Protocol):
 
 
 _forkables: weakref.WeakSet[Forkable] = weakref.WeakSet()
-_putaways: weakref.WeakSet[Putaway] = weakref.WeakSet()
-_put_away: list[Putaway] = []
+_putaways: weakref.WeakSet[ClosedForFork] = weakref.WeakSet()
+_put_away: list[ClosedForFork] = []
 _registration = threading.Lock()
 
 
@@ -43,7 +43,7 @@ def forget_after_fork(thing: Forkable) -> None:
         _forkables.add(thing)
 
 
-def put_away_before_fork(thing: Putaway) -> None:
+def put_away_before_fork(thing: ClosedForFork) -> None:
     """Call `thing.before_fork()` before every fork, and one of its other two methods after it."""
     with _registration:
         _putaways.add(thing)

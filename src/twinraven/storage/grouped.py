@@ -150,7 +150,7 @@ def _run_part(tx: Transaction, each: _Waiting) -> tuple[Any, TwinRavenError | No
 
 
 def _tell(told: list[_Told]) -> None:
-    """Wake whoever waits, with one hop to each loop; a loop that was closed has nobody left to wake."""
+    """Wake the waiting callers, with one hop per event loop; closed loops are skipped."""
     loops: dict[AbstractEventLoop, list[_Told]] = {}
     for each in told:
         loops.setdefault(each[0].loop, []).append(each)

@@ -1,4 +1,4 @@
-"""What the database itself refuses: changing history, and crossing tenants.
+"""Installs database triggers that refuse to change history and to cross tenants.
 
 A table named here takes INSERT and SELECT from application logic and nothing else. The refusal lives in the database
 (triggers on both stores, privileges on Postgres, an authorizer on our SQLite connections), because a rule that only
@@ -66,7 +66,7 @@ def sqlite_guards(table: str, keys: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def postgres_guards(table: str) -> Iterator[str]:
-    """A trigger against UPDATE, DELETE and TRUNCATE for every role, and only SELECT and INSERT for ours."""
+    """Yield a trigger against UPDATE, DELETE and TRUNCATE for every role, and only SELECT and INSERT for ours."""
     for verb, scope in (("UPDATE", "ROW"), ("DELETE", "ROW"), ("TRUNCATE", "STATEMENT")):
         yield (
             f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "

@@ -1,4 +1,4 @@
-"""The one path on which history leaves: a transaction in which a guard is lifted and stands again before it ends.
+"""Lifts a guard for one transaction, the only path by which history is removed.
 
 Both stores change triggers inside a transaction, so a process that is killed in the middle leaves the guard standing
 and nothing removed. On Postgres the path needs the owner's login (`storage.admin_url`); on SQLite it is a connection
@@ -25,12 +25,12 @@ class MaintainedDatabase(Database, Protocol):
     """A store that can be pruned."""
 
     def maintenance(self) -> Connection:
-        """A connection on which guards can be lifted."""
+        """Return a connection on which guards can be lifted."""
         ...
 
 
 def maintained(database: Database) -> MaintainedDatabase:
-    """The store as one that can be pruned."""
+    """Return the store as one that can be pruned."""
     if not hasattr(database, "maintenance"):
         raise StorageError(f"{type(database).__name__} offers no maintenance")
     return cast("MaintainedDatabase", database)
@@ -38,7 +38,7 @@ def maintained(database: Database) -> MaintainedDatabase:
 
 @contextmanager
 def pruning(connection: Connection, tenant_id: str, *, tables: tuple[str, ...]) -> Generator[Transaction]:
-    """A transaction that nobody else writes beside, on tables that it may delete from inside `lifted`.
+    """Open an exclusive transaction, on tables that it may delete from inside `lifted`.
 
     `tables` come in the order in which others write to them, so that nobody waits for each other in a circle.
     """
@@ -70,7 +70,7 @@ def lifted(tx: Transaction, *tables: str) -> Generator[None]:
 
 
 def clear_residue(database: Database, *, compact: bool) -> bool:
-    """Remove the last traces of what was deleted from a SQLite file; False where somebody was in the way.
+    """Remove the last traces of what was deleted from a SQLite file; False where another connection was in the way.
 
     `compact` writes the whole file anew, which alone reaches the copies that page splits leave in free space, and gives
     the space back; writers wait meanwhile. Otherwise only the write-ahead log is emptied.

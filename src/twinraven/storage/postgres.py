@@ -1,4 +1,4 @@
-"""The cluster store: Postgres through psycopg, one connection per thread.
+"""Implements the database port on Postgres, through psycopg, with one connection per thread.
 
 SQLite lets one writer in at a time; code that was right there must be right here. So a unit of work that writes is
 serializable and is run again when Postgres finds that it raced another, and one that reads sees one snapshot. The event
@@ -173,12 +173,12 @@ class PostgresTransaction:
 
 
 def _setting(tenant_id: str) -> LiteralString:
-    """The statement that states whose rows the transaction may touch, as text: it goes along with others."""
+    """Return the statement that states whose rows the transaction may touch, as text: it goes along with others."""
     return cast("LiteralString", f"SELECT set_config('{TENANT_SETTING}', {Literal(tenant_id).as_string()}, true)")
 
 
 def _array_type(values: list[Any]) -> str | None:
-    """The type of a column's values; None where there are none."""
+    """Return the type of a column's values; None where there are none."""
     kinds: set[type[object]] = {type(value) for value in values if value is not None}
     if not kinds:
         return None
@@ -190,7 +190,7 @@ def _array_type(values: list[Any]) -> str | None:
 
 
 def _as_array(values: list[Any], type_name: str | None) -> list[Any]:
-    """The values as the driver takes them: numbers of one kind."""
+    """Return the values as the driver takes them: numbers of one kind."""
     if type_name != _NUMBERS:
         return values
     return [None if value is None else float(value) for value in values]
@@ -240,7 +240,7 @@ class PostgresConnection:
             self._raw = None
 
     def _begin(self, mode: str, tenant_id: str, turn: str) -> psycopg.Connection[Any]:
-        """One round trip; a connection that died while nobody used it is replaced without a word."""
+        """Begin in one round trip; a connection that died while idle is replaced silently."""
         bound = (
             "" if mode == _READ else f"SET LOCAL idle_in_transaction_session_timeout = '{_LONGEST_SILENCE_S:.0f}s'; "
         )
@@ -349,7 +349,7 @@ class PostgresDatabase:
             connection.close()
 
     def maintenance(self) -> PostgresConnection:
-        """A connection as the owner, for audited pruning alone."""
+        """Return a connection as the owner, for audited pruning alone."""
         return PostgresConnection(self._admin_url)
 
     def check_role(self) -> None:
@@ -412,7 +412,7 @@ class PostgresDatabase:
 
 
 def translate(error: psycopg.Error) -> TwinRavenError:
-    """A driver error as one of ours: the only place that knows Postgres' states."""
+    """Return a driver error as one of ours: the only place that knows Postgres' states."""
     message = str(error).strip().split("\n")[0]
     if "row-level security" in message:
         return StorageError(f"Postgres: {message}: the row belongs to another tenant")

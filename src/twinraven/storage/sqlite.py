@@ -1,4 +1,4 @@
-"""The embedded store: one SQLite file in WAL mode with full synchronisation.
+"""Implements the database port on one SQLite file, in WAL mode with full synchronisation.
 
 This module is the only one that imports a SQLite library. Two of them in one process on one file lose data silently
 (each drops the other's POSIX locks), so the choice is made here, once: Python's own, or pysqlite3's where Python's is
@@ -297,7 +297,7 @@ class SqliteDatabase:
             connection.close()
 
     def maintenance(self) -> SqliteConnection:
-        """A connection without the authorizer, for audited pruning alone; the triggers still stand."""
+        """Return a connection without the authorizer, for audited pruning alone; the triggers still stand."""
         return SqliteConnection(lambda: self._open(guarded=False))
 
     def close(self) -> None:
@@ -405,7 +405,7 @@ _BY_CODE: dict[str, type[StorageError]] = {
 
 
 def translate(error: Exception) -> TwinRavenError:
-    """A driver error as one of ours: the only place that knows SQLite's codes."""
+    """Return a driver error as one of ours: the only place that knows SQLite's codes."""
     message = str(error)
     name = _name_of(error)
     if GUARD_MESSAGE in message or name == "SQLITE_AUTH" or "not authorized" in message:

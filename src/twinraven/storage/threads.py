@@ -1,4 +1,4 @@
-"""One hop from the event loop to a database thread."""
+"""Runs database work on a thread, with one hop from the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who there is: tenants, the users inside them, and the API keys by which a request becomes a user.
+"""Keeps tenants, the users inside them, and the API keys by which a request becomes a user.
 
 A tenant is the wall of the house: nothing is shared across it, and nothing that belongs to another can be told from
 what is not there. An embedded home shows none of this: it has one tenant and one user, who are there from the start.

@@ -10,7 +10,7 @@ SYSTEM_NAME = "system"
 
 
 def actor_of(tx: Transaction, tenant_id: str, name: str) -> Actor:
-    """The actor of this name, inside the transaction that records what they did.
+    """Return the actor of this name, inside the transaction that records what they did.
 
     A user's kind never changes, so what is looked up is what it was. Whoever is no user of the tenant sits at the
     machine, and is a person.

@@ -1,4 +1,4 @@
-"""What only the doors of the house raise."""
+"""Defines the error of a request that is not authenticated."""
 
 from __future__ import annotations
 

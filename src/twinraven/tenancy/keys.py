@@ -1,4 +1,4 @@
-"""API keys as text: made from 256 random bits, recognised by a prefix, remembered as a hash.
+"""Makes and hashes API keys: 256 random bits with a recognisable prefix.
 
 A key is as long as a cryptographic key, so its plain SHA-256 cannot be searched for, and a slow password hash would
 only slow every request down. The key says nothing of its tenant: whoever finds one learns no more than that it is ours.
@@ -29,5 +29,5 @@ def hash_key(clear: str) -> str:
 
 
 def shown_prefix(clear: str) -> str:
-    """What a list may show of a key: it leaves more than 200 bits unknown."""
+    """Return the prefix of a key that lists may show: it leaves more than 200 bits unknown."""
     return clear[:_SHOWN]

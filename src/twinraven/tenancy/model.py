@@ -1,4 +1,4 @@
-"""Tenants, users, API keys, and the principal a key stands for."""
+"""Models tenants, users, API keys, and the principal that a key stands for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DIRECTORY = "*"
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A customer, a team, a deployment: whoever must see nothing of anybody else."""
+    """A tenant: a customer, team or deployment, isolated from all others."""
 
     tenant_id: str
     name: str
@@ -50,14 +50,14 @@ class User:
 
     @property
     def actor(self) -> Actor:
-        """Who is recorded for what this user does."""
+        """The actor recorded for this user's actions."""
         return Actor(self.kind, self.user_id)
 
     @property
     def state_version(self) -> int:
-        """Which of the eight states that a user can be in this is.
+        """The ETag version, derived from the visible state of the user.
 
-        It need not count: who changes a user who is again as they saw them overwrites nothing unseen.
+        It is no counter: an A-B-A change is safe, because the visible state is identical.
         """
         return 1 + 2 * _ROLES.index(self.role) + (not self.active)
 
@@ -76,7 +76,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """What is remembered of a key: never the key itself. `prefix` lets a person recognise it."""
+    """The metadata of an API key, never the key itself. `prefix` lets a person recognise it."""
 
     tenant_id: str
     key_id: str
@@ -87,7 +87,7 @@ class ApiKey:
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
-    """To the hour: enough to find keys nobody uses, and no write on every request."""
+    """To the hour: enough to find unused keys, without a write on every request."""
 
     def as_json(self) -> dict[str, Any]:
         times = {name: getattr(self, name) for name in ("expires_at", "revoked_at", "last_used_at")}
@@ -112,7 +112,7 @@ class IssuedKey:
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """A browser that a key let in: until when, and whether somebody ended it. What the browser holds is not kept."""
+    """A browser that is signed in by a key: until when, and whether it was ended. Its token is not stored."""
 
     tenant_id: str
     sign_in_id: str
@@ -148,7 +148,7 @@ class Principal:
 
     @property
     def actor(self) -> Actor:
-        """Who is recorded for what this principal does."""
+        """The actor recorded for this principal's actions."""
         return Actor(self.kind, self.user_id)
 
     @property
@@ -158,7 +158,7 @@ class Principal:
 
     @property
     def may_decide(self) -> bool:
-        """Whether they decide what waits for people, whoever asked."""
+        """Whether they may decide what waits for people, whoever requested it."""
         return self.role in ("admin", "approver")
 
 
@@ -168,7 +168,7 @@ LOCAL = Principal(DEFAULT_TENANT, LOCAL_USER, "admin")
 
 @dataclass(frozen=True, slots=True)
 class TenancyChange:
-    """Something that was changed, as the audit log will want to know it."""
+    """A change of tenants, users or keys, for the audit log."""
 
     tenant_id: str
     event_type: str

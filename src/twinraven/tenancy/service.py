@@ -1,4 +1,4 @@
-"""The use cases of tenancy.
+"""Implements the use cases of tenancy.
 
 Every change is told to `note` inside its own transaction, so that an audit log can hold both or neither; tenancy stands
 below the audit log and does not know it. `by` is who asks: an administrator acts inside their own tenant, a member may
@@ -63,7 +63,7 @@ class Tenancy:
         self._micros = micros
 
     async def create_tenant(self, name: str) -> Tenant:
-        """A new tenant, without users yet."""
+        """Create a new tenant, without users yet."""
         tenant = Tenant(new_id(), _checked_name(name), from_micros(self._micros()))
 
         if any(tenant.name in (each.name, each.tenant_id) for each in await self.tenants()):
@@ -79,7 +79,7 @@ class Tenancy:
         return tenant
 
     async def tenants(self) -> list[Tenant]:
-        """Every tenant, for the operator."""
+        """Return every tenant, for the operator."""
         return await self._database.read(DIRECTORY, self._store.tenants)
 
     async def named(self, name: str) -> Tenant:
@@ -107,7 +107,7 @@ class Tenancy:
         kind: UserKind = "person",
         by: Principal | None = None,
     ) -> User:
-        """A new user; of which kind stays as it is, since everything they do is recorded under it."""
+        """Create a new user; of which kind stays as it is, since everything they do is recorded under it."""
         _require_admin(by, tenant_id)
         created = from_micros(self._micros())
         user = User(
@@ -169,7 +169,7 @@ class Tenancy:
         return await self._database.write(tenant_id, work)
 
     def _refuse_lockout(self, tx: Transaction, before: User, after: User) -> None:
-        """Raise Conflict where a change would leave nobody in charge, or would only seem to take effect."""
+        """Raise Conflict where a change would leave no administrator, or would only seem to take effect."""
         if not _is_in_charge(before) or _is_in_charge(after):
             return
         if before.user_id == LOCAL_USER:
@@ -194,7 +194,7 @@ class Tenancy:
         expires_in: timedelta | None = None,
         by: Principal | None = None,
     ) -> IssuedKey:
-        """A new key; this answer is the only place that ever shows it.
+        """Create a new key; this answer is the only place that ever shows it.
 
         It ends no later than the key it was asked for with: what is lent for a time must not outlast it by copies.
         """
@@ -221,7 +221,7 @@ class Tenancy:
         return IssuedKey(clear, await self._database.write(tenant_id, work))
 
     def _end(self, tx: Transaction, wanted: ApiKey, by: Principal | None) -> datetime | None:
-        """When a key ends that somebody asks for: when they want, or with their own key if that is earlier."""
+        """Return when a new key expires: when requested, or with the requester's own key if that is earlier."""
         if by is None or by.key_id is None:
             return wanted.expires_at
         asked_with = _present(self._store.key(tx, wanted.tenant_id, by.key_id), "API key", by.key_id)
@@ -232,7 +232,7 @@ class Tenancy:
         return await self._database.read(tenant_id, lambda tx: self._store.keys(tx, tenant_id))
 
     def is_in_force(self, key: ApiKey) -> bool:
-        """Whether the key opens something now, as far as it depends on the key."""
+        """Return whether the key opens something now, as far as it depends on the key."""
         return _in_force(key, self._micros())
 
     async def revoke_key(self, tenant_id: str, key_id: str, *, by: Principal | None = None) -> None:
@@ -251,7 +251,7 @@ class Tenancy:
         await self._database.write(tenant_id, work)
 
     async def authenticate(self, clear: str) -> Principal:
-        """Whom a key stands for, or NotAuthenticated."""
+        """Return the principal of a key, or raise NotAuthenticated."""
         if not is_key(clear):
             raise _refusal()
         hashed = hash_key(clear)
@@ -266,7 +266,7 @@ class Tenancy:
         return principal
 
     async def principal_of(self, tenant_id: str, key_id: str) -> Principal:
-        """Whom a key in force stands for that is known by its id alone, or NotAuthenticated."""
+        """Return the principal of a key id that is in force, or raise NotAuthenticated."""
 
         def work(tx: Transaction) -> Principal:
             key = self._store.key(tx, tenant_id, key_id)

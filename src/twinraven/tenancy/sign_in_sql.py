@@ -10,7 +10,7 @@ _COLUMNS = "tenant_id, sign_in_id, user_id, key_id, label, created_at, expires_a
 
 
 def sign_in_scope(token_hash: str) -> str:
-    """Whom a transaction acts for that may see the one sign-in with this hash."""
+    """Return the scope of a transaction that may see only the sign-in with this hash."""
     return f"sign-in:{token_hash}"
 
 
@@ -45,7 +45,7 @@ class SqlSignIns:
         return None if row is None else _to_sign_in(row)
 
     def open(self, tx: Transaction, tenant_id: str, *, now: int) -> list[SignIn]:
-        """Those that are neither ended nor over, newest first."""
+        """Open those that are neither ended nor over, newest first."""
         rows = tx.fetch_all(
             f"SELECT {_COLUMNS} FROM sign_ins WHERE tenant_id = :tenant AND ended_at IS NULL AND expires_at > :now "
             "ORDER BY created_at DESC, sign_in_id",
@@ -55,7 +55,7 @@ class SqlSignIns:
         return [_to_sign_in(row) for row in rows]
 
     def end(self, tx: Transaction, tenant_id: str, sign_in_id: str, *, at: int) -> bool:
-        """Whether it was still open."""
+        """Return whether it was still open."""
         changed = tx.execute(
             "UPDATE sign_ins SET ended_at = :at "
             "WHERE tenant_id = :tenant AND sign_in_id = :sign_in AND ended_at IS NULL",

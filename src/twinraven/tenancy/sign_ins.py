@@ -1,4 +1,4 @@
-"""Signs browsers in: an API key becomes a random token that works for half a day, and ends with its key.
+"""Signs browsers in: an API key becomes a random token that is valid for half a day, and ends with its key.
 
 A browser must not keep a key: pages can be left open, and a key opens every door. The token is 256 random bits, of
 which only a hash is stored; it stands for the key's user as long as the key is in force, nobody ended it, and its time
@@ -43,7 +43,7 @@ class SignIns:
         self._rows = SqlSignIns()
 
     async def begin(self, who: Principal, *, label: str = "") -> tuple[SignIn, str]:
-        """Sign in whoever showed a key; gives the token, which is shown here and nowhere else."""
+        """Sign in the owner of a key; returns the token, which is shown only here."""
         if who.key_id is None:
             raise InvalidInput("signing in needs an API key; on this machine a page needs no sign-in", field="key")
         now = self._micros()
@@ -66,7 +66,7 @@ class SignIns:
         return made, token
 
     async def principal_of(self, token: str) -> Principal:
-        """Whom a token stands for, or NotAuthenticated."""
+        """Return the principal of a token, or raise NotAuthenticated."""
         if _FORM.fullmatch(token) is None:
             raise _refusal()
         hashed = hash_key(token)
@@ -76,13 +76,13 @@ class SignIns:
         return await self._tenancy.principal_of(found.tenant_id, found.key_id)
 
     async def open(self, tenant_id: str, *, user_id: str | None = None) -> list[SignIn]:
-        """Who is signed in, newest first; of one user, or of all."""
+        """List active sign-ins, newest first; of one user, or of all."""
         now = self._micros()
         found = await self._database.read(tenant_id, lambda tx: self._rows.open(tx, tenant_id, now=now))
         return [each for each in found if user_id in (None, each.user_id)]
 
     async def end(self, tenant_id: str, sign_in_id: str, *, by: Principal) -> None:
-        """Sign a browser out, one's own or, as an administrator, anybody's; doing so again changes nothing."""
+        """Sign a browser out, your own or, as an administrator, any; idempotent."""
 
         def work(tx: Transaction) -> None:
             found = self._rows.get(tx, tenant_id, sign_in_id)

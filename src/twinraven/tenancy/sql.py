@@ -1,4 +1,4 @@
-"""Tenants, users and keys in SQL, the same for both stores."""
+"""Stores tenants, users and keys in SQL, the same for both databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port to what is known of tenants; each method runs inside its caller's transaction."""
+"""Declares the port to stored tenants, users and keys; each method runs inside its caller's transaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TenancyStore(Protocol):
     def tenant(self, tx: Transaction, tenant_id: str) -> Tenant | None: ...
 
     def tenants(self, tx: Transaction) -> list[Tenant]:
-        """All of them; the transaction must act for `DIRECTORY`."""
+        """Return all of them; the transaction must act for `DIRECTORY`."""
         ...
 
     def add_user(self, tx: Transaction, user: User) -> None: ...
@@ -33,7 +33,7 @@ class TenancyStore(Protocol):
     def users(self, tx: Transaction, tenant_id: str) -> list[User]: ...
 
     def change_user(self, tx: Transaction, tenant_id: str, user_id: str, *, role: Role, active: bool) -> bool:
-        """Whether there was such a user."""
+        """Return whether there was such a user."""
         ...
 
     def add_key(self, tx: Transaction, key: ApiKey, key_hash: str) -> None: ...
@@ -47,7 +47,7 @@ class TenancyStore(Protocol):
         ...
 
     def revoke_key(self, tx: Transaction, tenant_id: str, key_id: str, *, at: int) -> bool:
-        """Whether the key was still in force."""
+        """Return whether the key was still in force."""
         ...
 
     def note_use(self, tx: Transaction, tenant_id: str, key_id: str, *, at: int, unless_since: int) -> None:
@@ -56,5 +56,5 @@ class TenancyStore(Protocol):
 
 
 def key_scope(key_hash: str) -> str:
-    """Whom a transaction acts for that may see the one key with this hash."""
+    """Return the scope of a transaction that may see only the key with this hash."""
     return f"key:{key_hash}"

@@ -1,4 +1,4 @@
-"""Traces: from any post, message, payment, task, decision, run, call or entry to everything before and after it.
+"""Traces any post, message, payment, task, decision, run, call or audit entry to everything before and after it.
 
 A trace is one walk over stored links, in one read transaction: up to where something comes from, and down to what came
 of it. Nothing is guessed from times or texts. It is drawn as a tree for people, as JSON for programs, and as SVG.

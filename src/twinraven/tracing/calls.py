@@ -83,13 +83,13 @@ class CallTraces:
                     yield TraceKey("approval", str(approval["approval_id"])), "let run"
 
     def explains(self, tx: Transaction, tenant_id: str, node: TraceNode) -> Links:
-        """The calls of a run: what its result was made from."""
+        """Yield the calls of a run: what its result was made from."""
         if node.key.kind == "run":
             for event in events_of_session(tx, tenant_id, f"run:{node.key.id}", limit=MOST_LINKS):
                 yield event_node(event), "called"
 
     def after(self, tx: Transaction, tenant_id: str, node: TraceNode) -> Links:
-        """What came of a record; of one of another source, the entries about it."""
+        """Return the successors of a record; for one of another source, the entries about it."""
         kind, name = node.key
         if kind == "audit_entry":
             yield TraceKey(node.facts["subject_type"], node.facts["subject_id"]), "is about"
@@ -107,7 +107,7 @@ class CallTraces:
             yield _entry_node(entry), "is recorded in"
 
     def _origin(self, tx: Transaction, tenant_id: str, run_id: str) -> Links:
-        """What a run was started for: an attempt at a task, or the delivery of an effect."""
+        """Return what a run was started for: an attempt at a task, or the delivery of an effect."""
         attempt = self._results.run_of(tx, tenant_id, run_id)
         if attempt is not None:
             yield TraceKey("worker_run", attempt.worker_run_id), "was run as"
@@ -117,7 +117,7 @@ class CallTraces:
                 yield TraceKey(words.subject, effect_id), "was delivered by"
 
     def _came_to(self, tx: Transaction, tenant_id: str, run_id: str, word: str) -> Links:
-        """The result of the attempt that a run is, where it is one."""
+        """Yield the result of the attempt that a run is, where it is one."""
         attempt = self._results.run_of(tx, tenant_id, run_id)
         for result in () if attempt is None else self._results.results(tx, tenant_id, attempt.task_id):
             if attempt is not None and result.worker_run_id == attempt.worker_run_id:
@@ -135,7 +135,7 @@ class CallTraces:
         return self._audit.records(tx, tenant_id, where)
 
     def _of_request(self, tx: Transaction, tenant_id: str, correlation_id: str | None) -> list[AuditRecord]:
-        """The entries of a request, read once for all its calls that a trace meets."""
+        """Return the entries of a request, read once for all its calls that a trace meets."""
         if correlation_id is None:
             return []
         known = self._requests.setdefault(tx, {})

@@ -16,7 +16,7 @@ _FILLS: Final = {"audit_entry": "#f2f2f2", "judge_decision": "#fdf0cf", "transac
 
 
 def trace_lines(trace: Trace) -> list[str]:
-    """The trace as a tree, what came first at the top; a record that was drawn already is named once more."""
+    """Return the trace as a tree, what came first at the top; a record that was drawn already is named once more."""
     lines = [f"{mark}{text}" for mark, text, _ in _rows(trace)]
     return [*lines, "… there is more than is shown here"] if trace.is_cut else lines
 
@@ -59,7 +59,7 @@ def _words(node: TraceNode, *, is_start: bool) -> str:
 
 
 def draw_trace(trace: Trace) -> str:
-    """The trace as an SVG document: one line for each record, indented below what it came of."""
+    """Draw the trace as an SVG document: one line for each record, indented below what it came of."""
     rows = list(_rows(trace))
     longest = max(_MARGIN * 2 + len(mark) * 8 + len(text) * _CHARACTER for mark, text, _ in rows)
     height = 2 * _MARGIN + len(rows) * _LINE

@@ -112,7 +112,7 @@ class EffectTraces:
             yield TraceKey("run", f"effect:{effect_id}"), "was delivered by"
 
     def _shown(self, tx: Transaction, tenant_id: str, asset: TraceNode) -> Links:
-        """The publications of a task's asset; those of an asset without a task are found from their own side."""
+        """Yield the publications of a task's asset; those of an asset without a task are found from their own side."""
         task_id = asset.facts["task_id"]
         for effect in () if task_id is None else self._store.of_task(tx, tenant_id, task_id):
             if effect.row.get("media_asset_id") == asset.key.id:

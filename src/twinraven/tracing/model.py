@@ -71,11 +71,11 @@ class Trace:
     """Whether there is more than was followed."""
 
     def below(self, key: TraceKey) -> list[TraceLink]:
-        """What came of a record."""
+        """Return the successors of a record."""
         return [link for link in self.links if link.before == key]
 
     def roots(self) -> list[TraceKey]:
-        """The records that nothing came before, the oldest first."""
+        """Return the records that nothing came before, the oldest first."""
         led_to = {link.after for link in self.links}
         found = [key for key in self.nodes if key not in led_to] or [self.start]
         return sorted(found, key=lambda key: (self.nodes[key].at or "", key))

@@ -27,23 +27,25 @@ class TraceSource(Protocol):
         ...
 
     def load(self, tx: Transaction, tenant_id: str, key: TraceKey) -> TraceNode | None:
-        """A record, or None."""
+        """Load a record, or None."""
         ...
 
     def identify(self, tx: Transaction, tenant_id: str, id: str) -> Iterable[TraceKey]:
-        """The records that are called so in other words: an id outside, a key."""
+        """Return the records that are called so in other words: an id outside, a key."""
         ...
 
     def before(self, tx: Transaction, tenant_id: str, node: TraceNode) -> Iterable[tuple[TraceKey | TraceNode, str]]:
-        """What a record comes from, and a word for how; the record itself where it was read on the way."""
+        """Return the predecessors of a record, each with the link's name; the record itself where it was read on the
+        way.
+        """
         ...
 
     def explains(self, tx: Transaction, tenant_id: str, node: TraceNode) -> Iterable[tuple[TraceKey | TraceNode, str]]:
-        """What below a record tells how it came about; it is followed on the way up as well."""
+        """Return successors that explain a record; they are followed on the way up as well."""
         ...
 
     def after(self, tx: Transaction, tenant_id: str, node: TraceNode) -> Iterable[tuple[TraceKey | TraceNode, str]]:
-        """What came of a record, and a word for how."""
+        """Return the successors of a record, each with the link's name."""
         ...
 
 
@@ -131,7 +133,7 @@ class _Walk:
                     self._links[TraceLink(node.key, found.key, word)] = None
 
     def _node(self, linked: TraceKey | TraceNode) -> TraceNode | None:
-        """The record behind a link, looked up unless the link brought it along."""
+        """Return the record behind a link, looked up unless the link brought it along."""
         key = linked.key if isinstance(linked, TraceNode) else linked
         known = self._nodes.get(key)
         if known is not None:

@@ -59,7 +59,7 @@ class WorkTraces:
                 yield key, "was said in"
 
     def explains(self, tx: Transaction, tenant_id: str, node: TraceNode) -> Links:
-        """The durable run of an attempt, and the envelope of a task or a result: how it was made and said."""
+        """Yield the durable run of an attempt, and the envelope of a task or a result: how it was made and said."""
         if node.key.kind == "task":
             row = self._results.envelope_of_key(tx, tenant_id, "planner.task", node.facts["idempotency_key"])
             if row is not None:
@@ -110,7 +110,7 @@ class WorkTraces:
                 yield TraceKey(effect.subject, effect.effect_id), "allowed"
 
     def _made_of(self, tx: Transaction, tenant_id: str, node: TraceNode) -> list[TraceKey]:
-        """What an envelope became: a task, a result or a decision."""
+        """Return what an envelope became: a task, a result or a decision."""
         task_id = node.facts["task_id"]
         results = self._results.results(tx, tenant_id, task_id)
         decisions = self._results.decisions(tx, tenant_id, task_id)

@@ -1,4 +1,4 @@
-"""The vault: secrets are kept sealed, serve their owner alone, and appear nowhere else.
+"""Keeps secrets sealed; they serve their owner alone, and are redacted everywhere else.
 
 Values are encrypted under keys that are not in the database and leave only through `Vault.reveal`, inside a connector.
 The `Redactor` knows them too, in order to replace them by stable tokens in everything that is stored or logged.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from twinraven.vault.model import SECRET_TYPES, KekRotation, Secret, SecretRef, SecretType
     from twinraven.vault.redaction import Redactor
     from twinraven.vault.seals import TenantSeals
-    from twinraven.vault.service import SecretWatch, UsageCheck, Vault
+    from twinraven.vault.service import SecretListener, UsageCheck, Vault
     from twinraven.vault.spellings import SHORTEST_REDACTED
     from twinraven.vault.sql import SqlSecretStore
     from twinraven.vault.store import SecretStore
@@ -33,11 +33,11 @@ __all__ = [
     "RedactingFilter",
     "Redactor",
     "Secret",
+    "SecretListener",
     "SecretRef",
     "SecretStore",
     "SecretType",
     "SecretUnreadable",
-    "SecretWatch",
     "SqlSecretStore",
     "StoredValues",
     "TenantKeys",

@@ -1,4 +1,4 @@
-"""Envelope encryption: each version of a value has a data key of its own, wrapped by a key-encryption key.
+"""Encrypts values by envelope encryption: each version has its own data key, wrapped by a key-encryption key.
 
 AES-256-GCM, twice. What each text belongs to (tenant, secret, version, owner, purpose) is authenticated with it, so a
 row that was copied over another, moved to another tenant or given to another owner does not open. Rotating the
@@ -21,8 +21,8 @@ _KEY_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a sealed value belongs; it opens nowhere else."""
+class SealBinding:
+    """The binding of a sealed value (associated data): it decrypts nowhere else."""
 
     tenant_id: str
     secret_id: str
@@ -49,23 +49,23 @@ class Cipher:
     def __init__(self, ring: KeyRing) -> None:
         self._ring = ring
 
-    def seal(self, value: bytes, place: Place, *, kek_id: str) -> SealedValue:
+    def seal(self, value: bytes, place: SealBinding, *, kek_id: str) -> SealedValue:
         """Encrypt a value for its place, under a new data key."""
         data_key = os.urandom(_KEY_BYTES)
         wrapped = _encrypt(self._kek(kek_id), data_key, place.binding("data-key", kek_id))
         return SealedValue(kek_id, wrapped, _encrypt(data_key, value, place.binding("value")))
 
-    def open(self, sealed: SealedValue, place: Place) -> bytes:
-        """The value, if everything about it is as it was when it was sealed."""
+    def open(self, sealed: SealedValue, place: SealBinding) -> bytes:
+        """Open the value, if everything about it is as it was when it was sealed."""
         return _decrypt(self._unwrap(sealed, place), sealed.ciphertext, place.binding("value"), place)
 
-    def rewrap(self, sealed: SealedValue, place: Place, *, kek_id: str) -> SealedValue:
-        """The same value with its data key wrapped by another key-encryption key."""
+    def rewrap(self, sealed: SealedValue, place: SealBinding, *, kek_id: str) -> SealedValue:
+        """Return the same value with its data key wrapped by another key-encryption key."""
         data_key = self._unwrap(sealed, place)
         wrapped = _encrypt(self._kek(kek_id), data_key, place.binding("data-key", kek_id))
         return SealedValue(kek_id, wrapped, sealed.ciphertext)
 
-    def _unwrap(self, sealed: SealedValue, place: Place) -> bytes:
+    def _unwrap(self, sealed: SealedValue, place: SealBinding) -> bytes:
         binding = place.binding("data-key", sealed.kek_id)
         return _decrypt(self._kek(sealed.kek_id), sealed.wrapped_key, binding, place)
 
@@ -87,7 +87,7 @@ def _encrypt(key: bytes, text: bytes, binding: bytes) -> bytes:
     return _FORMAT + nonce + AESGCM(key).encrypt(nonce, text, binding)
 
 
-def _decrypt(key: bytes, sealed: bytes, binding: bytes, place: Place) -> bytes:
+def _decrypt(key: bytes, sealed: bytes, binding: bytes, place: SealBinding) -> bytes:
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

@@ -1,4 +1,4 @@
-"""Recognising credentials that nobody registered: by the form providers gave them, and by how random they look.
+"""Detects credentials that were never registered: by the formats of providers, and by entropy.
 
 Forms first (prefixed tokens, JSON web tokens, private keys): they are certain. Then any run of at least twenty token
 characters that mixes lower case, upper case and digits in the irregular way that only random generators do. Hexadecimal
@@ -44,7 +44,7 @@ _HEXADECIMAL = re.compile(rb"[0-9a-fA-F_-]+")
 
 
 def find_credentials(text: bytes, *, entropy: float = DEFAULT_ENTROPY) -> Iterator[tuple[int, int]]:
-    """Where something stands that looks like a credential."""
+    """Find texts that look like credentials."""
     for hit in _KNOWN_FORMS.finditer(text):
         yield hit.span()
     for hit in _CANDIDATE.finditer(text):
@@ -53,7 +53,7 @@ def find_credentials(text: bytes, *, entropy: float = DEFAULT_ENTROPY) -> Iterat
 
 
 def looks_random(text: bytes, *, entropy: float = DEFAULT_ENTROPY) -> bool:
-    """Whether a run of token characters was drawn rather than written."""
+    """Return whether a run of token characters was drawn rather than written."""
     if len(text) > _LONGEST_RANDOM or _HEXADECIMAL.fullmatch(text):
         return False
     kinds = [_kind(byte) for byte in text.rstrip(b"=")]

@@ -1,4 +1,4 @@
-"""What only the vault raises."""
+"""Defines the error of a secret that cannot be decrypted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values that redaction must know, read where redaction runs.
+"""Loads the secret values that redaction looks for.
 
 Muninn's writer redacts on a thread of its own, without an event loop, so this reads by a connection of its own as well.
 A value that no longer opens is left out: what we cannot read cannot leave through us, and one damaged row must not stop
@@ -22,14 +22,14 @@ T = TypeVar("T")
 
 
 class KnownValues(Protocol):
-    """Where known values come from."""
+    """Supplies the secret values to redact."""
 
     def changes(self, tenant_id: str) -> int:
-        """A number that grows whenever the tenant's values change."""
+        """Return a number that grows whenever the tenant's values change."""
         ...
 
     def values(self, tenant_id: str) -> list[str]:
-        """Every value the tenant's secrets have or had."""
+        """Return every value the tenant's secrets have or had."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Logs without secrets: a filter for handlers, so that whatever is logged by whomever passes through it.
+"""Redacts log records, as a filter for handlers.
 
 A process that is TwinRaven's own (a command, the gateway) logs by `clean_log`; a program that only uses TwinRaven keeps
 its own handlers and adds the filter to them.

@@ -1,4 +1,4 @@
-"""Fields that a JSON Schema marks as secret: `x-secret`, `writeOnly`, or the format `password`.
+"""Finds fields that a JSON Schema marks as secret: `x-secret`, `writeOnly`, or the format `password`.
 
 A schema says it where the value is described, however deep: inside properties, items, alternatives or definitions. All
 alternatives count, whether or not the value fits them, because hiding too much is the safer mistake.
@@ -18,7 +18,7 @@ _DEEPEST = 64
 
 
 def is_marked(schema: Any) -> bool:
-    """Whether a schema says of its own value that it is secret."""
+    """Return whether a schema says of its own value that it is secret."""
     if not isinstance(schema, dict):
         return False
     rules = cast("dict[str, Any]", schema)
@@ -26,7 +26,7 @@ def is_marked(schema: Any) -> bool:
 
 
 def has_marks(schema: Any) -> bool:
-    """Whether a schema marks anything at all; most do not, and their values need not be walked."""
+    """Return whether a schema marks anything at all; most do not, and their values need not be walked."""
     pending = [schema]
     while pending:
         part = pending.pop()
@@ -37,12 +37,12 @@ def has_marks(schema: Any) -> bool:
 
 
 def replace_marked(schema: Any, value: Any, token: Callable[[bytes], str]) -> Any:
-    """The value with every marked field replaced; what is not marked is passed on as it is."""
+    """Return the value with every marked field replaced; what is not marked is passed on as it is."""
     return _Marks(schema, lambda marked: token(_text_of(marked).encode("utf-8", "replace"))).hide([schema], value, 0)
 
 
 def marked_texts(schema: Any, value: Any) -> list[str]:
-    """The texts in marked fields, whole and in parts, so that they can be found again in an answer or an error."""
+    """Return the texts in marked fields, whole and in parts, to find them in an answer or an error."""
     found: list[str] = []
 
     def note(marked: Any) -> str:
@@ -82,7 +82,7 @@ class _Marks:
         return value
 
     def _expand(self, schema: Any, seen: set[str]) -> Iterator[dict[str, Any]]:
-        """A schema and everything else that speaks about the same value."""
+        """Yield a schema and everything else that speaks about the same value."""
         if not isinstance(schema, dict):
             return
         rule = cast("dict[str, Any]", schema)
@@ -97,7 +97,7 @@ class _Marks:
             yield from self._expand(self._resolve(reference), seen | {reference})
 
     def _resolve(self, reference: str) -> Any:
-        """A reference inside the same document; all others describe nothing here."""
+        """Return a reference inside the same document; all others describe nothing here."""
         if not reference.startswith("#"):
             return None
         found = self._root
@@ -141,7 +141,7 @@ def _members(value: Any) -> dict[str, Any]:
 
 
 def _of_member(rule: dict[str, Any], name: str) -> Iterator[Any]:
-    """What a schema says about one member of an object."""
+    """Return what a schema says about one member of an object."""
     properties = _members(rule.get("properties"))
     patterns = _members(rule.get("patternProperties"))
     if name in properties:
@@ -154,7 +154,7 @@ def _of_member(rule: dict[str, Any], name: str) -> Iterator[Any]:
 
 
 def _of_item(rule: dict[str, Any], place: int) -> Iterator[Any]:
-    """What a schema says about one item of an array."""
+    """Return what a schema says about one item of an array."""
     first = _items(rule.get("prefixItems")) or _items(rule.get("items"))
     if place < len(first):
         yield first[place]

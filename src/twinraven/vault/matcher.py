@@ -1,4 +1,4 @@
-"""Finding any of many texts in one pass, made to cost next to nothing when none is there.
+"""Matches many texts in one pass, at next to no cost when none is there.
 
 Almost every text that is searched holds no secret, and it is searched on the path of every call. So each spelling is
 represented by a window of four of its bytes, chosen to begin with a byte that is rare in JSON; a small set of such
@@ -41,7 +41,7 @@ class Matcher:
         self._windows = re.compile(b"(?=(" + pattern + b"))", re.DOTALL)
 
     def spans(self, text: bytes) -> list[Span]:
-        """Where the spellings are."""
+        """Return the spans of all matches."""
         found: list[Span] = []
         for hit in self._windows.finditer(text):
             for spelling, offset, token in self._places[hit[1]]:
@@ -52,7 +52,10 @@ class Matcher:
 
 
 def replace_spans(text: bytes, spans: Iterable[Span]) -> bytes:
-    """The text with each span replaced; of spans inside others only the outer, of overlapping ones all tokens."""
+    """Return the text with each span replaced.
+
+    Of spans inside others only the outer, of overlapping ones all tokens.
+    """
     parts: list[bytes] = []
     end = 0
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
@@ -91,7 +94,7 @@ _WEIGHTS = _weigh()
 
 
 def _alternatives(texts: Iterable[bytes]) -> bytes:
-    """A pattern for texts of equal length, branching byte by byte so that few branches are tried."""
+    """Return a pattern for texts of equal length, branching byte by byte so that few branches are tried."""
     branches: dict[int, set[bytes]] = {}
     for text in texts:
         if text:

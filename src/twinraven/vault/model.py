@@ -1,4 +1,4 @@
-"""Secrets as everybody may see them: never with their value."""
+"""Models secrets without their values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SecretRef:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """What is known about a secret. `shared` is kept as stated and gives nobody access: a secret serves its owner."""
+    """The metadata of a secret. `shared` is stored as stated and grants no access: a secret serves its owner."""
 
     tenant_id: str
     secret_id: str
@@ -53,7 +53,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class KekRotation:
-    """What a rotation of the key-encryption key did."""
+    """The report of a rotation of the key-encryption key."""
 
     kek_id: str
     tenants: int

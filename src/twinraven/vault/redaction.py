@@ -1,4 +1,4 @@
-"""Redaction: what is secret becomes a token before anything is stored or logged.
+"""Redacts secrets: each becomes a token before anything is stored or logged.
 
 Known values are looked for in every spelling; strings that look like credentials by option. A text without any of them
 is returned as it is, which is what nearly all of them are. The set of known values follows the vault: at once for what
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 POLL_S = 1.0
 _SHORT_BYTES = 65_536
 _UNCOUNTED = -1
-"""The count of changes of values that nobody has read from the store yet."""
+"""The change counter of values that are not loaded from the store yet."""
 _NOBODY = ""
 """Whose key makes the tokens of texts that belong to no tenant, such as a line of a log."""
 
@@ -68,7 +68,7 @@ class Redactor:
         self._notices = 0
 
     def redact(self, tenant_id: str, text: bytes) -> bytes:
-        """A JSON text without secrets; the same object if it had none. Reads the vault when a look is due."""
+        """Return a JSON text without secrets; the same object if it had none. Reads the vault when a look is due."""
         matcher = self._current(tenant_id)
         if (matcher is None or matcher.search(text) is None) and not self._detect:
             return text
@@ -89,7 +89,7 @@ class Redactor:
         return _redact_json(text, matcher.spans)
 
     def redact_text(self, text: str, *, tenant_id: str | None = None) -> str:
-        """A plain text without the secrets of a tenant or, where none is given, of any tenant this process serves.
+        """Redact the secrets of a tenant, or of all tenants this process serves, in a plain text.
 
         It uses what is known and reads nothing, so it may be called on an event loop.
         """
@@ -104,15 +104,15 @@ class Redactor:
         return replace_spans(raw, spans).decode("utf-8", "surrogatepass") if spans else text
 
     def redact_marked(self, tenant_id: str, schema: Any, value: Any) -> Any:
-        """A value without what its JSON Schema marks as secret."""
+        """Return a value without what its JSON Schema marks as secret."""
         return replace_marked(schema, value, lambda text: self._keys.token(tenant_id, text.strip()))
 
     def has_marks(self, schema: Any) -> bool:
-        """Whether a JSON Schema marks anything as secret."""
+        """Return whether a JSON Schema marks anything as secret."""
         return has_marks(schema)
 
     def redact_echoes(self, tenant_id: str, schema: Any, value: Any, text: bytes) -> bytes:
-        """A JSON text without anything that stood in a marked field of `value`, in any spelling."""
+        """Return a JSON text without anything that stood in a marked field of `value`, in any spelling."""
         return self.echoes(tenant_id, schema, value)(text)
 
     def echoes(self, tenant_id: str, schema: Any, value: Any) -> Callable[[bytes], bytes]:
@@ -127,7 +127,7 @@ class Redactor:
         return redact
 
     def token(self, tenant_id: str, value: str) -> str:
-        """What stands in place of a value."""
+        """Return the token that replaces a value."""
         return self._keys.token(tenant_id, value.strip().encode("utf-8", "replace"))
 
     def prepare(self, tenant_id: str) -> None:
@@ -135,14 +135,14 @@ class Redactor:
         self._look(tenant_id)
 
     def changed(self, tenant_id: str) -> None:
-        """A secret was created, rotated or deleted by this process: look before the next text."""
+        """Reload before the next text: a secret was created, rotated or deleted by this process."""
         self._notices += 1
         known = self._known.get(tenant_id)
         if known is not None:
             known.due = 0.0
 
     def revealed(self, tenant_id: str, value: str) -> None:
-        """A value is about to be used here: it is known at once, and the next text is preceded by a look."""
+        """Add a value that is about to be used here, and reload before the next text."""
         known = self._known.get(tenant_id)
         if known is None or value not in known.values:
             values = {value} if known is None else {value, *known.values}
@@ -216,7 +216,7 @@ def _is_json(text: bytes) -> bool:
 
 
 def _replace_in(value: Any, find: Callable[[bytes], list[Span]]) -> Any:
-    """A JSON value with secrets replaced in its strings, its keys and the digits of its numbers."""
+    """Return a JSON value with secrets replaced in its strings, its keys and the digits of its numbers."""
     if isinstance(value, str):
         raw = value.encode("utf-8", "replace")
         return replace_spans(raw, find(raw)).decode("utf-8", "replace")

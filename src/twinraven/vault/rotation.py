@@ -1,4 +1,4 @@
-"""Rotation of the key-encryption key, safe against being killed at any point.
+"""Rotates the key-encryption key, safe against being killed at any point.
 
 The new generation is in the key file, durably, before anything is wrapped with it. Then each tenant is moved in one
 transaction that holds the tenant's state row: whoever writes a secret meanwhile locks the same row and wraps with the
@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from datetime import timedelta
 from typing import TypeVar
 
-from twinraven.audit import AuditEntry, AuditLog, KeyRing
+from twinraven.audit import AuditLog, KeyRing, NewAuditEntry
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy import DIRECTORY
 from twinraven.vault.cipher import Cipher
@@ -73,13 +73,13 @@ class _Move:
         self._target = target
 
     def __call__(self, tx: Transaction) -> tuple[int, int]:
-        """How many data keys were wrapped anew, and how many no key opens."""
+        """Return how many data keys were wrapped anew, and how many no key opens."""
         self._store.lock_state(tx, self._tenant_id, self._target)
         stale = [one for one in self._store.versions(tx, self._tenant_id) if one.sealed.kek_id != self._target]
         moved = sum(self._rewrap(tx, version) for version in stale)
         self._store.set_kek(tx, self._tenant_id, self._target)
         data = {"kek_id": self._target, "rewrapped": moved, "unreadable": len(stale) - moved}
-        self._audit.append(tx, AuditEntry(self._tenant_id, "vault.kek_rotated", "vault", self._target, data=data))
+        self._audit.append(tx, NewAuditEntry(self._tenant_id, "vault.kek_rotated", "vault", self._target, data=data))
         return moved, len(stale) - moved
 
     def _rewrap(self, tx: Transaction, version: StoredVersion) -> bool:

@@ -27,12 +27,12 @@ class TenantSeals:
         self._ciphers: dict[str, AESGCM] = {}
 
     def seal(self, tenant_id: str, belongs_to: str, value: bytes) -> bytes:
-        """The value as ciphertext for its place."""
+        """Return the value as ciphertext for its place."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self._cipher(tenant_id).encrypt(nonce, value, belongs_to.encode())
 
     def open(self, tenant_id: str, belongs_to: str, sealed: bytes) -> bytes:
-        """The value, if it is as it was and where it was."""
+        """Open the value, if it is as it was and where it was."""
         from cryptography.exceptions import InvalidTag
 
         nonce, text = bytes(sealed[:_NONCE_BYTES]), bytes(sealed[_NONCE_BYTES:])

@@ -1,4 +1,4 @@
-"""The vault: secrets go in, and come out only for their owner, inside a connector.
+"""Implements the vault: secrets are written, and decrypted only for their owner, inside a connector.
 
 Values never leave through anything but `reveal`. What belongs to somebody else is not found, whatever `shared` says.
 Each change is audited in the transaction that makes it, and told to `watch`, so that redaction knows the new value
@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from twinraven.audit import AuditEntry, AuditLog, KeyRing
+from twinraven.audit import AuditLog, KeyRing, NewAuditEntry
 from twinraven.foundation.clock import from_micros, now_micros
 from twinraven.foundation.correlation import correlation_or_new
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, StaleState
 from twinraven.foundation.ids import new_id
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy import actor_of
-from twinraven.vault.cipher import Cipher, Place
+from twinraven.vault.cipher import Cipher, SealBinding
 from twinraven.vault.errors import SecretUnreadable
 from twinraven.vault.model import SECRET_TYPES, KekRotation, Secret, SecretRef, SecretType
 from twinraven.vault.rotation import rotate_kek
@@ -37,8 +37,8 @@ LONGEST_VALUE = 65_536
 _LONGEST_NAME = 200
 
 
-class SecretWatch(Protocol):
-    """Whoever must know secret values in order to keep them out of everything else."""
+class SecretListener(Protocol):
+    """Is called back when secret values change or are revealed, in order to redact them."""
 
     def changed(self, tenant_id: str) -> None: ...
 
@@ -62,7 +62,7 @@ class Vault:
         ring: KeyRing,
         *,
         audit: AuditLog,
-        watch: SecretWatch | None = None,
+        watch: SecretListener | None = None,
         store: SecretStore | None = None,
         micros: Callable[[], int] = now_micros,
     ) -> None:
@@ -128,7 +128,7 @@ class Vault:
         expected_version: int | None = None,
         correlation_id: str | None = None,
     ) -> Secret:
-        """A new value under the same id; earlier ones are kept sealed, only so that they stay redacted."""
+        """Return a new value under the same id; earlier ones are kept sealed, only so that they stay redacted."""
         clear = _checked_value(value)
         await self._refuse_names(tenant_id, owner_id, value)
 
@@ -184,7 +184,7 @@ class Vault:
         return _present(found, name)
 
     async def secrets(self, tenant_id: str, owner_id: str) -> list[Secret]:
-        """Everything the owner keeps, by name."""
+        """Return everything the owner keeps, by name."""
         return await self._database.read(tenant_id, lambda tx: self._store.secrets(tx, tenant_id, owner_id))
 
     async def delete(
@@ -210,7 +210,7 @@ class Vault:
         await self._changing(tenant_id, work)
 
     async def used_by(self, tenant_id: str, secret_ids: Sequence[str]) -> dict[str, list[str]]:
-        """What uses each of some secrets, in the words in which a deletion would be refused."""
+        """Return what uses each of some secrets, in the words in which a deletion would be refused."""
         return await self._database.read(
             tenant_id, lambda tx: {each: self._users(tx, tenant_id, each) for each in secret_ids}
         )
@@ -219,7 +219,7 @@ class Vault:
         return [user for check in self._usages for user in check(tx, tenant_id, secret_id)]
 
     async def reveal(self, ref: SecretRef, *, for_user: str, tool_owner: str | None = None) -> str:
-        """The value, for a connector that is about to use it: to the owner's calls of the owner's tools alone."""
+        """Return the value to a connector that is about to use it: for the owner's calls of the owner's tools alone."""
 
         def work(tx: Transaction) -> str:
             mine = tool_owner in (None, for_user)
@@ -249,7 +249,7 @@ class Vault:
             self._watch.changed(tenant_id)
 
     async def _refuse_names(self, tenant_id: str, owner_id: str, value: str) -> None:
-        """Refuse a value that could not be kept out of what everybody reads, because something is called so.
+        """Refuse a value that redaction could not keep out of public texts, because something is called so.
 
         Were it kept, that name would be taken for the secret wherever it stands, for all users of the tenant.
         """
@@ -260,7 +260,7 @@ class Vault:
                 raise InvalidInput(f"value is the name of {what}, or part of it, and so no secret", field="value")
 
     def _claim_kek(self, tx: Transaction, tenant_id: str) -> str:
-        """The generation to wrap with, which no rotation takes away before this transaction ends."""
+        """Return the generation to wrap with, which no rotation takes away before this transaction ends."""
         self._ring.reload()
         kek_id = self._store.lock_state(tx, tenant_id, self._ring.active().id)
         if self._ring.find(kek_id) is None:
@@ -276,14 +276,14 @@ class Vault:
             raise Conflict(f"there is a secret named {secret.name!r} already; rotate it instead", name=secret.name)
 
     def _add_version(self, tx: Transaction, secret: Secret, clear: bytes, kek_id: str) -> None:
-        place = Place(secret.tenant_id, secret.secret_id, secret.version, secret.owner_id)
+        place = SealBinding(secret.tenant_id, secret.secret_id, secret.version, secret.owner_id)
         sealed = self._cipher.seal(clear, place, kek_id=kek_id)
         self._store.add_version(tx, StoredVersion(place, sealed), created_at=self._micros())
 
     def _record(
         self, tx: Transaction, secret: Secret, event_type: str, correlation_id: str | None, data: dict[str, Any]
     ) -> None:
-        entry = AuditEntry(
+        entry = NewAuditEntry(
             secret.tenant_id,
             event_type,
             "secret",
@@ -303,7 +303,7 @@ def _present(found: T | None, asked_for: str) -> T:
 
 
 def _refuse_stale(secret: Secret, expected_version: int | None) -> None:
-    """Refuse a change by somebody who has not seen the latest value come."""
+    """Refuse a change that is based on an older value."""
     if expected_version not in (None, secret.version):
         raise StaleState(
             f"secret {secret.name!r} was rotated meanwhile: it is at version {secret.version}, not {expected_version}",

@@ -1,4 +1,4 @@
-"""How a secret may be spelt once it has travelled: in JSON, in base64, in a URL, as Python writes it.
+"""Computes the encodings of a secret that redaction looks for: JSON, base64, URL, Python literals.
 
 Whoever looks for a value as it was entered misses it one encoding later. Each spelling here is one that real encoders
 write: JSON nested up to three deep with every common style of escaping, base64 wherever the value begins within a
@@ -27,7 +27,7 @@ _PERCENT_CODE = re.compile(r"%[0-9A-F]{2}")
 
 
 def spellings(value: str) -> frozenset[bytes]:
-    """Every text that stands for the value; none for one that is too short to look for."""
+    """Return every text that stands for the value; none for one that is too short to look for."""
     found: set[bytes] = set()
     for form in {value, value.strip()}:
         if len(form) >= SHORTEST_REDACTED:
@@ -38,7 +38,7 @@ def spellings(value: str) -> frozenset[bytes]:
 
 
 def _in_json(text: str, depth: int = _JSON_DEPTH) -> Iterator[str]:
-    """Each level may have been written by another encoder than the one around it."""
+    """Yield spellings in JSON, whose every level may have been written by another encoder."""
     level = {text}
     for _ in range(depth):
         level = {escape(inner) for inner in level for escape in (_plain, _ascii, _ascii_upper, _ascii_slashed)}
@@ -79,7 +79,7 @@ def _in_url(text: str) -> Iterator[str]:
 
 
 def _in_base64(raw: bytes) -> Iterator[bytes]:
-    """The part of the encoding that the value alone decides, for each place it can have in a group of three bytes."""
+    """Yield the part of the encoding that depends on the value alone, for each offset in a group of three bytes."""
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         whole = encode(raw)
         yield whole

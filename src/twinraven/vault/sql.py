@@ -1,10 +1,10 @@
-"""Secrets in SQL, the same for both stores."""
+"""Stores secrets in SQL, the same for both databases."""
 
 from __future__ import annotations
 
 from twinraven.foundation.clock import from_micros, to_micros
 from twinraven.storage import Row, Transaction
-from twinraven.vault.cipher import Place, SealedValue
+from twinraven.vault.cipher import SealBinding, SealedValue
 from twinraven.vault.model import Secret
 from twinraven.vault.store import StoredVersion
 
@@ -169,5 +169,5 @@ def _to_secret(row: Row) -> Secret:
 
 
 def _to_version(row: Row) -> StoredVersion:
-    place = Place(row["tenant_id"], row["secret_id"], row["version"], row["owner_id"])
+    place = SealBinding(row["tenant_id"], row["secret_id"], row["version"], row["owner_id"])
     return StoredVersion(place, SealedValue(row["kek_id"], bytes(row["wrapped_key"]), bytes(row["ciphertext"])))

@@ -1,4 +1,4 @@
-"""The port to stored secrets; each method runs inside its caller's transaction.
+"""Declares the port to stored secrets; each method runs inside its caller's transaction.
 
 What people and connectors ask for is filtered by owner as well as by tenant. Only rotation and redaction read across
 owners, and neither gives anything to anybody.
@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from twinraven.storage import Transaction
-from twinraven.vault.cipher import Place, SealedValue
+from twinraven.vault.cipher import SealBinding, SealedValue
 from twinraven.vault.model import Secret
 
 
 class StoredVersion(NamedTuple):
     """One version of a value, and where it belongs."""
 
-    place: Place
+    place: SealBinding
     sealed: SealedValue
 
 
@@ -24,19 +24,21 @@ class SecretStore(Protocol):
     """One tenant's secrets."""
 
     def lock_state(self, tx: Transaction, tenant_id: str, kek_id: str) -> str:
-        """The generation the tenant's keys are wrapped with (`kek_id` if none yet), held until the transaction ends."""
+        """Return the generation the tenant's keys are wrapped with (`kek_id` if none yet), held until the transaction
+        ends.
+        """
         ...
 
     def set_kek(self, tx: Transaction, tenant_id: str, kek_id: str) -> None: ...
 
     def count_change(self, tx: Transaction, tenant_id: str) -> None:
-        """Let everybody who holds known values notice that they changed."""
+        """Raise the counter by which caches of known values notice changes."""
         ...
 
     def changes(self, tx: Transaction, tenant_id: str) -> int: ...
 
     def tenants(self, tx: Transaction) -> list[str]:
-        """Every tenant with a vault; the transaction must act for the directory."""
+        """Return every tenant with a vault; the transaction must act for the directory."""
         ...
 
     def add(self, tx: Transaction, secret: Secret) -> None: ...
@@ -56,11 +58,11 @@ class SecretStore(Protocol):
     def add_version(self, tx: Transaction, version: StoredVersion, *, created_at: int) -> None: ...
 
     def current(self, tx: Transaction, tenant_id: str, owner_id: str, secret_id: str) -> StoredVersion | None:
-        """The version in force."""
+        """Return the version in force."""
         ...
 
     def versions(self, tx: Transaction, tenant_id: str) -> list[StoredVersion]:
-        """Every version of every secret, for rotation and redaction alone."""
+        """Return every version of every secret, for rotation and redaction alone."""
         ...
 
     def rewrap(self, tx: Transaction, version: StoredVersion) -> None: ...

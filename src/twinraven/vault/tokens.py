@@ -1,4 +1,4 @@
-"""What stands in place of a secret: a token that is the same for the same value, within one tenant.
+"""Derives the token that replaces a secret: the same for the same value, within one tenant.
 
 Mining and replay compare recorded values, so equal must stay equal after redaction; and nobody may test guesses against
 a token, so it is keyed. The key of a tenant is derived from one root that is never rotated with the others: a new root
@@ -24,15 +24,15 @@ class TenantKeys:
         self._derived: dict[tuple[str, str], bytes] = {}
 
     def token(self, tenant_id: str, value: bytes) -> str:
-        """What is stored instead of a value."""
+        """Return the token that is stored instead of a value."""
         return f"[secret:{self.hash(tenant_id, 'redaction', value)[:_TOKEN_DIGITS]}]"
 
     def hash(self, tenant_id: str, purpose: str, body: bytes) -> str:
-        """A keyed hash that nobody without the key can try values against."""
+        """Return a keyed hash, against which values cannot be tried without the key."""
         return hmac.digest(self.derive(tenant_id, purpose), body, "sha256").hex()
 
     def derive(self, tenant_id: str, purpose: str) -> bytes:
-        """The 32 bytes of key that a tenant has for a purpose."""
+        """Return the 32 bytes of key that a tenant has for a purpose."""
         key = self._derived.get((tenant_id, purpose))
         if key is None:
             root = self._ring.first().key

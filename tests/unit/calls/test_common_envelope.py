@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinraven.calls import CallAudit, Envelope, Reach, SkillInvocationRequest, SkillInvocationResponse
+from twinraven.calls import CallAudit, Envelope, EnvelopeImpact, SkillInvocationRequest, SkillInvocationResponse
 from twinraven.foundation.errors import InvalidInput, PolicyViolation
 
 ERROR = {"code": "TOOL_FAILED", "message": "no", "retryable": False, "details": {"tool_id": "x"}}
@@ -48,7 +48,7 @@ def test_what_is_unknown_is_kept(unknown: dict[str, int]) -> None:
 @pytest.mark.parametrize("type_name", MESSAGES)
 def test_what_can_cause_an_effect_needs_a_tenant_and_a_key(type_name: str) -> None:
     """No message of the contract, and none of a type nobody has classified, is read without them."""
-    assert Envelope.from_json({**SOUND, "type": type_name}).reach is Reach.EFFECT
+    assert Envelope.from_json({**SOUND, "type": type_name}).reach is EnvelopeImpact.EFFECT
     for tenant_id in (None, "", "x" * 129, "a\0b"):
         assert refusal(type=type_name, tenant_id=tenant_id) == "tenant_id"
     for key in (None, "", "\n"):
@@ -58,7 +58,7 @@ def test_what_can_cause_an_effect_needs_a_tenant_and_a_key(type_name: str) -> No
 def test_what_changes_state_alone_needs_a_tenant_but_no_key() -> None:
     """An answer is recorded for a tenant and does nothing when it comes twice; a notice belongs to nobody."""
     answer = {**SOUND, "role": "skill", "type": "skill.response", "idempotency_key": None}
-    assert Envelope.from_json(answer).reach is Reach.STATE
+    assert Envelope.from_json(answer).reach is EnvelopeImpact.STATE
     assert refusal(role="skill", type="skill.response", tenant_id=None) == "tenant_id"
     notice = {"role": "system", "type": "system.notice", "status": "complete"}
     assert Envelope.from_json(notice).tenant_id is None

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinraven.cli.output import (
-    Column,
     Progress,
+    TableColumn,
     cell_text,
     clean,
     clip,
@@ -67,7 +67,11 @@ def test_wide_and_combining_characters_are_measured_as_shown() -> None:
 @given(rows=st.lists(st.tuples(texts, st.integers(), texts), min_size=1, max_size=6), width=st.integers(30, 100))
 def test_a_table_has_a_line_for_each_row_and_fits(rows: list[tuple[str, int, str]], width: int) -> None:
     """Columns are aligned, no line is wider than the terminal as long as what may be cut suffices for it."""
-    columns = (Column("a", "A", shrinks=True), Column("b", "B", right=True), Column("c", "C", shrinks=True))
+    columns = (
+        TableColumn("a", "A", shrinks=True),
+        TableColumn("b", "B", right=True),
+        TableColumn("c", "C", shrinks=True),
+    )
     dicts = [dict(zip("abc", row, strict=True)) for row in rows]
     lines = render_table(dicts, columns, width=width)
     assert len(lines) == len(rows) + 1
@@ -78,7 +82,7 @@ def test_a_table_has_a_line_for_each_row_and_fits(rows: list[tuple[str, int, str
 
 def test_colours_mark_the_words_that_matter_and_leave_the_alignment() -> None:
     """A tinted cell is coloured by its word; the text without colours is the plain table."""
-    columns = (Column("outcome", "OUTCOME", tinted=True), Column("name", "NAME"))
+    columns = (TableColumn("outcome", "OUTCOME", tinted=True), TableColumn("name", "NAME"))
     rows = [{"outcome": "success", "name": "success"}, {"outcome": "odd", "name": "x"}]
     plain = render_table(rows, columns)
     coloured = render_table(rows, columns, coloured=True)
@@ -120,10 +124,10 @@ def test_csv_reads_back(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
 
 def test_an_empty_table_says_so_on_stderr(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """Nothing to list leaves stdout empty; JSON has an empty array instead."""
-    show_rows("table", [], (Column("a", "A"),), empty="nothing here")
+    show_rows("table", [], (TableColumn("a", "A"),), empty="nothing here")
     shown = capfdbinary.readouterr()
     assert (shown.out, shown.err) == (b"", b"nothing here\n")
-    show_rows("json", [], (Column("a", "A"),), empty="nothing here")
+    show_rows("json", [], (TableColumn("a", "A"),), empty="nothing here")
     assert capfdbinary.readouterr().out == b"[]\n"
 
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinraven.console.drawing.columns import Column, columns
+from twinraven.console.drawing.columns import TimeColumn, columns
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
 from twinraven.console.drawing.strip import strip
 from twinraven.console.drawing.tree import TreeNode, tree
@@ -70,7 +70,9 @@ def test_wiring_tells_what_the_caller_gives_from_what_is_always_the_same() -> No
 
 def test_columns_are_links_that_say_what_they_count() -> None:
     """Each stretch of time is a link with its numbers in words."""
-    drawn = str(columns([Column(5, 1, "09:00: 5 calls", "09", "/console/calls?a=1&b=2")], height=100, title="Calls"))
+    drawn = str(
+        columns([TimeColumn(5, 1, "09:00: 5 calls", "09", "/console/calls?a=1&b=2")], height=100, title="Calls")
+    )
     assert 'href="/console/calls?a=1&amp;b=2"' in drawn
     assert "09:00: 5 calls" in drawn
 

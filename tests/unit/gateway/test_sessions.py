@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from twinraven.gateway.callers import Caller
-from twinraven.gateway.sessions import GUESSED, Place, Sessions
+from twinraven.gateway.sessions import GUESSED, CallSession, Sessions
 from twinraven.tenancy import LOCAL
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -29,7 +29,7 @@ def place(
     tenant: str = "acme",
     key: str | None = None,
     **known: Any,
-) -> Place:
+) -> CallSession:
     caller = Caller(replace(LOCAL, tenant_id=tenant, key_id=key), **known)
     with sessions.staying(caller, meta or {}, {}) as stay:
         return stay.place
@@ -60,7 +60,7 @@ def test_the_first_thing_known_decides() -> None:
 )
 def test_clients_name_conversations_in_their_own_way(name: str) -> None:
     """Each common spelling of a conversation's id names the session, and no such session is marked as guessed."""
-    assert place(Sessions(idle_gap_s=900), {name: "c7"}) == Place("conversation-c7")
+    assert place(Sessions(idle_gap_s=900), {name: "c7"}) == CallSession("conversation-c7")
 
 
 def test_baggage_names_a_conversation() -> None:
@@ -86,7 +86,7 @@ def test_a_long_pause_inside_a_session_is_input_from_outside() -> None:
     clock.now = 899
     assert place(sessions, process="stdio-1").outside_input is None
     clock.now = 3000
-    assert place(sessions, process="stdio-1") == Place("stdio-1", "a pause of 2101 s")
+    assert place(sessions, process="stdio-1") == CallSession("stdio-1", "a pause of 2101 s")
 
 
 def test_tenants_and_keys_do_not_share_sessions() -> None:
@@ -117,7 +117,7 @@ def test_headers_stand_for_meta() -> None:
     """What an adapter states in headers counts as if it stood in `_meta`, which goes before it."""
     sessions = Sessions(idle_gap_s=900)
     stated = {"twinraven/session_id": "ticket-1", "twinraven/user_input": "hi", "twinraven/turn": 2}
-    assert place(sessions, stated=stated) == Place("ticket-1", "hi", turn=2)
+    assert place(sessions, stated=stated) == CallSession("ticket-1", "hi", turn=2)
     assert place(sessions, {"twinraven/session_id": "ticket-2"}, stated=stated).session_id == "ticket-2"
 
 

@@ -21,7 +21,7 @@ from tests.unit.huginn.billing_world import (
 from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn import Backtest, LearningConfig, SessionTrace, ToolFacts, run_backtest
-from twinraven.huginn.rehearsal import Answers, Rehearsal
+from twinraven.huginn.rehearsal import RecordedAnswers, Rehearsal
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.traces import call_key
 from twinraven.huginn.validation.judge import validate
@@ -128,7 +128,7 @@ async def test_a_map_that_reads_too_much_is_capped() -> None:
     assert draft.verdict.passed
     assert outcome.learning.beyond_budget == {}
     judged = await validate(
-        tool, sessions, Rehearsal(Answers(sessions), TraceIndex(), _never), Criteria(), now=utc_now()
+        tool, sessions, Rehearsal(RecordedAnswers(sessions), TraceIndex(), _never), Criteria(), now=utc_now()
     )
     assert judged.passed
     assert judged.hits == judged.uses > 100

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.huginn.billing_world import SessionScript, traces
 from tests.unit.huginn.test_synthesis import synthesize
 from twinraven.foundation.clock import utc_now
-from twinraven.huginn import LearnedTool, Learner, LearningConfig, SessionTrace, ToolFacts, run_backtest
+from twinraven.huginn import Learner, LearningConfig, SessionTrace, ToolCandidate, ToolFacts, run_backtest
 
 
 def watch_sessions(count: int, *, mistaken: int) -> list[SessionTrace]:
@@ -31,8 +31,8 @@ def watch_sessions(count: int, *, mistaken: int) -> list[SessionTrace]:
     return traces(scripts)
 
 
-def condition_of(tool: LearnedTool | str) -> Any:
-    assert isinstance(tool, LearnedTool), tool
+def condition_of(tool: ToolCandidate | str) -> Any:
+    assert isinstance(tool, ToolCandidate), tool
     return tool.definition.internal_wiring["0"]["jobs"]["$where"]["of"]
 
 
@@ -46,7 +46,7 @@ def test_a_few_mistakes_do_not_cost_a_condition() -> None:
 def test_a_condition_that_only_some_folds_see_does_not_cost_the_map(mistaken: int) -> None:
     """Around the share from which a condition is kept, the map is learned with it or without it, never refused."""
     tool = synthesize(watch_sessions(50, mistaken=mistaken), "list_jobs", "get_logs")
-    assert isinstance(tool, LearnedTool), tool
+    assert isinstance(tool, ToolCandidate), tool
 
 
 async def test_the_first_element_that_fulfils_a_condition_is_found_wherever_it_stands() -> None:

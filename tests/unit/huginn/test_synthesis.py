@@ -14,7 +14,7 @@ from tests.unit.huginn.billing_world import INVOICE, LOAD, LOOKUP, RATE, Session
 from twinraven.catalog import Effect, ToolEntry
 from twinraven.flow import validate_definition
 from twinraven.foundation.json_schema import compile_schema
-from twinraven.huginn import CandidateChain, LearnedTool, Learner, LearningConfig, SessionTrace, ToolFacts
+from twinraven.huginn import CandidateChain, Learner, LearningConfig, SessionTrace, ToolCandidate, ToolFacts
 from twinraven.huginn.crossfit import Folds
 from twinraven.huginn.synthesis.wiring import IN_ALL
 from twinraven.registry import SynthesizedTool
@@ -24,7 +24,7 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 def synthesize(
     sessions: list[SessionTrace], *tools: str, with_writes: bool = False, facts: ToolFacts | None = None
-) -> LearnedTool | str:
+) -> ToolCandidate | str:
     learner = Learner(LearningConfig(), facts or ToolFacts(), now=lambda: NOW)
     chain = CandidateChain(
         chain_id=UUID(int=7),
@@ -43,7 +43,7 @@ def synthesize(
 
 def definition_of(sessions: list[SessionTrace], *tools: str) -> SynthesizedTool:
     tool = synthesize(sessions, *tools)
-    assert isinstance(tool, LearnedTool), tool
+    assert isinstance(tool, ToolCandidate), tool
     return tool.definition
 
 
@@ -102,7 +102,7 @@ def test_what_the_first_tool_lets_out_may_be_left_out() -> None:
     schema = {"type": "object", "properties": {"query": {}, "deep": {"type": "boolean", "default": False}}}
     entry = ToolEntry("find_thing", "finds", schema, effect=Effect.READ)
     tool = synthesize(traces(scripts), "find_thing", "read_thing", facts=ToolFacts([entry]))
-    assert isinstance(tool, LearnedTool), tool
+    assert isinstance(tool, ToolCandidate), tool
     assert tool.definition.parameters["required"] == ["query"]
     assert tool.definition.steps[0].input_mapping["deep"] == "$.parameters.deep"
 
@@ -124,7 +124,7 @@ def _few_tasks(tasks: int, sessions: int) -> list[SessionTrace]:
 
 def test_a_fold_that_leaves_little_does_not_speak_against_a_wiring() -> None:
     """Four tasks suffice, though without one of them only three are left; three are still too few."""
-    assert isinstance(synthesize(_few_tasks(4, 20), "find_thing", "read_thing"), LearnedTool)
+    assert isinstance(synthesize(_few_tasks(4, 20), "find_thing", "read_thing"), ToolCandidate)
     refused = synthesize(_few_tasks(3, 20), "find_thing", "read_thing")
     assert refused == "step 1 (read_thing): all samples come from 3 tasks, at least 4 are needed"
 

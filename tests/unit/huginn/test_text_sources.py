@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.huginn.billing_world import SessionScript, traces
-from twinraven.huginn import LearnedTool, LearningConfig, LearningReport, ToolFacts
+from twinraven.huginn import LearningConfig, LearningReport, ToolCandidate, ToolFacts
 from twinraven.huginn.learning import Learner
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
@@ -93,7 +93,7 @@ async def learn(make: Callable[[random.Random], Made], *, second: str = "read_it
     return await Learner(LearningConfig(), ToolFacts(), now=lambda: NOW).learn(traces(scripts))
 
 
-def chosen(report: LearningReport) -> list[LearnedTool]:
+def chosen(report: LearningReport) -> list[ToolCandidate]:
     return [item.tool for item in report.chosen if item.tool.shape != "batch"]
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.unit.huginn.billing_world import INVOICE, LOAD, LOOKUP, SessionScript, billing_sessions, traces
 from tests.unit.huginn.test_synthesis import synthesize
 from twinraven.foundation.errors import InvalidInput
-from twinraven.huginn import Criteria, LearnedTool, SessionTrace, ToolFacts, ValidationResult
-from twinraven.huginn.rehearsal import Answers, Rehearsal
+from twinraven.huginn import Criteria, SessionTrace, ToolCandidate, ToolFacts, ValidationResult
+from twinraven.huginn.rehearsal import RecordedAnswers, Rehearsal
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.validation.judge import validate, wilson_low
 from twinraven.huginn.validation.similarity import similarity
@@ -24,14 +24,16 @@ from twinraven.registry import SynthesizedTool
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 
 
-async def judge(tool: LearnedTool, sessions: list[SessionTrace], criteria: Criteria | None = None) -> ValidationResult:
-    rehearsal = Rehearsal(Answers(sessions), TraceIndex(), ToolFacts().writes)
+async def judge(
+    tool: ToolCandidate, sessions: list[SessionTrace], criteria: Criteria | None = None
+) -> ValidationResult:
+    rehearsal = Rehearsal(RecordedAnswers(sessions), TraceIndex(), ToolFacts().writes)
     return await validate(tool, sessions, rehearsal, criteria or Criteria(), now=NOW)
 
 
-def learned(*tools: str) -> LearnedTool:
+def learned(*tools: str) -> ToolCandidate:
     tool = synthesize(billing_sessions(200, seed=31), *tools)
-    assert isinstance(tool, LearnedTool), tool
+    assert isinstance(tool, ToolCandidate), tool
     return tool
 
 
@@ -54,7 +56,7 @@ async def test_a_wiring_error_cannot_hide() -> None:
     tool = learned(LOOKUP, LOAD)
     body = tool.definition.as_json()
     body["internal_wiring"]["0"]["customer_id"] = "$.steps[0].output.hits"
-    wrong = LearnedTool(SynthesizedTool.from_json(body), tool.chain)
+    wrong = ToolCandidate(SynthesizedTool.from_json(body), tool.chain)
     verdict = await judge(wrong, billing_sessions(100, seed=33))
     assert not verdict.passed
     assert verdict.hits == 0
@@ -77,7 +79,7 @@ async def test_a_tool_that_hides_failures_fails_on_parity() -> None:
     body = tool.definition.as_json()
     body["output"] = {"always": "fine"}
     body["error_strategy"] = {**body["error_strategy"], "default_behavior": "skip", "abort_conditions": []}
-    hiding = LearnedTool(SynthesizedTool.from_json(body), tool.chain)
+    hiding = ToolCandidate(SynthesizedTool.from_json(body), tool.chain)
     sessions = [*billing_sessions(60, seed=35), *_failing(20)]
     assert (await judge(tool, sessions)).error_parity
     verdict = await judge(hiding, sessions)

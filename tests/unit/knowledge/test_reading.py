@@ -12,7 +12,7 @@ from twinraven.knowledge.concepts import related
 from twinraven.knowledge.dates import DaySpan, named_dates
 from twinraven.knowledge.parts import split_content
 from twinraven.knowledge.questions import play_participants_down, read_question
-from twinraven.knowledge.reading import Marks, names_in, read_turn, split_speaker
+from twinraven.knowledge.reading import TurnMarks, names_in, read_turn, split_speaker
 from twinraven.knowledge.stemming import stem
 from twinraven.knowledge.words import terms
 
@@ -93,10 +93,10 @@ def test_stemming_never_lengthens_much_or_fails(word: str) -> None:
 
 def test_a_turns_marks_say_what_it_is() -> None:
     """A turn that only asks, holds a time, a number or a place is marked so."""
-    assert read_turn("Really? Where did you go?", None).marks & Marks.ASKS
-    assert not read_turn("I went to the lake with all my old friends. You?", None).marks & Marks.ASKS
+    assert read_turn("Really? Where did you go?", None).marks & TurnMarks.ASKS
+    assert not read_turn("I went to the lake with all my old friends. You?", None).marks & TurnMarks.ASKS
     assert read_turn("It was last Friday in Lisbon, we were three.", None).marks == (
-        Marks.TIMED | Marks.NUMBERED | Marks.PLACED | Marks.PERSONAL
+        TurnMarks.TIMED | TurnMarks.NUMBERED | TurnMarks.PLACED | TurnMarks.PERSONAL
     )
 
 
@@ -166,7 +166,10 @@ def test_a_question_names_speakers_as_people_write_them(text: str, named: set[st
 def test_a_caption_behind_a_question_leaves_it_a_question() -> None:
     """Whether a turn asks is told by what is said, not by the picture beside it."""
     for text in ("What do you say? [photo: a dog by the lake]", "What do you say?\nImage: a dog by the lake"):
-        assert read_turn(text, None).marks & (Marks.ASKS | Marks.ENDS_ASKING) == Marks.ASKS | Marks.ENDS_ASKING
+        assert (
+            read_turn(text, None).marks & (TurnMarks.ASKS | TurnMarks.ENDS_ASKING)
+            == TurnMarks.ASKS | TurnMarks.ENDS_ASKING
+        )
 
 
 def test_participants_weigh_less_where_nobody_is_named_as_speaker() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 from twinraven.catalog import Effect, ToolEntry
 from twinraven.engine import CallFraming
-from twinraven.engine.journal import Outcome
+from twinraven.engine.journal import CallOutcome
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.models import ASK_MODEL
-from twinraven.plans.kernel import Kernel, PlanWish
+from twinraven.plans.kernel import Kernel, PlanRequest
 from twinraven.plans.model import Plan
 from twinraven.plans.state import Cycle
 
@@ -52,7 +52,7 @@ class FakeRun:
     tenant_id, run_id, user_id = "default", "r", None
 
     def __init__(self, say: Answer, *, tools: tuple[ToolEntry, ...] = (LOOK, RESERVE), broken: str = "") -> None:
-        self.journal: dict[str, Outcome] = {}
+        self.journal: dict[str, CallOutcome] = {}
         self.asked: list[str] = []
         self.called: list[tuple[str, dict[str, Any]]] = []
         self.crash_at: int | None = None
@@ -62,7 +62,7 @@ class FakeRun:
         self._clock = 0
         self._acts = 0
 
-    def known(self, place: str) -> Outcome | None:
+    def known(self, place: str) -> CallOutcome | None:
         return self.journal.get(place)
 
     async def call(
@@ -74,7 +74,7 @@ class FakeRun:
         attempt: int = 1,
         framing: CallFraming | None = None,
         held: bool = False,
-    ) -> Outcome:
+    ) -> CallOutcome:
         del framing, held
         where = place if attempt == 1 else f"{place}#{attempt}"
         if where in self.journal:
@@ -88,24 +88,26 @@ class FakeRun:
         self._maybe_crash()
         return self.journal[where]
 
-    def _outcome(self, tool_id: str, params: dict[str, Any]) -> Outcome:
+    def _outcome(self, tool_id: str, params: dict[str, Any]) -> CallOutcome:
         if tool_id == ASK_MODEL:
             said = self._say(params)
             if isinstance(said, TwinRavenError):
-                return Outcome(tool_id, self.now(), error=said.as_record())
+                return CallOutcome(tool_id, self.now(), error=said.as_record())
             usage = {"input_tokens": 3, "output_tokens": 2}
             stop = "length" if isinstance(said, Cut) else "end"
-            return Outcome(tool_id, self.now(), {"text": str(said), "stop": stop, "model": "m", "usage": usage})
+            return CallOutcome(tool_id, self.now(), {"text": str(said), "stop": stop, "model": "m", "usage": usage})
         if tool_id == self._broken:
-            return Outcome(tool_id, self.now(), error={"code": "TOOL_FAILED", "message": "broken", "retryable": False})
-        return Outcome(tool_id, self.now(), {"did": tool_id, **params})
+            return CallOutcome(
+                tool_id, self.now(), error={"code": "TOOL_FAILED", "message": "broken", "retryable": False}
+            )
+        return CallOutcome(tool_id, self.now(), {"did": tool_id, **params})
 
     async def pause(self, place: str, attempt: int, seconds: float) -> None:
         pass
 
     async def keep(self, place: str, value: Any) -> None:
         self._maybe_crash()
-        self.journal.setdefault(place, Outcome("program", self.now(), value))
+        self.journal.setdefault(place, CallOutcome("program", self.now(), value))
 
     def now(self) -> int:
         self._clock += 1_000_000
@@ -137,6 +139,6 @@ class FakeRun:
 async def carry_out(run: FakeRun, **wish: Any) -> Any:
     """What a plan comes to: its output, or the error that ended it."""
     try:
-        return await Kernel(run, PlanWish(**wish), ()).run()  # pyright: ignore[reportArgumentType]
+        return await Kernel(run, PlanRequest(**wish), ()).run()  # pyright: ignore[reportArgumentType]
     except TwinRavenError as error:
         return error

@@ -12,7 +12,7 @@ import pytest
 
 from tests.registry_kit import TENANT, House, make_definition
 from twinraven.foundation.errors import Conflict
-from twinraven.registry import Refused, RetirementReason, SynthesizedTool, definition_text
+from twinraven.registry import RetirementReason, SynthesizedTool, UnsafePath, definition_text
 from twinraven.storage import Transaction
 
 SEED = Path(__file__).parent / "search_read_summarize.json"
@@ -414,7 +414,7 @@ async def test_where_nothing_can_be_written_nothing_is_registered(house: House) 
     """A version whose file cannot be written has no row either."""
     house.folder.parent.mkdir(parents=True)
     house.folder.write_text("in the way")
-    with pytest.raises(Refused, match="not a folder"):
+    with pytest.raises(UnsafePath, match="not a folder"):
         await house.register()
     assert await house.registry.tools(TENANT) == []
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from twinraven.foundation.errors import InvalidInput, StorageBusy
-from twinraven.registry import Places, Refused
+from twinraven.registry import ToolFolders, UnsafePath
 from twinraven.registry import locks as locking
-from twinraven.registry.folders import Folder
+from twinraven.registry.folders import SafeFolder
 from twinraven.registry.locks import ToolLocks
 
 
 @pytest.fixture
 def locks(tmp_path: Path) -> ToolLocks:
-    return ToolLocks(Places(tmp_path), patience_s=0.2)
+    return ToolLocks(ToolFolders(tmp_path), patience_s=0.2)
 
 
 @pytest.mark.req("RG-14")
@@ -39,7 +39,7 @@ async def test_a_lock_has_one_holder(locks: ToolLocks) -> None:
 @pytest.mark.req("RG-14")
 async def test_many_who_want_several_locks_all_get_them(tmp_path: Path) -> None:
     """Locks are taken in one order, so that nobody waits in a circle; no two hold one at once."""
-    locks = ToolLocks(Places(tmp_path), patience_s=30)
+    locks = ToolLocks(ToolFolders(tmp_path), patience_s=30)
     inside: set[str] = set()
 
     async def work(names: list[str]) -> None:
@@ -64,7 +64,7 @@ async def test_a_lock_that_its_holder_removed_meanwhile_is_none(
     assert first is not None
     opened = locking._open_lock  # pyright: ignore[reportPrivateUsage]
 
-    def open_late(folder: Folder, tool_id: str) -> tuple[int, bool]:
+    def open_late(folder: SafeFolder, tool_id: str) -> tuple[int, bool]:
         found = opened(folder, tool_id)
         monkeypatch.setattr(locking, "_open_lock", opened)
         first.finish()
@@ -117,7 +117,7 @@ async def test_a_link_is_no_lock(locks: ToolLocks, tmp_path: Path) -> None:
     """A lock file that is a link, or whose name is a path, is refused."""
     (tmp_path / ".locks").mkdir()
     (tmp_path / ".locks" / "a").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Refused):
+    with pytest.raises(UnsafePath):
         await locks.acquire("default", ["a"])
     assert not (tmp_path / "elsewhere").exists()
     with pytest.raises(InvalidInput, match="slug"):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinraven.foundation.errors import CallInProgress, Conflict, InvalidInput, StorageFull, TwinRavenError
-from twinraven.sdk import ObservedCall, RemoteError, Turnstile, deliver
+from twinraven.sdk import FifoLock, ObservedCall, RemoteError, deliver
 
 
 def make_calls(*kinds: str) -> list[ObservedCall]:
@@ -71,7 +71,7 @@ async def test_what_concerns_all_is_raised(trouble: TwinRavenError) -> None:
 
 async def test_one_at_a_time_in_the_order_they_came() -> None:
     """Nobody enters while another is inside."""
-    turns, seen = Turnstile(), list[int]()
+    turns, seen = FifoLock(), list[int]()
 
     async def enter(number: int) -> None:
         async with turns:
@@ -85,7 +85,7 @@ async def test_one_at_a_time_in_the_order_they_came() -> None:
 
 async def test_whoever_goes_away_blocks_nobody() -> None:
     """One that is cancelled while waiting, or at the moment of being let in, leaves the way free."""
-    turns = Turnstile()
+    turns = FifoLock()
 
     async def enter() -> None:
         async with turns:
@@ -105,7 +105,7 @@ async def test_whoever_goes_away_blocks_nobody() -> None:
 
 def test_loops_on_several_threads_take_turns() -> None:
     """Whoever waits on one loop is let in by whoever leaves on another."""
-    turns, inside, most = Turnstile(), [0], [0]
+    turns, inside, most = FifoLock(), [0], [0]
 
     async def enter() -> None:
         async with turns:

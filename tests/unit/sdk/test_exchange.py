@@ -11,7 +11,7 @@ import pytest
 
 from twinraven.foundation.errors import CallInProgress, Conflict, StorageBusy, TwinRavenError
 from twinraven.sdk import RemoteError, ServerUnreachable, ToolInfo
-from twinraven.sdk.exchange import PAUSES_S, Ask, Exchange, path_of
+from twinraven.sdk.exchange import PAUSES_S, Exchange, RequestSpec, path_of
 from twinraven.sdk.keys import BELIEVED_S, Keys
 from twinraven.sdk.operations import Operations
 from twinraven.sdk.wire import Reply, Stream, WireRequest, finish
@@ -54,14 +54,14 @@ async def _silence() -> AsyncGenerator[bytes]:
     yield
 
 
-def send(ask: Ask, *answers: Reply | None) -> tuple[ScriptedWire, Any]:
+def send(ask: RequestSpec, *answers: Reply | None) -> tuple[ScriptedWire, Any]:
     wire = ScriptedWire(*answers)
     return wire, finish(Exchange(wire, "http://h", None).send(ask))
 
 
 def test_a_read_and_a_keyed_write_are_sent_again() -> None:
     """Losses and a busy server are waited out, longer each time, under the same key; a server's wish is respected."""
-    for ask in (Ask("GET", "/v1/me"), Ask("POST", "/v1/users", body={}, key="k")):
+    for ask in (RequestSpec("GET", "/v1/me"), RequestSpec("POST", "/v1/users", body={}, key="k")):
         wire, _ = send(ask, None, problem(503, "STORAGE_BUSY", **{"retry-after": "2"}), None, OK)
         assert len(wire.letters) == 4
         assert len(set(map(repr, wire.letters))) == 1
@@ -74,31 +74,31 @@ def test_a_read_and_a_keyed_write_are_sent_again() -> None:
 def test_trying_ends() -> None:
     """After so many tries the last trouble is the caller's."""
     with pytest.raises(ServerUnreachable):
-        send(Ask("GET", "/v1/me"), *[None] * (len(PAUSES_S) + 1))
+        send(RequestSpec("GET", "/v1/me"), *[None] * (len(PAUSES_S) + 1))
     with pytest.raises(StorageBusy):
-        send(Ask("GET", "/v1/me"), *[problem(503, "STORAGE_BUSY")] * (len(PAUSES_S) + 1))
+        send(RequestSpec("GET", "/v1/me"), *[problem(503, "STORAGE_BUSY")] * (len(PAUSES_S) + 1))
 
 
 @pytest.mark.parametrize("answer", [None, problem(503, "STORAGE_BUSY")])
 def test_what_has_no_key_is_sent_once(answer: Reply | None) -> None:
     """A write that nothing makes harmless to repeat is never repeated."""
     with pytest.raises((ServerUnreachable, StorageBusy)):
-        send(Ask("DELETE", "/v1/keys/k"), answer)
+        send(RequestSpec("DELETE", "/v1/keys/k"), answer)
 
 
 def test_other_trouble_is_told_at_once() -> None:
     """A conflict, or a call in progress that is not our own, does not pass by waiting."""
     with pytest.raises(Conflict):
-        send(Ask("POST", "/v1/calls", body={}, key="k"), problem(409, "CONFLICT"))
+        send(RequestSpec("POST", "/v1/calls", body={}, key="k"), problem(409, "CONFLICT"))
     with pytest.raises(CallInProgress):
-        send(Ask("POST", "/v1/calls", body={}, key="k"), problem(409, "CALL_IN_PROGRESS"))
+        send(RequestSpec("POST", "/v1/calls", body={}, key="k"), problem(409, "CALL_IN_PROGRESS"))
     with pytest.raises(RemoteError, match="no JSON"):
-        finish(Exchange(ScriptedWire(Reply(200, {}, b"<html>")), "http://h", None).json(Ask("GET", "/")))
+        finish(Exchange(ScriptedWire(Reply(200, {}, b"<html>")), "http://h", None).json(RequestSpec("GET", "/")))
 
 
 def test_ones_own_call_is_waited_for() -> None:
     """After a lost answer the call in progress under this key is the one that was lost."""
-    wire, reply = send(Ask("POST", "/v1/calls", body={}, key="k"), None, problem(409, "CALL_IN_PROGRESS"), OK)
+    wire, reply = send(RequestSpec("POST", "/v1/calls", body={}, key="k"), None, problem(409, "CALL_IN_PROGRESS"), OK)
     assert (reply, len(wire.letters)) == (OK, 3)
 
 
@@ -106,10 +106,10 @@ def test_ones_own_call_is_waited_for() -> None:
 def test_a_proxy_that_reaches_no_server_is_waited_out(status: int) -> None:
     """An answer without a problem comes from before the server; what it hid may be one's own call in progress."""
     bare = Reply(status, {}, b"<html>Bad Gateway</html>")
-    wire, reply = send(Ask("POST", "/v1/calls", body={}, key="k"), bare, problem(409, "CALL_IN_PROGRESS"), OK)
+    wire, reply = send(RequestSpec("POST", "/v1/calls", body={}, key="k"), bare, problem(409, "CALL_IN_PROGRESS"), OK)
     assert (reply, len(wire.letters)) == (OK, 3)
     with pytest.raises(RemoteError) as raised:
-        send(Ask("DELETE", "/v1/keys/k"), bare)
+        send(RequestSpec("DELETE", "/v1/keys/k"), bare)
     assert raised.value.retryable
 
 
@@ -117,14 +117,14 @@ def test_what_a_server_says_with_such_a_status_is_told_at_once() -> None:
     """A tool that failed (502) or took too long (504) is no proxy; a page that is not found is no absence."""
     for answer in (problem(502, "TOOL_FAILED"), problem(504, "TOOL_TIMEOUT"), Reply(404, {}, b"hello")):
         with pytest.raises(TwinRavenError) as raised:
-            send(Ask("GET", "/v1/me"), answer)
+            send(RequestSpec("GET", "/v1/me"), answer)
         assert not raised.value.retryable
 
 
 def test_the_key_stands_in_its_header_and_names_in_the_path_are_quoted() -> None:
     """Whatever a thing is called, it stays one segment; nothing unsaid is in the query."""
     wire = ScriptedWire(OK)
-    ask = Ask("GET", path_of("tools", "a/b c?d"), {"newest": True, "tag": None, "since": "x y"})
+    ask = RequestSpec("GET", path_of("tools", "a/b c?d"), {"newest": True, "tag": None, "since": "x y"})
     finish(Exchange(wire, "http://h/base", "twr_key").send(ask))
     assert wire.letters[0].url == "http://h/base/v1/tools/a%2Fb%20c%3Fd?newest=true&since=x%20y"
     assert wire.letters[0].headers["Authorization"] == "Bearer twr_key"

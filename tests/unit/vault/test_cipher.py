@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from twinraven.audit import KeyRing
 from twinraven.vault import SecretUnreadable
-from twinraven.vault.cipher import Cipher, Place, SealedValue
+from twinraven.vault.cipher import Cipher, SealBinding, SealedValue
 
-_PLACE = Place("t", "s", 1, "ada")
+_PLACE = SealBinding("t", "s", 1, "ada")
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def ring(tmp_path_factory: pytest.TempPathFactory) -> KeyRing:
     return KeyRing(tmp_path_factory.mktemp("keys") / "kek.json")
 
 
-def seal(ring: KeyRing, value: bytes = b"hunter2", place: Place = _PLACE) -> SealedValue:
+def seal(ring: KeyRing, value: bytes = b"hunter2", place: SealBinding = _PLACE) -> SealedValue:
     return Cipher(ring).seal(value, place, kek_id=ring.active().id)
 
 
@@ -63,10 +63,10 @@ def test_every_flipped_bit_is_refused(ring: KeyRing, part: str, place: int, bit:
         replace(_PLACE, secret_id="other"),
         replace(_PLACE, version=2),
         replace(_PLACE, owner_id="bob"),
-        Place("ts", "", 1, "ada"),
+        SealBinding("ts", "", 1, "ada"),
     ],
 )
-def test_a_value_opens_in_its_own_place_alone(ring: KeyRing, elsewhere: Place) -> None:
+def test_a_value_opens_in_its_own_place_alone(ring: KeyRing, elsewhere: SealBinding) -> None:
     """Moved to another tenant, secret, version or owner it does not open."""
     with pytest.raises(SecretUnreadable):
         Cipher(ring).open(seal(ring), elsewhere)

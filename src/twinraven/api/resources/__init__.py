@@ -1,3 +1,3 @@
-"""The routes, one file for each kind of thing."""
+"""Declares the routes of the REST API, one file per resource."""
 
 from __future__ import annotations

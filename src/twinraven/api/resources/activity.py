@@ -1,4 +1,4 @@
-"""What happened, summed up, and word of what changes: for pages that people look at."""
+"""Serves activity figures and the change feed: calls per hour and tool, and server-sent change events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 from twinraven.api.schemas import NUMBER_OR_NULL, TEXT, TIME, WHOLE, form
-from twinraven.api.spans import SPAN, asked_span
+from twinraven.api.time_spans import SPAN, asked_span
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import iso, to_micros
 from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, encode_json, moment
@@ -160,7 +160,7 @@ async def follow_news(request: Request) -> Response:
 
 
 def _missed(request: Request) -> Sequence[str | None]:
-    """The topics that may have changed since the listener read what it has; None stands for anything."""
+    """Return the topics that may have changed since the listener read what it has; None stands for anything."""
     if "since" not in request.query:
         return [None]
     # Clocks of several machines are not quite the same.

@@ -1,4 +1,4 @@
-"""Calls that wait for somebody's word, and the word."""
+"""Serves approvals: lists pending calls and takes the decisions of approvers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _decision(word: str, name: str, summary: str) -> Route:
 
 
 def _whose(request: Request) -> str | None:
-    """Whose requests are shown: a member's own, to those who decide all."""
+    """Return whose requests are shown: a member's own, to those who decide all."""
     return None if request.who.may_decide else request.who.user_id
 
 
@@ -93,7 +93,7 @@ def _shown(approval: Approval) -> Response:
 
 
 def _version(approval: Approval) -> str:
-    """What a decision is bound to: a request never changes but for how it stands."""
+    """Return what a decision is bound to: a request never changes but for how it stands."""
     return str(1 + _STATES.index(approval.state))
 
 

@@ -1,4 +1,4 @@
-"""Calls tools by request envelopes. Whatever the tool answered, the door did its work: the answer says what came of it.
+"""Calls tools by request envelopes. A failed tool is a successful request: the answer says how the call ended.
 
 What the caller did wrong (arguments that do not fit, a key used twice, a rule that forbids it) is a problem, and
 nothing was sent. What the tool did (failed, timed out, left its effect unknown) is an answer with an error in it.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from twinraven.api.idempotency_keys import with_key
 from twinraven.api.schemas import OBJECT, TEXT, ref
-from twinraven.api.stated_keys import with_key
 from twinraven.calls import CallContext, CallFailed, SkillInvocationRequest, SkillInvocationResponse
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import (
@@ -114,7 +114,7 @@ async def call(request: Request) -> Response:
 
 
 def _answer(said: dict[str, Any], response: SkillInvocationResponse) -> Response:
-    """The answer as a message with the common fields, or the problem that kept the call from being made."""
+    """Return the answer as a message with the common fields, or the problem that kept the call from being made."""
     error, told = response.error, response.as_json()
     body: dict[str, Any] = {
         **said,
@@ -137,13 +137,13 @@ async def _unlisted(request: Request) -> dict[str, Any]:
 
 
 async def _common(request: Request, asked: SkillInvocationRequest) -> dict[str, Any]:
-    """The fields that every message has, as they are answered."""
+    """Return the fields that every message has, as they are answered."""
     common = {name: getattr(asked, name) for name in _OF_THE_ENVELOPE}
     return await _without_secrets(request, common) if request.body.keys() & common.keys() else common
 
 
 async def _without_secrets(request: Request, stated: dict[str, Any]) -> dict[str, Any]:
-    """What a caller stated, without the values of secrets."""
+    """Return what a caller stated, without the values of secrets."""
     if not stated:
         return stated
     raw = await asyncio.to_thread(request.raven.redactor.redact_known, request.tenant_id, canonical_json(stated))

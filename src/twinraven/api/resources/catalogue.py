@@ -1,4 +1,4 @@
-"""What can be called: the whole catalogue as one list, and the tools in it that are data."""
+"""Serves the tool catalogue as one list, and the CRUD routes of data-defined tools."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def show_tool(request: Request) -> Response:
 
 
 def _shown_entry(request: Request, entry: ToolEntry) -> dict[str, Any]:
-    """An entry, whether the caller can call it, and why not."""
+    """Return an entry, whether the caller can call it, and why not."""
     why = request.raven.catalog.why_not(request.tenant_id, request.who.user_id, entry)
     return {**entry.as_json(), "callable": why is None, "reason": why}
 

@@ -1,4 +1,4 @@
-"""What mining found."""
+"""Serves candidate chains, the results of mining."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations: dialogue that branches. Each belongs to the user who began it; others are told it is not there."""
+"""Serves branching conversations. Each belongs to the user who began it; for others it is not found."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What leaves the house: publications, messages and payments."""
+"""Serves effects: publications, messages and payments."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, Final
 
+from twinraven.api.idempotency_keys import BODY_KEY, KEY, keyed_body
 from twinraven.api.schemas import TEXT, TIME, form, listing, ref
-from twinraven.api.stated_keys import BODY_KEY, KEY, keyed_body
-from twinraven.effects import EffectKind, EffectRecord, MessageWish, PaymentWish, PublishWish
+from twinraven.effects import EffectKind, EffectRecord, MessageRequest, PaymentRequest, PublishRequest
 from twinraven.foundation.clock import parse_iso
 from twinraven.foundation.errors import (
     IdempotencyConflict,
@@ -109,7 +109,7 @@ def _asking(path: str, name: str, summary: str, entity: str, body: JsonSchema) -
 )
 async def publish(request: Request) -> Response:
     body: dict[str, Any] = {**keyed_body(request), "scheduled_at": _moment(request.body)}
-    return _accepted(await request.raven.effects.publish(PublishWish(**body), by=request.who))
+    return _accepted(await request.raven.effects.publish(PublishRequest(**body), by=request.who))
 
 
 @ROUTES.handles(
@@ -123,7 +123,7 @@ async def publish(request: Request) -> Response:
 )
 async def send_message(request: Request) -> Response:
     body: dict[str, Any] = {**keyed_body(request), "scheduled_at": _moment(request.body)}
-    return _accepted(await request.raven.effects.message(MessageWish(**body), by=request.who))
+    return _accepted(await request.raven.effects.message(MessageRequest(**body), by=request.who))
 
 
 @ROUTES.handles(
@@ -136,7 +136,7 @@ async def send_message(request: Request) -> Response:
     )
 )
 async def pay(request: Request) -> Response:
-    return _accepted(await request.raven.effects.pay(PaymentWish(**keyed_body(request)), by=request.who))
+    return _accepted(await request.raven.effects.pay(PaymentRequest(**keyed_body(request)), by=request.who))
 
 
 def _reading(kind: EffectKind, path: str, *, name: str, plural: str, entity: str, key: str) -> None:

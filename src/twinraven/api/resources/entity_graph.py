@@ -1,4 +1,4 @@
-"""What is known around entities: the history of their facts, their merges, what extracts them, the graph beside."""
+"""Serves the neighbourhood of entities: fact history, merges, extractors and the knowledge graph."""
 
 from __future__ import annotations
 

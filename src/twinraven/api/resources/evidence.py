@@ -1,4 +1,4 @@
-"""The audit log, for administrators: who did what, and proof that it was not changed."""
+"""Serves the audit log to administrators: its entries, and the verification of its hash chain."""
 
 from __future__ import annotations
 

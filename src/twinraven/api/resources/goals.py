@@ -1,4 +1,4 @@
-"""Campaigns, their goals and their budgets: shared state, changed by whoever names the version they saw."""
+"""Serves campaigns, goals and budgets; updates are optimistic and name the version they are based on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from twinraven.api.schemas import LONG_TEXT, OBJECT, TEXT, form, listing, listing_of, ref
-from twinraven.api.seen_versions import STATE_VERSION, seen_version
+from twinraven.api.state_versions import STATE_VERSION, seen_version
 from twinraven.foundation.errors import (
     Conflict,
     IdempotencyConflict,
@@ -322,7 +322,7 @@ async def change_budget(request: Request) -> Response:
 
 @contextmanager
 def after_of(request: Request) -> Generator[str | None]:
-    """The id that the page before ended with; where there is nothing of that id, the cursor is refused."""
+    """Provide the id that the page before ended with; where there is nothing of that id, the cursor is refused."""
     after: str | None = request.query["cursor"][0] if "cursor" in request.query else None
     try:
         yield after

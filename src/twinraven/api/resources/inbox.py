@@ -1,4 +1,4 @@
-"""The inbox: everything that waits for a person, shown with what a decision is bound to, and decided."""
+"""Serves the inbox: every pending decision, bound to the hash of what was shown, and deciding it."""
 
 from __future__ import annotations
 

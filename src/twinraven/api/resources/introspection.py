@@ -1,4 +1,4 @@
-"""Introspection notes of users: their own for members, everybody's for administrators."""
+"""Serves introspection notes: members read their own, administrators those of all users."""
 
 from __future__ import annotations
 

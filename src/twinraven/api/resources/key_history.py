@@ -1,4 +1,4 @@
-"""What happened under an idempotency key."""
+"""Serves the history of an idempotency key."""
 
 from __future__ import annotations
 

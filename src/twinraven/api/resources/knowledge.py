@@ -1,4 +1,4 @@
-"""Episodes, the search over them, and the entities that they mention."""
+"""Serves episodes, full-text search over them, and the entities that they mention."""
 
 from __future__ import annotations
 
@@ -355,7 +355,7 @@ async def propose_merges(request: Request) -> Response:
 
 
 async def _entity_id(request: Request, *others: str) -> str:
-    """The entity that the path names, where it and the others are not of somebody else's dialogue."""
+    """Return the entity that the path names, where none is of another user's dialogue."""
     entity_id = request.path["entity_id"]
     await request.raven.group_access.check_entities(request.tenant_id, viewer_of(request), [entity_id, *others])
     return entity_id

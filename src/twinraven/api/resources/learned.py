@@ -1,4 +1,4 @@
-"""Learned tools and the steps of their lives. Each step is taken on a revision that the caller has seen."""
+"""Serves learned tools and their lifecycle transitions; each transition names the revision it is based on."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ ROUTES: Final = RouteTable()
 
 
 def _step(word: str, name: str, summary: str, body: JsonSchema | None) -> Route:
-    """One step in a tool's life; in an emergency nobody should have to look up a revision first."""
+    """Build the route of one lifecycle transition; in an emergency no revision needs to be looked up first."""
     return Route(
         "POST",
         f"/v1/learned-tools/{{tool_id}}/{word}",
@@ -180,7 +180,7 @@ async def show_version(request: Request) -> Response:
     )
 )
 async def review(request: Request) -> Response:
-    """All that a decision needs, as `twinraven approve` shows it."""
+    """Return all that a decision needs, as `twinraven approve` shows it."""
     raven = request.raven
     version = await _version(request)
     tool = await _tool(request)

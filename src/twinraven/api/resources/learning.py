@@ -1,4 +1,4 @@
-"""Rounds of learning in the background of the server."""
+"""Serves learning rounds, which run in the background of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was done: events and the sessions they make up."""
+"""Serves the event log: events, and the sessions they form."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def _beyond(text: str) -> tuple[int, int]:
     )
 )
 async def show_session(request: Request) -> Response:
-    """A session with as many of its calls as fit into a page; a session may have any number of them."""
+    """Return a session with as many of its calls as fit into a page; a session may have any number of them."""
     session = await request.raven.events.session(request.tenant_id, request.path["session_id"], most=_MOST_SHOWN)
     verdict = await request.raven.events.verdict(request.tenant_id, session.session_id)
     shown = {
@@ -320,7 +320,7 @@ async def state_verdict(request: Request) -> Response:
 
 
 def _facts(event: Mapping[str, Any], number: int, who: Principal) -> dict[str, Any]:
-    """What is stated of an event besides its call; raises where it could not be recorded."""
+    """Return what is stated of an event besides its call; raises where it could not be recorded."""
     facts: dict[str, Any] = {
         name: event[name] for name in ("latency_ms", "tags", "turn", "outside_input") if name in event
     }
@@ -336,7 +336,7 @@ def _facts(event: Mapping[str, Any], number: int, who: Principal) -> dict[str, A
 async def _correction(
     request: Request, event: Mapping[str, Any], stated: Mapping[str, Any], *, field: str
 ) -> dict[str, Any]:
-    """What a correction says besides its call: what is not stated is as in the event that it corrects."""
+    """Return what a correction says besides its call: what is not stated is as in the event that it corrects."""
     try:
         wrong = await request.raven.events.event(request.tenant_id, UUID(event["corrects"]))
     except NotFound as error:
@@ -348,7 +348,7 @@ async def _correction(
 
 
 def _stated_actor(text: str | None, who: Principal, *, field: str) -> Actor:
-    """On whose behalf a recorded call ran; who may state another actor than themselves could speak for anybody."""
+    """Return the actor of a recorded call; a key that may state another actor could speak for any."""
     actor = who.actor if text is None else parse_actor(text, field=field)
     if actor == who.actor:
         return actor

@@ -1,4 +1,4 @@
-"""Metric definitions, for administrators to change, and the values that are reported and summed up."""
+"""Serves metric definitions, reported values and their aggregates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from typing import Any, Final
 from twinraven.api.schemas import FLAG, TEXT, TIME, form, listing, ref
 from twinraven.foundation.clock import parse_iso
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
-from twinraven.metrics import AGGREGATIONS, DATA_TYPES, SCOPES, MetricDefinition, MetricValue, MetricWish, SeriesWish
+from twinraven.metrics import (
+    AGGREGATIONS,
+    DATA_TYPES,
+    SCOPES,
+    MetricDefinition,
+    MetricRequest,
+    MetricValue,
+    SeriesQuery,
+)
 from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, page_of
 
 ROUTES: Final = RouteTable()
@@ -71,7 +79,7 @@ async def list_definitions(request: Request) -> Response:
     )
 )
 async def define_metric(request: Request) -> Response:
-    made = await request.raven.metrics.define(MetricWish(**request.body), by=request.who)
+    made = await request.raven.metrics.define(MetricRequest(**request.body), by=request.who)
     return Response(made.as_json(), status=201)
 
 
@@ -206,10 +214,10 @@ async def show_series(request: Request) -> Response:
     return Response({"items": [each.as_json() for each in found]})
 
 
-def _wish(query: Mapping[str, Any]) -> SeriesWish:
+def _wish(query: Mapping[str, Any]) -> SeriesQuery:
     until = parse_iso(query["until"], field="until") if "until" in query else datetime.now(UTC) + timedelta(seconds=1)
     since = parse_iso(query["since"], field="since") if "since" in query else until - _DAY
-    return SeriesWish(
+    return SeriesQuery(
         since,
         until,
         int(query.get("bucket_s", 3600)),

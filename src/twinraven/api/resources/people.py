@@ -1,4 +1,4 @@
-"""The users of a tenant and their keys. A key is shown once, to whoever makes it."""
+"""Serves the users of a tenant and their API keys. A key is shown once, when it is created."""
 
 from __future__ import annotations
 

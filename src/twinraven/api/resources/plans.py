@@ -1,4 +1,4 @@
-"""Plans: made of a request or given as JSON, looked at, forked, and saved as processes."""
+"""Serves plans: creates them from a request or from JSON, shows and forks them, saves them as processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes: checked, saved as versions, compared, and started. All of a tenant see them; their owners change them."""
+"""Serves processes: validates, saves versions, compares and starts them. A tenant sees all; owners change theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Durable runs: started, looked at, answered and ended. Members see and decide about their own, administrators all."""
+"""Serves durable runs: start, show, answer, cancel. Members see and decide their own, administrators all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from twinraven.api.run_lists import answer_list, listing_route, runs_visible_to
 from twinraven.api.schemas import OBJECT, TEXT, form, listing, ref
-from twinraven.engine import RunWish, Worker
+from twinraven.engine import RunRequest, Worker
 from twinraven.flow import FlowDefinition
 from twinraven.foundation.errors import Conflict, IdempotencyConflict, NotFound, PolicyViolation
 from twinraven.serving import JsonSchema, Request, Response, Route, RouteTable, page_of, refuse_secrets
@@ -62,7 +62,7 @@ async def start_run(request: Request) -> Response:
     await refuse_secrets(request, run_id=request.body.get("run_id"))
     body: dict[str, Any] = request.body
     definition = body.get("definition")
-    wish = RunWish(
+    wish = RunRequest(
         parameters=body.get("parameters", {}),
         tool_id=body.get("tool_id"),
         definition=None if definition is None else FlowDefinition.from_json(definition),

@@ -71,7 +71,7 @@ async def _processes(request: Request, wanted: str) -> list[JsonObject]:
 
 
 async def _by_id(request: Request, wanted: str) -> list[JsonObject]:
-    """What is found by its whole id alone."""
+    """Return what is found by its whole id alone."""
     if len(wanted) < _LEAST:
         return []
     raven, tenant_id = request.raven, request.tenant_id

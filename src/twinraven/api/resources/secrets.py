@@ -1,4 +1,4 @@
-"""Secrets: written and replaced, never read. What can be read about one says nothing of its value."""
+"""Serves secrets: written and replaced, never read. Metadata says nothing of a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What machines ask of the server itself: alive, ready, how busy, and what there is to ask."""
+"""Serves liveness, readiness, Prometheus metrics and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def alive(request: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    """Whether work can be done: the database answers."""
+    """Return whether work can be done: the database answers."""
     try:
         await request.raven.database.read(DEFAULT_TENANT, lambda tx: tx.fetch_one("SELECT 1 AS one"))
     except StorageError as error:
@@ -60,5 +60,5 @@ def routes(metrics: HttpMetrics, document: Callable[[], bytes]) -> RouteTable:
 
 
 def document_of(routes: Sequence[Route]) -> bytes:
-    """The OpenAPI document as bytes."""
+    """Return the OpenAPI document as bytes."""
     return orjson.dumps(openapi_document(routes))

@@ -1,4 +1,4 @@
-"""Services: the endpoints that data-defined tools reach, and whether they are there."""
+"""Serves services, the endpoints of data-defined tools, and their health checks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from twinraven.api.definitions import SERVICE, SERVICE_CHANGE
 from twinraven.api.owned_items import change, creation, deletion, reading
 from twinraven.api.schemas import FLAG, NUMBER_OR_NULL, TEXT, TIME, WHOLE, form, listing, ref
-from twinraven.api.spans import SPAN, asked_span
+from twinraven.api.time_spans import SPAN, asked_span
 from twinraven.catalog import CHECKS_KEPT, Service, ServiceChange, ServiceSpec
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import iso

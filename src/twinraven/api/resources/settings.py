@@ -1,4 +1,4 @@
-"""The house itself, for administrators: its settings and where each was set, whether it is sound, what may leave."""
+"""Serves the settings with their sources, the results of `doctor`, and the policy, to administrators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from twinraven.api.schemas import TIME, WHOLE, form
 from twinraven.app import (
-    Finding,
+    ExaminationFinding,
     examine_database,
     examine_folder,
     examine_ground,
@@ -74,7 +74,7 @@ async def show_settings(request: Request) -> Response:
 async def examine(request: Request) -> Response:
     raven = request.raven
 
-    def look() -> list[Finding]:
+    def look() -> list[ExaminationFinding]:
         return [*examine_ground(), *examine_folder(raven.settings.home), *examine_database(raven, fast=True)]
 
     found = await asyncio.to_thread(look)

@@ -1,4 +1,4 @@
-"""Browsers that are signed in to the console: a key lets one in, for half a day."""
+"""Signs browsers in to the console: an API key becomes a session cookie that is valid for half a day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summaries of dialogues and the compressions that make them; administrators write, repair and delete them."""
+"""Serves summaries of dialogues and the compressions that make them; administrators write, repair and delete them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from twinraven.api.group_viewers import check_group, hidden_from
 from twinraven.api.schemas import FLAG, TEXT, form, listing, ref
 from twinraven.foundation.errors import Conflict, NotFound
-from twinraven.knowledge import CompressionWish, Summary
+from twinraven.knowledge import CompressionRequest, Summary
 from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, page_of
 
 ROUTES: Final = RouteTable()
@@ -179,8 +179,8 @@ async def delete_summary(request: Request) -> Response:
     return Response({"compression": None if begun is None else begun.as_json()})
 
 
-def _wish(body: Mapping[str, Any]) -> CompressionWish:
-    return CompressionWish(
+def _wish(body: Mapping[str, Any]) -> CompressionRequest:
+    return CompressionRequest(
         body["group_id"],
         tuple(body["episode_ids"]),
         body.get("covers_up_to_turn"),

@@ -1,4 +1,4 @@
-"""Tasks, results and decisions: the doors of planners, workers and judges in any language, and of people."""
+"""Serves tasks, results and decisions, to planners, workers and judges in any language, and to people."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from twinraven.api.resources.goals import after_of
 from twinraven.api.schemas import FLAG, LONG_TEXT, OBJECT, TEXT, form, listing, listing_of, ref
-from twinraven.api.seen_versions import STATE_VERSION, seen_version
+from twinraven.api.state_versions import STATE_VERSION, seen_version
 from twinraven.foundation.errors import (
     Conflict,
     IdempotencyConflict,

@@ -1,4 +1,4 @@
-"""Spans that OpenTelemetry exporters send: OTLP over HTTP, in JSON or protobuf, packed or not."""
+"""Ingests spans of OpenTelemetry exporters: OTLP over HTTP, as JSON or protobuf, plain or gzipped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from twinraven.api.schemas import form
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput, StorageBusy
-from twinraven.muninn import Reception, decode_request, encode_response
+from twinraven.muninn import ReceivedSpans, decode_request, encode_response
 from twinraven.serving import RawBody, Request, Response, Route, RouteTable, TooLarge
 
 JSON: Final = "application/json"
@@ -74,8 +74,8 @@ def _unpacked(packed: bytes) -> bytes:
     return text
 
 
-def _as_json(found: Reception) -> dict[str, Any]:
-    """The response of the protocol: empty where all was accepted."""
+def _as_json(found: ReceivedSpans) -> dict[str, Any]:
+    """Return the response of the protocol: empty where all was accepted."""
     if not found.rejected:
         return {}
     return {"partialSuccess": {"rejectedSpans": str(found.rejected), "errorMessage": found.reason}}

@@ -1,4 +1,4 @@
-"""Templates of services and of tools. Deleting one is archiving it: it leaves the lists and can still be read."""
+"""Serves templates of services and tools. Deleting archives: the template leaves the lists and can still be read."""
 
 from __future__ import annotations
 

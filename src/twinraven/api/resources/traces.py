@@ -1,4 +1,4 @@
-"""Traces: everything before and after any record, as JSON or as SVG."""
+"""Serves traces: everything before and after any record, as JSON or as SVG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether learned tools are still worth having: maintenance, rehearsed or run, and what they save."""
+"""Serves maintenance of learned tools: dry runs and runs, and the savings of each tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools of upstream MCP servers: which words were accepted, which are new, and what their owner says of them."""
+"""Serves tools of upstream MCP servers: accepted and changed definitions, and their classification."""
 
 from __future__ import annotations
 

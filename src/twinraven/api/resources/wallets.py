@@ -1,12 +1,12 @@
-"""Wallets and what they hold, whether the books add up, and media assets."""
+"""Serves wallets with their balances, ledger checks and media assets."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from twinraven.api.idempotency_keys import BODY_KEY, KEY, keyed_body
 from twinraven.api.schemas import OBJECT, TEXT, form, listing, ref
-from twinraven.api.stated_keys import BODY_KEY, KEY, keyed_body
-from twinraven.effects import AssetWish, WalletBalance
+from twinraven.effects import AssetRequest, WalletBalance
 from twinraven.foundation.errors import (
     Conflict,
     IdempotencyConflict,
@@ -184,7 +184,7 @@ async def verify_ledger(request: Request) -> Response:
     )
 )
 async def add_asset(request: Request) -> Response:
-    made = await request.raven.assets.add(AssetWish(**request.body), by=request.who)
+    made = await request.raven.assets.add(AssetRequest(**request.body), by=request.who)
     return Response(made.as_json(), status=201)
 
 

@@ -1,4 +1,4 @@
-"""MCP servers upstream of us: their configuration, their lives, their tools, and the connector that calls them.
+"""Manages upstream MCP servers: their configuration, life cycle and tools, and the connector that calls them.
 
 Nothing here loads the MCP SDK until a server is really reached.
 """
@@ -12,13 +12,13 @@ from twinraven.connectors.mcp.errors import ToolQuarantined, UpstreamLost
 from twinraven.connectors.mcp.faults import ServerFault, server_faults
 from twinraven.connectors.mcp.journal import AuditJournal, LogJournal
 from twinraven.connectors.mcp.model import (
-    Abilities,
     Classification,
-    Journal,
     PinnedTool,
     ToolChanges,
+    UpstreamCapabilities,
+    UpstreamChange,
     UpstreamEvent,
-    UpstreamNews,
+    UpstreamJournal,
     UpstreamStatus,
     definition_hash,
 )
@@ -33,12 +33,10 @@ from twinraven.connectors.mcp.upstream import UpstreamLimits
 __all__ = [
     "ACCEPT_SUGGESTIONS",
     "SERVERS_FILE",
-    "Abilities",
     "AuditJournal",
     "CallSide",
     "Classification",
     "ClientSide",
-    "Journal",
     "LogJournal",
     "McpConnector",
     "PinnedTool",
@@ -48,10 +46,12 @@ __all__ = [
     "Suggestion",
     "ToolChanges",
     "ToolQuarantined",
+    "UpstreamCapabilities",
+    "UpstreamChange",
     "UpstreamEvent",
+    "UpstreamJournal",
     "UpstreamLimits",
     "UpstreamLost",
-    "UpstreamNews",
     "UpstreamPool",
     "UpstreamPools",
     "UpstreamStatus",

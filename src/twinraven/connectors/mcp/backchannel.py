@@ -32,7 +32,7 @@ _TOLD_APART_WITHIN_S: Final = 30.0
 
 
 class ClientSide:
-    """What all connections of a tenant know of the clients in front of them."""
+    """The clients of a tenant, as all its upstream connections know them."""
 
     def __init__(self) -> None:
         self.capabilities: Mapping[str, Any] = {}
@@ -115,15 +115,15 @@ class CallSide:
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
-    """What one request to a server says of the client it is for, beside its own parameters."""
+class ClientMeta:
+    """The client metadata of one request to a server: capabilities, log level and `_meta`."""
 
     capabilities: Mapping[str, Any]
     log_level: str | None = None
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-current_stamp: ContextVar[Stamp | None] = ContextVar("twinraven_mcp_stamp", default=None)
+current_stamp: ContextVar[ClientMeta | None] = ContextVar("twinraven_mcp_stamp", default=None)
 
 
 class Backchannel:
@@ -163,7 +163,7 @@ class Backchannel:
         return await call.ask(method, params)
 
     async def _asking(self) -> CallSide:
-        """The call that asks: the one that is left of those that are under way now."""
+        """Return the call that asks: the one that is left of those that are under way now."""
         candidates = list(self._running)
         if not candidates:
             return CallSide(self.side.standing())

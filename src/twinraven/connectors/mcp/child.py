@@ -1,4 +1,4 @@
-"""An upstream server that is a program: started, spoken to over its pipes, and ended with everything it started.
+"""Runs an upstream server as a child process: starts it, talks over its pipes, and ends its whole process group.
 
 It gets the few variables of the environment that a program needs to run at all and those its configuration names, and
 nothing else of ours. What it writes to stderr is kept only as last words, to say why it ended.
@@ -109,7 +109,7 @@ async def _start(server: ServerConfig, line: LineDispatcher) -> tuple[asyncio.Su
 
 
 def _abandon(starting: asyncio.Future[tuple[asyncio.SubprocessTransport, ChildProgram]]) -> None:
-    """Kill a program that was started for nobody, with its group."""
+    """Kill a program whose caller is gone, with its group."""
     if not starting.cancelled() and starting.exception() is None:
         transport, _ = starting.result()
         _signal_group(transport.get_pid(), signal.SIGKILL)

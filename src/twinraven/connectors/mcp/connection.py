@@ -1,4 +1,4 @@
-"""One living connection to an upstream server: which revision it speaks, what it offers, and calling it.
+"""Holds one open connection to an upstream server: its protocol revision, its capabilities, and calls.
 
 The newest revision is tried first, and the older handshake where a server does not know it. A server is told what the
 client in front of us can do, and may ask it during a call; of what the client sent it gets nothing besides the call.
@@ -21,13 +21,13 @@ from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, METHOD_NOT_FOUND, REQU
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import RootModel, ValidationError
 
-from twinraven.connectors.mcp.backchannel import Backchannel, CallSide, ClientSide, Stamp, current_stamp
+from twinraven.connectors.mcp.backchannel import Backchannel, CallSide, ClientMeta, ClientSide, current_stamp
 from twinraven.connectors.mcp.child import child_link
 from twinraven.connectors.mcp.errors import UpstreamLost
-from twinraven.connectors.mcp.link import Faults, WatchedLink
-from twinraven.connectors.mcp.listening import ResourceWatch, follow
+from twinraven.connectors.mcp.link import LinkFaults, WatchedLink
+from twinraven.connectors.mcp.listening import ResourceListener, follow
 from twinraven.connectors.mcp.listing import LIST_TOOLS, describe, joined
-from twinraven.connectors.mcp.model import Abilities, Definition, Listing, NewsKind
+from twinraven.connectors.mcp.model import Definition, Listing, UpstreamCapabilities, UpstreamChangeKind
 from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.connectors.mcp.task_calls import run_task
 from twinraven.connectors.mcp.web import web_link
@@ -61,14 +61,14 @@ class _Raw(RootModel[dict[str, Any]]):
     """An answer as it came."""
 
 
-class Connection:
+class UpstreamConnection:
     """An upstream server we can talk to right now."""
 
     def __init__(self, server: ServerConfig, session: ClientSession, link: WatchedLink, back: Backchannel) -> None:
         self._server = server
         self._session = session
         self._back = back
-        self._watch = ResourceWatch(session)
+        self._watch = ResourceListener(session)
         self._link = link
         self.lost = link.lost
 
@@ -82,10 +82,10 @@ class Connection:
         return self.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     @property
-    def abilities(self) -> Abilities:
+    def abilities(self) -> UpstreamCapabilities:
         said = self._session.server_capabilities or types.ServerCapabilities()
         subscribe = said.resources is not None and bool(said.resources.subscribe)
-        return Abilities(
+        return UpstreamCapabilities(
             prompts=said.prompts is not None,
             resources=said.resources is not None,
             subscribe=subscribe,
@@ -95,13 +95,13 @@ class Connection:
 
     @property
     def instructions(self) -> str | None:
-        """What the server says of itself to the model that uses it."""
+        """The server's instructions to the model that uses it."""
         said = self._session.initialize_result or self._session.discover_result
         words = None if said is None else said.instructions
         return None if not words or not words.strip() else words.strip()[:_LONGEST_INSTRUCTIONS]
 
     async def tools(self) -> Listing:
-        """The definitions of all tools; a server without any may not even know the question."""
+        """Return the definitions of all tools; a server without any may not even know the question."""
         said = self._session.server_capabilities
         try:
             return await self._tools()
@@ -136,7 +136,7 @@ class Connection:
             raise self._translated(error, "tools/list") from error
 
     async def call(self, tool: str, arguments: dict[str, Any], call: CallSide | None = None) -> dict[str, Any]:
-        """The server's answer, as it came; its questions are answered by the client, where that can be asked."""
+        """Return the server's answer, as it came; its questions are answered by the client, where that can be asked."""
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=arguments))
         with self._back.during(call):
             if call is not None and call.needs_task and not self.is_newer:
@@ -165,7 +165,7 @@ class Connection:
         raise ToolError(f"{tool!r} asks more than {_MOST_ROUNDS} times for input", server=self._server.name)
 
     async def ask(self, method: str, params: dict[str, Any], call: CallSide | None = None) -> dict[str, Any]:
-        """The server's answer to one of the questions that are not about tools, as it came."""
+        """Return the server's answer to one of the questions that are not about tools, as it came."""
         request = _REQUESTS[method].model_validate({"method": method, "params": params})
         more = None if call is None or call.channel is None else call.channel.inputs
         with self._back.during(call):
@@ -187,7 +187,7 @@ class Connection:
             await self._session.send_notification(types.RootsListChangedNotification())
 
     async def listed(self, method: str, member: str, *, most: int) -> list[Definition]:
-        """All that the server lists, page by page; beyond so many it is not read any further."""
+        """Return all that the server lists, page by page; beyond so many it is not read any further."""
         found: list[Definition] = []
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
@@ -248,7 +248,7 @@ class Connection:
         return ToolError(f"{name!r} refused {tool!r}: {error.message}", server=name, rpc_code=error.code)
 
     async def watch_lists(self) -> None:
-        """Where the server's revision wants to be asked, ask it to announce other lists, as long as this runs."""
+        """Subscribe to list changes for as long as this runs, where the server's revision requires it."""
         if self.is_newer:
             said = self.abilities
             await follow(self._session, tools=True, prompts=said.prompts, resources=said.resources)
@@ -265,11 +265,11 @@ async def connect(
     max_bytes: int,
     on_fault: Callable[[str], None],
     on_change: Callable[[], None],
-    on_news: Callable[[NewsKind, str | None], None],
+    on_news: Callable[[UpstreamChangeKind, str | None], None],
     handshake_first: bool = False,
     side: ClientSide | None = None,
     transport: httpx2.AsyncBaseTransport | None = None,
-) -> AsyncGenerator[Connection]:
+) -> AsyncGenerator[UpstreamConnection]:
     """Start or reach the server and agree on a revision; some old servers do not survive being asked for the newest.
 
     `handshake_first` is for servers that do not, and for those whose tools know older ways to ask alone.
@@ -278,7 +278,7 @@ async def connect(
     where not every address will do.
     """
 
-    faults = Faults(on_fault)
+    faults = LinkFaults(on_fault)
 
     async def on_message(message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -307,7 +307,7 @@ async def connect(
         async with ClientSession(dispatcher=watched, client_info=_CLIENT, message_handler=on_message) as session:
             watched.version = lambda: session.protocol_version
             await _agree(server, session, handshake_first=handshake_first)
-            connection = Connection(server, session, watched, back)
+            connection = UpstreamConnection(server, session, watched, back)
             try:
                 yield connection
             finally:
@@ -318,13 +318,13 @@ def _wrong_answer(server: ServerConfig, what: str, error: ValidationError) -> In
     return InvalidOutput(f"{server.name!r} answered {what!r} wrongly: {describe(error)}")
 
 
-def _stamp(call: CallSide, more: Mapping[str, Any]) -> Stamp:
+def _stamp(call: CallSide, more: Mapping[str, Any]) -> ClientMeta:
     channel = call.channel
-    return Stamp({}) if channel is None else Stamp(channel.capabilities, channel.log_level, more)
+    return ClientMeta({}) if channel is None else ClientMeta(channel.capabilities, channel.log_level, more)
 
 
 async def _answers(asked: dict[str, Any], call: CallSide) -> dict[str, Any]:
-    """A client's answers to the questions of an unfinished call, as they are sent with the next try."""
+    """Return a client's answers to the questions of an unfinished call, as they are sent with the next try."""
     questions = cast("dict[str, dict[str, Any]]", asked.get("inputRequests") or {})
     answers = {name: await call.ask(one["method"], one.get("params") or {}) for name, one in questions.items()}
     state = asked.get("requestState")
@@ -348,7 +348,7 @@ async def _agree(server: ServerConfig, session: ClientSession, *, handshake_firs
 
 
 async def _is_handshake(server: ServerConfig, session: ClientSession) -> bool:
-    """Whether the server shakes hands; raises where it is gone."""
+    """Return whether the server shakes hands; raises where it is gone."""
     try:
         await _shake_hands(server, session)
     except MCPError as error:
@@ -376,7 +376,7 @@ async def _agree_late(server: ServerConfig, session: ClientSession, discovering:
 
 
 def _is_discovered(discovering: asyncio.Future[Any]) -> bool:
-    """Whether the server speaks the newest revision; raises where it is gone."""
+    """Return whether the server speaks the newest revision; raises where it is gone."""
     error = discovering.exception()
     if isinstance(error, MCPError) and error.code in (CONNECTION_CLOSED, NOT_SENT):
         raise error

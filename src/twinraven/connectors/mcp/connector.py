@@ -44,7 +44,7 @@ class McpConnector:
     name = CONNECTOR
 
     def __init__(self, pool: Callable[[str], UpstreamPool]) -> None:
-        """`pool` gives the servers of a tenant when a call needs them: servers that nobody calls are not even read."""
+        """`pool` returns the servers of a tenant when a call needs them: unused servers are not even read."""
         self._pool = pool
 
     async def invoke(self, entry: ToolEntry, params: dict[str, Any], *, call: CallFrame) -> ToolAnswer:

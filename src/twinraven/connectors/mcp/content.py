@@ -1,4 +1,4 @@
-"""A tool's answer on the wire, and the output that memory and learned tools see; each can be made from the other.
+"""Converts between a tool's answer on the wire and the output that is recorded; each can be made from the other.
 
 On the wire an answer is a list of content blocks, perhaps with structured content beside it. What agents reuse is the
 value inside: the structured content, or the JSON or text of a single block. That value is the call's output wherever
@@ -28,7 +28,7 @@ _NEEDED: Final[dict[str, tuple[str, ...]]] = {
 
 
 def read_result(answer: Result, tool_id: str) -> Result:
-    """An upstream's answer, checked and without what only concerns the hop it came by."""
+    """Read an upstream's answer, checked and without what only concerns the hop it came by."""
     content = answer.get("content", [])
     if not isinstance(content, list):
         raise InvalidOutput(f"{tool_id!r} answered without a list of content", tool_id=tool_id)
@@ -61,7 +61,7 @@ def _read_block(block: Any, tool_id: str) -> Result:
 
 
 def to_output(result: Result) -> Any:
-    """The output of a call, from a checked answer."""
+    """Return the output of a call, from a checked answer."""
     structured, content = result.get("structuredContent"), cast("list[Result]", result["content"])
     text = _only_text(result, content)
     if structured is not None:
@@ -73,7 +73,7 @@ def to_output(result: Result) -> Any:
 
 
 def to_result(output: Any) -> Result:
-    """The answer that says this output."""
+    """Return the answer that says this output."""
     if is_result(output):
         return cast("Result", output)
     if output is None:
@@ -84,7 +84,7 @@ def to_result(output: Any) -> Result:
 
 
 def is_result(value: Any) -> bool:
-    """Whether a value is an answer as it stands on the wire."""
+    """Return whether a value is an answer as it stands on the wire."""
     if not isinstance(value, dict) or not _WIRE_FIELDS.issuperset(cast("Result", value)):
         return False
     content = cast("Result", value).get("content")
@@ -97,13 +97,13 @@ def _is_block(block: Any) -> bool:
 
 
 def error_text(result: Result) -> str:
-    """What an answer that reports a failure says, in words."""
+    """Return the error text of a result that reports a failure."""
     texts = [str(block["text"]) for block in cast("list[Result]", result["content"]) if block["type"] == "text"]
     return "\n".join(texts).strip() or "the tool reported an error and did not say which"
 
 
 def _only_text(result: Result, content: list[Result]) -> str | None:
-    """The text of an answer that consists of one plain text and nothing else worth keeping."""
+    """Return the text of an answer that consists of one plain text and nothing else worth keeping."""
     if result.keys() - {"content", "structuredContent", "isError"} or result.get("isError"):
         return None
     if len(content) == 1 and content[0].keys() == {"type", "text"} and content[0]["type"] == "text":
@@ -112,7 +112,7 @@ def _only_text(result: Result, content: list[Result]) -> str | None:
 
 
 def _says_the_same(text: str, structured: Any) -> bool:
-    """Whether the text beside structured content is only its older form."""
+    """Return whether the text beside structured content is only its older form."""
     try:
         value = parse_json(text, field="text")
     except InvalidInput:
@@ -121,7 +121,10 @@ def _says_the_same(text: str, structured: Any) -> bool:
 
 
 def _as_json(text: str) -> Any:
-    """The object or list that a text spells out, if it does; a text that merely looks like a number stays a text."""
+    """Return the object or list that a text spells out, if it does.
+
+    A text that merely looks like a number stays a text.
+    """
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:

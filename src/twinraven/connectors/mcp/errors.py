@@ -1,4 +1,4 @@
-"""What can go wrong with tools that live on another server."""
+"""Defines the errors of upstream tools."""
 
 from __future__ import annotations
 

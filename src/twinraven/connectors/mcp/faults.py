@@ -1,4 +1,4 @@
-"""Checks configured MCP servers without starting them: placeholders nobody can fill, programs that are not there."""
+"""Checks configured MCP servers without starting them: unfillable placeholders, missing programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twinraven.foundation.errors import NotFound, TwinRavenError
 
 
 class ServerFault(NamedTuple):
-    """What keeps a server from starting, and what to do about it."""
+    """A reason why a server cannot start, and its fix."""
 
     server: str
     message: str

@@ -56,7 +56,7 @@ class Guard:
             await asyncio.to_thread(_tell, self._process)
 
     async def strike(self) -> None:
-        """Have the group killed: nobody saw it end."""
+        """Have the process group killed, because its end was not seen."""
         if self._process is not None:
             assert self._process.stdin is not None
             # Not left to a thread: whoever is cancelled once more would perhaps not get one.

@@ -1,12 +1,11 @@
-"""What happens to upstream servers, as evidence: in the log for those who watch, in the audit chain for those who ask
-later."""
+"""Journals events of upstream servers: to the log for operators, and to the audit chain as evidence."""
 
 from __future__ import annotations
 
 import logging
 from typing import Final
 
-from twinraven.audit import AuditEntry, AuditLog
+from twinraven.audit import AuditLog, NewAuditEntry
 from twinraven.connectors.mcp.model import UpstreamEvent
 
 _ALARMING: Final = ("down", "tools_quarantined", "tools_left_out")
@@ -32,7 +31,7 @@ class AuditJournal:
     async def note(self, tenant_id: str, event: UpstreamEvent) -> None:
         await self._log.note(tenant_id, event)
         await self._audit.write(
-            AuditEntry(
+            NewAuditEntry(
                 tenant_id=tenant_id,
                 event_type=f"upstream.{event.kind}",
                 subject_type="upstream_server",

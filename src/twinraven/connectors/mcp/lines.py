@@ -1,4 +1,4 @@
-"""JSON-RPC, one message a line, straight from the event loop's callbacks to whoever waits.
+"""Dispatches JSON-RPC messages, one per line, from event loop callbacks to the waiting callers.
 
 The SDK's own stdio transport passes each message through threads, streams and tasks, and each of these hops costs a
 turn of the event loop; a gateway pays for all of them twice per call. Here a line that arrives resolves its waiter at
@@ -35,8 +35,8 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT, RequestId
 
 from twinraven.connectors.mcp.wire import (
-    Arrived,
     Message,
+    MessageContext,
     as_wire_error,
     closed,
     contained,
@@ -86,7 +86,7 @@ class LineDispatcher(asyncio.Protocol, Dispatcher[TransportContext]):
         self._unasked, self._unasked_since = 0.0, monotonic()
         self._next_id = 0
         self._waiting: dict[RequestId, _Waiting] = {}
-        self._serving: dict[RequestId, tuple[asyncio.Task[None], Arrived]] = {}
+        self._serving: dict[RequestId, tuple[asyncio.Task[None], MessageContext]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._handlers: tuple[OnRequest, OnNotify, OnNotifyIntercept | None] | None = None
         self._early: list[Message] = []
@@ -95,7 +95,7 @@ class LineDispatcher(asyncio.Protocol, Dispatcher[TransportContext]):
     # What the event loop calls.
 
     def attach(self, output: asyncio.WriteTransport) -> None:
-        """Where messages to the peer are written."""
+        """Set the writer of messages to the peer."""
         self._output = output
 
     def data_received(self, data: bytes) -> None:
@@ -224,7 +224,7 @@ class LineDispatcher(asyncio.Protocol, Dispatcher[TransportContext]):
         await asyncio.sleep(0)
 
     def _abandon_now(self, request_id: RequestId, options: CallOptions) -> None:
-        """Tell the peer that nobody waits any more; never waits itself, since its caller may be cancelled."""
+        """Tell the peer that the request is abandoned; never waits itself, since its caller may be cancelled."""
         if options.get("cancel_on_abandon", True) and not self.is_closed and self._can_write.is_set():
             params = {"requestId": request_id, "reason": "nobody waits for the answer any more"}
             with suppress(MCPError):
@@ -285,11 +285,11 @@ class LineDispatcher(asyncio.Protocol, Dispatcher[TransportContext]):
             self._write_now({"jsonrpc": "2.0", "id": request_id, "error": error})
             return
         self._count_unasked()
-        arrived = Arrived(self, request_id, progress_token_from_params(cast("Message | None", params)))
+        arrived = MessageContext(self, request_id, progress_token_from_params(cast("Message | None", params)))
         task = self._spawn(self._answer(arrived, message["method"], cast("Message | None", params)))
         self._serving[coerce_request_id(request_id)] = (task, arrived)
 
-    async def _answer(self, arrived: Arrived, method: str, params: Message | None) -> None:
+    async def _answer(self, arrived: MessageContext, method: str, params: Message | None) -> None:
         assert self._handlers is not None
         assert arrived.request_id is not None
         key = coerce_request_id(arrived.request_id)
@@ -316,7 +316,7 @@ class LineDispatcher(asyncio.Protocol, Dispatcher[TransportContext]):
         elif method == "notifications/progress":
             self._pass_progress(stated)
         if not run_notify_intercept(self._handlers[2], method, cast("Message | None", params)):
-            notice = partial(self._handlers[1], Arrived(self, None), method, cast("Message | None", params))
+            notice = partial(self._handlers[1], MessageContext(self, None), method, cast("Message | None", params))
             self._spawn(contained(notice))
 
     def _stop_serving(self, request_id: RequestId | None) -> None:

@@ -18,7 +18,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, INVALID_REQUEST, LOG_LEVEL_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
-from twinraven.connectors.mcp.backchannel import LOG, QUESTIONS, Backchannel, Stamp, current_stamp
+from twinraven.connectors.mcp.backchannel import LOG, QUESTIONS, Backchannel, ClientMeta, current_stamp
 from twinraven.connectors.mcp.listing import LIST_TOOLS, sift
 from twinraven.foundation.errors import TwinRavenError
 
@@ -34,8 +34,8 @@ Arrived = DispatchContext[TransportContext]
 Params = Mapping[str, Any] | None
 
 
-class Faults:
-    """Notes what is wrong with a connection, and the first thing for which we ended it."""
+class LinkFaults:
+    """Records the faults of a connection, and the first one for which it was closed."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.reason: str | None = None
@@ -50,9 +50,9 @@ class Faults:
 
 
 class WatchedLink(Dispatcher[Any]):
-    """A dispatcher of which somebody wants to know when it ends."""
+    """A dispatcher that calls back when it ends."""
 
-    def __init__(self, inner: Dispatcher[Any], faults: Faults, back: Backchannel) -> None:
+    def __init__(self, inner: Dispatcher[Any], faults: LinkFaults, back: Backchannel) -> None:
         self.lost = asyncio.Event()
         self.faults = faults
         self.version: Callable[[], str | None] = lambda: None
@@ -108,10 +108,10 @@ class WatchedLink(Dispatcher[Any]):
 
 
 def _stamped(method: str, params: Params, declared: Mapping[str, Any]) -> Params:
-    """A request's parameters with what its client can do, instead of what the SDK's session could."""
+    """Return a request's parameters with what its client can do, instead of what the SDK's session could."""
     if method == INITIALIZE:
         return {**(params or {}), "capabilities": dict(declared)}
-    stamp = current_stamp.get() or Stamp(declared)
+    stamp = current_stamp.get() or ClientMeta(declared)
     if not _is_newer(params):
         return {**(params or {}), **stamp.more} if stamp.more else params
     said = params or {}

@@ -1,4 +1,4 @@
-"""Keeping a server of the newest revision talking: its announcements come in streams that somebody must hold open.
+"""Keeps notification streams of upstream servers open (newest protocol revision), and reopens those that break.
 
 What is announced arrives with all other messages; here it is only seen to that the server goes on announcing. A stream
 that breaks off is opened anew, and a set of resources that changes gets a new stream before the old one is let go.
@@ -56,8 +56,8 @@ async def follow(
         pause = min(_LONGEST_PAUSE_S, pause * 2)
 
 
-class ResourceWatch:
-    """The resources of one connection that somebody wants to hear of."""
+class ResourceListener:
+    """Subscribes to resources over one connection."""
 
     def __init__(self, session: ClientSession) -> None:
         self._session = session

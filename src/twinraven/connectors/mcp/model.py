@@ -1,4 +1,4 @@
-"""What is known of upstream servers and their tools."""
+"""Models upstream servers and their tools."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from twinraven.foundation.clock import iso
 
 Definition = dict[str, Any]
 State = Literal["idle", "starting", "up", "down", "closed"]
-NewsKind = Literal["prompts", "resources", "updated"]
+UpstreamChangeKind = Literal["prompts", "resources", "updated"]
 
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """What the owner said a tool does to the world, and how sensitive it is."""
+    """The owner's classification of a tool: its effect and its sensitivity."""
 
     effect: Effect
     sensitivity: Sensitivity
@@ -35,7 +35,7 @@ class PinnedTool:
     definition: Definition
     pinned_at: datetime
     changed: Definition | None = None
-    """The server's new definition, which nobody accepted yet."""
+    """The server's new definition, not accepted yet."""
     is_held: bool = False
     """Whether the new definition only says the same in other words, so that the accepted one can be offered still."""
     is_present: bool = True
@@ -74,8 +74,8 @@ class PinnedTool:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A tool that a server lists and that cannot be offered, and why."""
+class UnusableTool:
+    """A tool of a server's list that cannot be offered, and why."""
 
     name: str
     reason: str
@@ -86,27 +86,27 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a server lists: tools, and what is none."""
+    """A server's list of tools: the usable and the unusable."""
 
     tools: list[Definition]
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[UnusableTool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ToolChanges:
-    """How a server's list differs from what is pinned."""
+    """The difference between a server's list and the pinned definitions."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     """Tools that are in quarantine now."""
     reworded: tuple[str, ...] = ()
-    """Tools whose new words are held back until somebody accepts them."""
+    """Tools whose new descriptions are held back until they are accepted."""
     restored: tuple[str, ...] = ()
     """Tools that say again what was accepted, or are listed again."""
     gone: tuple[str, ...] = ()
     named_apart: tuple[tuple[str, str], ...] = ()
     """New tools whose name another tool has, and how they are called instead."""
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[UnusableTool, ...] = ()
     """What the list holds and cannot be taken; no change by itself."""
 
     def __bool__(self) -> bool:
@@ -114,8 +114,8 @@ class ToolChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class Abilities:
-    """What a server offers besides tools, by its own word."""
+class UpstreamCapabilities:
+    """The capabilities that a server declares besides tools."""
 
     prompts: bool = False
     resources: bool = False
@@ -124,8 +124,8 @@ class Abilities:
     completions: bool = False
     logging: bool = False
 
-    def __or__(self, other: Abilities) -> Abilities:
-        return Abilities(
+    def __or__(self, other: UpstreamCapabilities) -> UpstreamCapabilities:
+        return UpstreamCapabilities(
             self.prompts or other.prompts,
             self.resources or other.resources,
             self.subscribe or other.subscribe,
@@ -135,17 +135,17 @@ class Abilities:
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamNews:
-    """A server's word, or its coming and going: a list is another one, or a resource changed."""
+class UpstreamChange:
+    """A change at a server: it connected or ended, a list changed, or a resource was updated."""
 
     server: str
-    kind: NewsKind
+    kind: UpstreamChangeKind
     uri: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamEvent:
-    """Something that happened to an upstream server, for people who look later."""
+    """An event in the life of an upstream server, for operators."""
 
     server: str
     kind: str
@@ -153,15 +153,15 @@ class UpstreamEvent:
     data: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-class Journal(Protocol):
-    """Where such events are written down."""
+class UpstreamJournal(Protocol):
+    """Writes events of upstream servers."""
 
     async def note(self, tenant_id: str, event: UpstreamEvent) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamStatus:
-    """How a server is right now."""
+    """The status of a server right now."""
 
     server: str
     transport: str
@@ -182,5 +182,5 @@ class UpstreamStatus:
 
 
 def definition_hash(definition: Definition) -> str:
-    """What identifies a definition: every word of it, in one canonical text."""
+    """Hash a definition's canonical text; every word of it counts."""
     return content_hash(canonical_json(definition))

@@ -1,4 +1,4 @@
-"""Names that every client and every model provider accepts.
+"""Makes tool names that every client and every model provider accepts.
 
 Upstream tools are called `server__tool`. Model providers take letters, digits, `_` and `-`, at most 64 of them; what
 does not fit is replaced and cut, and a few characters of a hash keep such names apart.
@@ -17,7 +17,7 @@ _HASH_LENGTH: Final = 8
 
 
 def upstream_tool_id(server: str, tool: str) -> str:
-    """The catalogue's name for a tool of a server; two tools never share one."""
+    """Return the catalogue's name for a tool of a server; two tools never share one."""
     # A server's name in which the separator could be seen is told apart like one that had to be changed.
     is_exact = _is_legal(server) and _is_legal(tool) and SEPARATOR not in f"{server}_"
     return _fitted(f"{_legal(server)}{SEPARATOR}{_legal(tool)}", (server, tool), is_exact=is_exact)
@@ -29,7 +29,7 @@ def distinct_tool_id(server: str, tool: str) -> str:
 
 
 def legal_name(tool_id: str) -> str:
-    """The name under which a tool of any kind is shown to clients; its own wherever that is legal."""
+    """Return the name under which a tool of any kind is shown to clients; its own wherever that is legal."""
     return _fitted(_legal(tool_id), (tool_id,), is_exact=_is_legal(tool_id))
 
 

@@ -1,4 +1,4 @@
-"""What a server's list says, beside what is pinned: what can be kept, how it is called, and what is another now.
+"""Compares a server's tool list with the pinned definitions: names, unusable tools, and what changed.
 
 A server cannot know what else a home has. So a tool of its own that would be called like one that is there already
 gets the longer name with a hash in it, and the one that was there keeps its own.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twinraven.connectors.mcp.model import Definition, LeftOut, PinnedTool, ToolChanges, definition_hash
+from twinraven.connectors.mcp.model import Definition, PinnedTool, ToolChanges, UnusableTool, definition_hash
 from twinraven.connectors.mcp.naming import distinct_tool_id, upstream_tool_id
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import InvalidInput
@@ -22,39 +22,44 @@ _UNREADABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """How a server's tools are called, and those for which there is no name."""
+class ToolNames:
+    """The names of a server's tools, and the tools that could not be named."""
 
     ids: dict[str, str]
     apart: tuple[str, ...]
     """New tools that are not called as they would be, because something else is."""
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[UnusableTool, ...]
 
 
-def sort_out(definitions: Iterable[Definition]) -> tuple[dict[str, Definition], tuple[LeftOut, ...]]:
-    """The definitions by name, and those that cannot be kept; of two with one name, the first counts."""
+def sort_out(definitions: Iterable[Definition]) -> tuple[dict[str, Definition], tuple[UnusableTool, ...]]:
+    """Return the definitions by name, and those that cannot be kept; of two with one name, the first counts."""
     seen: dict[str, Definition] = {}
-    left_out: list[LeftOut] = []
+    left_out: list[UnusableTool] = []
     for definition in definitions:
         name = definition.get("name")
         fault = _fault(name, definition, seen)
         if fault is None:
             seen[str(name)] = definition
         else:
-            left_out.append(LeftOut(name[:_LONGEST_SHOWN] if isinstance(name, str) and name else "(no name)", fault))
+            left_out.append(
+                UnusableTool(name[:_LONGEST_SHOWN] if isinstance(name, str) and name else "(no name)", fault)
+            )
     return seen, tuple(left_out)
 
 
 def name_tools(
     server: str, names: Iterable[str], pinned: Iterable[PinnedTool], is_taken: Callable[[str], bool]
-) -> Names:
-    """A name for each tool of a server that no other tool has; `is_taken` knows those that come from elsewhere."""
+) -> ToolNames:
+    """Return a name for each tool of a server that no other tool has.
+
+    `is_taken` knows those that come from elsewhere.
+    """
     every = list(pinned)
     used = {tool.tool_id for tool in every}
     own = {tool.name: tool.tool_id for tool in every if tool.server == server}
     ids: dict[str, str] = {}
     apart: list[str] = []
-    left_out: list[LeftOut] = []
+    left_out: list[UnusableTool] = []
     for name in names:
         if name in own:
             tool_id = None if is_taken(own[name]) else own[name]
@@ -64,18 +69,18 @@ def name_tools(
         if tool_id is None:
             called = own.get(name) or upstream_tool_id(server, name)
             left_out.append(
-                LeftOut(name[:_LONGEST_SHOWN], f"another tool is called {called!r}; rename that or the server")
+                UnusableTool(name[:_LONGEST_SHOWN], f"another tool is called {called!r}; rename that or the server")
             )
         else:
             ids[name] = tool_id
             used.add(tool_id)
-    return Names(ids, tuple(apart), tuple(left_out))
+    return ToolNames(ids, tuple(apart), tuple(left_out))
 
 
 def differences(
     known: list[PinnedTool], seen: dict[str, Definition], *, is_held: Callable[[Definition, Definition], bool]
 ) -> ToolChanges:
-    """What came, changed, is as it was again, or went; `is_held` tells other words from another tool."""
+    """Compute added, changed, reverted and removed tools; `is_held` tells a rewording from another tool."""
     names = {tool.name for tool in known}
     changed, reworded, restored, gone = list[str](), list[str](), list[str](), list[str]()
     for tool in known:

@@ -1,4 +1,4 @@
-"""What stands between `${` and `}` in a server's configuration, filled in at the last moment.
+"""Fills `${...}` placeholders of a server's configuration, from the environment or the vault, at start.
 
 Secrets come through a port and are remembered only so that they can be taken out of error messages again.
 """
@@ -24,10 +24,10 @@ _SHORTEST_HIDDEN: Final = 4
 
 
 class SecretSource(Protocol):
-    """Where the values of secrets are kept."""
+    """Reads the values of secrets."""
 
     async def reveal(self, tenant_id: str, name: str) -> str:
-        """The value of a tenant's secret, or NotFound."""
+        """Return the value of a tenant's secret, or NotFound."""
         ...
 
 
@@ -40,7 +40,7 @@ class NoSecrets:
 
 
 class VaultSecrets:
-    """The vault's secrets of one user: whoever set the servers up."""
+    """Reads the vault's secrets of one user, the one who configured the servers."""
 
     def __init__(self, vault: Vault, *, owner_id: str = LOCAL_USER) -> None:
         self._vault = vault
@@ -59,7 +59,7 @@ class FilledServer:
     hidden: tuple[str, ...]
 
     def scrub(self, text: str) -> str:
-        """The text without the values of secrets."""
+        """Return the text without the values of secrets."""
         for value in self.hidden:
             text = text.replace(value, "***")
         return text
@@ -74,7 +74,7 @@ class Placeholders:
         self._env = os.environ if env is None else env
 
     async def fill(self, server: ServerConfig) -> FilledServer:
-        """The server with all values in place; what is missing is named."""
+        """Return the server with all values in place; what is missing is named."""
         seen: list[str] = []
         where = f"server {server.name!r}"
         filled = replace(

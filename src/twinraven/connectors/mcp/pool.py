@@ -16,14 +16,14 @@ from twinraven.connectors.mcp.backchannel import CallSide, ClientSide
 from twinraven.connectors.mcp.errors import UpstreamLost
 from twinraven.connectors.mcp.journal import LogJournal
 from twinraven.connectors.mcp.model import (
-    Abilities,
     Definition,
-    Journal,
-    LeftOut,
     Listing,
     ToolChanges,
+    UnusableTool,
+    UpstreamCapabilities,
+    UpstreamChange,
     UpstreamEvent,
-    UpstreamNews,
+    UpstreamJournal,
     UpstreamStatus,
 )
 from twinraven.connectors.mcp.placeholders import FilledServer, NoSecrets, Placeholders, SecretSource
@@ -34,13 +34,13 @@ from twinraven.foundation.errors import InvalidSetting, ToolTimeout, ToolUnavail
 from twinraven.storage import DEFAULT_TENANT
 
 if TYPE_CHECKING:
-    from twinraven.connectors.mcp.connection import Connection
+    from twinraven.connectors.mcp.connection import UpstreamConnection
 
 _DEFAULT_TIMEOUT_MS: Final = 30_000
 _MOST_NAMED: Final = 20
 """Of a long list of tools that are none, so many are told of one by one."""
 T = TypeVar("T")
-OnNews = Callable[[UpstreamNews], None]
+OnNews = Callable[[UpstreamChange], None]
 
 
 class UpstreamPools:
@@ -56,7 +56,7 @@ class UpstreamPools:
         self._opening = threading.Lock()
 
     def of(self, tenant_id: str) -> UpstreamPool:
-        """The servers of one tenant."""
+        """Return the servers of one tenant."""
         with self._opening:
             if tenant_id not in self._pools:
                 self._pools[tenant_id] = self._open_pool(tenant_id, self.servers)
@@ -77,7 +77,7 @@ class UpstreamPool:
         *,
         tenant_id: str = DEFAULT_TENANT,
         secrets: SecretSource | None = None,
-        journal: Journal | None = None,
+        journal: UpstreamJournal | None = None,
         limits: UpstreamLimits | None = None,
         connect: Connecting | None = None,
         default_timeout_ms: int = _DEFAULT_TIMEOUT_MS,
@@ -94,7 +94,7 @@ class UpstreamPool:
         self.default_timeout_ms = default_timeout_ms
         """How long an answer may take, where the server's entry does not say."""
         self._started_at = 0.0
-        self._left_out: dict[str, tuple[LeftOut, ...]] = {}
+        self._left_out: dict[str, tuple[UnusableTool, ...]] = {}
         self._upstreams: dict[str, Upstream] = {}
         for server in servers:
             self._add(server, limits or UpstreamLimits(), connect)
@@ -170,13 +170,13 @@ class UpstreamPool:
         upstream = self._of(tenant_id, server)
         return await self._there(lambda: upstream.call(tool, arguments, writes=writes, until=until, side=side))
 
-    def abilities(self) -> dict[str, Abilities]:
-        """What each server offers besides tools, as far as it has ever said so, in the order of the configuration."""
+    def abilities(self) -> dict[str, UpstreamCapabilities]:
+        """Return the capabilities of each server, as last declared, in the order of the configuration."""
         every = self._upstreams.items()
         return {name: upstream.abilities for name, upstream in every if upstream.abilities is not None}
 
     def instructions(self) -> dict[str, str]:
-        """What servers say to the models that use them, in the order of the configuration."""
+        """Return the instructions of the servers to models, in the order of the configuration."""
         every = self._upstreams.items()
         return {name: upstream.instructions for name, upstream in every if upstream.instructions is not None}
 
@@ -189,14 +189,14 @@ class UpstreamPool:
         """Tell the servers that the client's folders are others now."""
         await self._tell_all(lambda connection: connection.roots_changed())
 
-    async def _tell_all(self, telling: Callable[[Connection], Awaitable[None]]) -> None:
+    async def _tell_all(self, telling: Callable[[UpstreamConnection], Awaitable[None]]) -> None:
         async def tell_all() -> None:
             await asyncio.gather(*(upstream.tell(telling) for upstream in self._upstreams.values()))
 
         await self._there(tell_all)
 
     def undecided(self) -> bool:
-        """Whether a server is still at its first attempt, so that nobody knows what it will offer."""
+        """Return whether a server is still at its first attempt, so that its capabilities are unknown."""
         return any(_is_new(upstream) for upstream in self._upstreams.values())
 
     async def ask(
@@ -212,7 +212,7 @@ class UpstreamPool:
             raise ToolTimeout(f"{server!r} did not answer {method!r} in time", server=server) from None
 
     async def listed(self, tenant_id: str, server: str, method: str, member: str, *, most: int) -> list[Definition]:
-        """All that one of the tenant's servers lists in answer to this."""
+        """Return all that one of the tenant's servers lists in answer to this."""
         upstream = self._of(tenant_id, server)
         return await self._there(lambda: upstream.listed(method, member, most=most))
 
@@ -257,7 +257,7 @@ class UpstreamPool:
             raise ToolUnavailable(f"no upstream server {server!r} is configured here", server=server)
         return upstream
 
-    def _tell(self, news: UpstreamNews) -> None:
+    def _tell(self, news: UpstreamChange) -> None:
         running = asyncio.get_running_loop()
         for loop, listener in list(self._listeners):
             if loop is running:
@@ -278,7 +278,7 @@ class UpstreamPool:
             await self._note(UpstreamEvent(server, "tools_named_apart", f"other tools have their names: {words}", data))
         await self._note_left_out(server, (*listing.left_out, *changes.left_out))
 
-    async def _note_left_out(self, server: str, left_out: tuple[LeftOut, ...]) -> None:
+    async def _note_left_out(self, server: str, left_out: tuple[UnusableTool, ...]) -> None:
         """Say which tools cannot be offered and why, once for as long as they are the same."""
         if left_out == self._left_out.get(server, ()):
             return
@@ -306,7 +306,7 @@ async def _tried(upstreams: list[Upstream], patience_s: float) -> None:
 
 
 def _told(changes: ToolChanges) -> list[tuple[str, tuple[str, ...]]]:
-    """The changes worth a line each."""
+    """Return the changes worth a line each."""
     kinds = {
         "tools_added": changes.added,
         "tools_quarantined": changes.changed,

@@ -1,4 +1,4 @@
-"""Which programs the catalogue may start.
+"""Restricts which programs the catalogue may start.
 
 Whoever defines a tool on a `stdio` service names a program of this machine. That is the operator's to allow, as
 beginnings of command lines:

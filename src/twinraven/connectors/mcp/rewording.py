@@ -21,7 +21,7 @@ _LITERAL: Final = frozenset({"const", "enum", "default", "required"})
 
 
 def is_rewording(before: Definition, after: Definition) -> bool:
-    """Whether only words and harmless hints differ between two definitions of one tool."""
+    """Return whether only words and harmless hints differ between two definitions of one tool."""
     if _says_more_harm(_hints(before), _hints(after)):
         return False
     return canonical_json(_meaning(before)) == canonical_json(_meaning(after))
@@ -33,7 +33,7 @@ def _meaning(definition: Definition) -> Definition:
 
 
 def _wordless(schema: Any) -> Any:
-    """A schema without what is only said to readers; a property that is called `description` stays."""
+    """Return a schema without what is only said to readers; a property that is called `description` stays."""
     if isinstance(schema, list):
         return [_wordless(one) for one in cast("list[Any]", schema)]
     if not isinstance(schema, dict):

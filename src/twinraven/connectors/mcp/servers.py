@@ -1,4 +1,4 @@
-"""The servers a gateway stands in front of, as other clients write them down.
+"""Reads the configuration of upstream servers (`mcpServers`), in the form that MCP clients use.
 
 A `mcpServers` block is taken as it is: what starts a program (`command`, `args`, `env`, `cwd`) or names an address
 (`url`, `headers`, `type`). Keys that only matter to the client that wrote them are ignored. Values may hold
@@ -23,7 +23,7 @@ SERVERS_FILE: Final = "mcp.json"
 
 MAX_NAME: Final = 64
 _FEWEST_MS: Final = 1_000
-"""A number below this is taken for seconds: nobody gives a call less than one."""
+"""A number below this is taken for seconds: a timeout is at least one."""
 _BLOCKS: Final = ("mcpServers", "servers", "context_servers")
 _TRANSPORTS: Final[Mapping[str, Transport]] = {
     "stdio": "stdio",
@@ -54,7 +54,7 @@ class ServerConfig:
     """Whether the older handshake is tried before the newest revision."""
 
     def as_json(self) -> dict[str, Any]:
-        """The entry of a `mcpServers` block that means this."""
+        """Return the entry of a `mcpServers` block that means this."""
         if self.transport == "stdio":
             body: dict[str, Any] = {"command": self.command, "args": list(self.args)}
             body |= {"env": dict(self.env)} if self.env else {}
@@ -67,7 +67,7 @@ class ServerConfig:
 
 
 def read_servers(document: Any, *, where: str) -> tuple[ServerConfig, ...]:
-    """Every server of a client's file or settings block that is not switched off."""
+    """Read every server of a client's file or settings block that is not switched off."""
     block = find_block(document)
     if block is None:
         raise InvalidSetting(f"{where} has no mcpServers block", field="mcpServers")
@@ -76,7 +76,7 @@ def read_servers(document: Any, *, where: str) -> tuple[ServerConfig, ...]:
 
 
 def load_servers(block: Mapping[str, Any], file: Path) -> tuple[ServerConfig, ...]:
-    """The servers of a home: those in its settings and those in its own file, if it has one."""
+    """Load the servers of a home: those in its settings and those in its own file, if it has one."""
     stated = read_servers({"mcpServers": block}, where="mcpServers")
     try:
         text = file.read_bytes()
@@ -92,7 +92,7 @@ def load_servers(block: Mapping[str, Any], file: Path) -> tuple[ServerConfig, ..
 
 
 def find_block(document: Any) -> Mapping[Any, Any] | None:
-    """The mapping of names to servers, wherever the client keeps it; a bare mapping of servers is one, too."""
+    """Find the mapping of names to servers, wherever the client keeps it; a bare mapping of servers is one, too."""
     if not isinstance(document, Mapping):
         return None
     members = cast("Mapping[Any, Any]", document)
@@ -182,7 +182,7 @@ def _text(value: Any, key: str, where: str) -> str:
 
 
 def _client_timeout(members: Mapping[str, Any]) -> int | None:
-    """The time that another client's file allows a call: some write milliseconds, some seconds."""
+    """Return the time that another client's file allows a call: some write milliseconds, some seconds."""
     value = members.get("timeout", members.get("tool_timeout_sec"))
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
         return None

@@ -1,4 +1,4 @@
-"""A tool of an MCP server as a data-defined tool: the catalogue says which server, which tool, and with what."""
+"""Calls tools of MCP servers as data-defined tools: the catalogue names the server, the tool and its arguments."""
 
 from __future__ import annotations
 

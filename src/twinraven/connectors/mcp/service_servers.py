@@ -1,4 +1,4 @@
-"""The MCP servers that data-defined tools name: which server a tool means, and a living connection to each.
+"""Manages the MCP servers that data-defined tools name: one connection per server.
 
 Here the catalogue's users choose programs and addresses, not the operator, so both are held to the operator's rules:
 programs must be allowed, and addresses are checked when they are connected to. Servers are kept by everything that
@@ -33,7 +33,7 @@ from twinraven.connectors.urls import parse_url
 from twinraven.foundation.canonical import canonical_json
 
 if TYPE_CHECKING:
-    from twinraven.connectors.mcp.connection import Connection
+    from twinraven.connectors.mcp.connection import UpstreamConnection
 
 MAX_SERVERS: Final = 32
 IDLE_S: Final = 300.0
@@ -100,7 +100,7 @@ _AllKept = OrderedDict[str, _Kept]
 
 
 class ServiceServers:
-    """Connections to such servers; those that nobody used for a while are closed when another is asked for."""
+    """Pools connections to these servers; idle ones are closed when another is opened."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class ServiceServers:
 
     @asynccontextmanager
     async def lease(self, tenant_id: str, server: NamedServer, *, anew: bool = False) -> AsyncGenerator[Upstream]:
-        """The server, kept open meanwhile; one that is down is only tried at once where that is asked for."""
+        """Provide the server, kept open meanwhile; one that is down is only tried at once where that is asked for."""
         require("mcp", "gateway")
         await self._permit(server)
         every, key = self._kept.get(), server.key(tenant_id)
@@ -184,7 +184,7 @@ def _guarded(guard: AddressGuard, ca_certificate: str | None) -> Connecting:
     """Connects to checked addresses alone."""
 
     @asynccontextmanager
-    async def begin(server: ServerConfig, **how: Any) -> AsyncGenerator[Connection]:
+    async def begin(server: ServerConfig, **how: Any) -> AsyncGenerator[UpstreamConnection]:
         from twinraven.connectors.mcp.connection import connect
         from twinraven.connectors.mcp.web import GuardedTransport
         from twinraven.connectors.tls import make_tls_context

@@ -1,4 +1,4 @@
-"""The two tables of upstream tools, read and written inside the caller's transaction.
+"""Stores the two tables of upstream tools, inside the caller's transaction.
 
 Every change raises the tenant's catalogue version, which is how other processes learn of it.
 """
@@ -22,7 +22,7 @@ WHERE u.tenant_id = :tenant
 
 
 def pinned_tools(tx: Transaction, tenant_id: str, *, server: str | None = None) -> list[PinnedTool]:
-    """What is known of a tenant's upstream tools, of one server or of all."""
+    """Return the pinned tools of a tenant, of one server or of all."""
     of_server = "" if server is None else " AND u.server = :server"
     rows = tx.fetch_all(f"{_COLUMNS}{of_server} ORDER BY u.tool_id", tenant=tenant_id, server=server)
     return [_to_tool(row) for row in rows]

@@ -18,7 +18,7 @@ ACCEPT_SUGGESTIONS: Final = "twinraven tools classify --accept-suggestions"
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What a tool probably does, and why one would think so."""
+    """A suggested effect of a tool, and its reason."""
 
     tool_id: str
     effect: Effect
@@ -41,7 +41,7 @@ class Suggestion:
 
 
 def suggest(tool: PinnedTool) -> Suggestion:
-    """What a tool probably does, by what it says of itself and by its name."""
+    """Suggest the effect of a tool, by its annotations and its name."""
     annotations = tool.definition.get("annotations")
     hints = cast("dict[str, Any]", annotations) if isinstance(annotations, dict) else {}
     reads, destroys = hints.get("readOnlyHint"), hints.get("destructiveHint")

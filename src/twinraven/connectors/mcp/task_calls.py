@@ -25,7 +25,7 @@ _OVER: Final = frozenset({"completed", "failed", "cancelled"})
 
 
 async def run_task(send: Send, tool: str, arguments: dict[str, Any], call: CallSide) -> dict[str, Any]:
-    """The result of the task, as the server sent it; a task that nobody waits for any more is cancelled."""
+    """Return the result of the task, as the server sent it; a task whose caller went away is cancelled."""
     begun = await send("tools/call", {"name": tool, "arguments": arguments, "task": {"ttl": _TTL_MS}})
     task: Any = begun.get("task")
     if not isinstance(task, dict):

@@ -1,4 +1,4 @@
-"""The tools of upstream servers as the catalogue sees them, each held to the words with which it was accepted.
+"""Offers the tools of upstream servers as a tool source, each pinned to the definition that was accepted.
 
 A tool is accepted with the first words it uses. From then on no others are passed on: a description is what a model
 acts on, so a server that changes one behind everybody's back could tell models what to do. Changed words are held back,
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
-from twinraven.audit import AuditEntry, AuditLog
+from twinraven.audit import AuditLog, NewAuditEntry
 from twinraven.catalog import Effect, Sensitivity, ToolEntry, next_version
 from twinraven.connectors.mcp import sql
 from twinraven.connectors.mcp.errors import ToolQuarantined
@@ -75,7 +75,7 @@ class UpstreamTools:
         self._swap = threading.Lock()
 
     def set_timeout(self, server: str, timeout_ms: int) -> None:
-        """How long a call to this server's tools may take."""
+        """Set the timeout of calls to this server's tools."""
         self._timeouts[server] = timeout_ms
         for tenant_id, snapshot in list(self._snapshots.items()):
             self._take(tenant_id, [known.tool for known in snapshot.values()])
@@ -87,7 +87,7 @@ class UpstreamTools:
         return None if known is None or not known.tool.is_offered else known.entry
 
     def find_pinned(self, tenant_id: str, tool_id: str) -> ToolEntry | None:
-        """The same, also of a tool that is gone or in quarantine: it may be back, and then needs its name."""
+        """Find the same, also of a tool that is gone or in quarantine: it may be back, and then needs its name."""
         known = self._snapshot(tenant_id).get(tool_id)
         return None if known is None else known.entry
 
@@ -95,12 +95,12 @@ class UpstreamTools:
         return [known.entry for known in self._snapshot(tenant_id).values() if known.tool.is_offered]
 
     def pinned(self, tenant_id: str, tool_id: str) -> PinnedTool | None:
-        """What is known of a tool, in the words with which it was accepted."""
+        """Return the pinned definition of a tool, as it was accepted."""
         known = self._snapshot(tenant_id).get(tool_id)
         return None if known is None else known.tool
 
     def servers(self, tenant_id: str) -> set[str]:
-        """The servers of which tools are known."""
+        """Return the servers of which tools are known."""
         return {known.tool.server for known in self._snapshot(tenant_id).values()}
 
     def refuse_quarantined(self, tenant_id: str, tool_id: str) -> None:
@@ -116,11 +116,11 @@ class UpstreamTools:
     # What its owner does.
 
     async def listed(self, tenant_id: str) -> list[PinnedTool]:
-        """Every tool there is, quarantined ones too."""
+        """Return every tool there is, quarantined ones too."""
         return await self._database.read(tenant_id, lambda tx: self._all(tx, tenant_id))
 
     async def suggestions(self, tenant_id: str) -> list[Suggestion]:
-        """What the tools that nobody classified probably do."""
+        """Return suggested effects of the unclassified tools."""
         return [suggest(tool) for tool in await self.listed(tenant_id) if tool.classification is None]
 
     async def classify(
@@ -263,7 +263,7 @@ class UpstreamTools:
         self._take(tenant_id, tools)
         return done
 
-    def _witness(self, tx: Transaction, entry: AuditEntry) -> None:
+    def _witness(self, tx: Transaction, entry: NewAuditEntry) -> None:
         """What an owner decides is evidence, stored with the decision itself."""
         if self._audit is not None:
             self._audit.append(tx, entry)
@@ -296,7 +296,7 @@ class UpstreamTools:
 
 
 def to_entry(tool: PinnedTool, *, timeout_ms: int | None = None) -> ToolEntry:
-    """The catalogue entry of an upstream tool."""
+    """Return the catalogue entry of an upstream tool."""
     said = tool.classification
     return ToolEntry(
         tool_id=tool.tool_id,
@@ -323,7 +323,7 @@ def _description(tool: PinnedTool) -> str:
 
 
 def _usable_schema(schema: Any) -> dict[str, Any] | None:
-    """The tool's own schema; one that we cannot check is left to the server, which checks for itself."""
+    """Return the tool's own schema; one that we cannot check is left to the server, which checks for itself."""
     from twinraven.foundation.json_schema import compile_schema
 
     if not isinstance(schema, dict):
@@ -342,8 +342,8 @@ def _note(tx: Transaction, tenant_id: str, tool: PinnedTool, now: Definition | N
     sql.note_seen(tx, tenant_id, tool, changed=changed, present=now is not None, at=at)
 
 
-def _decision(tenant_id: str, event_type: str, tool_id: str, actor: Actor, *, data: dict[str, str]) -> AuditEntry:
-    return AuditEntry(tenant_id, event_type, "upstream_tool", tool_id, actor, data=data)
+def _decision(tenant_id: str, event_type: str, tool_id: str, actor: Actor, *, data: dict[str, str]) -> NewAuditEntry:
+    return NewAuditEntry(tenant_id, event_type, "upstream_tool", tool_id, actor, data=data)
 
 
 def _is_free(tenant_id: str, tool_id: str) -> bool:

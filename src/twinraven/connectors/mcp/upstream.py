@@ -1,4 +1,4 @@
-"""One upstream server and whoever keeps it alive.
+"""Supervises one upstream server: connects, probes it, and reconnects with backoff.
 
 A server may die, hang, flood or talk nonsense; none of that may reach the others or keep a caller waiting. So each has
 a task of its own that connects, learns its tools, waits until the connection is lost, and tries again, each time after
@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from twinraven.connectors.mcp.backchannel import CallSide, ClientSide
 from twinraven.connectors.mcp.model import (
-    Abilities,
     Definition,
     Listing,
-    NewsKind,
     State,
+    UpstreamCapabilities,
+    UpstreamChange,
+    UpstreamChangeKind,
     UpstreamEvent,
-    UpstreamNews,
     UpstreamStatus,
 )
 from twinraven.connectors.mcp.placeholders import FilledServer
@@ -31,7 +31,7 @@ from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.foundation.errors import ToolUnavailable, TwinRavenError
 
 if TYPE_CHECKING:
-    from twinraven.connectors.mcp.connection import Connection
+    from twinraven.connectors.mcp.connection import UpstreamConnection
 
 _LONGEST_REASON: Final = 400
 _MARGIN: Final = 0.9
@@ -42,7 +42,7 @@ _logger = logging.getLogger("twinraven.mcp")
 
 @dataclass(frozen=True, slots=True)
 class UpstreamLimits:
-    """What a server may cost us."""
+    """Limits on an upstream server: message size, timeouts, and the backoff of reconnects."""
 
     max_bytes: int = 16 * 1024 * 1024
     connect_s: float = 120.0
@@ -67,10 +67,10 @@ class Connecting(Protocol):
         max_bytes: int,
         on_fault: Callable[[str], None],
         on_change: Callable[[], None],
-        on_news: Callable[[NewsKind, str | None], None],
+        on_news: Callable[[UpstreamChangeKind, str | None], None],
         handshake_first: bool,
         side: ClientSide,
-    ) -> AbstractAsyncContextManager[Connection]: ...
+    ) -> AbstractAsyncContextManager[UpstreamConnection]: ...
 
 
 class Upstream:
@@ -84,12 +84,12 @@ class Upstream:
         on_tools: Callable[[str, Listing], Awaitable[None]],
         on_event: Callable[[UpstreamEvent], Awaitable[None]],
         limits: UpstreamLimits,
-        on_news: Callable[[UpstreamNews], None] | None = None,
+        on_news: Callable[[UpstreamChange], None] | None = None,
         connect: Connecting | None = None,
         side: ClientSide | None = None,
     ) -> None:
         self.server = server
-        self.abilities: Abilities | None = None
+        self.abilities: UpstreamCapabilities | None = None
         """What it offers besides tools, once it has said so; a server that is down is remembered."""
         self.instructions: str | None = None
         """What it says to the models that use it."""
@@ -104,12 +104,12 @@ class Upstream:
         self._task: asyncio.Task[None] | None = None
         self._suspicions = 0
         self._cleared = 0
-        """So many of the suspicions, from the first on, are settled. Whoever waits compares: neither begins anew."""
+        """The number of suspicions resolved so far. Monotonic; a waiter compares it with the number when it began."""
         self._forget()
 
     def _forget(self) -> None:
         self._state: State = "idle"
-        self._connection: Connection | None = None
+        self._connection: UpstreamConnection | None = None
         self._filled: FilledServer | None = None
         self._version: str | None = None
         self._reason: str | None = None
@@ -181,7 +181,7 @@ class Upstream:
         """Ask it something that is not about tools, under the same rules as a call."""
         return await self._asking(lambda connection: connection.ask(method, params, side))
 
-    async def tell(self, telling: Callable[[Connection], Awaitable[None]]) -> None:
+    async def tell(self, telling: Callable[[UpstreamConnection], Awaitable[None]]) -> None:
         """Tell it something of the clients, if it is there; what it thinks of that is its own business."""
         if self._connection is not None:
             try:
@@ -191,7 +191,7 @@ class Upstream:
                 _logger.debug("%r was told something in vain: %s", self.server.name, error)
 
     async def listed(self, method: str, member: str, *, most: int) -> list[Definition]:
-        """All that it lists in answer to this."""
+        """Return all that it lists in answer to this."""
         return await self._asking(lambda connection: connection.listed(method, member, most=most))
 
     async def subscribe(self, uri: str) -> None:
@@ -208,7 +208,7 @@ class Upstream:
         elif self._connection is not None:
             await self._asking(lambda connection: connection.unsubscribe(uri))
 
-    async def _asking(self, question: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _asking(self, question: Callable[[UpstreamConnection], Awaitable[T]]) -> T:
         connection = await self._reach()
         try:
             return await question(connection)
@@ -226,7 +226,7 @@ class Upstream:
             self._suspect()
             raise ToolUnavailable(f"{self.server.name!r} does not answer", server=self.server.name) from None
 
-    async def _reach(self, until: float | None = None) -> Connection:
+    async def _reach(self, until: float | None = None) -> UpstreamConnection:
         self.start()
         if self._state == "starting":
             await self._wait(self._tried, until, "is still starting")
@@ -247,7 +247,7 @@ class Upstream:
         self._wake.set()
 
     def _clear(self, suspicions: int) -> None:
-        """So many suspicions are settled: whoever waited for one of them need not wait any longer."""
+        """Settle so many suspicions, and wake what waited for one of them."""
         self._cleared = suspicions
         judged, self._judged = self._judged, asyncio.Event()
         judged.set()
@@ -313,7 +313,7 @@ class Upstream:
         if level is not None:
             await self.tell(lambda connection: connection.set_log_level(level))
 
-    async def _resubscribe(self, connection: Connection) -> None:
+    async def _resubscribe(self, connection: UpstreamConnection) -> None:
         """Wish again what was wished of an earlier connection; what changed in between was not heard."""
         for uri in list(self._wanted):
             try:
@@ -323,7 +323,7 @@ class Upstream:
             else:
                 self._tell("updated", uri)
 
-    async def _come_up(self, connection: Connection) -> None:
+    async def _come_up(self, connection: UpstreamConnection) -> None:
         self._connection, self._version, self._state = connection, connection.protocol_version, "up"
         self.abilities, self.instructions = connection.abilities, connection.instructions
         self._clear(self._suspicions)
@@ -333,7 +333,7 @@ class Upstream:
         self._told_down = None
         await self._say("up", f"connected{again}, revision {connection.protocol_version}")
 
-    async def _stay(self, connection: Connection) -> None:
+    async def _stay(self, connection: UpstreamConnection) -> None:
         """Until the connection is lost: read the tools anew when told to, when in doubt, and now and then."""
         while True:
             woken = await _first_of(connection.lost, self._wake, within_s=self._limits.refresh_s)
@@ -376,9 +376,9 @@ class Upstream:
         if self.abilities is not None and self.abilities.resources:
             self._tell("resources", None)
 
-    def _tell(self, kind: NewsKind, uri: str | None) -> None:
+    def _tell(self, kind: UpstreamChangeKind, uri: str | None) -> None:
         if self._on_news is not None:
-            self._on_news(UpstreamNews(self.server.name, kind, uri))
+            self._on_news(UpstreamChange(self.server.name, kind, uri))
 
     def _fault(self, reason: str) -> None:
         """Note why this connection is over; the first reason is the true one."""
@@ -412,7 +412,7 @@ async def _first_of(*events: asyncio.Event, within_s: float) -> bool:
 
 
 def _words(error: BaseException) -> str:
-    """What went wrong, in words; of a group the first that says something."""
+    """Return what went wrong, in words; of a group the first that says something."""
     if isinstance(error, BaseExceptionGroup):
         return _words(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     if isinstance(error, TimeoutError):
@@ -421,7 +421,7 @@ def _words(error: BaseException) -> str:
 
 
 def _sdk_connect() -> Connecting:
-    """The SDK is loaded when the first server is really reached."""
+    """Import the SDK when the first server is really reached."""
     try:
         from twinraven.connectors.mcp.connection import connect
     except ImportError as error:

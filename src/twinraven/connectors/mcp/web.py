@@ -1,4 +1,4 @@
-"""An upstream server that is an address: streamable HTTP, or SSE for older ones, with limits on what it may send.
+"""Connects to an upstream server over streamable HTTP, or SSE for older ones, with limits on what it may send.
 
 A request that could not even be connected is answered with an error of our own, since nothing was sent and the caller
 may try again; the SDK would take the whole connection down for it.

@@ -1,4 +1,4 @@
-"""Single JSON-RPC messages: how they are written, what stands for an error, and the context of one that arrived."""
+"""Encodes single JSON-RPC messages and errors, and holds the context of a received one."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ NOT_SENT: Final = -32_950
 
 
 @dataclass(slots=True)
-class Arrived:
-    """The context of one message from the peer."""
+class MessageContext:
+    """The context of one received message."""
 
     line: Outbound
     request_id: RequestId | None
@@ -64,7 +64,7 @@ class Arrived:
 
 
 async def contained(begin: Callable[[], Awaitable[None]]) -> None:
-    """Run a handler whose failure is nobody else's; it is begun here, since a task may be cancelled before it runs."""
+    """Run a handler whose failure stays contained; it is begun here, since a task may be cancelled before it runs."""
     try:
         await begin()
     except Exception:
@@ -84,7 +84,7 @@ def notification(method: str, params: Mapping[str, Any] | None) -> Message:
 
 
 def unsent() -> MCPError:
-    """Nothing was written, because there is nobody left to write to."""
+    """Build the error of a message that was not written, because the peer is gone."""
     return MCPError(code=NOT_SENT, message="the connection is closed")
 
 

@@ -13,7 +13,7 @@ _FOOT = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TimeColumn:
     """One stretch of time."""
 
     calls: int
@@ -25,8 +25,8 @@ class Column:
     href: str
 
 
-def columns(found: Sequence[Column], *, height: float, title: str) -> Markup:
-    """The columns side by side: as wide as the page gives them, as high as said, so that words below stay readable."""
+def columns(found: Sequence[TimeColumn], *, height: float, title: str) -> Markup:
+    """Draw the columns side by side: as wide as the page, of a fixed height, so that labels stay readable."""
     most = max((each.calls for each in found), default=0) or 1
     step = 100 / max(len(found), 1)
     room = height - _FOOT
@@ -55,7 +55,7 @@ def _bar(kind: str, x: float, step: float, room: float, tall: float) -> str:
 
 
 def meter(share: float, kind: str = "ok", more: float = 0.0) -> Markup:
-    """A bar that shows a share of a whole; `more` is drawn over it in red."""
+    """Return a bar that shows a share of a whole; `more` is drawn over it in red."""
     over = f'<rect class="bad" width="{100 * more:.1f}" height="6"/>' if more else ""
     return Markup(  # noqa: S704 - numbers and names of ours
         f'<svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">'

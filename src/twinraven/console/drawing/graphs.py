@@ -12,7 +12,7 @@ from markupsafe import Markup
 from twinraven.console.drawing.layers import Layout, arrange
 from twinraven.console.drawing.marks import box, label, link, picture, safe
 from twinraven.console.drawing.placement import BOX, Placement
-from twinraven.console.words import cut
+from twinraven.console.formatting import cut
 
 _CHAR: Final = 7.2
 _GAP: Final = 58.0
@@ -49,7 +49,7 @@ class GraphEdge:
 
 @lru_cache(64)
 def graph(nodes: tuple[GraphNode, ...], edges: tuple[GraphEdge, ...], *, title: str, weighted: bool = False) -> Markup:
-    """The picture of at most 60 boxes; what leads to or from a box that is left out is left out, too."""
+    """Return the picture of at most 60 boxes; what leads to or from a box that is left out is left out, too."""
     kept = {node.name: node for node in nodes[:_MOST_NODES]}
     drawn = [edge for edge in edges if edge.source in kept and edge.target in kept]
     layout = arrange({(edge.source, edge.target): edge.weight for edge in drawn}, nodes=tuple(kept))
@@ -66,7 +66,7 @@ def graph(nodes: tuple[GraphNode, ...], edges: tuple[GraphEdge, ...], *, title: 
 
 
 def _gap_for(edges: Sequence[GraphEdge]) -> float:
-    """The room between two columns: enough for what is said on an edge."""
+    """Return the room between two columns: enough for what is said on an edge."""
     longest = max((len(edge.note) for edge in edges), default=0)
     return max(_GAP, 6.0 * min(longest, _LONGEST) + 40)
 

@@ -1,4 +1,4 @@
-"""Where the nodes of a directed graph stand when it is read from left to right.
+"""Assigns the nodes of a directed graph to layers, read from left to right.
 
 A transition graph has cycles, so the heaviest edges choose the direction and the light ones that contradict them run
 back. An edge that spans several columns gets a slot in each column between, so that it passes beside the nodes and not
@@ -47,7 +47,7 @@ def arrange(edges: Mapping[Edge, float], *, nodes: Sequence[str] = ()) -> Layout
 
 
 def _columns(nodes: Sequence[str], edges: Mapping[Edge, float]) -> dict[str, int]:
-    """The longest way to each node along edges that were taken heaviest first, leaving out what would close a cycle."""
+    """Return the longest path to each node, along edges taken heaviest first, without those that close a cycle."""
     after: dict[str, set[str]] = {node: set() for node in nodes}
     for source, target in sorted(edges, key=lambda edge: (-edges[edge], edge)):
         if source != target and not _reaches(after, target, source):
@@ -72,7 +72,7 @@ def _reaches(after: Mapping[str, set[str]], start: str, goal: str) -> bool:
 
 
 def _in_order(after: Mapping[str, set[str]]) -> list[str]:
-    """Every node before those it leads to."""
+    """Return every node before those it leads to."""
     incoming = dict.fromkeys(after, 0)
     for targets in after.values():
         for target in targets:

@@ -20,8 +20,8 @@ _LANE: Final = 22.0
 Point = tuple[float, float]
 
 
-class Way(NamedTuple):
-    """How an edge is drawn: its path, where its label stands, and which way it leads."""
+class EdgeRoute(NamedTuple):
+    """The route of an edge: its path, the position of its label, and its direction."""
 
     path: str
     middle: Point
@@ -57,18 +57,18 @@ class Placement:
             y += room
 
     def centre(self, name: str) -> Point:
-        """The middle of a box."""
+        """Return the middle of a box."""
         return self._places[(name,)]
 
-    def way(self, edge: Edge) -> Way:
-        """How an edge runs; one that leads back hangs below the boxes and may lower the picture's foot."""
+    def way(self, edge: Edge) -> EdgeRoute:
+        """Return the route of an edge; one that leads back hangs below the boxes and may lower the picture's foot."""
         source, target = edge
         route = self._layout.routes.get(edge)
         if route is not None:
             return self._forward(route)
         return self._loop(source) if source == target else self._backward(source, target)
 
-    def _forward(self, route: Sequence[Slot]) -> Way:
+    def _forward(self, route: Sequence[Slot]) -> EdgeRoute:
         points = [self._places[slot] for slot in route]
         start, end = points[0], points[-1]
         points[0] = (start[0] + self.widths[route[0][0]] / 2, start[1])
@@ -80,27 +80,27 @@ class Placement:
         # Where edges part, their ends are clear of each other; where they meet, their beginnings are.
         parts = self._leaving[route[0][0]] >= self._entering[route[-1][0]]
         near, far = points[-2:] if parts else points[:2]
-        return Way(path, ((near[0] + far[0]) / 2, (near[1] + far[1]) / 2), "on")
+        return EdgeRoute(path, ((near[0] + far[0]) / 2, (near[1] + far[1]) / 2), "on")
 
-    def _loop(self, name: str) -> Way:
+    def _loop(self, name: str) -> EdgeRoute:
         x, y = self.centre(name)
         top = y - BOX / 2
         high = top - 24
         path = f"M{x - 16:.1f} {top:.1f} C{x - 24:.1f} {high:.1f} {x + 24:.1f} {high:.1f} {x + 16:.1f} {top:.1f}"
-        return Way(path, (x, top - 17), "round")
+        return EdgeRoute(path, (x, top - 17), "round")
 
-    def _backward(self, source: str, target: str) -> Way:
+    def _backward(self, source: str, target: str) -> EdgeRoute:
         (x, y), (to_x, to_y) = self.centre(source), self.centre(target)
         y, to_y = y + BOX / 2, to_y + BOX / 2
         depth = max(y, to_y) + 30 + abs(x - to_x) / 14
         foot = 0.75 * depth + (y + to_y) / 8
         self.lowest = max(self.lowest, foot)
         path = f"M{x:.1f} {y:.1f} C{x:.1f} {depth:.1f} {to_x:.1f} {depth:.1f} {to_x:.1f} {to_y:.1f}"
-        return Way(path, ((x + to_x) / 2, foot), "back")
+        return EdgeRoute(path, ((x + to_x) / 2, foot), "back")
 
 
 def commonest(counts: Mapping[Edge, int], limit: int) -> dict[Edge, int]:
-    """The commonest edges, and for each node in them its commonest way in, so that none seems to come first."""
+    """Return the commonest edges, and for each node in them its commonest way in, so that none seems to come first."""
     ranked = sorted(counts, key=lambda edge: (-counts[edge], edge))
     shown = dict.fromkeys(ranked[:limit])
     names = {name for edge in shown for name in edge}

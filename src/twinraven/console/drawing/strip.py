@@ -13,7 +13,7 @@ _WIDE = 292.0
 
 
 def strip(earlier: Sequence[float], now: float) -> Markup | None:
-    """A line of marks with this one among them; None where too few are known to compare with."""
+    """Return a line of marks with this one among them; None where too few are known to compare with."""
     if len(earlier) < _FEWEST:
         return None
     low, high = min(*earlier, now), max(*earlier, now)

@@ -51,7 +51,7 @@ class FallRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TimeSegment:
     """A stretch of real time, and where it lies on the axis."""
 
     begin: float
@@ -67,7 +67,7 @@ class Scale:
     def __init__(
         self, spans: Sequence[tuple[float, float]], *, cut: bool, waited: frozenset[float] = frozenset()
     ) -> None:
-        """Lay spans out; `waited` are the moments at which somebody's words ended a pause."""
+        """Lay spans out; `waited` are the moments at which a user's words ended a pause."""
         busy = _merged(spans)
         gaps = [after[0] - before[1] for before, after in pairwise(busy)]
         # What people take says nothing of what is usual between two calls, and a session may hold more of it than not.
@@ -76,14 +76,14 @@ class Scale:
         shown = sum(end - begin for begin, end in busy) + sum(gap for gap in gaps if gap <= cap)
         cuts = sum(gap > cap for gap in gaps)
         short = max(_CUT_SHARE * shown / max(1 - _CUT_SHARE * cuts, 0.4), 1.0)
-        self.pieces: list[Piece] = []
+        self.pieces: list[TimeSegment] = []
         at = 0.0
         for number, (begin, end) in enumerate(busy):
-            self.pieces.append(Piece(begin, end, at, end - begin, is_cut=False))
+            self.pieces.append(TimeSegment(begin, end, at, end - begin, is_cut=False))
             at += end - begin
             if number < len(gaps):
                 length = gaps[number] if gaps[number] <= cap else short
-                self.pieces.append(Piece(end, busy[number + 1][0], at, length, is_cut=gaps[number] > cap))
+                self.pieces.append(TimeSegment(end, busy[number + 1][0], at, length, is_cut=gaps[number] > cap))
                 at += length
         self.total = max(at, 1.0)
         self.busy_ms = sum(end - begin for begin, end in busy)
@@ -98,7 +98,7 @@ class Scale:
 
     @property
     def cuts(self) -> list[tuple[float, float, float]]:
-        """Where each cut is, how wide, and how long the pause really was."""
+        """Return the position and width of each cut, and the length of its pause."""
         return [
             (100 * piece.at / self.total, 100 * piece.length / self.total, piece.end - piece.begin)
             for piece in self.pieces
@@ -149,7 +149,7 @@ class Waterfall:
 
 
 def lay_out(events: Sequence[Event], *, cut: bool = True) -> Waterfall:
-    """The waterfall of a session's calls, in order."""
+    """Return the waterfall of a session's calls, in order."""
     began = min((_ms(event) for event in events), default=0.0)
     rows = {
         event["event_id"]: FallRow(event, _ms(event) - began, _ms(event) - began + event["latency_ms"])

@@ -9,7 +9,7 @@ from typing import Final
 from markupsafe import Markup
 
 from twinraven.console.drawing.marks import label, link, picture, safe
-from twinraven.console.words import cut
+from twinraven.console.formatting import cut
 
 _ROW: Final = 30.0
 _STEP: Final = 22.0
@@ -33,7 +33,10 @@ class TreeNode:
 
 
 def tree(nodes: Sequence[TreeNode], *, title: str) -> Markup:
-    """The first 200 turns; a turn with one child is followed below, further children begin branches further in."""
+    """Return the first 200 turns.
+
+    A turn with one child is followed below, further children begin branches further in.
+    """
     children: dict[str | None, list[TreeNode]] = {}
     known = {node.key for node in nodes}
     for node in nodes:

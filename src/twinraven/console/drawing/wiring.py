@@ -10,7 +10,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from twinraven.console.drawing.marks import box, label, picture
-from twinraven.console.words import cut
+from twinraven.console.formatting import cut
 
 _CARD: Final = 208.0
 _GIVEN: Final = 150.0
@@ -25,7 +25,7 @@ Step = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """Where a step's card lies."""
+    """The position of a step's card."""
 
     x: float
     top: float
@@ -53,7 +53,7 @@ class Lanes:
 
 
 def wiring(tool_id: str, steps: Sequence[Step], given: Sequence[str]) -> Markup:
-    """The picture; every wire from an earlier step says how many samples agreed and how many did not."""
+    """Return the picture; every wire from an earlier step says how many samples agreed and how many did not."""
     heights = [62 + _LINE * len(step["arguments"]) for step in steps]
     height = max([44 + _LINE * len(given), *heights]) + 46
     middle = height / 2 + 6

@@ -1,11 +1,13 @@
-"""The pages, one file per group: each asks the API and computes what its template loops over."""
+"""Implements the pages, one file per group: each queries the API and prepares the values of its template."""
 
 from __future__ import annotations
 
+from twinraven.console.page_requests import ConsolePage
 from twinraven.console.views import (
     audit,
     calls,
     chains,
+    conversations,
     entities,
     find,
     flow,
@@ -20,12 +22,10 @@ from twinraven.console.views import (
     runs,
     secrets,
     sessions,
-    talk,
     today,
     tools,
     trace,
 )
-from twinraven.console.visits import ConsolePage
 
 PAGES: tuple[ConsolePage, ...] = (
     *today.PAGES,
@@ -41,7 +41,7 @@ PAGES: tuple[ConsolePage, ...] = (
     *processes.PAGES,
     *plans.PAGES,
     *goals.PAGES,
-    *talk.PAGES,
+    *conversations.PAGES,
     *entities.PAGES,
     *audit.PAGES,
     *trace.PAGES,

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from twinraven.console.asking import members
+from twinraven.console.api_caller import members
+from twinraven.console.formatting import spaced
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, command_line
 from twinraven.console.views.spans import day_of
-from twinraven.console.visits import PageTable, Shown, Visit, command_line
-from twinraven.console.words import spaced
 
 PAGES: Final = PageTable()
 _FILTERS: Final = ("event_type", "subject_type", "subject_id", "actor_id", "correlation_id", "since", "until")
@@ -32,7 +32,7 @@ _TRACED: Final = frozenset(
 
 
 @PAGES.shows("/audit", "audit")
-async def list_audit(visit: Visit) -> Shown:
+async def list_audit(visit: PageRequest) -> PageView:
     where = {name: visit.query[name] for name in _FILTERS if visit.query.get(name)}
     where |= {name: day_of(where[name]) for name in ("since", "until") if name in where}
     page = await visit.api.get("audit", newest=True, limit=_PER_PAGE, cursor=visit.query.get("cursor"), **where)
@@ -46,11 +46,11 @@ async def list_audit(visit: Visit) -> Shown:
         "kinds": sorted({each["event_type"] for each in page["items"]}),
     }
     command = "twinraven audit verify" if verified else command_line("audit", "show", *_options(where))
-    return Shown("audit.html", "Audit log", values, command=command)
+    return PageView("audit.html", "Audit log", values, command=command)
 
 
 @PAGES.shows("/audit/{entry_id}", "audit")
-async def show_entry(visit: Visit) -> Shown:
+async def show_entry(visit: PageRequest) -> PageView:
     entry = await visit.api.get("audit", visit.path["entry_id"])
     command = command_line("audit", "show", entry["id"])
     values = {
@@ -58,11 +58,11 @@ async def show_entry(visit: Visit) -> Shown:
         "href": subject_page(entry),
         "session_id": members(entry["data_json"]).get("session_id"),
     }
-    return Shown("audit_entry.html", f"Entry {entry['sequence']}", values, command=command)
+    return PageView("audit_entry.html", f"Entry {entry['sequence']}", values, command=command)
 
 
 def _options(where: Mapping[str, str]) -> list[str]:
-    """The filters of the list as options of the command."""
+    """Return the filters of the list as options of the command."""
     named = {
         "event_type": "--event",
         "subject_id": "--subject",
@@ -75,13 +75,13 @@ def _options(where: Mapping[str, str]) -> list[str]:
 
 
 def about(entry: Mapping[str, Any]) -> str:
-    """What an entry is about, in a few words."""
+    """Describe the subject of an entry in a few words."""
     tool_id = members(entry["data_json"]).get("tool_id")
     return str(tool_id or f"{spaced(entry['subject_type'])} {entry['subject_id']}")
 
 
 def subject_page(entry: Mapping[str, Any]) -> str:
-    """The page of what an entry is about, or its trace; empty where it has neither."""
+    """Return the page of what an entry is about, or its trace; empty where it has neither."""
     kind, name = entry["subject_type"], quote(str(entry["subject_id"]), safe="")
     if kind in _PLACES:
         return f"/console/{_PLACES[kind]}/{name}"

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from twinraven.console.asking import ApiRefused
+from twinraven.console.api_caller import ApiRefused
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, command_line
 from twinraven.console.views.spans import last_day
-from twinraven.console.visits import PageTable, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
 _FILTERS: Final = ("raised", "tool_id", "error_code", "tag", "session_id", "correlation_id", "since", "until")
@@ -20,7 +20,7 @@ _BAD_REQUEST: Final = 400
 
 
 @PAGES.shows("/calls", "calls", live="events", held=True)
-async def list_calls(visit: Visit) -> Shown:
+async def list_calls(visit: PageRequest) -> PageView:
     where = {name: visit.query[name] for name in _FILTERS if visit.query.get(name)}
     page, kinds = await asyncio.gather(
         visit.api.get("events", newest=True, limit=_PER_PAGE, cursor=visit.query.get("cursor"), **where),
@@ -34,11 +34,11 @@ async def list_calls(visit: Visit) -> Shown:
         "is_later": "cursor" in visit.query,
         "more": None if more is None else f"/console/calls?{urlencode(more)}",
     }
-    return Shown("calls.html", "Calls", values, command=command_line("events", "list", "--newest", *_options(where)))
+    return PageView("calls.html", "Calls", values, command=command_line("events", "list", "--newest", *_options(where)))
 
 
-async def _kinds_of_failure(visit: Visit, where: Mapping[str, str]) -> list[tuple[Mapping[str, Any], str]]:
-    """What failed in the time of the list, by tool and code, each with the list of those calls."""
+async def _kinds_of_failure(visit: PageRequest, where: Mapping[str, str]) -> list[tuple[Mapping[str, Any], str]]:
+    """Return what failed in the time of the list, by tool and code, each with the list of those calls."""
     if _NARROWED & where.keys() or "cursor" in visit.query or where.get("raised") == "false":
         return []
     span = {name: where[name] for name in ("since", "until") if name in where}
@@ -65,23 +65,23 @@ def _named(failure: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _options(where: Mapping[str, str]) -> list[str]:
-    """The filters of the list as options of the command, as far as it has them."""
+    """Return the filters of the list as options of the command, as far as it has them."""
     named = {"tool_id": "--tool", "session_id": "--session", "tag": "--tag", "since": "--since", "until": "--until"}
     return [word for name, option in named.items() if name in where for word in (option, where[name])]
 
 
 @PAGES.shows("/calls/{event_id}", "calls")
-async def show_call(visit: Visit) -> Shown:
+async def show_call(visit: PageRequest) -> PageView:
     event = await visit.api.get("events", visit.path["event_id"])
     command = command_line("events", "show", event["event_id"])
-    return Shown("call.html", event["tool_id"], {"event": event, "chosen": event["event_id"]}, command=command)
+    return PageView("call.html", event["tool_id"], {"event": event, "chosen": event["event_id"]}, command=command)
 
 
 @PAGES.shows("/keys/{key}", "calls")
-async def show_key(visit: Visit) -> Shown:
-    """What happened under an idempotency key."""
+async def show_key(visit: PageRequest) -> PageView:
+    """Show the history of an idempotency key."""
     found = await visit.api.get("idempotency-keys", visit.path["key"])
-    return Shown(
+    return PageView(
         "key.html",
         f"Key {found['idempotency_key']}",
         {"found": found},

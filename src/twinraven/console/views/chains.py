@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from twinraven.console.asking import items_of, members
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
+from twinraven.console.api_caller import items_of, members
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
 
 PAGES: Final = PageTable()
 _PER_PAGE: Final = 100
@@ -28,7 +28,7 @@ class ChainLine:
 
 
 @PAGES.shows("/chains", "chains", live="catalog")
-async def list_chains(visit: Visit) -> Shown:
+async def list_chains(visit: PageRequest) -> PageView:
     page, learned, rounds = await asyncio.gather(
         visit.api.get("chains", limit=_PER_PAGE, cursor=visit.query.get("cursor")),
         visit.api.get("learned-tools", limit=500),
@@ -41,11 +41,11 @@ async def list_chains(visit: Visit) -> Shown:
         "rounds": items_of(rounds),
         "more": None if more is None else f"/console/chains?{urlencode(more)}",
     }
-    return Shown("chains.html", "Chains", values, command="twinraven chains list")
+    return PageView("chains.html", "Chains", values, command="twinraven chains list")
 
 
-async def _tools_by_chain(visit: Visit, learned: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Which learned tool came from which tools in a row."""
+async def _tools_by_chain(visit: PageRequest, learned: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return which learned tool came from which tools in a row."""
     asked = list(visit.api.asked)
     found = await asyncio.gather(
         *(
@@ -77,7 +77,7 @@ def _line(
 
 
 @PAGES.shows("/chains/{chain_id}", "chains")
-async def show_chain(visit: Visit) -> Shown:
+async def show_chain(visit: PageRequest) -> PageView:
     chain = await visit.api.get("chains", visit.path["chain_id"])
     asked = list(visit.api.asked)
     samples = await asyncio.gather(
@@ -90,11 +90,11 @@ async def show_chain(visit: Visit) -> Shown:
         "sample_count": len(chain["sample_event_ids"]),
     }
     command = command_line("chains", "show", chain["chain_id"])
-    return Shown("chain.html", ", ".join(chain["tools"]), values, command=command)
+    return PageView("chain.html", ", ".join(chain["tools"]), values, command=command)
 
 
 @PAGES.takes("/chains/learn", "chains")
-async def start_learning(visit: Visit) -> Redirect:
+async def start_learning(visit: PageRequest) -> Redirect:
     """Begin a round in the background."""
     await visit.api.post("learning", body={"with_model": False})
     return Redirect("/console/chains")

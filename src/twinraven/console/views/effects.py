@@ -1,4 +1,4 @@
-"""Lists what left the house: posts, messages and payments, each with its trace."""
+"""Lists effects: posts, messages and payments, each with its trace."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from twinraven.console.asking import items_of, members
-from twinraven.console.visits import Visit
+from twinraven.console.api_caller import items_of, members
+from twinraven.console.page_requests import PageRequest
 
 _MOST: Final = 50
 _KINDS: Final = (
@@ -34,8 +34,8 @@ class EffectLine:
     href: str
 
 
-async def effect_lines(visit: Visit, task_id: str | None = None) -> list[EffectLine]:
-    """The effects, the newest first; of one task, or the last fifty of each kind."""
+async def effect_lines(visit: PageRequest, task_id: str | None = None) -> list[EffectLine]:
+    """Return the effects, the newest first; of one task, or the last fifty of each kind."""
     kinds = [each for each in _KINDS if visit.has(each[0])]
     found = await asyncio.gather(*(visit.api.find(part, task_id=task_id, limit=_MOST) for part, _, _ in kinds))
     lines = [

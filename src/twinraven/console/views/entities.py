@@ -11,10 +11,10 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
-from twinraven.console.asking import ApiRefused, members
+from twinraven.console.api_caller import ApiRefused, members
 from twinraven.console.drawing.marks import label, link, picture, safe
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
-from twinraven.console.words import cut, plural, spaced
+from twinraven.console.formatting import cut, plural, spaced
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
 
 PAGES: Final = PageTable()
 _PER_PAGE: Final = 100
@@ -28,7 +28,7 @@ _RADII: Final = (350.0, 205.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class NeighbourLine:
     """An entity near another one, and how they are related."""
 
     key: str
@@ -38,7 +38,7 @@ class Neighbour:
 
 
 @PAGES.shows("/entities", "entities", needs="entities")
-async def list_entities(visit: Visit) -> Shown:
+async def list_entities(visit: PageRequest) -> PageView:
     where = {name: visit.query[name] for name in ("category", "group_id", "name") if visit.query.get(name)}
     page = await visit.api.get("entities", limit=_PER_PAGE, cursor=visit.query.get("cursor"), **where)
     more = {**where, "cursor": page["next_cursor"]} if page["next_cursor"] else None
@@ -47,15 +47,15 @@ async def list_entities(visit: Visit) -> Shown:
         "where": where,
         "more": None if more is None else f"/console/entities?{urlencode(more)}",
     }
-    return Shown("entities.html", "Entities", values, command="twinraven entities list")
+    return PageView("entities.html", "Entities", values, command="twinraven entities list")
 
 
 @PAGES.shows("/entities/{entity_id}", "entities", needs="entities")
-async def show_entity(visit: Visit) -> Shown:
+async def show_entity(visit: PageRequest) -> PageView:
     return await _page(visit, None)
 
 
-async def _page(visit: Visit, refusal: ApiRefused | None) -> Shown:
+async def _page(visit: PageRequest, refusal: ApiRefused | None) -> PageView:
     entity = await visit.api.get("entities", visit.path["entity_id"])
     around = await _around(visit, entity)
     names = {each.key: each.name for each in around}
@@ -68,11 +68,11 @@ async def _page(visit: Visit, refusal: ApiRefused | None) -> Shown:
     }
     command = command_line("entities", "show", entity["entity_id"])
     status = 200 if refusal is None else refusal.status
-    return Shown("entity.html", entity["name"], values, command=command, status=status)
+    return PageView("entity.html", entity["name"], values, command=command, status=status)
 
 
 @PAGES.takes("/entities/{entity_id}/merge", "entities", needs="entities")
-async def merge(visit: Visit) -> Shown | Redirect:
+async def merge(visit: PageRequest) -> PageView | Redirect:
     """Make one of two entities."""
     entity_id = visit.path["entity_id"]
     other = visit.form.get("other_id", "").strip()
@@ -85,8 +85,8 @@ async def merge(visit: Visit) -> Shown | Redirect:
     return Redirect(f"/console/entities/{quote(entity_id, safe='')}")
 
 
-async def _around(visit: Visit, entity: Mapping[str, Any]) -> list[Neighbour]:
-    """Who is related to an entity or shares its turns, the closest first, and whom those know in turn."""
+async def _around(visit: PageRequest, entity: Mapping[str, Any]) -> list[NeighbourLine]:
+    """Return who is related to an entity or shares its turns, the closest first, and whom those know in turn."""
     entity_id = entity["entity_id"]
     found = await visit.api.find("entities", entity_id, "neighbourhood")
     names = {each["entity_id"]: each for each in _neighbours(found)}
@@ -97,7 +97,7 @@ async def _around(visit: Visit, entity: Mapping[str, Any]) -> list[Neighbour]:
     names |= {each["entity_id"]: {"name": each["name"], "shared_turns": 0} for each in details if each is not None}
     order = sorted(names, key=lambda key: (key not in words, -names[key]["shared_turns"], names[key]["name"]))
     first = [
-        Neighbour(key, names[key]["name"], entity_id, words.get(key) or _shared(names[key]["shared_turns"]))
+        NeighbourLine(key, names[key]["name"], entity_id, words.get(key) or _shared(names[key]["shared_turns"]))
         for key in order[:_FIRST_RING]
     ]
     further = await asyncio.gather(*(visit.api.find("entities", each.key, "neighbourhood") for each in first))
@@ -107,7 +107,7 @@ async def _around(visit: Visit, entity: Mapping[str, Any]) -> list[Neighbour]:
         for each in _neighbours(theirs)[:_OF_EACH]:
             if each["entity_id"] not in known and len(known) <= _FIRST_RING + _SECOND_RING:
                 known.add(each["entity_id"])
-                first.append(Neighbour(each["entity_id"], each["name"], near.key, ""))
+                first.append(NeighbourLine(each["entity_id"], each["name"], near.key, ""))
     return first
 
 
@@ -124,8 +124,8 @@ def _shared(turns: int) -> str:
     return plural(turns, "shared turn") if turns else ""
 
 
-def _rings(entity: Mapping[str, Any], around: Sequence[Neighbour]) -> Markup | None:
-    """The entity in the middle, its neighbours around it and theirs further out, each a link that centres it."""
+def _rings(entity: Mapping[str, Any], around: Sequence[NeighbourLine]) -> Markup | None:
+    """Return the entity in the middle, its neighbours around it and theirs further out, each a link that centres it."""
     if not around:
         return None
     entity_id = entity["entity_id"]
@@ -156,18 +156,18 @@ def _rings(entity: Mapping[str, Any], around: Sequence[Neighbour]) -> Markup | N
 
 
 def _cropped(places: Mapping[str, tuple[float, float]]) -> tuple[dict[str, tuple[float, float]], float]:
-    """The same places without the empty room above and below them, and how high the picture is then."""
+    """Return the same places without the empty room above and below them, and how high the picture is then."""
     heights = [y for _, y in places.values()]
     top = min(heights) - _MARGIN
     return {key: (x, y - top) for key, (x, y) in places.items()}, max(heights) - top + _MARGIN
 
 
 def _at(angle: float, share: float) -> tuple[float, float]:
-    """A place on a ring."""
+    """Return a place on a ring."""
     return _MIDDLE[0] + share * _RADII[0] * math.cos(angle), _MIDDLE[1] + share * _RADII[1] * math.sin(angle)
 
 
-def _look(each: Neighbour, near: Sequence[Neighbour]) -> str:
+def _look(each: NeighbourLine, near: Sequence[NeighbourLine]) -> str:
     return "" if each in near else "quiet"
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from twinraven.console.asking import members
-from twinraven.console.visits import Visit
-from twinraven.console.words import percent
+from twinraven.console.api_caller import members
+from twinraven.console.formatting import percent
+from twinraven.console.page_requests import PageRequest
 
 Json = Mapping[str, Any]
 
@@ -34,8 +34,8 @@ class EvidenceTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """What somebody decides on."""
+class EvidenceView:
+    """The evidence of a pending decision, arranged for a page."""
 
     facts: list[Fact] = field(default_factory=list[Fact])
     tables: list[EvidenceTable] = field(default_factory=list[EvidenceTable])
@@ -45,8 +45,8 @@ class Evidence:
     """Lines of a difference: added, taken out or as before."""
 
 
-async def evidence_of(visit: Visit, item: Json) -> Evidence:
-    """The evidence of an item, as its kind is best read."""
+async def evidence_of(visit: PageRequest, item: Json) -> EvidenceView:
+    """Return the evidence of an item, as its kind is best read."""
     kind, found = item["kind"], item["evidence"]
     if kind == "judgement":
         return await _judgement(visit, found)
@@ -58,10 +58,10 @@ async def evidence_of(visit: Visit, item: Json) -> Evidence:
         return _changed_tool(found)
     if kind in ("unknown_effect", "unknown_step"):
         return _unknown(found, await _held(visit, item["holds"]), await _lost_call(visit, found))
-    return Evidence(blocks=[(name.replace("_", " "), value) for name, value in found.items()])
+    return EvidenceView(blocks=[(name.replace("_", " "), value) for name, value in found.items()])
 
 
-async def _judgement(visit: Visit, found: Json) -> Evidence:
+async def _judgement(visit: PageRequest, found: Json) -> EvidenceView:
     task = await visit.api.find("tasks", found["task_id"])
     spec = members(members(task).get("spec_json"))
     facts = [
@@ -83,7 +83,7 @@ async def _judgement(visit: Visit, found: Json) -> Evidence:
         for each in checks
     ]
     outputs = members(found["outputs"])
-    return Evidence(
+    return EvidenceView(
         facts,
         [
             EvidenceTable("Checks", ("Check", "Result", "Why"), rows),
@@ -93,7 +93,7 @@ async def _judgement(visit: Visit, found: Json) -> Evidence:
     )
 
 
-async def _duplicate(visit: Visit, found: Json) -> Evidence:
+async def _duplicate(visit: PageRequest, found: Json) -> EvidenceView:
     ids = (found["first_id"], found["second_id"])
     both = await asyncio.gather(*(visit.api.find("entities", each) for each in ids))
     facts = [
@@ -113,26 +113,26 @@ async def _duplicate(visit: Visit, found: Json) -> Evidence:
         (("Over all", percent(found["similarity"])), ""),
     ]
     names = tuple(map(str, found["names"]))
-    return Evidence(
+    return EvidenceView(
         facts,
         [EvidenceTable("Side by side", ("", *names), rows), EvidenceTable("How alike", ("What", "Alike"), alike)],
     )
 
 
-def _question(found: Json) -> Evidence:
+def _question(found: Json) -> EvidenceView:
     asked = members(found["question"])
     facts = [Fact("Run", found["run_id"][:12], _page("runs", found["run_id"])), Fact("Step", str(found["asked"]))]
     if not asked:
-        return Evidence(facts, blocks=[("The question", found["question"])])
+        return EvidenceView(facts, blocks=[("The question", found["question"])])
     if asked.get("target"):
         facts.append(Fact("Calls", str(asked["target"]), _page("tools", str(asked["target"]))))
     inputs = members(asked.get("inputs"))
     rows = [((str(name), _text(value)), "") for name, value in inputs.items()]
-    return Evidence(facts, [EvidenceTable("With exactly this", ("Argument", "Value"), rows)] if rows else [])
+    return EvidenceView(facts, [EvidenceTable("With exactly this", ("Argument", "Value"), rows)] if rows else [])
 
 
-async def _held(visit: Visit, hold: Json | None) -> list[Fact]:
-    """What a payment keeps from its wallet and its budget until somebody decides, and what is left beside it."""
+async def _held(visit: PageRequest, hold: Json | None) -> list[Fact]:
+    """Return what a payment holds of its wallet and its budget until the decision, and what is left beside it."""
     if hold is None:
         return []
     facts = [Fact("Holds", f"{hold['amount']} {hold['currency']} until you decide; nothing else can spend it")]
@@ -145,15 +145,15 @@ async def _held(visit: Visit, hold: Json | None) -> list[Fact]:
     return facts
 
 
-async def _lost_call(visit: Visit, found: Json) -> Json:
-    """The arguments of a run's call of which nobody knows whether it happened."""
+async def _lost_call(visit: PageRequest, found: Json) -> Json:
+    """Return the arguments of a run's call whose outcome is unknown."""
     run = await visit.api.find("runs", found["run_id"]) if "run_id" in found else None
     waits: Sequence[Json] = members(run).get("waits", ())
     asked = next((each["question"] for each in waits if each["place"] == found["place"]), None)
     return members(members(asked).get("params"))
 
 
-def _unknown(found: Json, held: Sequence[Fact], arguments: Json) -> Evidence:
+def _unknown(found: Json, held: Sequence[Fact], arguments: Json) -> EvidenceView:
     facts: list[Fact] = [*held]
     if "run_id" in found:
         facts.append(Fact("Run", found["run_id"][:12], _page("runs", found["run_id"])))
@@ -171,13 +171,13 @@ def _unknown(found: Json, held: Sequence[Fact], arguments: Json) -> Evidence:
         facts.append(Fact("Error", f"{error.get('code', '')}: {error.get('message', '')}"))
     request = members(found.get("request")) or arguments
     rows = [((str(name), _text(value)), "") for name, value in request.items() if value not in (None, "")]
-    return Evidence(facts, [EvidenceTable("What was sent", ("Field", "Value"), rows)] if rows else [])
+    return EvidenceView(facts, [EvidenceTable("What was sent", ("Field", "Value"), rows)] if rows else [])
 
 
-def _changed_tool(found: Json) -> Evidence:
+def _changed_tool(found: Json) -> EvidenceView:
     lines: Sequence[str] = found["diff"]
     kinds = {"+": "add", "-": "del", "@": "at"}
-    return Evidence(
+    return EvidenceView(
         [Fact("Server", str(found["server"]))],
         blocks=[("What it says now", found["changed_definition"])],
         diff=[(kinds.get(line[:1], ""), line) for line in lines if not line.startswith(("---", "+++"))],

@@ -6,18 +6,18 @@ import re
 from typing import Any, Final
 from urllib.parse import quote
 
-from twinraven.console.asking import ApiRefused
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit
+from twinraven.console.api_caller import ApiRefused
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect
 
 PAGES: Final = PageTable()
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 @PAGES.shows("/find", "find")
-async def find(visit: Visit) -> Shown | Redirect:
+async def find(visit: PageRequest) -> PageView | Redirect:
     wanted = visit.query.get("q", "").strip()
     if not wanted:
-        return Shown("find.html", "Find", {"wanted": "", "hits": []}, command="")
+        return PageView("find.html", "Find", {"wanted": "", "hits": []}, command="")
     if _UUID.fullmatch(wanted):
         event = await _maybe(visit.api.get("events", wanted))
         if event is not None:
@@ -27,7 +27,7 @@ async def find(visit: Visit) -> Shown | Redirect:
     if len(exact) == 1:
         return Redirect(place_of(exact[0]))
     hits = [(each, place_of(each)) for each in found["items"]]
-    return Shown("find.html", f"Find {wanted}", {"wanted": wanted, "hits": hits}, command="")
+    return PageView("find.html", f"Find {wanted}", {"wanted": wanted, "hits": hits}, command="")
 
 
 async def _maybe(asked: Any) -> Any:
@@ -38,7 +38,7 @@ async def _maybe(asked: Any) -> Any:
 
 
 def place_of(hit: Any) -> str:
-    """The page of something that was found."""
+    """Return the page of something that was found."""
     name = quote(hit["id"], safe="")
     return {
         "session": f"/console/sessions/{name}",

@@ -1,4 +1,4 @@
-"""Shows what follows what: the graph of which tool agents call straight after which, with its table."""
+"""Shows the graph of transitions: which tool agents call directly after which, with its table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from twinraven.console.drawing.columns import meter
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
 from twinraven.console.drawing.placement import commonest
-from twinraven.console.visits import PageTable, Shown, Visit
+from twinraven.console.page_requests import PageRequest, PageTable, PageView
 from twinraven.foundation.clock import iso
 
 PAGES: Final = PageTable()
@@ -20,7 +20,7 @@ _SPANS: Final = (("1", "a day"), ("7", "7 days"), ("30", "30 days"))
 
 
 @PAGES.shows("/flow", "flow")
-async def what_follows(visit: Visit) -> Shown:
+async def what_follows(visit: PageRequest) -> PageView:
     query = visit.query
     days = query.get("days", "7") if query.get("days") in dict(_SPANS) else "7"
     now = datetime.now(UTC)
@@ -54,4 +54,4 @@ async def what_follows(visit: Visit) -> Shown:
         "spans": _SPANS,
         "sessions": f"/console/sessions?tool_id={quote(tool_id, safe='')}" if tool_id else "",
     }
-    return Shown("flow.html", "What follows what", values, command="twinraven mine")
+    return PageView("flow.html", "What follows what", values, command="twinraven mine")

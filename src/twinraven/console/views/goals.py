@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-from twinraven.console.asking import ApiRefused, items_of, members
+from twinraven.console.api_caller import ApiRefused, items_of, members
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
 from twinraven.console.views.effects import effect_lines
-from twinraven.console.views.waiting import task_words
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
+from twinraven.console.views.waiting_items import task_words
 
 PAGES: Final = PageTable()
 _MOST: Final = 500
@@ -23,7 +23,7 @@ _LEFT: Final = frozenset({"pending", "failed", "rejected", "escalated", "in_prog
 
 
 @PAGES.shows("/goals", "goals", live="work events approvals", needs="goals")
-async def board(visit: Visit) -> Shown:
+async def board(visit: PageRequest) -> PageView:
     campaign = visit.query.get("campaign_id")
     goals, tasks, campaigns, budgets, wallets, effects = await asyncio.gather(
         visit.api.get("goals", campaign_id=campaign, limit=_MOST),
@@ -44,7 +44,7 @@ async def board(visit: Visit) -> Shown:
         "wallets": [(each, names.get(each["agent_or_campaign_id"], "–")) for each in items_of(wallets)],
         "effects": [each for each in effects if campaign in (None, each.campaign_id)],
     }
-    return Shown("goals.html", "Goals and tasks", values, command="twinraven goals list")
+    return PageView("goals.html", "Goals and tasks", values, command="twinraven goals list")
 
 
 async def _nothing() -> None:
@@ -52,7 +52,7 @@ async def _nothing() -> None:
 
 
 def _columns(tasks: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, list[tuple[Mapping[str, Any], str]]]]:
-    """The tasks of each state that has any, from what waits to what is over."""
+    """Return the tasks of each state that has any, from what waits to what is over."""
     found: dict[str, list[tuple[Mapping[str, Any], str]]] = {}
     for task in tasks:
         found.setdefault(task["status"], []).append((task, task_words(task)))
@@ -61,12 +61,12 @@ def _columns(tasks: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, list[tu
 
 
 @PAGES.shows("/tasks/{task_id}", "goals", live="work events approvals", needs="tasks")
-async def show_task(visit: Visit) -> Shown:
+async def show_task(visit: PageRequest) -> PageView:
     return await _page(visit, refusal=None)
 
 
 @PAGES.takes("/tasks/{task_id}/{word}", "goals", needs="tasks")
-async def act_on_task(visit: Visit) -> Shown | Redirect:
+async def act_on_task(visit: PageRequest) -> PageView | Redirect:
     """Move a task on, on the state that was shown."""
     task_id, word = visit.path["task_id"], visit.path["word"]
     if word not in _WORDS:
@@ -80,7 +80,7 @@ async def act_on_task(visit: Visit) -> Shown | Redirect:
     return Redirect(f"/console/tasks/{quote(task_id, safe='')}")
 
 
-async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
+async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
     task_id = visit.path["task_id"]
     found = await visit.api.show("tasks", task_id)
     task = found.body
@@ -106,18 +106,18 @@ async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
     }
     status = 200 if refusal is None else refusal.status
     command = command_line("tasks", "show", task_id)
-    return Shown("task.html", name, values, command=command, status=status)
+    return PageView("task.html", name, values, command=command, status=status)
 
 
 def decision_in_force(task: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The last decision about the newest attempt that was judged at all."""
+    """Return the last decision about the newest attempt that was judged at all."""
     attempts = {each["result_id"]: each["attempt_number"] for each in task["results"]}
     decisions: Sequence[Mapping[str, Any]] = task["decisions"]
     return max(decisions, key=lambda each: (attempts.get(each["result_id"], 0), each["round"]), default=None)
 
 
 def _graph(task: Mapping[str, Any], siblings: Sequence[Mapping[str, Any]]) -> Any:
-    """What the task waits for and what waits for it; None where it stands alone."""
+    """Return what the task waits for and what waits for it; None where it stands alone."""
     known = {each["task_id"]: each for each in siblings}
     after = [each["task_id"] for each in siblings if task["task_id"] in _needed(each)]
     before = [name for name in task["dependencies"] if name != task["task_id"]]

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from twinraven.console.asking import ApiRefused, items_of
+from twinraven.console.api_caller import ApiRefused, items_of
 from twinraven.console.drawing.columns import meter
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
 
 PAGES: Final = PageTable()
 _ROLES: Final = ("viewer", "member", "approver", "admin")
@@ -54,7 +54,7 @@ class Metric:
 
 
 @PAGES.shows("/metrics", "metrics", live="events/10")
-async def metrics(visit: Visit) -> Shown:
+async def metrics(visit: PageRequest) -> PageView:
     text = await visit.api.text("/metrics")
     defined = await visit.api.find("metric-definitions", limit=200) if visit.has("metric-definitions") else None
     known = items_of(defined)
@@ -68,11 +68,11 @@ async def metrics(visit: Visit) -> Shown:
         "points": _points(items_of(series)),
     }
     command = command_line("metrics", *(["list"] if chosen is None else ["show", chosen["scope"], chosen["name"]]))
-    return Shown("metrics.html", "Metrics", values, command=command)
+    return PageView("metrics.html", "Metrics", values, command=command)
 
 
 def _points(found: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], Markup]]:
-    """Each stretch of time with a bar, as far as its value is a number."""
+    """Return each stretch of time with a bar, as far as its value is a number."""
     numbers = [each["value"] if isinstance(each["value"], int | float) else 0 for each in found]
     most = max(numbers, default=0) or 1
     return [(each, meter(max(number, 0) / most)) for each, number in zip(found, numbers, strict=True)]
@@ -98,19 +98,19 @@ def _metrics(text: str) -> list[Metric]:
 
 
 @PAGES.shows("/settings", "settings")
-async def settings(visit: Visit) -> Shown:
+async def settings(visit: PageRequest) -> PageView:
     return await _settings(visit)
 
 
 @PAGES.takes("/settings/users", "settings")
-async def add_user(visit: Visit) -> Shown | Redirect:
+async def add_user(visit: PageRequest) -> PageView | Redirect:
     form = visit.form
     body = {"name": form.get("name", ""), "role": form.get("role", "member"), "kind": form.get("kind", "person")}
     return await _act(visit, "POST", "/v1/users", body)
 
 
 @PAGES.takes("/settings/users/{user_id}", "settings")
-async def change_user(visit: Visit) -> Shown | Redirect:
+async def change_user(visit: PageRequest) -> PageView | Redirect:
     """Another role, or locked out, on the state that was shown."""
     form = visit.form
     body: dict[str, Any] = {"role": form["role"]} if "role" in form else {"active": form.get("active") == "true"}
@@ -119,7 +119,7 @@ async def change_user(visit: Visit) -> Shown | Redirect:
 
 
 @PAGES.takes("/settings/keys", "settings")
-async def issue_key(visit: Visit) -> Shown | Redirect:
+async def issue_key(visit: PageRequest) -> PageView | Redirect:
     """Make a key; this answer shows it, and nothing does again."""
     form = visit.form
     body: dict[str, Any] = {"label": form.get("label", "")}
@@ -135,16 +135,18 @@ async def issue_key(visit: Visit) -> Shown | Redirect:
 
 
 @PAGES.takes("/settings/keys/{key_id}/revoke", "settings")
-async def revoke_key(visit: Visit) -> Shown | Redirect:
+async def revoke_key(visit: PageRequest) -> PageView | Redirect:
     return await _act(visit, "DELETE", f"/v1/keys/{quote(visit.path['key_id'], safe='')}", None)
 
 
 @PAGES.takes("/settings/sign-ins/{sign_in_id}/end", "settings")
-async def end_sign_in(visit: Visit) -> Shown | Redirect:
+async def end_sign_in(visit: PageRequest) -> PageView | Redirect:
     return await _act(visit, "DELETE", f"/v1/sign-ins/{quote(visit.path['sign_in_id'], safe='')}", None)
 
 
-async def _act(visit: Visit, method: str, target: str, body: Any, *, seen: str | None = None) -> Shown | Redirect:
+async def _act(
+    visit: PageRequest, method: str, target: str, body: Any, *, seen: str | None = None
+) -> PageView | Redirect:
     try:
         await visit.api.send(method, target, body=body, if_match=seen)
     except ApiRefused as refusal:
@@ -153,13 +155,13 @@ async def _act(visit: Visit, method: str, target: str, body: Any, *, seen: str |
 
 
 def _told(refusal: ApiRefused) -> ApiRefused:
-    """A refusal that the page can show; a fault of ours is raised."""
+    """Return a refusal that the page can show; a fault of ours is raised."""
     if refusal.status >= 500:
         raise refusal
     return refusal
 
 
-async def _settings(visit: Visit, *, refusal: ApiRefused | None = None, new_key: str | None = None) -> Shown:
+async def _settings(visit: PageRequest, *, refusal: ApiRefused | None = None, new_key: str | None = None) -> PageView:
     days = visit.query.get("days", "")
     users, keys, sign_ins, policy, stated, doctor, retention = await asyncio.gather(
         visit.api.find("users", limit=500),
@@ -189,4 +191,4 @@ async def _settings(visit: Visit, *, refusal: ApiRefused | None = None, new_key:
         "refusal": None if refusal is None else refusal.problem,
     }
     status = 200 if refusal is None else refusal.status
-    return Shown("settings.html", "Settings", values, command="twinraven config show", status=status)
+    return PageView("settings.html", "Settings", values, command="twinraven config show", status=status)

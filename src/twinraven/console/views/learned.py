@@ -10,12 +10,12 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
-from twinraven.console.asking import ApiRefused
-from twinraven.console.drawing.columns import Column, columns, meter
+from twinraven.console.api_caller import ApiRefused
+from twinraven.console.drawing.columns import TimeColumn, columns, meter
 from twinraven.console.drawing.wiring import wiring
+from twinraven.console.formatting import plural
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
 from twinraven.console.views.spans import last_days
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
-from twinraven.console.words import plural
 from twinraven.foundation.clock import iso
 
 PAGES: Final = PageTable()
@@ -24,7 +24,7 @@ _STEPS: Final = ("rollback", "quarantine", "retire", "release")
 
 
 @PAGES.shows("/learned", "learned", live="catalog")
-async def list_learned(visit: Visit) -> Shown:
+async def list_learned(visit: PageRequest) -> PageView:
     found = (await visit.api.get("learned-tools", limit=500, adoption=True))["items"]
     state = visit.query.get("status", "")
     states = sorted({each["status"] for each in found})
@@ -43,11 +43,11 @@ async def list_learned(visit: Visit) -> Shown:
         "uses": sum(_adopted(each, "uses") for each in found),
         "is_counting": any(_is_counting(each) for each in found),
     }
-    return Shown("learned_list.html", "Learned tools", values, command="twinraven registry list")
+    return PageView("learned_list.html", "Learned tools", values, command="twinraven registry list")
 
 
 def _is_counting(record: Mapping[str, Any]) -> bool:
-    """Whether calls are recorded that a tool's figures do not hold yet."""
+    """Return whether calls are recorded that a tool's figures do not hold yet."""
     adoption: Mapping[str, Any] | None = record["adoption"]
     if adoption is None:
         return record["status"] == "promoted" and not record["quarantine"]
@@ -55,18 +55,18 @@ def _is_counting(record: Mapping[str, Any]) -> bool:
 
 
 def _adopted(record: Mapping[str, Any], name: str) -> float:
-    """A measured figure of a learned tool; 0 where nothing was measured."""
+    """Return a measured figure of a learned tool; 0 where nothing was measured."""
     adoption: Mapping[str, Any] | None = record["adoption"]
     return 0 if adoption is None else adoption[name] or 0
 
 
 @PAGES.shows("/learned/{tool_id}", "learned", live="catalog")
-async def show_learned(visit: Visit) -> Shown:
+async def show_learned(visit: PageRequest) -> PageView:
     return await _page(visit, refusal=None)
 
 
 @PAGES.takes("/learned/{tool_id}/{step}", "learned")
-async def take_step(visit: Visit) -> Shown | Redirect:
+async def take_step(visit: PageRequest) -> PageView | Redirect:
     """Roll back, quarantine, release or retire, on the revision that was shown."""
     tool_id, step, form = visit.path["tool_id"], visit.path["step"], visit.form
     if step not in _STEPS:
@@ -84,7 +84,7 @@ async def take_step(visit: Visit) -> Shown | Redirect:
 
 
 def _step_body(step: str, form: Mapping[str, str]) -> dict[str, Any] | None:
-    """What a step says besides its name."""
+    """Return what a step says besides its name."""
     reason = form.get("reason", "").strip()
     if step == "rollback":
         return {"to_version": int(form.get("to_version", "0"))}
@@ -96,31 +96,31 @@ def _step_body(step: str, form: Mapping[str, str]) -> dict[str, Any] | None:
 
 
 def _uses_by_day(tool_id: str, begin: datetime, days: Mapping[str, Mapping[str, Any]]) -> Markup:
-    """How often a learned tool was called on each day, and how often that failed; a day leads to its calls."""
-    found: list[Column] = []
+    """Return how often a learned tool was called on each day, and how often that failed; a day leads to its calls."""
+    found: list[TimeColumn] = []
     for day in (begin + timedelta(days=number) for number in range(_DAYS)):
         calls = days.get(iso(day), {"calls": 0, "failed": 0})
         span = {"tool_id": tool_id, "since": iso(day), "until": iso(day + timedelta(days=1))}
         said = f"{day.day} {day:%b}: {plural(calls['calls'], 'call')}, {calls['failed']:,} failed"
         tick = f"{day.day} {day:%b}" if day.weekday() == 0 else ""
-        found.append(Column(calls["calls"], calls["failed"], said, tick, f"/console/calls?{urlencode(span)}"))
+        found.append(TimeColumn(calls["calls"], calls["failed"], said, tick, f"/console/calls?{urlencode(span)}"))
     return columns(found, height=96, title=f"Calls on each of the last {_DAYS} days")
 
 
 def _saved_by_day(tool_id: str, begin: datetime, days: Mapping[str, Mapping[str, Any]]) -> Markup:
-    """How many turns the uses of each day saved; a day that cost turns has no column, and the table says so."""
-    found: list[Column] = []
+    """Return how many turns the uses of each day saved; a day that cost turns has no column, and the table says so."""
+    found: list[TimeColumn] = []
     for day in (begin + timedelta(days=number) for number in range(_DAYS)):
         saving = days.get(iso(day), {"uses": 0, "turns_saved": 0})
         turns = round(saving["turns_saved"])
         said = f"{day.day} {day:%b}: {plural(turns, 'turn')} saved in {plural(saving['uses'], 'use')}"
         span = {"tool_id": tool_id, "since": iso(day), "until": iso(day + timedelta(days=1))}
         tick = f"{day.day} {day:%b}" if day.weekday() == 0 else ""
-        found.append(Column(max(turns, 0), 0, said, tick, f"/console/sessions?{urlencode(span)}"))
+        found.append(TimeColumn(max(turns, 0), 0, said, tick, f"/console/sessions?{urlencode(span)}"))
     return columns(found, height=96, title=f"Turns saved on each of the last {_DAYS} days")
 
 
-async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
+async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
     tool_id = visit.path["tool_id"]
     found = await visit.api.show("learned-tools", tool_id)
     tool = found.body
@@ -161,4 +161,4 @@ async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
         "refusal": None if refusal is None else refusal.problem,
     }
     status = 200 if refusal is None else refusal.status
-    return Shown("learned.html", tool_id, values, command=command_line("registry", "show", tool_id), status=status)
+    return PageView("learned.html", tool_id, values, command=command_line("registry", "show", tool_id), status=status)

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from twinraven.console.asking import ApiRefused, members
+from twinraven.console.api_caller import ApiRefused, members
 from twinraven.console.drawing.columns import meter
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
 
 PAGES: Final = PageTable()
 _PER_PAGE: Final = 30
@@ -28,7 +28,7 @@ _LOOKS: Final = {
 
 
 @PAGES.shows("/plans", "plans", live="runs events", needs="plans")
-async def list_plans(visit: Visit) -> Shown:
+async def list_plans(visit: PageRequest) -> PageView:
     page = await visit.api.get("plans", limit=_PER_PAGE, cursor=visit.query.get("cursor"))
     more = {"cursor": page["next_cursor"]} if page["next_cursor"] else None
     values = {
@@ -37,11 +37,11 @@ async def list_plans(visit: Visit) -> Shown:
         "typed": "",
         "refusal": None,
     }
-    return Shown("plans.html", "Plans", values, command="twinraven plan list")
+    return PageView("plans.html", "Plans", values, command="twinraven plan list")
 
 
-async def _requests(visit: Visit, runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What each plan is to achieve; the list of plans as runs does not say."""
+async def _requests(visit: PageRequest, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what each plan is to achieve; the list of plans as runs does not say."""
     asked = list(visit.api.asked)
     found = await asyncio.gather(*(visit.api.find("plans", each["run_id"]) for each in runs))
     visit.api.asked[:] = asked
@@ -49,12 +49,12 @@ async def _requests(visit: Visit, runs: Sequence[Mapping[str, Any]]) -> list[str
 
 
 def _goal(plan: Mapping[str, Any]) -> str:
-    """What a plan is for: the words of whoever asked, or the goal that it was given with."""
+    """Return the purpose of a plan: the words of its request, or the goal that it was given with."""
     return str(plan["request"] or members(plan["state"]["plan"]).get("goal") or "")
 
 
 @PAGES.takes("/plans", "plans", needs="plans")
-async def start_plan(visit: Visit) -> Redirect:
+async def start_plan(visit: PageRequest) -> Redirect:
     """Begin a plan for a request."""
     body: dict[str, Any] = {"request": visit.form.get("request", "")}
     if visit.form.get("ttl", "").isdigit():
@@ -64,12 +64,12 @@ async def start_plan(visit: Visit) -> Redirect:
 
 
 @PAGES.shows("/plans/{run_id}", "plans", live="runs events approvals", needs="plans")
-async def show_plan(visit: Visit) -> Shown:
+async def show_plan(visit: PageRequest) -> PageView:
     return await _page(visit, refusal=None)
 
 
 @PAGES.takes("/plans/{run_id}/fork", "plans", needs="plans")
-async def fork_plan(visit: Visit) -> Shown | Redirect:
+async def fork_plan(visit: PageRequest) -> PageView | Redirect:
     """Begin anew at a step, with what came before it."""
     run_id = visit.path["run_id"]
     try:
@@ -81,7 +81,7 @@ async def fork_plan(visit: Visit) -> Shown | Redirect:
     return Redirect(_at(fork["run_id"]))
 
 
-async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
+async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
     run_id = visit.path["run_id"]
     plan, log = await asyncio.gather(visit.api.get("plans", run_id), visit.api.get("plans", run_id, "log"))
     made: Mapping[str, Any] = plan["state"]["plan"] or {}
@@ -100,7 +100,7 @@ async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
         "refusal": None if refusal is None else refusal.problem,
     }
     status = 200 if refusal is None else refusal.status
-    return Shown("plan.html", goal, values, command=command_line("plan", "show", run_id), status=status)
+    return PageView("plan.html", goal, values, command=command_line("plan", "show", run_id), status=status)
 
 
 def _at(run_id: str) -> str:

@@ -7,26 +7,26 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from twinraven.console.asking import ApiRefused, typed_value
+from twinraven.console.api_caller import ApiRefused, typed_value
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
 
 PAGES: Final = PageTable()
 
 
 @PAGES.shows("/processes", "processes", live="catalog", needs="processes")
-async def list_processes(visit: Visit) -> Shown:
+async def list_processes(visit: PageRequest) -> PageView:
     page = await visit.api.get("processes", limit=500)
-    return Shown("processes.html", "Processes", {"processes": page["items"]}, command="twinraven process list")
+    return PageView("processes.html", "Processes", {"processes": page["items"]}, command="twinraven process list")
 
 
 @PAGES.shows("/processes/{process_id}", "processes", live="catalog", needs="processes")
-async def show_process(visit: Visit) -> Shown:
+async def show_process(visit: PageRequest) -> PageView:
     return await _page(visit, refusal=None)
 
 
 @PAGES.takes("/processes/{process_id}/run", "processes", needs="processes")
-async def run_process(visit: Visit) -> Shown | Redirect:
+async def run_process(visit: PageRequest) -> PageView | Redirect:
     """Start a durable run with the values that were given."""
     parameters = {
         name.removeprefix("p_"): typed_value(value)
@@ -42,7 +42,7 @@ async def run_process(visit: Visit) -> Shown | Redirect:
     return Redirect(f"/console/runs/{quote(run['run_id'], safe='')}")
 
 
-async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
+async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
     process_id = visit.path["process_id"]
     process, versions = await asyncio.gather(
         visit.api.get("processes", process_id, version=visit.query.get("version")),
@@ -61,11 +61,11 @@ async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
     }
     status = 200 if refusal is None else refusal.status
     command = command_line("process", "show", process_id)
-    return Shown("process.html", process["name"] or process_id, values, command=command, status=status)
+    return PageView("process.html", process["name"] or process_id, values, command=command, status=status)
 
 
 def process_graph(process: Mapping[str, Any]) -> Any:
-    """The steps and what each waits for."""
+    """Return the steps and what each waits for."""
     nodes = tuple(
         GraphNode(step["id"], f"#step-{quote(step['id'], safe='')}", "", step.get("tool") or step.get("process") or "")
         for step in process["steps"]
@@ -74,7 +74,7 @@ def process_graph(process: Mapping[str, Any]) -> Any:
 
 
 def step_edges(process: Mapping[str, Any]) -> Iterator[GraphEdge]:
-    """What waits for what: a sequential step for all that runs beside each other before it."""
+    """Return the edges of the step graph: a sequential step waits for all parallel steps before it."""
     done: list[str] = []
     beside: list[str] = []
     for step in process["steps"]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from twinraven.console.asking import ApiRefused, typed_value
+from twinraven.console.api_caller import ApiRefused, typed_value
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
 from twinraven.console.views.evidence import evidence_of
 from twinraven.console.views.runs import answer_choices
-from twinraven.console.views.waiting import (
+from twinraven.console.views.waiting_items import (
     KINDS,
     cost_of,
     everything_waiting,
@@ -17,14 +18,13 @@ from twinraven.console.views.waiting import (
     waiting_count,
     waiting_of,
 )
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 
 PAGES: Final = PageTable()
 _REFUSED: Final = (400, 409, 412)
 
 
 @PAGES.shows("/review", "review", live="approvals catalog events/10 runs work")
-async def review_queue(visit: Visit) -> Shown:
+async def review_queue(visit: PageRequest) -> PageView:
     kind = visit.query.get("kind", "")
     found, in_all = await everything_waiting(visit, kind if kind in KINDS else "")
     last = await visit.api.find("approvals", limit=1)
@@ -39,16 +39,16 @@ async def review_queue(visit: Visit) -> Shown:
         "in_all": in_all,
         "last": None if last is None or not last["items"] else last["items"][0],
     }
-    return Shown("review.html", "Review", values, command="twinraven inbox list")
+    return PageView("review.html", "Review", values, command="twinraven inbox list")
 
 
 @PAGES.shows("/review/items/{item_id}", "review", live="approvals catalog events runs work")
-async def review_item(visit: Visit) -> Shown:
+async def review_item(visit: PageRequest) -> PageView:
     return await _page(visit, refusal=None)
 
 
 @PAGES.takes("/review/items/{item_id}", "review")
-async def decide_item(visit: Visit) -> Shown | Redirect:
+async def decide_item(visit: PageRequest) -> PageView | Redirect:
     """Decide what was shown: the hash of it is part of the decision."""
     item_id, form = visit.path["item_id"], visit.form
     body: dict[str, Any] = {"choice": form.get("verdict", ""), "bound_to": form.get("bound_to", "")}
@@ -65,7 +65,7 @@ async def decide_item(visit: Visit) -> Shown | Redirect:
     return Redirect(await next_waiting(visit, item_id))
 
 
-async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
+async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
     item_id = visit.path["item_id"]
     found = await visit.api.show("inbox", item_id)
     item = found.body
@@ -90,11 +90,11 @@ async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
     }
     status = 200 if refusal is None else refusal.status
     command = command_line("inbox", "show", item_id)
-    return Shown("review_item.html", line.name, values, command=command, status=status)
+    return PageView("review_item.html", line.name, values, command=command, status=status)
 
 
 def _answer_words(kind: str, choice: Mapping[str, Any] | None) -> tuple[str, str]:
-    """What the field of an answer is called, and what is said of it."""
+    """Return what the field of an answer is called, and what is said of it."""
     if choice is None:
         return "", ""
     labels = {"unknown_effect": "The provider calls it", "unknown_step": "It gave, as JSON"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from twinraven.console.asking import ApiRefused
+from twinraven.console.api_caller import ApiRefused
 from twinraven.console.drawing.strip import strip
-from twinraven.console.views.waiting import next_waiting, plain_reason
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
+from twinraven.console.views.waiting_items import next_waiting, plain_reason
 
 PAGES: Final = PageTable()
 _COMPARED: Final = 300
@@ -18,12 +18,12 @@ _STALE: Final = (409, 412)
 
 
 @PAGES.shows("/review/calls/{approval_id}", "review", live="approvals")
-async def review_call(visit: Visit) -> Shown:
+async def review_call(visit: PageRequest) -> PageView:
     return await _page(visit, note="", refusal=None)
 
 
 @PAGES.takes("/review/calls/{approval_id}", "review")
-async def decide_call(visit: Visit) -> Shown | Redirect:
+async def decide_call(visit: PageRequest) -> PageView | Redirect:
     """Grant or deny what was shown: the entity tag of the page is part of the decision."""
     approval_id, form = visit.path["approval_id"], visit.form
     word = "grant" if form.get("verdict") == "grant" else "deny"
@@ -38,7 +38,7 @@ async def decide_call(visit: Visit) -> Shown | Redirect:
     return Redirect(await next_waiting(visit, f"call:{approval_id}"))
 
 
-async def _page(visit: Visit, *, note: str, refusal: ApiRefused | None) -> Shown:
+async def _page(visit: PageRequest, *, note: str, refusal: ApiRefused | None) -> PageView:
     found = await visit.api.show("approvals", visit.path["approval_id"])
     approval = found.body
     earlier = await visit.api.get("events", tool_id=approval["tool_id"], newest=True, limit=_COMPARED)
@@ -60,7 +60,7 @@ async def _page(visit: Visit, *, note: str, refusal: ApiRefused | None) -> Shown
     }
     status = 200 if refusal is None else refusal.status
     command = command_line("approvals", "show", approval["approval_id"])
-    return Shown("review_call.html", f"{approval['tool_id']} asks", values, command=command, status=status)
+    return PageView("review_call.html", f"{approval['tool_id']} asks", values, command=command, status=status)
 
 
 def _strip(name: str, value: Any, ran: Sequence[Mapping[str, Any]]) -> Any:

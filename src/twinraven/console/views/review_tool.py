@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twinraven.console.asking import ApiRefused, typed_value
+from twinraven.console.api_caller import ApiRefused, typed_value
 from twinraven.console.drawing.wiring import wiring
-from twinraven.console.views.waiting import next_waiting
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
+from twinraven.console.views.waiting_items import next_waiting
 
 PAGES: Final = PageTable()
 _STALE: Final = (409, 412)
@@ -18,7 +18,7 @@ _STALE: Final = (409, 412)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where one argument of one step comes from."""
+    """The source of one argument of one step."""
 
     step: str
     """The step's tool, at its first argument; else nothing."""
@@ -31,12 +31,12 @@ class Source:
 
 
 @PAGES.shows("/review/tools/{tool_id}/{version}", "review", live="catalog")
-async def review_tool(visit: Visit) -> Shown:
+async def review_tool(visit: PageRequest) -> PageView:
     return await _page(visit, refusal=None)
 
 
 @PAGES.takes("/review/tools/{tool_id}/{version}", "review")
-async def decide_tool(visit: Visit) -> Shown | Redirect:
+async def decide_tool(visit: PageRequest) -> PageView | Redirect:
     """Put the version that was shown into service, or reject it."""
     tool_id, form = visit.path["tool_id"], visit.form
     body: dict[str, Any] = {"version": typed_value(visit.path["version"])}
@@ -55,7 +55,7 @@ async def decide_tool(visit: Visit) -> Shown | Redirect:
     return Redirect(await next_waiting(visit, f"learned_tool:{tool_id}@{visit.path['version']}"))
 
 
-async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
+async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
     tool_id, version = visit.path["tool_id"], visit.path["version"]
     review, found, definition, occasions = await asyncio.gather(
         visit.api.get("learned-tools", tool_id, "versions", version, "review"),
@@ -84,7 +84,7 @@ async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
     }
     command = command_line("approve", tool_id, "--version", version)
     status = 200 if refusal is None else refusal.status
-    return Shown("review_tool.html", f"{tool_id} v{version}", values, command=command, status=status)
+    return PageView("review_tool.html", f"{tool_id} v{version}", values, command=command, status=status)
 
 
 def _sources(steps: Sequence[Mapping[str, Any]]) -> Iterator[Source]:

@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Any, Final, cast
 from urllib.parse import quote, urlencode
 
-from twinraven.console.asking import ApiRefused, items_of, members, typed_value
+from twinraven.console.api_caller import ApiRefused, items_of, members, typed_value
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
 from twinraven.console.views.processes import step_edges
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
 from twinraven.serving import encode_json
 
 PAGES: Final = PageTable()
@@ -36,7 +36,7 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StepLine:
-    """What came of one place of a run: its newest attempt, and how many there were."""
+    """One step of a run: its newest attempt, and the number of attempts."""
 
     place: str
     tool_id: str
@@ -55,7 +55,7 @@ class StepLine:
 
 @dataclass(frozen=True, slots=True)
 class OpenWait:
-    """What a run waits for, and how it can be answered."""
+    """An open wait of a run, and how to answer it."""
 
     place: str
     kind: str
@@ -72,7 +72,7 @@ class OpenWait:
 
 @dataclass(frozen=True, slots=True)
 class WorkerGroup:
-    """What one process does for one kind of work."""
+    """The work of one process on one queue."""
 
     process: str
     type: str
@@ -84,7 +84,7 @@ class WorkerGroup:
 
 
 @PAGES.shows("/runs", "runs", live="runs events", needs="runs")
-async def list_runs(visit: Visit) -> Shown:
+async def list_runs(visit: PageRequest) -> PageView:
     state = visit.query.get("state", "")
     page, workers = await asyncio.gather(
         visit.api.get("runs", state=state or None, limit=_PER_PAGE, cursor=visit.query.get("cursor")),
@@ -98,29 +98,29 @@ async def list_runs(visit: Visit) -> Shown:
         "workers": _groups(items_of(workers)),
         "more": None if more is None else f"/console/runs?{urlencode(more)}",
     }
-    return Shown("runs.html", "Runs", values, command="twinraven runs list")
+    return PageView("runs.html", "Runs", values, command="twinraven runs list")
 
 
 @PAGES.shows("/runs/{run_id}", "runs", live="runs events approvals", needs="runs")
-async def show_run(visit: Visit) -> Shown:
+async def show_run(visit: PageRequest) -> PageView:
     return await _page(visit, refusal=None)
 
 
 @PAGES.takes("/runs/{run_id}/answer", "runs", needs="runs")
-async def answer_run(visit: Visit) -> Shown | Redirect:
+async def answer_run(visit: PageRequest) -> PageView | Redirect:
     """Answer what a run asks; what is no JSON is meant as a text."""
     form = visit.form
     return await _act(visit, "answer", {"place": form.get("place", ""), "answer": typed_value(form.get("answer", ""))})
 
 
 @PAGES.takes("/runs/{run_id}/fork", "runs", needs="runs")
-async def fork_run(visit: Visit) -> Shown | Redirect:
+async def fork_run(visit: PageRequest) -> PageView | Redirect:
     """Start a new run from a step; what came before it is not repeated."""
     return await _act(visit, "fork", {"step": visit.form.get("step", "")})
 
 
 @PAGES.takes("/runs/{run_id}/{word}", "runs", needs="runs")
-async def act_on_run(visit: Visit) -> Shown | Redirect:
+async def act_on_run(visit: PageRequest) -> PageView | Redirect:
     """Cancel, resume or retry."""
     word = visit.path["word"]
     if word not in _WORDS:
@@ -128,7 +128,7 @@ async def act_on_run(visit: Visit) -> Shown | Redirect:
     return await _act(visit, word, {})
 
 
-async def _act(visit: Visit, word: str, body: Mapping[str, Any]) -> Shown | Redirect:
+async def _act(visit: PageRequest, word: str, body: Mapping[str, Any]) -> PageView | Redirect:
     run_id = visit.path["run_id"]
     try:
         done = await visit.api.post("runs", run_id, word, body=dict(body))
@@ -139,7 +139,7 @@ async def _act(visit: Visit, word: str, body: Mapping[str, Any]) -> Shown | Redi
     return Redirect(f"/console/runs/{quote(done['run_id'], safe='')}")
 
 
-async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
+async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
     run_id = visit.path["run_id"]
     run = await visit.api.get("runs", run_id)
     process = await _process(visit, run["target"])
@@ -158,7 +158,7 @@ async def _page(visit: Visit, *, refusal: ApiRefused | None) -> Shown:
     }
     status = 200 if refusal is None else refusal.status
     title = f"Run of {run['target']}"
-    return Shown("run.html", title, values, command=command_line("runs", "show", run_id), status=status)
+    return PageView("run.html", title, values, command=command_line("runs", "show", run_id), status=status)
 
 
 def _lines(run: Mapping[str, Any]) -> list[StepLine]:
@@ -190,7 +190,7 @@ def _lines(run: Mapping[str, Any]) -> list[StepLine]:
 
 
 def _waits_on(wait: Mapping[str, Any]) -> str:
-    """What is called at a place that waits."""
+    """Return what is called at a place that waits."""
     question = members(wait["question"])
     details = members(members(question.get("error")).get("details"))
     return str(question.get("target") or details.get("tool_id") or wait["subject"] or wait["kind"])
@@ -202,8 +202,8 @@ def _order(line: StepLine) -> tuple[list[int], str]:
     return numbers or [10**9], line.settled_at or "9"
 
 
-async def _process(visit: Visit, target: str) -> Any:
-    """The process that a run is of; most runs are of none, so the question is not one of the page's own."""
+async def _process(visit: PageRequest, target: str) -> Any:
+    """Return the process that a run is of; most runs are of none, so the question is not one of the page's own."""
     if not visit.has("processes"):
         return None
     asked = list(visit.api.asked)
@@ -235,7 +235,7 @@ def _wait(wait: Mapping[str, Any]) -> OpenWait:
 
 
 def answer_choices(schema: Any) -> tuple[tuple[str, str], ...]:
-    """The answers that a schema allows, where they are few enough to be buttons."""
+    """Return the answers that a schema allows, where they are few enough to be buttons."""
     rules = members(schema)
     if rules.get("type") == "boolean":
         return ("true", "Yes"), ("false", "No")
@@ -284,7 +284,7 @@ def _graph(run: Mapping[str, Any], lines: Sequence[StepLine], process: Any, chos
 
 
 def _whole(lines: Sequence[StepLine], process: Mapping[str, Any]) -> list[StepLine]:
-    """The steps of a process as they stand: with those to come, and what is asked before one as part of it."""
+    """Return the steps of a process as they stand: with those to come, and what is asked before one as part of it."""
     known = {each.place: each for each in lines}
     steps: list[StepLine] = []
     for step in process["steps"]:
@@ -301,7 +301,7 @@ def _whole(lines: Sequence[StepLine], process: Mapping[str, Any]) -> list[StepLi
 
 
 def _edges(lines: Sequence[StepLine], process: Any) -> tuple[GraphEdge, ...]:
-    """What waits for what; inner places hang on the place around them, the others follow each other."""
+    """Return what waits for what; inner places hang on the place around them, the others follow each other."""
     top = [each.place for each in lines if "." not in each.place]
     known = {each.place for each in lines}
     if process is None:

@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from twinraven.console.asking import ApiRefused
-from twinraven.console.drawing.columns import Column, columns
+from twinraven.console.api_caller import ApiRefused
+from twinraven.console.drawing.columns import TimeColumn, columns
 from twinraven.console.drawing.timeline import lay_out
+from twinraven.console.formatting import plural
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
 from twinraven.console.views.spans import last_hours
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
-from twinraven.console.words import plural
 from twinraven.foundation.clock import iso
 
 PAGES: Final = PageTable()
@@ -42,7 +42,7 @@ class SessionLine:
 
 
 @PAGES.shows("/sessions", "sessions", live="events", held=True)
-async def list_sessions(visit: Visit) -> Shown:
+async def list_sessions(visit: PageRequest) -> PageView:
     where = {name: visit.query[name] for name in _FILTERS if visit.query.get(name)}
     page, activity = await asyncio.gather(
         visit.api.get("sessions", order="newest", limit=_PER_PAGE, cursor=visit.query.get("cursor"), **where),
@@ -57,18 +57,18 @@ async def list_sessions(visit: Visit) -> Shown:
         "more": None if more is None else f"/console/sessions?{urlencode(more)}",
         "is_later": "cursor" in visit.query,
     }
-    return Shown("sessions.html", "Sessions", values, command=command_line("sessions", "list", *_options(where)))
+    return PageView("sessions.html", "Sessions", values, command=command_line("sessions", "list", *_options(where)))
 
 
 def _options(where: Mapping[str, str]) -> list[str]:
-    """The filters of the list as options of the command."""
+    """Return the filters of the list as options of the command."""
     named = {"outcome": "--outcome", "since": "--since", "until": "--until", "tool_id": "--tool"}
     given = [word for name, option in named.items() if name in where for word in (option, where[name])]
     return [*given, "--failed"] if where.get("failed") == "true" else given
 
 
-async def _recent_activity(visit: Visit) -> Any:
-    """The last three days as a strip that sets the range."""
+async def _recent_activity(visit: PageRequest) -> Any:
+    """Return the last three days as a strip that sets the range."""
     begin, until = last_hours(_STRIP_HOURS)
     found = await visit.api.get("activity", since=iso(begin), until=iso(until), bucket_s=3600, tools=0, failures=0)
     buckets = {each["begins_at"]: each for each in found["buckets"]}
@@ -76,10 +76,10 @@ async def _recent_activity(visit: Visit) -> Any:
     return columns([_hour(at, buckets) for at in hours], height=66, title="Calls in each hour of the last three days")
 
 
-def _hour(at: datetime, buckets: Mapping[str, Mapping[str, Any]]) -> Column:
+def _hour(at: datetime, buckets: Mapping[str, Mapping[str, Any]]) -> TimeColumn:
     found = buckets.get(iso(at), {"calls": 0, "failed": 0})
     query = urlencode({"since": iso(at), "until": iso(at + timedelta(hours=1))})
-    return Column(
+    return TimeColumn(
         found["calls"],
         found["failed"],
         said=f"{at.day} {at:%b, %H:00} UTC: {plural(found['calls'], 'call')}, {found['failed']:,} failed",
@@ -106,11 +106,11 @@ def _line(session: Mapping[str, Any]) -> SessionLine:
 
 
 @PAGES.shows("/sessions/{session_id}", "sessions", live="events")
-async def show_session(visit: Visit) -> Shown:
+async def show_session(visit: PageRequest) -> PageView:
     return await _session_page(visit)
 
 
-async def _session_page(visit: Visit) -> Shown:
+async def _session_page(visit: PageRequest) -> PageView:
     session_id, query = visit.path["session_id"], visit.query
     session = await visit.api.get("sessions", session_id)
     begin = query.get("from")
@@ -132,11 +132,11 @@ async def _session_page(visit: Visit) -> Shown:
         "at": f"/console/sessions/{quote(session_id, safe='')}",
         "keep": "&idle=full" if is_full else "",
     }
-    return Shown("session.html", session_id, values, command=command_line("sessions", "show", session_id))
+    return PageView("session.html", session_id, values, command=command_line("sessions", "show", session_id))
 
 
-async def _chosen(visit: Visit, event_id: str) -> Any:
-    """The call that the address names; a wrong name shows the session without one."""
+async def _chosen(visit: PageRequest, event_id: str) -> Any:
+    """Return the call that the address names; a wrong name shows the session without one."""
     try:
         return await visit.api.get("events", event_id)
     except ApiRefused as refusal:
@@ -146,7 +146,7 @@ async def _chosen(visit: Visit, event_id: str) -> Any:
 
 
 @PAGES.takes("/sessions/{session_id}/verdict", "sessions")
-async def state_outcome(visit: Visit) -> Redirect:
+async def state_outcome(visit: PageRequest) -> Redirect:
     """Say how the task went."""
     session_id = visit.path["session_id"]
     await visit.api.post("sessions", session_id, "verdicts", body={"outcome": visit.form.get("outcome", "")})

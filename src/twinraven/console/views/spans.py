@@ -24,11 +24,11 @@ def last_days(days: int) -> tuple[datetime, datetime]:
 
 
 def last_day() -> dict[str, str]:
-    """The 24 hours that end with the current one, as the API is asked for them."""
+    """Return the 24 hours that end with the current one, as the API is asked for them."""
     begin, until = last_hours(24)
     return {"since": iso(begin), "until": iso(until)}
 
 
 def day_of(text: str) -> str:
-    """A time as the API is asked for it: a day that was chosen in a form is its beginning, in UTC."""
+    """Return a time as the API is asked for it: a day that was chosen in a form is its beginning, in UTC."""
     return f"{text}T00:00:00Z" if _DAY.fullmatch(text) else text

@@ -11,13 +11,13 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from twinraven.console.asking import items_of
-from twinraven.console.drawing.columns import Column, columns, meter
+from twinraven.console.api_caller import items_of
+from twinraven.console.drawing.columns import TimeColumn, columns, meter
+from twinraven.console.formatting import plural
+from twinraven.console.page_requests import PageRequest, PageTable, PageView
 from twinraven.console.views.audit import about, subject_page
 from twinraven.console.views.spans import last_hours
-from twinraven.console.views.waiting import everything_waiting
-from twinraven.console.visits import PageTable, Shown, Visit
-from twinraven.console.words import plural
+from twinraven.console.views.waiting_items import everything_waiting
 from twinraven.foundation.clock import iso
 
 PAGES: Final = PageTable()
@@ -30,7 +30,7 @@ _MOST_FAILURES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolLine:
     """A tool's line: how often, how often it failed, how long it took."""
 
     tool_id: str
@@ -57,7 +57,7 @@ class Saving:
 
 
 @PAGES.shows("/", "today", live="events/10 approvals catalog runs work")
-async def today(visit: Visit) -> Shown:
+async def today(visit: PageRequest) -> PageView:
     begin, until = last_hours(_HOURS)
     span = {"since": iso(begin), "until": iso(until)}
     activity, whole_day, (waits, waits_in_all), learned, audit, savings = await asyncio.gather(
@@ -93,14 +93,14 @@ async def today(visit: Visit) -> Shown:
         "flags": [each for each in learned["items"] if each["flags"]],
         "acts": [(each, about(each), subject_page(each)) for each in items_of(audit)],
     }
-    return Shown("today.html", "Today", values, command="twinraven status")
+    return PageView("today.html", "Today", values, command="twinraven status")
 
 
-def _column(at: datetime, buckets: Mapping[str, Mapping[str, Any]], *, is_first: bool) -> Column:
+def _column(at: datetime, buckets: Mapping[str, Mapping[str, Any]], *, is_first: bool) -> TimeColumn:
     found = buckets.get(iso(at), {"calls": 0, "failed": 0, "sessions": 0})
     query = urlencode({"since": iso(at), "until": iso(at + timedelta(hours=1))})
     said = f"{at:%H:00} UTC: {plural(found['calls'], 'call')} in {plural(found['sessions'], 'session')}"
-    return Column(
+    return TimeColumn(
         calls=found["calls"],
         failed=found["failed"],
         said=f"{said}, {found['failed']:,} failed",
@@ -109,10 +109,10 @@ def _column(at: datetime, buckets: Mapping[str, Mapping[str, Any]], *, is_first:
     )
 
 
-def _uses(tools: list[Mapping[str, Any]]) -> list[ToolUse]:
+def _uses(tools: list[Mapping[str, Any]]) -> list[ToolLine]:
     most = max((each["calls"] for each in tools), default=1)
     return [
-        ToolUse(
+        ToolLine(
             each["tool_id"],
             each["calls"],
             each["raised"],
@@ -124,7 +124,7 @@ def _uses(tools: list[Mapping[str, Any]]) -> list[ToolUse]:
 
 
 def _savings(found: list[Mapping[str, Any]], versions: Mapping[str, int]) -> list[Saving]:
-    """The learned tools that are alive, by what they would have saved in the record."""
+    """Return the learned tools that are alive, by what they would have saved in the record."""
     alive = [each for each in found if each["status"] in ("testing", "promoted") and each["possible_turns"]]
     alive.sort(key=lambda each: (-each["possible_turns"], each["tool_id"]))
     most = alive[0]["possible_turns"] if alive else 1

@@ -11,11 +11,11 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from twinraven.console.asking import ApiRefused, api_path, items_of, members
+from twinraven.console.api_caller import ApiRefused, api_path, items_of, members
 from twinraven.console.drawing.columns import hour_marks
+from twinraven.console.formatting import cut, plural
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
 from twinraven.console.views.spans import last_day, last_hours
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
-from twinraven.console.words import cut, plural
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import InvalidInput
@@ -39,7 +39,7 @@ class Field:
 
 
 @PAGES.shows("/tools", "tools", live="catalog")
-async def list_tools(visit: Visit) -> Shown:
+async def list_tools(visit: PageRequest) -> PageView:
     begin, until = last_hours(_HOURS)
     tools, services, upstreams, activity, history = await asyncio.gather(
         visit.api.get("tools", limit=500),
@@ -55,7 +55,7 @@ async def list_tools(visit: Visit) -> Shown:
         "upstreams": [_reworded(each) for each in items_of(upstreams)],
         "uses": {each["tool_id"]: each for each in activity["tools"]},
     }
-    return Shown("tools.html", "Tools and services", values, command="twinraven tools list")
+    return PageView("tools.html", "Tools and services", values, command="twinraven tools list")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Reworded:
 
 
 def _health_strip(history: Mapping[str, Any], begin: datetime) -> Markup:
-    """The last day of a service, an hour a mark: as bad as its worst check."""
+    """Return the last day of a service, an hour a mark: as bad as its worst check."""
     found = {each["begins_at"]: each for each in history["buckets"]}
     marks: list[tuple[str, str]] = []
     for at in (begin + timedelta(hours=hour) for hour in range(_HOURS)):
@@ -82,7 +82,7 @@ def _health_strip(history: Mapping[str, Any], begin: datetime) -> Markup:
 
 
 def _reworded(upstream: Mapping[str, Any]) -> Reworded:
-    """The words of a changed tool where they are other ones, else its whole definition."""
+    """Return the words of a changed tool where they are other ones, else its whole definition."""
     both = [members(upstream[name]) for name in ("accepted", "offered")]
     said = [str(each.get("description", "")) for each in both]
     if said[0] == said[1]:
@@ -95,13 +95,13 @@ async def _nothing() -> None:
 
 
 @PAGES.shows("/tools/{tool_id}", "tools", live="catalog")
-async def show_tool(visit: Visit) -> Shown:
+async def show_tool(visit: PageRequest) -> PageView:
     return await _page(visit)
 
 
 @PAGES.takes("/tools/{tool_id}/call", "tools")
-async def call_tool(visit: Visit) -> Shown | Redirect:
-    """Call the tool as anybody calls it: under policy, recorded, and once under its key."""
+async def call_tool(visit: PageRequest) -> PageView | Redirect:
+    """Call the tool through the one call path: under policy, recorded, and idempotent under its key."""
     form = visit.form
     given = {name.removeprefix("p_"): text for name, text in form.items() if name.startswith("p_") and text != ""}
     try:
@@ -122,13 +122,13 @@ async def call_tool(visit: Visit) -> Shown | Redirect:
 
 
 @PAGES.takes("/services/{service_id}/check", "tools")
-async def check_service(visit: Visit) -> Redirect:
+async def check_service(visit: PageRequest) -> Redirect:
     """Look whether a service is there, now."""
     await visit.api.send("POST", api_path("services", visit.path["service_id"], "checks"))
     return Redirect("/console/tools#services")
 
 
-async def _page(visit: Visit, *, problem: Any = None, answer: Any = None) -> Shown:
+async def _page(visit: PageRequest, *, problem: Any = None, answer: Any = None) -> PageView:
     tool_id = visit.path["tool_id"]
     tool = await visit.api.get("tools", tool_id)
     recent = await visit.api.get("events", tool_id=tool_id, newest=True, limit=8)
@@ -142,7 +142,7 @@ async def _page(visit: Visit, *, problem: Any = None, answer: Any = None) -> Sho
         "can_call": tool.get("callable", True),
     }
     status = 200 if problem is None else 400
-    return Shown("tool.html", tool_id, values, command=command_line("tools", "show", tool_id), status=status)
+    return PageView("tool.html", tool_id, values, command=command_line("tools", "show", tool_id), status=status)
 
 
 def _fields(schema: Mapping[str, Any], form: Mapping[str, str]) -> list[Field]:
@@ -160,7 +160,10 @@ def _fields(schema: Mapping[str, Any], form: Mapping[str, str]) -> list[Field]:
 
 
 def _value(name: str, text: str, kind: str) -> Any:
-    """What was typed as an argument: a text as it stands, anything else as JSON; InvalidInput names the argument."""
+    """Return what was typed as an argument: a text as it stands, anything else as JSON.
+
+    InvalidInput names the argument.
+    """
     if kind == "string":
         return text
     try:

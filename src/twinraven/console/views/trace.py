@@ -1,4 +1,4 @@
-"""Shows how something came to be and what came of it: from any record back to its goal, and forward."""
+"""Shows the trace of any record: back to its goal, and forward to its effects."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
+from twinraven.console.formatting import spaced
+from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
 from twinraven.console.views.effects import effect_lines
-from twinraven.console.visits import PageTable, Redirect, Shown, Visit, command_line
-from twinraven.console.words import spaced
 
 PAGES: Final = PageTable()
 _PLACES: Final = {
@@ -37,16 +37,16 @@ _EFFECTS: Final = frozenset({"publish_event", "message", "transaction"})
 
 
 @PAGES.shows("/trace", "trace", needs="trace")
-async def find_trace(visit: Visit) -> Shown | Redirect:
+async def find_trace(visit: PageRequest) -> PageView | Redirect:
     key = visit.query.get("id", "").strip()
     if key:
         return Redirect(f"/console/trace/{quote(key, safe='')}")
     values = {"found": None, "picture": None, "lines": [], "key": "", "effects": await effect_lines(visit)}
-    return Shown("trace.html", "Trace", values, command="twinraven effects list transaction")
+    return PageView("trace.html", "Trace", values, command="twinraven effects list transaction")
 
 
 @PAGES.shows("/trace/{key}", "trace", needs="trace")
-async def show_trace(visit: Visit) -> Shown:
+async def show_trace(visit: PageRequest) -> PageView:
     key = visit.path["key"]
     found = await visit.api.get("trace", key)
     noted = _entries(found)
@@ -59,23 +59,23 @@ async def show_trace(visit: Visit) -> Shown:
         "key": key,
         "effects": [],
     }
-    return Shown("trace.html", f"Trace of {key}", values, command=command_line("trace", key))
+    return PageView("trace.html", f"Trace of {key}", values, command=command_line("trace", key))
 
 
 def place_of(node: Mapping[str, Any]) -> str:
-    """The page of a record, or its trace where it has no page of its own."""
+    """Return the page of a record, or its trace where it has no page of its own."""
     folder = _PLACES.get(node["kind"])
     name = quote(str(node["id"]), safe="")
     return f"/console/trace/{quote(node['key'], safe='')}" if folder is None else f"/console/{folder}/{name}"
 
 
 def _is_folded(node: Mapping[str, Any], start: str) -> bool:
-    """Whether a record is counted on its neighbour in the picture, and stands in the table alone."""
+    """Return whether a record is counted on its neighbour in the picture, and stands in the table alone."""
     return node["kind"] == "audit_entry" and node["key"] != start
 
 
 def _entries(found: Mapping[str, Any]) -> Counter[str]:
-    """How many audit entries hang on each record."""
+    """Return how many audit entries hang on each record."""
     folded = {each["key"] for each in found["nodes"] if _is_folded(each, found["start"])}
     pairs = [(each["before"], each["after"]) for each in found["links"]]
     return Counter(

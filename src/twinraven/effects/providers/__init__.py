@@ -1,1 +1,1 @@
-"""Providers that come with the house: files in a folder, and services that speak HTTP with idempotency keys."""
+"""Provides the built-in effect providers: files in a folder, and HTTP services with idempotency keys."""

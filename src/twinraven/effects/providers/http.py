@@ -27,7 +27,7 @@ _LONGEST_ID: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class HttpProviderConfig:
-    """Where a service is and what it can do."""
+    """The address and capabilities of a provider."""
 
     name: str
     url: str
@@ -112,7 +112,10 @@ class HttpProvider:
         return ProviderAnswer(external_id, kept)
 
     def _told(self, body: bytes) -> dict[str, Any]:
-        """The answer's members, without the credential that it may repeat; what is no JSON object says nothing more."""
+        """Return the answer's members, without the credential that it may repeat.
+
+        What is no JSON object says nothing more.
+        """
         text = body.decode("utf-8", "replace")
         credential = self._config.credential
         try:

@@ -28,7 +28,7 @@ _FIELDS: Final = (
 def read_providers(
     stated: Iterable[Mapping[str, Any]], *, home: Path, transport: Callable[[], HttpTransport]
 ) -> list[EffectProvider]:
-    """The providers of the settings, and at the end the outbox of the home, which is always there."""
+    """Read the providers of the settings, and at the end the outbox of the home, which is always there."""
     found: list[EffectProvider] = []
     for number, each in enumerate(stated, start=1):
         found.append(_read(f"effects.providers[{number}]", each, home, transport))
@@ -41,7 +41,7 @@ def read_providers(
 
 
 def read_channels(stated: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """The channels that each provider serves, as patterns with `*` and `?`; one that names none serves all."""
+    """Read the channels that each provider serves, as patterns with `*` and `?`; one that names none serves all."""
     found: dict[str, tuple[str, ...]] = {}
     for number, body in enumerate(stated, start=1):
         channels, field = body.get("channels"), f"effects.providers[{number}].channels"
@@ -105,7 +105,7 @@ def _seconds(where: str, value: Any) -> float:
 
 
 def _credential(where: str, variable: Any) -> Credential | None:
-    """A token from the environment, where no file and no backup holds it."""
+    """Return a token from the environment, where no file and no backup holds it."""
     if variable is None:
         return None
     token = os.environ.get(str(variable), "")

@@ -1,1 +1,1 @@
-"""The work under governance: planning tasks, attempting them, and judging what came of them."""
+"""Implements governed work: planning tasks, attempting them, and judging their results."""

@@ -24,14 +24,14 @@ from twinraven.foundation.errors import (
     StaleState,
 )
 from twinraven.governance.model import Task, WorkerRun
+from twinraven.governance.work.check_subject import CheckSubject
 from twinraven.governance.work.checks import Evaluation, PolicyChecks
 from twinraven.governance.work.envelopes import MAX_ENVELOPE_BYTES, HoldsSecret, read_envelope, refuse_foreign
 from twinraven.governance.work.moves import OWN_WORKER
 from twinraven.governance.work.plan_sql import stale
-from twinraven.governance.work.recording import ResultRecorder, Sight, attempt_cost, minor_of
+from twinraven.governance.work.recording import AttemptSnapshot, ResultRecorder, attempt_cost, minor_of
 from twinraven.governance.work.reports import report
 from twinraven.governance.work.specs import spec_of
-from twinraven.governance.work.subject import Subject
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy import Principal
 
@@ -102,7 +102,7 @@ class Attempts:
         return work
 
     def cancelled(self, tx: Transaction, tenant_id: str, run_id: str) -> None:
-        """Somebody cancelled the run of an attempt: the attempt ends without a result, and so does the task."""
+        """End an attempt whose run was cancelled, without a result; the task is cancelled, too."""
         run = self._moves.results.run_of(tx, tenant_id, run_id)
         if run is None or run.status not in ("queued", "in_progress"):
             return
@@ -127,7 +127,7 @@ class Attempts:
             return await self._database.write(by.tenant_id, work)
 
     async def required_actions(self, tenant_id: str, task_id: str) -> tuple[JsonObject, ...]:
-        """What a judge asks of the attempts at a task that was sent back."""
+        """Return the actions that a judge requires of the next attempts at a task that was sent back."""
         moves = self._moves
         return await self._database.read(
             tenant_id, lambda tx: moves.required_actions(tx, moves.plans.task(tx, tenant_id, task_id))
@@ -146,12 +146,12 @@ class Attempts:
             return await self._submit(envelope, by)
 
     async def _submit(self, envelope: Envelope, by: Principal) -> dict[str, Any]:
-        def look(tx: Transaction) -> dict[str, Any] | Sight:
+        def look(tx: Transaction) -> dict[str, Any] | AttemptSnapshot:
             earlier = self._envelopes.earlier(tx, envelope)
             return self._sight(tx, envelope, by) if earlier is None else earlier
 
         found = await self._database.read(by.tenant_id, look)
-        if not isinstance(found, Sight):
+        if not isinstance(found, AttemptSnapshot):
             return found
         evaluation = await self._evaluate(found, envelope)
 
@@ -165,16 +165,16 @@ class Attempts:
         self._moves.runs().announce()
         return answer
 
-    def _sight_of_run(self, tx: Transaction, tenant_id: str, run_id: str) -> Sight | None:
+    def _sight_of_run(self, tx: Transaction, tenant_id: str, run_id: str) -> AttemptSnapshot | None:
         run = self._moves.results.run_of(tx, tenant_id, run_id)
         if run is None or run.status not in ("queued", "in_progress"):
             return None
         task = self._moves.plans.task(tx, tenant_id, run.task_id)
         campaign = self._moves.plans.campaign(tx, tenant_id, task.campaign_id)
-        return Sight(task, spec_of(task), campaign, run)
+        return AttemptSnapshot(task, spec_of(task), campaign, run)
 
-    def _sight(self, tx: Transaction, envelope: Envelope, by: Principal) -> Sight:
-        """What an envelope from outside is about; whatever it names must be so."""
+    def _sight(self, tx: Transaction, envelope: Envelope, by: Principal) -> AttemptSnapshot:
+        """Return what an envelope from outside is about; whatever it names must be so."""
         task = self._moves.plans.task(tx, by.tenant_id, str(envelope.task_id))
         refuse_foreign(envelope, task)
         number = envelope.payload["attempt_number"]
@@ -190,7 +190,7 @@ class Attempts:
             self._refuse_stranger(task, run, by)
         self._check_outputs(tx, task, envelope)
         campaign = self._moves.plans.campaign(tx, by.tenant_id, task.campaign_id)
-        return Sight(task, spec_of(task), campaign, run)
+        return AttemptSnapshot(task, spec_of(task), campaign, run)
 
     def _refuse_stranger(self, task: Task, run: WorkerRun, by: Principal) -> None:
         if run.status != "in_progress":
@@ -223,15 +223,15 @@ class Attempts:
                 field = f"payload.outputs.artifacts[{number}].content_ref"
                 raise NotFound(f"the campaign has no media asset {asset_id!r}", field=field)
 
-    async def _evaluate(self, sight: Sight, envelope: Envelope) -> Evaluation | None:
+    async def _evaluate(self, sight: AttemptSnapshot, envelope: Envelope) -> Evaluation | None:
         if envelope.status == "failed" or not self._judges:
             return None
         return await self._checks.evaluate(self._subject(sight, envelope))
 
-    def _subject(self, sight: Sight, envelope: Envelope) -> Subject:
-        """What checks look at before a result is there."""
+    def _subject(self, sight: AttemptSnapshot, envelope: Envelope) -> CheckSubject:
+        """Return what checks look at before a result is there."""
         payload, cost = envelope.payload, attempt_cost(sight.spec, envelope)
-        return Subject(
+        return CheckSubject(
             task=sight.task,
             spec=sight.spec,
             campaign=sight.campaign,

@@ -1,4 +1,4 @@
-"""Keeps campaigns, their goals and their budgets: shared state, which is changed by whoever has seen it as it is."""
+"""Keeps campaigns, goals and budgets: shared state with optimistic concurrency control."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs policy checks that are Python functions, as a child process of whoever judges.
+"""Runs policy checks that are Python functions, as a child process of the judge.
 
 Imports the functions that it is started with and writes an empty line. Then it reads two lines for each check, the
 function and what it judges, and writes one line with its answer. What a function prints goes to stderr, so that it
@@ -28,7 +28,7 @@ def answer(name: str, subject: Any) -> dict[str, Any]:
 
 
 def main(names: Sequence[str]) -> None:
-    """Answer until there is nobody to ask."""
+    """Answer requests until the parent is gone."""
     out, sys.stdout = sys.stdout.buffer, sys.stderr
     lines = sys.stdin.buffer
     for name in names:

@@ -28,7 +28,7 @@ _LONGEST_START_S: Final = 60.0
 
 
 class FunctionVerdict(NamedTuple):
-    """What a function said of a result."""
+    """The verdict of a check function on a result."""
 
     result: CheckResult
     details: str
@@ -106,12 +106,12 @@ def _exchange(child: subprocess.Popen[bytes], asked: bytes) -> bytes | None:
 
 
 def denied(details: str) -> FunctionVerdict:
-    """What a check that is broken says: the result is not at fault, so a person looks at it."""
+    """Build the verdict of a broken check: the result is not at fault, so a person looks at it."""
     return FunctionVerdict("fail", details[:_LONGEST_DETAILS], "escalate")
 
 
 def read_answer(line: bytes) -> FunctionVerdict:
-    """A function's answer; anything that is none denies."""
+    """Read a function's answer; anything that is none denies."""
     try:
         said: Any = orjson.loads(line)
     except orjson.JSONDecodeError:

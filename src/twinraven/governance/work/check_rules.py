@@ -22,7 +22,7 @@ from twinraven.foundation.errors import InvalidInput, InvalidSchema, InvalidSett
 from twinraven.foundation.json_schema import Schema, compile_schema
 from twinraven.governance.model import ActionWord
 from twinraven.governance.money import Money, check_currency, parse_minor
-from twinraven.governance.work.subject import Subject
+from twinraven.governance.work.check_subject import CheckSubject
 
 Consequence = Literal["reject", "escalate", "warn"]
 
@@ -66,8 +66,8 @@ class CheckRule:
         """Whether the rule is about what is said, where or in whose voice: it holds for what leaves the house too."""
         return self.pattern is not None or self.is_undisclosed or not self.globs.keys().isdisjoint(_SAID)
 
-    def fires(self, subject: Subject) -> bool:
-        """Whether all that the rule says holds of a result."""
+    def fires(self, subject: CheckSubject) -> bool:
+        """Return whether all that the rule says holds of a result."""
         return (
             all(_fits(glob, subject.words[name]) for name, glob in self.globs.items())
             and (self.confidence_below is None or subject.confidence < self.confidence_below)
@@ -84,7 +84,7 @@ def _fits(glob: str, words: Iterable[str]) -> bool:
 
 
 def _is_more(cost: Money | None, limit: Money) -> bool:
-    """Whether a cost is above a limit; one in another currency cannot be compared, and counts as above."""
+    """Return whether a cost is above a limit; one in another currency cannot be compared, and counts as above."""
     return cost is not None and (cost.currency != limit.currency or cost.minor > limit.minor)
 
 

@@ -18,11 +18,11 @@ from twinraven.foundation.errors import InvalidInput
 from twinraven.governance.model import ActionWord, PolicyCheck, Verdict
 from twinraven.governance.work.check_functions import CheckFunctions, denied
 from twinraven.governance.work.check_rules import CheckRule, Consequence
-from twinraven.governance.work.subject import Subject
+from twinraven.governance.work.check_subject import CheckSubject
 
 
-class Finding(NamedTuple):
-    """What a check said, and what is to follow if it did not pass."""
+class CheckFinding(NamedTuple):
+    """The outcome of a check, and the consequence if it did not pass."""
 
     check: PolicyCheck
     then: Consequence = "reject"
@@ -31,16 +31,16 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What all checks together say of a result."""
+    """The outcome of all checks of a result."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
 
     @property
     def checks(self) -> tuple[PolicyCheck, ...]:
         return tuple(finding.check for finding in self.findings)
 
     @property
-    def open(self) -> tuple[Finding, ...]:
+    def open(self) -> tuple[CheckFinding, ...]:
         """Mandatory checks that have not passed."""
         return tuple(finding for finding in self.findings if finding.check.is_open)
 
@@ -58,14 +58,14 @@ class Evaluation:
 
     @property
     def actions(self) -> tuple[dict[str, Any], ...]:
-        """What a worker has to do before the result can be approved."""
+        """Return the actions required before the result can be approved."""
         return tuple(
             {"action": each.action, "target_artifact_id": None, "notes": each.check.details or each.check.name}
             for each in self.open
         )
 
 
-Check = Callable[[Subject], Finding]
+Check = Callable[[CheckSubject], CheckFinding]
 
 
 class PolicyChecks:
@@ -79,7 +79,7 @@ class PolicyChecks:
         )
 
     def refuse_unknown(self, names: Sequence[str]) -> None:
-        """Refuse the name of a safety policy that no check has: it would hold nobody to anything."""
+        """Refuse the name of a safety policy that no check has: it would check nothing."""
         unknown = [name for name in names if name not in self._names]
         if unknown:
             raise InvalidInput(
@@ -87,7 +87,7 @@ class PolicyChecks:
                 field="payload.constraints.safety_policies",
             )
 
-    async def evaluate(self, subject: Subject) -> Evaluation:
+    async def evaluate(self, subject: CheckSubject) -> Evaluation:
         """Run all checks; what a task names as safety policies is mandatory for it."""
         wanted = frozenset(subject.spec.constraints.safety_policies)
         found = [check(subject) for check in _STANDING.values()]
@@ -96,8 +96,8 @@ class PolicyChecks:
             found += await asyncio.to_thread(lambda: list(self._asked(subject)))
         return Evaluation(tuple(found))
 
-    def forbids(self, subject: Subject, overridden: Collection[str]) -> str | None:
-        """Why what is about to leave the house may not, by the rules about it that nobody has overridden."""
+    def forbids(self, subject: CheckSubject, overridden: Collection[str]) -> str | None:
+        """Return why an effect is forbidden, by the rules that were not overridden; None where it is allowed."""
         wanted = subject.spec.constraints.safety_policies
         for rule in self._rules:
             is_mandatory = rule.then != "warn" or rule.check_id in wanted
@@ -109,7 +109,7 @@ class PolicyChecks:
         """End the process that functions run in."""
         self._functions.close()
 
-    def _asked(self, subject: Subject) -> Iterator[Finding]:
+    def _asked(self, subject: CheckSubject) -> Iterator[CheckFinding]:
         text = orjson.dumps(to_json_value(subject.as_json()))
         for name in self._functions.names:
             try:
@@ -118,23 +118,23 @@ class PolicyChecks:
                 said = denied(f"the check could not be run: {error}")
             mandatory = said.result != "warning"
             check = PolicyCheck(name, name, said.result, said.details, mandatory)
-            yield Finding(check, "escalate" if said.then == "escalate" else "reject")
+            yield CheckFinding(check, "escalate" if said.then == "escalate" else "reject")
 
 
-def _of_rule(rule: CheckRule, subject: Subject, *, is_wanted: bool) -> Finding:
+def _of_rule(rule: CheckRule, subject: CheckSubject, *, is_wanted: bool) -> CheckFinding:
     mandatory = rule.then != "warn" or is_wanted
     fired = rule.fires(subject)
     result = "pass" if not fired else ("warning" if rule.then == "warn" else "fail")
     details = (rule.reason or f"{rule.check_id} says {rule.then}") if fired else ""
-    return Finding(PolicyCheck(rule.check_id, rule.name, result, details, mandatory), rule.then, rule.action)
+    return CheckFinding(PolicyCheck(rule.check_id, rule.name, result, details, mandatory), rule.then, rule.action)
 
 
-def _found(check_id: str, name: str, why: str | None, then: Consequence = "reject") -> Finding:
-    return Finding(PolicyCheck(check_id, name, "pass" if why is None else "fail", why or ""), then)
+def _found(check_id: str, name: str, why: str | None, then: Consequence = "reject") -> CheckFinding:
+    return CheckFinding(PolicyCheck(check_id, name, "pass" if why is None else "fail", why or ""), then)
 
 
-def _acceptance(subject: Subject) -> Finding:
-    """Every mandatory criterion has evidence that it is satisfied; without any evidence a person has to look."""
+def _acceptance(subject: CheckSubject) -> CheckFinding:
+    """Check that every mandatory criterion has evidence; without any evidence a person has to look."""
     said = {str(each.get("criterion_id")): bool(each.get("satisfied")) for each in subject.evidence}
     wanted = [each.criterion_id for each in subject.spec.criteria if each.mandatory]
     unmet = [each for each in wanted if said.get(each) is False]
@@ -145,7 +145,7 @@ def _acceptance(subject: Subject) -> Finding:
     return _found("acceptance", "Acceptance criteria", why, "escalate")
 
 
-def _budget(subject: Subject) -> Finding:
+def _budget(subject: CheckSubject) -> CheckFinding:
     limits, why = subject.spec.constraints, None
     if limits.max_budget is not None:
         if subject.has_foreign_cost:
@@ -155,7 +155,7 @@ def _budget(subject: Subject) -> Finding:
     return _found("budget", "Budget", why, "escalate")
 
 
-def _window(subject: Subject) -> Finding:
+def _window(subject: CheckSubject) -> CheckFinding:
     return _found(
         "time-window",
         "Time window",
@@ -164,14 +164,14 @@ def _window(subject: Subject) -> Finding:
     )
 
 
-def _channels(subject: Subject) -> Finding:
+def _channels(subject: CheckSubject) -> CheckFinding:
     allowed = subject.spec.constraints.channels
     foreign = [each for each in subject.channels if allowed and each not in allowed]
     why = f"not among the task's channels: {', '.join(foreign)}" if foreign else None
     return _found("channels", "Channels", why)
 
 
-def _personas(subject: Subject) -> Finding:
+def _personas(subject: CheckSubject) -> CheckFinding:
     allowed = subject.spec.constraints.persona_ids
     foreign = [each for each in subject.personas if allowed and each not in allowed]
     why = f"not among the task's personas: {', '.join(foreign)}" if foreign else None

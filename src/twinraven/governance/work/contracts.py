@@ -51,7 +51,10 @@ def _list(items: JsonSchema, most: int) -> JsonSchema:
 
 
 def _or_null(schema: JsonSchema) -> JsonSchema:
-    """A schema that also takes null; by its type and not as an alternative, so that an error names the inner field."""
+    """Return a schema that also takes null.
+
+    By its type and not as an alternative, so that an error names the inner field.
+    """
     return {**schema, "type": [schema["type"], "null"]}
 
 

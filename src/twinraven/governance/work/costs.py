@@ -10,7 +10,7 @@ from twinraven.governance.money import Money, minor_digits
 
 
 class AttemptCost(NamedTuple):
-    """What an attempt cost."""
+    """The cost of an attempt."""
 
     total: Money | None
     """In the budget's currency, else in the only one that was stated; None where nothing was."""
@@ -38,7 +38,7 @@ def cost_of(invocations: Iterable[Mapping[str, Any]], currency: str | None) -> A
 
 
 def _amount(text: Any) -> Decimal | None:
-    """A stated amount; None where it is none."""
+    """Return a stated amount; None where it is none."""
     try:
         found = Decimal(str(text))
     except InvalidOperation:

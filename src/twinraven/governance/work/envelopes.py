@@ -36,7 +36,7 @@ def _schema(kind: str) -> Schema:
 
 
 def read_envelope(body: Any, kind: str, *, tenant_id: str, holds_secret: HoldsSecret) -> Envelope:
-    """An envelope of this type that fits its schema and belongs to the tenant of who sent it."""
+    """Read an envelope of this type that fits its schema and belongs to the tenant of who sent it."""
     if not isinstance(body, dict):
         raise InvalidInput("an envelope is a JSON object", field="envelope")
     stated = cast("dict[str, Any]", body)
@@ -75,7 +75,7 @@ class EnvelopeLog:
         self._results = results
 
     def earlier(self, tx: Transaction, envelope: Envelope) -> dict[str, Any] | None:
-        """What the same envelope was answered before; None for a new one, IdempotencyConflict for another body."""
+        """Return the earlier answer to the same envelope; None for a new one, IdempotencyConflict for another body."""
         row = self._results.envelope_of_key(tx, str(envelope.tenant_id), envelope.type, str(envelope.idempotency_key))
         if row is None:
             self._refuse_taken(tx, envelope)
@@ -128,7 +128,7 @@ class EnvelopeLog:
 
 
 def body_hash(envelope: Envelope) -> str:
-    """What an envelope says, as a hash; an id, a time or a correlation written anew is no other body."""
+    """Hash the body of an envelope; another id, time or correlation is no other body."""
     body = {name: value for name, value in envelope.as_json().items() if name not in _FRESH}
     score = envelope.confidence_score
     if isinstance(score, float) and score.is_integer():
@@ -137,10 +137,10 @@ def body_hash(envelope: Envelope) -> str:
 
 
 def shown_envelope(row: Row) -> dict[str, Any]:
-    """A kept envelope as it was sent; what its sender left out is filled in."""
+    """Return a kept envelope as it was sent; what its sender left out is filled in."""
     return parse_json(row["body"], field="body")
 
 
 def sender(by: Principal) -> str:
-    """Who is recorded for an envelope."""
+    """Return the actor that is recorded for an envelope."""
     return str(by.actor)

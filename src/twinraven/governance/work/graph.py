@@ -21,7 +21,7 @@ def refuse_cycle(task_id: str, depends_on: Iterable[str], known: Callable[[str],
 
 
 def in_order(graph: Mapping[str, Iterable[str]]) -> list[str]:
-    """The names of a graph, each after those it depends on; a cycle is refused by the names it goes through."""
+    """Return the names of a graph, each after those it depends on; a cycle is refused by the names it goes through."""
     ordered: dict[str, None] = {}
     for start in graph:
         _visit(start, graph, ordered)

@@ -19,6 +19,7 @@ from twinraven.foundation.clock import from_micros, to_micros
 from twinraven.foundation.errors import IllegalTransition, InvalidInput, NotFound, PolicyViolation, StaleState
 from twinraven.governance.model import Campaign, JudgeDecision, PolicyCheck, Task, Verdict, WorkerResult
 from twinraven.governance.money import Money
+from twinraven.governance.work.check_subject import CheckSubject, OutgoingContent
 from twinraven.governance.work.checks import Evaluation, PolicyChecks
 from twinraven.governance.work.costs import cost_of
 from twinraven.governance.work.envelopes import EnvelopeLog, HoldsSecret, read_envelope, refuse_foreign, shown_envelope
@@ -33,7 +34,6 @@ from twinraven.governance.work.judging_rights import (
 from twinraven.governance.work.moves import TaskMoves
 from twinraven.governance.work.result_sql import read_check
 from twinraven.governance.work.specs import spec_of
-from twinraven.governance.work.subject import Leaving, Subject
 from twinraven.governance.work.verdicts import Judgement, Verdicts
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy import Principal
@@ -149,7 +149,7 @@ class Judge:
         return await self._database.read(tenant_id, lambda tx: self._moves.results.decision(tx, tenant_id, decision_id))
 
     async def judged(self, tenant_id: str, result_id: str) -> tuple[Task, WorkerResult]:
-        """A result, and the task that it is a result of."""
+        """Return a result, and the task that it is a result of."""
 
         def work(tx: Transaction) -> tuple[Task, WorkerResult]:
             result = self._moves.results.result(tx, tenant_id, result_id)
@@ -189,20 +189,20 @@ class Judge:
         )
 
     async def is_waiting(self, tenant_id: str, decision_id: str) -> bool:
-        """Whether a decision waits for a person."""
+        """Return whether a decision waits for a person."""
         results, now = self._moves.results, self._moves.micros()
         return await self._database.read(
             tenant_id, lambda tx: bool(results.waiting(tx, tenant_id, now=now, limit=1, decision_id=decision_id))
         )
 
     async def about(self, tenant_id: str, task_id: str) -> tuple[JudgeDecision, ...]:
-        """All decisions about a task, the first one first."""
+        """Return all decisions about a task, the first one first."""
         return await self._database.read(
             tenant_id, lambda tx: tuple(self._moves.results.decisions(tx, tenant_id, task_id))
         )
 
     async def envelope(self, tenant_id: str, envelope_id: str) -> dict[str, Any]:
-        """An envelope as it was sent."""
+        """Return an envelope as it was sent."""
         row = await self._database.read(tenant_id, lambda tx: self._moves.results.envelope(tx, tenant_id, envelope_id))
         if row is None:
             raise NotFound(f"there is no envelope {envelope_id!r}", subject="envelope", subject_id=envelope_id)
@@ -215,10 +215,10 @@ class Judge:
         task_id: str,
         *,
         allowed_by: str | None = None,
-        leaving: Leaving | None = None,
+        leaving: OutgoingContent | None = None,
         amount: Money | None = None,
     ) -> JudgeDecision:
-        """The decision in force that allows an effect for a task, in the transaction that begins the effect.
+        """Return the decision in force that allows an effect for a task, in the transaction that begins the effect.
 
         PolicyViolation says why there is none: nothing was approved, the campaign is not active, the task's window is
         closed, its channels or personas do not name this one, its budget does not reach, or a check forbids what would
@@ -235,7 +235,7 @@ class Judge:
         elif allowed_by is not None and self._approved(tx, tenant_id, allowed_by) != result.result_id:
             why = f"what decision {allowed_by!r} approved was superseded by result {result.result_id!r}"
         else:
-            why = self._why_not(tx, task, leaving or Leaving(), amount)
+            why = self._why_not(tx, task, leaving or OutgoingContent(), amount)
             if why is None and leaving is not None:
                 why = self._forbidden(tx, task, result, decision, leaving)
         if why is not None or decision is None:
@@ -243,11 +243,11 @@ class Judge:
         return decision
 
     def _approved(self, tx: Transaction, tenant_id: str, decision_id: str) -> str:
-        """The result that a decision is about."""
+        """Return the result that a decision is about."""
         return self._moves.results.decision(tx, tenant_id, decision_id).result_id
 
-    def _why_not(self, tx: Transaction, task: Task, leaving: Leaving, amount: Money | None) -> str | None:
-        """What the task's constraints have against an effect now."""
+    def _why_not(self, tx: Transaction, task: Task, leaving: OutgoingContent, amount: Money | None) -> str | None:
+        """Return what the task's constraints have against an effect now."""
         limits, now = spec_of(task).constraints, from_micros(self._moves.micros())
         campaign = self._moves.plans.campaign(tx, task.tenant_id, task.campaign_id)
         if campaign.status != "active":
@@ -271,7 +271,7 @@ class Judge:
         return None
 
     def _forbidden(
-        self, tx: Transaction, task: Task, result: WorkerResult, decision: JudgeDecision, leaving: Leaving
+        self, tx: Transaction, task: Task, result: WorkerResult, decision: JudgeDecision, leaving: OutgoingContent
     ) -> str | None:
         """Hold what is about to leave against the checks that look at it; what a person overrode may leave."""
         campaign = self._moves.plans.campaign(tx, task.tenant_id, task.campaign_id)
@@ -284,10 +284,10 @@ class Judge:
         )
         return await self._checks.evaluate(self._subject(task, result, campaign))
 
-    def _subject(self, task: Task, result: WorkerResult, campaign: Campaign) -> Subject:
+    def _subject(self, task: Task, result: WorkerResult, campaign: Campaign) -> CheckSubject:
         spec = spec_of(task)
         cost = cost_of(result.invocations, spec.constraints.currency)
-        return Subject(
+        return CheckSubject(
             task=task,
             spec=spec,
             campaign=campaign,
@@ -369,6 +369,6 @@ def _judgement(envelope: Envelope, evaluation: Evaluation, by: Principal) -> Jud
 
 
 def _all_checks(brought: tuple[PolicyCheck, ...], evaluation: Evaluation) -> tuple[PolicyCheck, ...]:
-    """What a judge outside brings, and what the house found itself; of two of one name the house's counts."""
+    """Return what a judge outside brings, and what the house found itself; of two of one name the house's counts."""
     own = {check.check_id for check in evaluation.checks}
     return (*evaluation.checks, *(check for check in brought if check.check_id not in own))

@@ -12,12 +12,12 @@ from twinraven.tenancy import Principal
 
 
 def may_review(by: Principal) -> bool:
-    """Whether somebody is a person who may decide what is left to people."""
+    """Return whether a principal is a person who may decide what is left to people."""
     return by.kind == "person" and by.may_decide
 
 
 def refuse_own(result: WorkerResult, by: Principal) -> None:
-    """Refuse whoever judges what they did themselves, unless it is a person who may decide anyway."""
+    """Refuse a judge of their own work, unless it is a person who may decide anyway."""
     if result.worker == str(by.actor) and not may_review(by):
         words = "an agent does not judge its" if by.kind == "agent" else "members do not judge their"
         raise PolicyViolation(f"{words} own result", **result.lineage.as_json(), result_id=result.result_id)
@@ -44,7 +44,7 @@ def refuse_unreviewed(payload: JsonObject, by: Principal) -> None:
 
 
 def refuse_override(override: Any, task: Task, by: Principal) -> None:
-    """Refuse an override by anybody but a person who may decide."""
+    """Refuse an override, except by a person who may decide."""
     if override is not None and not may_review(by):
         raise PolicyViolation(
             "an override needs a person who may decide: an administrator or an approver", **task.lineage.as_json()
@@ -52,7 +52,7 @@ def refuse_override(override: Any, task: Task, by: Principal) -> None:
 
 
 def refuse_who_may_not(before: JudgeDecision, by: Principal) -> None:
-    """Refuse whoever may not decide what was left to people."""
+    """Refuse a principal who may not decide what was left to people."""
     if not may_review(by):
         raise PolicyViolation(
             "what is escalated is decided by a person: an administrator or an approver", **before.lineage.as_json()

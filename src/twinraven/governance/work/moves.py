@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from twinraven.catalog import Catalog
-from twinraven.engine import ProgramWish, Run, Runs, RunWish
+from twinraven.engine import ProgramRequest, Run, RunRequest, Runs
 from twinraven.foundation.actors import SYSTEM, Actor
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import from_micros, to_micros
@@ -18,10 +18,10 @@ from twinraven.foundation.errors import TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.governance.model import RUN_PRIORITY, Task, TaskSpec
 from twinraven.governance.states import GoalStatus, TaskStatus, check_transition
+from twinraven.governance.work.audit_trail import WorkAuditTrail
 from twinraven.governance.work.plan_sql import PlanStore
 from twinraven.governance.work.result_sql import ResultStore
 from twinraven.governance.work.specs import spec_of
-from twinraven.governance.work.witness import Witness
 from twinraven.storage import Transaction
 from twinraven.tenancy import actor_of
 
@@ -33,18 +33,18 @@ ACTIONS: Final = "required_actions"
 """The argument in which a tool that takes it is told what a judge asked for."""
 
 
-ProgramOf = Callable[[TaskSpec, Sequence[JsonObject]], ProgramWish]
+ProgramOf = Callable[[TaskSpec, Sequence[JsonObject]], ProgramRequest]
 """The program of a task that is run as a plan, and is told what a judge asks for; refuses what cannot be one."""
 
 
 class TaskMoves:
-    """What happens to tasks, in transactions of whoever makes it happen."""
+    """Moves tasks between statuses, inside the caller's transaction."""
 
     def __init__(
         self,
         plans: PlanStore,
         results: ResultStore,
-        witness: Witness,
+        witness: WorkAuditTrail,
         *,
         runs: Callable[[], Runs],
         catalog: Callable[[], Catalog],
@@ -116,7 +116,7 @@ class TaskMoves:
     def _starting(
         self, task: Task, spec: TaskSpec, run_id: str, actions: Sequence[JsonObject], actor: Actor
     ) -> Callable[[Transaction], Run]:
-        """What puts the run of an attempt on the queue."""
+        """Return what puts the run of an attempt on the queue."""
         assert spec.work is not None
         wish, runs = self._wish(task, spec, run_id, actions), self.runs()
         if spec.work.kind == "plan":
@@ -125,7 +125,7 @@ class TaskMoves:
         return runs.starting(wish, tenant_id=task.tenant_id, caller=task.owner_id, actor=actor)
 
     def required_actions(self, tx: Transaction, task: Task) -> tuple[JsonObject, ...]:
-        """What the judge who sent a task back asks of its next attempts, however many of them fail before one ends."""
+        """Return the actions that the judge requires of the next attempts, until one ends with a result."""
         decisions = self.results.decisions(tx, task.tenant_id, task.task_id) if task.attempts else []
         return decisions[-1].required_actions if decisions and decisions[-1].decision == "reject" else ()
 
@@ -134,11 +134,11 @@ class TaskMoves:
         self._program(spec, ())
 
     def is_ready(self, tx: Transaction, task: Task) -> bool:
-        """Whether nothing but time stands before an attempt: the campaign is active, all dependencies are complete."""
+        """Return whether an attempt may begin: the campaign is active, all dependencies are complete."""
         campaign = self.plans.campaign(tx, task.tenant_id, task.campaign_id)
         return campaign.status == "active" and not self.plans.has_open_dependency(tx, task.tenant_id, task.task_id)
 
-    def _wish(self, task: Task, spec: TaskSpec, run_id: str, actions: Sequence[JsonObject]) -> RunWish:
+    def _wish(self, task: Task, spec: TaskSpec, run_id: str, actions: Sequence[JsonObject]) -> RunRequest:
         assert spec.work is not None
         limits, now = spec.constraints, self.micros()
         starts = [to_micros(each) for each in (task.due_at, limits.starts_at) if each is not None]
@@ -150,7 +150,7 @@ class TaskMoves:
                 inputs[ACTIONS] = list(actions)
         lineage = {"campaign_id": task.campaign_id, "goal_id": task.goal_id, "task_id": task.task_id}
         ends = None if limits.ends_at is None else max(0.001, (to_micros(limits.ends_at) - now) / 1_000_000)
-        return RunWish(
+        return RunRequest(
             inputs,
             tool_id=spec.work.name,
             run_id=run_id,
@@ -227,12 +227,12 @@ class TaskMoves:
 
 
 def _path(before: GoalStatus, wanted: GoalStatus) -> list[GoalStatus]:
-    """The steps from one status of a goal to another; whatever has ended goes on through `in_progress`."""
+    """Return the steps from one status of a goal to another; whatever has ended goes on through `in_progress`."""
     return [wanted] if before == "in_progress" or wanted == "in_progress" else ["in_progress", wanted]
 
 
 def _goal_status(counts: dict[str, int]) -> GoalStatus | None:
-    """Where a goal stands by the statuses of its tasks; None where all were cancelled, which says nothing."""
+    """Return where a goal stands by the statuses of its tasks; None where all were cancelled, which says nothing."""
     alive = sum(number for status, number in counts.items() if status not in _ENDED)
     started = sum(number for status, number in counts.items() if status != "pending")
     if alive:

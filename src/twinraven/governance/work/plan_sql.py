@@ -152,7 +152,7 @@ class PlanStore:
         return _to_task(row)
 
     def task_ids(self, tx: Transaction, tenant_id: str, goal_id: str, *, limit: int) -> list[str]:
-        """The tasks of a goal."""
+        """Return the tasks of a goal."""
         rows = tx.fetch_all(
             "SELECT task_id FROM tasks WHERE tenant_id = :tenant AND goal_id = :goal ORDER BY created_at LIMIT :limit",
             tenant=tenant_id,
@@ -162,7 +162,10 @@ class PlanStore:
         return [row["task_id"] for row in rows]
 
     def lineage(self, tx: Transaction, tenant_id: str, task_id: str) -> dict[str, Any]:
-        """The campaign and the goal of a task, with its id, as audit entries name them; empty where it is not there."""
+        """Return the campaign and the goal of a task, with its id, as audit entries name them.
+
+        Empty where it is not there.
+        """
         row = tx.fetch_one(
             "SELECT campaign_id, goal_id, task_id FROM tasks WHERE tenant_id = :tenant AND task_id = :task",
             tenant=tenant_id,
@@ -255,7 +258,7 @@ class PlanStore:
             )
 
     def specs(self, tx: Transaction, tenant_id: str, task_id: str) -> list[SpecVersion]:
-        """All versions of a task's spec, the newest first."""
+        """Return all versions of a task's spec, the newest first."""
         rows = tx.fetch_all(
             "SELECT task_id, spec_version, spec_json, spec_hash, envelope_id, created_by, created_at FROM task_specs "
             "WHERE tenant_id = :tenant AND task_id = :task ORDER BY spec_version DESC",
@@ -265,7 +268,7 @@ class PlanStore:
         return [_to_spec(row) for row in rows]
 
     def dependencies(self, tx: Transaction, tenant_id: str, task_id: str) -> list[str]:
-        """What a task depends on by the spec in force."""
+        """Return the dependencies of a task, by the spec in force."""
         rows = tx.fetch_all(
             "SELECT d.depends_on_task_id FROM task_dependencies d JOIN tasks t ON t.tenant_id = d.tenant_id "
             "AND t.task_id = d.task_id AND t.spec_version = d.spec_version "
@@ -276,7 +279,7 @@ class PlanStore:
         return [row["depends_on_task_id"] for row in rows]
 
     def dependents(self, tx: Transaction, tenant_id: str, task_id: str) -> list[str]:
-        """The tasks that depend on this one by the spec in force."""
+        """Return the tasks that depend on this one by the spec in force."""
         rows = tx.fetch_all(
             "SELECT d.task_id FROM task_dependencies d JOIN tasks t ON t.tenant_id = d.tenant_id "
             "AND t.task_id = d.task_id AND t.spec_version = d.spec_version "
@@ -287,7 +290,7 @@ class PlanStore:
         return [row["task_id"] for row in rows]
 
     def counts(self, tx: Transaction, tenant_id: str, goal_id: str) -> dict[str, int]:
-        """How many tasks of a goal have which status."""
+        """Count the tasks of a goal by status."""
         rows = tx.fetch_all(
             "SELECT status, COUNT(*) AS number FROM tasks WHERE tenant_id = :tenant AND goal_id = :goal "
             "GROUP BY status",
@@ -305,7 +308,7 @@ _OPEN_DEPENDENCY = (
 
 
 def stale(kind: str, subject_id: str, seen: int, current: int) -> StaleState:
-    """What a writer is told who saw an older version."""
+    """Build the error for a writer who saw an older version."""
     return StaleState(
         f"{kind} {subject_id!r} is at state_version {current}, not {seen}; read it again before you change it",
         subject=kind,

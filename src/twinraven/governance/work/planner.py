@@ -170,7 +170,7 @@ class Planner:
         return self._proposer.question(campaign, goal, tasks, by), goal
 
     def _planned(self, tx: Transaction, envelopes: Sequence[Envelope]) -> tuple[Task, ...]:
-        """The tasks that the same plan became before; none for a new one."""
+        """Return the tasks that the same plan became before; none for a new one."""
         found = [
             self._moves.plans.task_of_key(tx, str(each.tenant_id), str(each.idempotency_key)) for each in envelopes
         ]
@@ -241,7 +241,7 @@ class Planner:
         return [in_currency(each, *found) if lacks_currency(each) else each for each in payloads]
 
     def _checked(self, payload: JsonObject, by: Principal, *, where: str = "payload") -> TaskSpec:
-        """The spec of a payload whose tool is there and takes its inputs, and whose policies exist."""
+        """Return the spec of a payload whose tool is there and takes its inputs, and whose policies exist."""
         spec = read_spec(payload, where=where)
         self._checks.refuse_unknown(spec.constraints.safety_policies)
         work = spec.work
@@ -337,7 +337,7 @@ class Planner:
 
 
 def _named(tasks: Sequence[JsonObject]) -> dict[str, JsonObject]:
-    """The tasks of a plan by their names; one without a name is called by its number."""
+    """Return the tasks of a plan by their names; one without a name is called by its number."""
     if not 1 <= len(tasks) <= MOST_TASKS:
         raise InvalidInput(f"a plan has 1 to {MOST_TASKS} tasks", field="tasks")
     named: dict[str, JsonObject] = {}
@@ -352,12 +352,12 @@ def _named(tasks: Sequence[JsonObject]) -> dict[str, JsonObject]:
 
 
 def _meaning(payload: JsonObject) -> JsonObject:
-    """What a task of a plan says, without the ids that are minted anew each time it is planned."""
+    """Return what a task of a plan says, without the ids that are minted anew each time it is planned."""
     return {name: value for name, value in payload.items() if name not in ("task_id", "dependencies")}
 
 
 def _with_task_id(envelope: Envelope) -> JsonObject:
-    """A planner's payload with the task's id, which stands in the envelope, in the payload, or the same in both."""
+    """Return a planner's payload with the task's id: the envelope's, the payload's, or the same in both."""
     outer, inner = envelope.task_id, envelope.payload.get("task_id")
     if outer is not None and inner not in (None, outer):
         raise InvalidInput(f"task_id is {outer!r} and payload.task_id {inner!r}; state one", field="payload.task_id")
@@ -365,7 +365,7 @@ def _with_task_id(envelope: Envelope) -> JsonObject:
 
 
 def _payload(payload: JsonObject, name: str, ids: Mapping[str, str]) -> JsonObject:
-    """A task of a plan as a planner's payload: names of the plan become ids, others stay as they are."""
+    """Return a task of a plan as a planner's payload: names of the plan become ids, others stay as they are."""
     stated: list[str] = payload.get("dependencies") or []
     return {
         **payload,

@@ -27,7 +27,7 @@ _SYSTEM: Final = (
 
 
 def plan_schema() -> JsonObject:
-    """What a plan from a model must fit."""
+    """Return the JSON Schema of a plan from a model."""
     task: JsonObject = {
         **TASK_PAYLOAD,
         "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 200}, **TASK_PAYLOAD["properties"]},
@@ -48,7 +48,7 @@ class PlanProposer:
         self._catalog = catalog
 
     def question(self, campaign: Campaign, goal: Goal, tasks: tuple[Task, ...], by: Principal) -> ModelQuestion:
-        """What the model is asked, on the state as it is now."""
+        """Build the question to the model, on the current state."""
         tools = self._catalog().offered(by.tenant_id, by.user_id)[:_MOST_TOOLS]
         facts = {
             "goal": goal.description,
@@ -59,7 +59,7 @@ class PlanProposer:
         return ModelQuestion.of(canonical_json(facts).decode(), system=_SYSTEM, schema=plan_schema())
 
     async def ask(self, question: ModelQuestion, goal: Goal, *, by: Principal) -> tuple[str, list[JsonObject]]:
-        """The model's words, and the tasks that it proposes."""
+        """Return the model's words, and the tasks that it proposes."""
         context = CallContext(session_id=f"goal:{goal.goal_id}", caller=by.user_id, actor=by.actor)
         answer = await self._models().ask_json(question, context, tenant_id=by.tenant_id)
         value: Any = answer.value

@@ -27,8 +27,8 @@ from twinraven.tenancy import Principal
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What was seen of an attempt before its result was judged."""
+class AttemptSnapshot:
+    """A snapshot of an attempt, taken before its result is judged."""
 
     task: Task
     spec: TaskSpec
@@ -113,7 +113,7 @@ class ResultRecorder:
     def record(
         self,
         tx: Transaction,
-        sight: Sight,
+        sight: AttemptSnapshot,
         envelope: Envelope,
         evaluation: Evaluation | None,
         *,
@@ -177,7 +177,7 @@ class ResultRecorder:
         )
 
     def _after(self, tx: Transaction, task: Task, spec: TaskSpec, result: WorkerResult) -> Task:
-        """Where a task goes with a result: to review, to another attempt after a pause, or to its end."""
+        """Return where a task goes with a result: to review, to another attempt after a pause, or to its end."""
         moves, spent = self.moves, task.spent + result.cost
         if result.status == "complete":
             return moves.move(tx, task, "review", spent=spent)

@@ -1,4 +1,4 @@
-"""Turns what the engine's run of a task came to into a worker.result envelope.
+"""Turns the result of a task's run into a worker.result envelope.
 
 A tool may answer in the terms of the contract (`artifacts`, `analysis`, `acceptance_evidence`, `confidence_score`,
 `risk_tags`); what it answers otherwise is kept as `output`. A criterion with a `check` is looked at here.
@@ -24,7 +24,7 @@ _TOLD: Final = ("artifacts", "analysis", "acceptance_evidence", "confidence_scor
 
 
 def report(task: Task, spec: TaskSpec, run: WorkerRun, end: RunEnd) -> Envelope:
-    """The envelope in which the house's own worker reports an attempt."""
+    """Return the envelope in which the house's own worker reports an attempt."""
     said = cast("JsonObject", end.output) if isinstance(end.output, dict) else dict[str, Any]()
     payload = _payload(spec, run, end, said)
     is_success = end.error is None
@@ -72,7 +72,7 @@ def _payload(spec: TaskSpec, run: WorkerRun, end: RunEnd, said: JsonObject) -> J
 
 
 def _evidence(spec: TaskSpec, said: JsonObject, output: Any) -> list[JsonObject]:
-    """Evidence for each criterion that anybody can say something about."""
+    """Return evidence for each criterion that can be evaluated."""
     stated: Any = said.get("acceptance_evidence") or []
     found: list[JsonObject] = [*cast("list[JsonObject]", stated)] if isinstance(stated, list) else []
     for each in spec.criteria:
@@ -94,7 +94,7 @@ def _invocation(call: JsonObject) -> JsonObject:
 
 
 def _confidence(said: JsonObject, end: RunEnd) -> float:
-    """What the output says, else the least sure of its calls."""
+    """Return what the output says, else the least sure of its calls."""
     stated: Any = said.get("confidence_score")
     if isinstance(stated, int | float) and not isinstance(stated, bool) and 0 <= stated <= 1:
         return float(stated)
@@ -108,7 +108,7 @@ def _risk_tags(said: JsonObject, end: RunEnd) -> tuple[str, ...]:
 
 
 def _error(record: JsonObject) -> JsonObject:
-    """The error of an attempt: another attempt may be made after a tool failed, unless its effect is unknown."""
+    """Return the error of an attempt: another attempt may be made after a tool failed, unless its effect is unknown."""
     error = error_from_json(record)
     may_try = error.retryable or (isinstance(error, ToolError) and not isinstance(error, EffectUnknown))
     return {**error.as_json(), "retryable": may_try}

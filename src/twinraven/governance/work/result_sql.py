@@ -43,7 +43,7 @@ class ResultStore:
         )
 
     def envelope_of_key(self, tx: Transaction, tenant_id: str, kind: str, key: str) -> Row | None:
-        """The envelope that was sent under this key."""
+        """Return the envelope that was sent under this key."""
         return tx.fetch_one(
             "SELECT * FROM envelopes WHERE tenant_id = :tenant AND type = :type AND idempotency_key = :key",
             tenant=tenant_id,
@@ -56,7 +56,7 @@ class ResultStore:
         tx.execute(f"INSERT INTO worker_runs ({columns}) VALUES ({marks})", **row)
 
     def runs(self, tx: Transaction, tenant_id: str, task_id: str) -> list[WorkerRun]:
-        """The attempts at a task, the first one first."""
+        """Return the attempts at a task, the first one first."""
         rows = tx.fetch_all(
             f"SELECT {_RUN} FROM worker_runs WHERE tenant_id = :tenant AND task_id = :task ORDER BY attempt_number",
             tenant=tenant_id,
@@ -75,14 +75,14 @@ class ResultStore:
         return None if row is None else _to_run(row)
 
     def run_of(self, tx: Transaction, tenant_id: str, run_id: str) -> WorkerRun | None:
-        """The attempt that a durable run is."""
+        """Return the attempt that a durable run is."""
         row = tx.fetch_one(
             f"SELECT {_RUN} FROM worker_runs WHERE tenant_id = :tenant AND run_id = :run", tenant=tenant_id, run=run_id
         )
         return None if row is None else _to_run(row)
 
     def moving(self, tx: Transaction, tenant_id: str, goal_id: str | None) -> set[str]:
-        """The durable runs of attempts that are queued or under way."""
+        """Return the durable runs of attempts that are queued or under way."""
         found = tx.fetch_all(
             "SELECT w.run_id FROM worker_runs w JOIN tasks t ON t.tenant_id = w.tenant_id AND t.task_id = w.task_id "
             "WHERE w.tenant_id = :tenant AND w.run_id IS NOT NULL AND w.status IN ('queued', 'in_progress') "
@@ -93,7 +93,7 @@ class ResultStore:
         return {row["run_id"] for row in found}
 
     def worker_run(self, tx: Transaction, tenant_id: str, worker_run_id: str) -> WorkerRun | None:
-        """One attempt by its id."""
+        """Return one attempt by its id."""
         row = tx.fetch_one(
             f"SELECT {_RUN} FROM worker_runs WHERE tenant_id = :tenant AND worker_run_id = :id",
             tenant=tenant_id,
@@ -122,7 +122,7 @@ class ResultStore:
         )
 
     def has_asset(self, tx: Transaction, tenant_id: str, campaign_id: str, asset_id: str) -> bool:
-        """Whether a media asset of this campaign is there."""
+        """Return whether a media asset of this campaign is there."""
         found = tx.fetch_one(
             "SELECT 1 AS found FROM media_assets WHERE tenant_id = :tenant AND campaign_id = :campaign "
             "AND asset_id = :asset",
@@ -143,7 +143,7 @@ class ResultStore:
         return _to_result(row)
 
     def results(self, tx: Transaction, tenant_id: str, task_id: str) -> list[WorkerResult]:
-        """The results of a task, by attempt."""
+        """Return the results of a task, by attempt."""
         rows = tx.fetch_all(
             f"{_RESULTS} AND r.task_id = :task ORDER BY w.attempt_number", tenant=tenant_id, task=task_id
         )
@@ -166,14 +166,14 @@ class ResultStore:
         return _to_decision(row)
 
     def decisions(self, tx: Transaction, tenant_id: str, task_id: str) -> list[JudgeDecision]:
-        """All decisions about a task, the first one first."""
+        """Return all decisions about a task, the first one first."""
         rows = tx.fetch_all(
             f"{_DECISIONS} AND d.task_id = :task ORDER BY d.decided_at, d.round", tenant=tenant_id, task=task_id
         )
         return [_to_decision(row) for row in rows]
 
     def in_force(self, tx: Transaction, tenant_id: str, result_id: str) -> JudgeDecision | None:
-        """The last decision about a result."""
+        """Return the last decision about a result."""
         row = tx.fetch_one(
             f"{_DECISIONS} AND d.result_id = :result ORDER BY d.round DESC LIMIT 1", tenant=tenant_id, result=result_id
         )
@@ -219,7 +219,7 @@ class ResultStore:
 
 
 def stored(value: Any) -> str:
-    """A JSON value as the text that both stores keep."""
+    """Return a JSON value as the text that both stores keep."""
     return canonical_json(value).decode()
 
 
@@ -261,7 +261,7 @@ def _to_result(row: Row) -> WorkerResult:
 
 
 def read_check(body: dict[str, Any]) -> PolicyCheck:
-    """A policy check from its JSON; what is unknown is kept."""
+    """Read a policy check from its JSON; what is unknown is kept."""
     known = ("check_id", "name", "result", "details", "mandatory")
     return PolicyCheck(
         check_id=body["check_id"],

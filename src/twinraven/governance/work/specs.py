@@ -29,23 +29,23 @@ _HARMLESS: Final = "trend_research"
 
 @cache
 def _schema() -> Schema:
-    """The schema of a payload, compiled once."""
+    """Return the schema of a payload, compiled once."""
     return compile_schema(TASK_PAYLOAD)
 
 
 def read_spec(payload: JsonObject, *, where: str = "payload") -> TaskSpec:
-    """The spec that a payload from outside states."""
+    """Read the spec that a payload from outside states."""
     _schema().check(payload, field=where)
     return _spec(payload, where)
 
 
 def spec_of(task: Task) -> TaskSpec:
-    """The spec of a task, which was checked before it was stored and has not changed since."""
+    """Return the spec of a task, which was checked before it was stored and has not changed since."""
     return _spec(task.spec_json, "payload")
 
 
 def lacks_currency(payload: JsonObject) -> bool:
-    """Whether a payload has a max_budget and does not say what it is in."""
+    """Return whether a payload has a max_budget and does not say what it is in."""
     stated: JsonObject | None = payload.get("constraints")
     if not isinstance(stated, dict):  # what is no object is refused by the schema
         return False
@@ -53,7 +53,7 @@ def lacks_currency(payload: JsonObject) -> bool:
 
 
 def in_currency(payload: JsonObject, currency: str) -> JsonObject:
-    """A payload whose max_budget is in this currency."""
+    """Return a payload whose max_budget is in this currency."""
     return {**payload, "constraints": {**payload["constraints"], "currency": currency}}
 
 

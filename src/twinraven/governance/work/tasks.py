@@ -39,7 +39,7 @@ class TaskDetail:
 
 
 class Tasks:
-    """The tasks of all tenants; everybody of a tenant sees them, their owner and administrators change them."""
+    """Shows tasks to all users of a tenant; their owner and administrators cancel and retry them."""
 
     def __init__(self, database: Database, moves: TaskMoves) -> None:
         self._database = database
@@ -59,7 +59,7 @@ class Tasks:
         return await self._database.read(tenant_id, work)
 
     async def specs(self, tenant_id: str, task_id: str) -> tuple[SpecVersion, ...]:
-        """All versions of a task's spec, the newest first."""
+        """Return all versions of a task's spec, the newest first."""
 
         def work(tx: Transaction) -> tuple[SpecVersion, ...]:
             self.moves.plans.task(tx, tenant_id, task_id)
@@ -101,7 +101,7 @@ class Tasks:
         return await self._database.read(tenant_id, work)
 
     async def are_moving(self, tenant_id: str, *, goal_id: str | None = None) -> bool:
-        """Whether an attempt of the house's own worker is under way, or will be without anybody's doing.
+        """Return whether an attempt of the internal worker is under way, or will be by itself.
 
         One that was set aside, because its workers died, waits for a person.
         """
@@ -155,7 +155,7 @@ class Tasks:
         return await self.written(by, task_id, work)
 
     def changeable(self, tx: Transaction, task_id: str, seen: int, by: Principal) -> Task:
-        """A task that somebody may change, as they saw it."""
+        """Return a task that the user may change, at the version they saw."""
         task = self.moves.plans.task(tx, by.tenant_id, task_id)
         if by.role != "admin" and task.owner_id != by.user_id:
             raise PolicyViolation(f"task {task_id!r} belongs to somebody else", **task.lineage.as_json())
@@ -164,7 +164,7 @@ class Tasks:
         return task
 
     def note(self, tx: Transaction, event: str, task: Task, by: Principal, **data: Any) -> None:
-        """Audit what somebody did to a task."""
+        """Audit an action on a task."""
         version = task.state_version
         self.moves.witness.note(
             tx, event, ("task", task.task_id), task.lineage, by.actor, state_version=version, **data

@@ -31,7 +31,7 @@ _ENVELOPE_STATUS: Final[dict[Verdict, Any]] = {"approve": "approved", "reject": 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a judge says of a result, before it is a decision."""
+    """A judge's verdict on a result, before it is a decision."""
 
     decision: Verdict
     reason: str
@@ -181,7 +181,7 @@ def _refuse_over_person(before: JudgeDecision | None, said: Judgement, actor: Ac
 
 
 def _envelope(decision: JudgeDecision) -> Envelope:
-    """The envelope of a decision that the house or a person made here."""
+    """Return the envelope of a decision that the house or a person made here."""
     return Envelope(
         role="judge",
         type="judge.decision",

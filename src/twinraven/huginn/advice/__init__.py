@@ -1,1 +1,1 @@
-"""Advice: a model may word a draft and propose sources for what stayed open; the record decides what is kept."""
+"""Asks a model for advice: it may word a draft and propose sources for open arguments; replay decides what is kept."""

@@ -1,4 +1,4 @@
-"""The model that may be asked, as Huginn sees it, and how much may be asked of it.
+"""Declares the port to the model that gives advice, and the limits on asking it.
 
 Huginn knows neither protocols nor keys: it gives a question and gets back what was said. Nothing that comes through
 here is trusted.
@@ -14,8 +14,8 @@ Redact = Callable[[str, bytes], bytes]
 """A tenant's JSON text without its secrets; may read the vault, so it is called off the loop."""
 
 
-class Answer(Protocol):
-    """What a model said; `value` is set where its server already took the answer apart."""
+class AdviceAnswer(Protocol):
+    """A model's answer; `value` is set where its server already parsed it."""
 
     @property
     def text(self) -> str: ...
@@ -41,14 +41,14 @@ class Advisor(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def ask(self, tenant_id: str, *, system: str, prompt: str, schema: Mapping[str, Any]) -> Answer:
+    async def ask(self, tenant_id: str, *, system: str, prompt: str, schema: Mapping[str, Any]) -> AdviceAnswer:
         """Ask for JSON that fits the schema; any TwinRavenError means that there is no answer."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AdviceLimits:
-    """What one round of learning may ask."""
+    """Limits on the advice of one round of learning."""
 
     max_calls: int = 10
     timeout_s: float = 30.0

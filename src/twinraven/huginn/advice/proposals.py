@@ -1,4 +1,4 @@
-"""Reading what a model said: a name, some sentences, some sources, or nothing.
+"""Parses a model's answer into proposals: a name, descriptions, argument sources, or nothing.
 
 Whatever comes, the result is bounded and clean: each member is taken by itself if it has the right kind, and what was
 not taken is named with the reason. Reading decides nothing; sources are judged by the record.
@@ -24,8 +24,8 @@ _LETTER = re.compile(r"[A-Za-z0-9]")
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Something a model proposed that was not taken, and why."""
+class RefusedProposal:
+    """A model's proposal that was refused, and why."""
 
     what: str
     value: str
@@ -37,7 +37,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class ProposedSource:
-    """Where a model thinks an open argument's value comes from."""
+    """The source that a model proposes for an open argument."""
 
     step: int
     argument: str
@@ -46,21 +46,21 @@ class ProposedSource:
 
 @dataclass(slots=True)
 class Proposals:
-    """What could be read from an answer."""
+    """The proposals that were parsed from an answer."""
 
     slug: str | None = None
     description: str | None = None
     parameters: dict[str, str] = field(default_factory=dict[str, str])
     sources: list[ProposedSource] = field(default_factory=list[ProposedSource])
-    refused: list[Refusal] = field(default_factory=list[Refusal])
+    refused: list[RefusedProposal] = field(default_factory=list[RefusedProposal])
 
     def refuse(self, what: str, value: Any, why: str) -> None:
         if len(self.refused) < MAX_REFUSALS:
-            self.refused.append(Refusal(what, tidy(str(value), MAX_NAME), why))
+            self.refused.append(RefusedProposal(what, tidy(str(value), MAX_NAME), why))
 
 
 def read_proposals(answer: Any) -> Proposals:
-    """The proposals in a JSON value, whatever value that is."""
+    """Read the proposals in a JSON value, whatever value that is."""
     found = Proposals()
     if not isinstance(answer, dict):
         found.refuse("answer", type(answer).__name__, "is not an object")

@@ -1,4 +1,4 @@
-"""What a model is asked about a draft: its steps, the tools' own words, what stayed open, and a few recorded samples.
+"""Builds the prompt about a draft: its steps, the tools' descriptions, open arguments, and recorded samples.
 
 Samples are what the log holds, which is redacted; they are cut to a size that does not grow with the record. The whole
 question is one JSON document, so that recorded text stays a value in it and cannot pose as an instruction of ours.
@@ -82,7 +82,7 @@ class OpenArgument:
 
 
 def open_arguments(definition: SynthesizedTool) -> list[OpenArgument]:
-    """What stayed open: later steps' arguments whose parameter serves nothing else."""
+    """Return open arguments: those of later steps whose parameter serves nothing else."""
     uses = Counter(
         reference.segments[1]
         for step in compile_flow(definition).steps
@@ -107,7 +107,7 @@ def _asked(mapping: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def question(definition: SynthesizedTool, instances: Sequence[Instance], facts: ToolFacts) -> bytes:
-    """The question about a draft; samples give way first where it would grow too long."""
+    """Return the question about a draft; samples give way first where it would grow too long."""
     body: JsonObject = {
         "slug": definition.tool_id,
         "description": definition.description,
@@ -142,13 +142,13 @@ def _step(definition: SynthesizedTool, number: int, facts: ToolFacts) -> JsonObj
 
 
 def _sample(definition: SynthesizedTool, instance: Instance) -> list[JsonObject]:
-    """One recorded occurrence, step by step."""
+    """Return one recorded occurrence, step by step."""
     calls = [next(instance.calls(number)) for number in range(min(len(definition.steps), len(instance.runs)))]
     return [{"input": shrunk(call.params), "output": shrunk(call.output)} for call in calls]
 
 
 def shrunk(value: Any, *, depth: int = _MAX_DEPTH) -> Any:
-    """A JSON value cut to a bounded size, with a mark where something is missing."""
+    """Return a JSON value cut to a bounded size, with a mark where something is missing."""
     if isinstance(value, str):
         return value if len(value) <= _MAX_TEXT else value[:_MAX_TEXT] + _CUT
     if isinstance(value, (dict, list)) and depth == 0:

@@ -1,4 +1,4 @@
-"""What is kept of an asking, with the draft it was about.
+"""Records one request for advice, with the draft it was about.
 
 Whoever decides on a tool must see which of its words and sources a model gave, what the model said in full, and what of
 it was refused. It stands in the definition's evidence under `advice`, so it is in the version's file, in its row and in
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from twinraven.foundation.canonical import JsonObject, content_hash
-from twinraven.huginn.advice.proposals import Refusal
+from twinraven.huginn.advice.proposals import RefusedProposal
 from twinraven.huginn.crossfit import essence
 from twinraven.registry import SynthesizedTool
 
@@ -31,7 +31,7 @@ class AdviceRecord:
     output_tokens: int = 0
     failure: str | None = None
     accepted: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
-    refused: list[Refusal] = field(default_factory=list[Refusal])
+    refused: list[RefusedProposal] = field(default_factory=list[RefusedProposal])
 
     def accept(self, what: str, value: str) -> None:
         self.accepted.append({"what": what, "value": value})
@@ -50,17 +50,17 @@ class AdviceRecord:
         }
 
     def kept_with(self, definition: SynthesizedTool) -> SynthesizedTool:
-        """The definition with this in its evidence."""
+        """Return the definition with this in its evidence."""
         return replace(definition, evidence={**definition.evidence, ADVICE: self.as_json()})
 
 
 def essence_hash(definition: SynthesizedTool) -> str:
-    """What a draft calls and how it is wired, short enough to be kept."""
+    """Hash the calls and the wiring of a draft."""
     return content_hash(essence(definition))
 
 
 def repeats(draft: SynthesizedTool, definition: SynthesizedTool) -> bool:
-    """Whether a synthesis would only give this draft again, with or without what a model added to it."""
+    """Return whether a synthesis would only give this draft again, with or without what a model added to it."""
     if essence(draft) == essence(definition):
         return True
     advice = draft.evidence.get(ADVICE)
@@ -68,6 +68,6 @@ def repeats(draft: SynthesizedTool, definition: SynthesizedTool) -> bool:
 
 
 def readable(text: str, most: int = MAX_KEPT_ANSWER) -> str:
-    """What was said, cut to a length and without characters that cannot be seen; lines stay lines."""
+    """Return the answer cut to a length and without invisible characters; lines stay lines."""
     seen = "".join(character if character.isprintable() or character == "\n" else " " for character in text[:most])
     return seen if len(text) <= most else f"{seen}… ({len(text) - most} more characters)"

@@ -1,4 +1,4 @@
-"""A proposed source becomes a variant of the draft, if it is one at all and the record it was learned from agrees.
+"""Turns a proposed source into a variant of the draft, if it parses and the training record agrees with it.
 
 The parameter leaves the schema and the argument takes the proposed mapping. Before replay, the proposal must parse in
 our own grammar, point only at earlier steps or at parameters that remain, and give the recorded value in nearly every
@@ -16,7 +16,7 @@ from twinraven.foundation.canonical import JsonObject, canonical_json, parse_jso
 from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.advice.question import OpenArgument
 from twinraven.huginn.instances import Instance
-from twinraven.huginn.rehearsal import LearnedTool, bind_parameters
+from twinraven.huginn.rehearsal import ToolCandidate, bind_parameters
 from twinraven.huginn.synthesis.sources import SECRET_TOKEN
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.synthesis.wiring import LEAST_SESSIONS, LEAST_SHARE
@@ -27,15 +27,15 @@ from twinraven.registry import SynthesizedTool
 class Variant:
     """A draft with one argument taken from a proposed source, and how the studied instances agree with it."""
 
-    tool: LearnedTool
+    tool: ToolCandidate
     explained: int
     samples: int
 
 
 def propose_variant(
-    tool: LearnedTool, wanted: OpenArgument, source: str, instances: Sequence[Instance], index: TraceIndex, *, by: str
+    tool: ToolCandidate, wanted: OpenArgument, source: str, instances: Sequence[Instance], index: TraceIndex, *, by: str
 ) -> Variant | str:
-    """The variant, or why there is none."""
+    """Return the variant, or why there is none."""
     if SECRET_TOKEN in source:
         return "holds what stands in place of a secret"
     try:
@@ -60,11 +60,14 @@ def propose_variant(
         "proposed_by": by,
     }
     definition = _rewired(tool.definition, wanted, mapping, probe.needs, evidence)
-    return Variant(LearnedTool(definition, tool.chain), explained, len(values))
+    return Variant(ToolCandidate(definition, tool.chain), explained, len(values))
 
 
 def _mapping(source: str) -> Any:
-    """The proposal as an input mapping; text that is neither a reference nor JSON would be a literal, and no source."""
+    """Return the proposal as an input mapping.
+
+    Text that is neither a reference nor JSON would be a literal, and no source.
+    """
     if source.startswith("$"):
         return source
     if source.startswith(("{", "[")):
@@ -73,7 +76,7 @@ def _mapping(source: str) -> Any:
 
 
 def _probe(definition: SynthesizedTool, wanted: OpenArgument, mapping: Any) -> PlannedStep:
-    """The step with this argument alone, so that every reference found in it is the proposal's own."""
+    """Return the step with this argument alone, so that every reference found in it is the proposal's own."""
     step = replace(definition.steps[wanted.step], input_mapping={wanted.argument: mapping}, parallelizable_with=())
     alone = [replace(each, parallelizable_with=()) for each in definition.steps]
     alone[wanted.step] = step
@@ -81,7 +84,7 @@ def _probe(definition: SynthesizedTool, wanted: OpenArgument, mapping: Any) -> P
 
 
 def _strange_reference(probe: PlannedStep, definition: SynthesizedTool, wanted: OpenArgument) -> str | None:
-    """What is wrong with where a proposal points."""
+    """Return what is wrong with where a proposal points."""
     if not probe.inputs.references:
         return "points at nothing; a fixed value is not a source"
     remaining = set(definition.parameters.get("properties", {})) - {wanted.parameter}
@@ -97,7 +100,7 @@ def _strange_reference(probe: PlannedStep, definition: SynthesizedTool, wanted: 
 
 
 def _agreement(
-    tool: LearnedTool, wanted: OpenArgument, probe: PlannedStep, instances: Sequence[Instance], index: TraceIndex
+    tool: ToolCandidate, wanted: OpenArgument, probe: PlannedStep, instances: Sequence[Instance], index: TraceIndex
 ) -> tuple[int, list[bytes]]:
     """In how many instances the proposal gives what the agent gave, and what that was."""
     explained = 0
@@ -124,7 +127,7 @@ def _rewired(
     needs: frozenset[int],
     evidence: JsonObject,
 ) -> SynthesizedTool:
-    """The definition without the parameter; steps that now need each other no longer run at once."""
+    """Return the definition without the parameter; steps that now need each other no longer run at once."""
     body = definition.as_json()
     body["parameters"]["properties"].pop(wanted.parameter, None)
     required = cast("list[str]", body["parameters"].get("required", []))

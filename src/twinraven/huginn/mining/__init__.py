@@ -1,4 +1,4 @@
-"""Mining: which chains of tools agents repeat, with exact counts.
+"""Mines chains of tools that agents repeat, with exact counts.
 
 The log is read as columns (`EventColumns`), a `MiningConfig` says what to look for, and `mine` returns `Pattern`s in a
 fixed order. Nothing here knows a database or a clock: the same columns and configuration always give the same result,
@@ -20,7 +20,7 @@ from twinraven.huginn.mining.links import (
     merge_transitions,
     transition_counts,
 )
-from twinraven.huginn.mining.miner import Mined, mine, mine_within_budget, prepare
+from twinraven.huginn.mining.miner import MiningResult, mine, mine_within_budget, prepare
 from twinraven.huginn.mining.partitions import (
     MinedTable,
     count_partition,
@@ -37,9 +37,9 @@ __all__ = [
     "EventColumns",
     "EventRow",
     "InstanceFinder",
-    "Mined",
     "MinedTable",
     "MiningConfig",
+    "MiningResult",
     "Pattern",
     "Transition",
     "TransitionCounts",

@@ -1,4 +1,4 @@
-"""Immediate repeats of one tool, folded into one call.
+"""Collapses immediate repeats of one tool into one call.
 
 An agent that reads five files calls `read` five times; for the shape of the work that is one step. Chains over the
 folded log say so with one link instead of five different lengths.
@@ -12,7 +12,7 @@ from twinraven.huginn.mining.columns import UNKNOWN, EventColumns, Flags
 
 
 def collapse_repeats(columns: EventColumns, *, respect_breaks: bool = True) -> EventColumns:
-    """Every run of one tool within a session becomes its first call.
+    """Collapse every run of one tool within a session into its first call.
 
     The call that stands for a run keeps the row, the start and the break of the first; it ends when the last of them
     ends and carries the outcome of the last; its latency is the sum, unknown if one is, and its times are known only if

@@ -1,4 +1,4 @@
-"""The event log as the kernels read it: arrays, not objects.
+"""Holds the event log as NumPy arrays for the mining kernels.
 
 A million events as Python objects cost hundreds of megabytes and a pointer chase each; as columns they cost 39 bytes
 each and whole-array operations. Tools are small integers into `names`, which is sorted, so the numbering depends on the
@@ -101,21 +101,24 @@ class EventColumns:
         )
 
     def tool_ids(self, tools: Iterable[str]) -> list[int] | None:
-        """The integers of these names, or None when one of them does not occur."""
+        """Return the integers of these names, or None when one of them does not occur."""
         known = {name: number for number, name in enumerate(self.names)}
         ids = [known.get(tool) for tool in tools]
         return None if None in ids else [number for number in ids if number is not None]
 
     def session_of(self, positions: Ints) -> Ints:
-        """The session number of each position."""
+        """Return the session number of each position."""
         return np.searchsorted(self.offsets, positions, side="right") - 1
 
     def select_sessions(self, sessions: Ints) -> EventColumns:
-        """The columns of these sessions alone, in the order given; `rows` still points into the caller's list."""
+        """Return the columns of these sessions alone, in the order given.
+
+        `rows` still points into the caller's list.
+        """
         return self.at(*self.places_of(sessions))
 
     def places_of(self, sessions: Ints) -> tuple[Ints, Ints]:
-        """The positions of the calls of these sessions, and the offsets that cut them into sessions again."""
+        """Return the positions of the calls of these sessions, and the offsets that cut them into sessions again."""
         lengths = np.diff(self.offsets)[sessions]
         offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
         shift = np.repeat(self.offsets[:-1][sessions] - offsets[:-1], lengths)
@@ -184,7 +187,7 @@ class _Draft:
 
 
 def _column(values: array[int], rows: Ints) -> NDArray[np.signedinteger]:
-    """A growing array as a column in row order; the buffer is given back at once."""
+    """Return a growing array as a column in row order; the buffer is given back at once."""
     column = np.array(values, dtype=values.typecode)[rows]
     del values[:]
     return column

@@ -1,4 +1,4 @@
-"""What a mining run was asked to do, as one value.
+"""Holds the configuration of a mining run, as one value.
 
 The snapshot stored with every candidate chain is exactly `MiningConfig.as_dict()`, and `from_dict` gives the same
 configuration back: the same events and the same snapshot reproduce the same chains in the same order. A configuration
@@ -17,7 +17,7 @@ from twinraven.foundation.errors import InvalidInput
 Algorithm = Literal["contiguous", "prefixspan", "gsp"]
 
 LONGEST_CHAIN = 50
-"""Chains beyond this many tools are refused: nobody reviews them, and each step costs a pass over the log."""
+"""The longest chains: longer ones are unreviewable, and each step costs a pass over the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +63,14 @@ class MiningConfig:
         return self.algorithm != "contiguous"
 
     def as_dict(self) -> dict[str, object]:
-        """The snapshot: plain JSON values, every field named."""
+        """Return the snapshot: plain JSON values, every field named."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, snapshot: Mapping[str, object]) -> MiningConfig:
-        """The configuration a snapshot was taken of; missing fields take their defaults, unknown ones are refused."""
+        """Return the configuration a snapshot was taken of; missing fields take their defaults, unknown ones are
+        refused.
+        """
         known = [field.name for field in fields(cls)]
         for name in snapshot:
             if name not in known:
@@ -85,7 +87,7 @@ class MiningConfig:
 
 
 def fewest_sessions(min_support: float, sessions: int) -> int:
-    """The smallest count of sessions whose share of all sessions is at least `min_support`, and never 0.
+    """Return the smallest count of sessions whose share of all sessions is at least `min_support`, and never 0.
 
     Decided by the same division that yields `support`, so that a chain reported is never below the bound in print.
     """

@@ -1,4 +1,4 @@
-"""Chains of calls that follow each other directly, level by level.
+"""Mines contiguous chains, calls that follow each other directly, level by level.
 
 A chain of length n+1 is a chain of length n and the tool of the next call, so one level is known from the one before
 by counting `prefix × tool` pairs: a dense table where it is small, a sort where a table would be mostly zeros (a log
@@ -29,7 +29,7 @@ _SPARSE = 4
 
 
 def mine_contiguous(columns: EventColumns, search: Search) -> list[Tally]:
-    """All chains the search asks for, with their counts; in no particular order."""
+    """Mine all chains the search asks for, with their counts; in no particular order."""
     check_size(columns)
     walk = _Walk(columns, search)
     found: list[Tally] = []
@@ -74,7 +74,7 @@ class _Walk:
 
     @property
     def chains_found(self) -> int:
-        """How many chains of the current length there are."""
+        """The number of chains of the current length."""
         return int(np.count_nonzero(self._live))
 
     def tallies(self) -> list[Tally]:
@@ -184,7 +184,7 @@ class _Walk:
         return figures
 
     def _latency(self, starts: Ints, length: int) -> tuple[Ints, Flags]:
-        """What the calls from each start on took together, 0 where not all of it is known, and where it is."""
+        """Return what the calls from each start on took together, 0 where not all of it is known, and where it is."""
         total = self._columns.latency[starts]
         known = total >= 0
         for step in range(1, length):
@@ -201,7 +201,7 @@ class _Walk:
         return broken
 
     def _events(self, places: Ints) -> Ints:
-        """The event at each place."""
+        """Return the event at each place."""
         return places if self._starts is None else self._starts[places].astype(np.int64)
 
     def _lengthen(self, keys: Ints) -> None:
@@ -220,7 +220,7 @@ class _Walk:
         self._twins = self._twins[bearing]
 
     def _slices(self) -> Iterator[slice]:
-        """The places in slices, none of which parts a session."""
+        """Yield the places in slices, none of which parts a session."""
         offsets = self._columns.offsets
         begin = 0
         while begin < len(self._codes):
@@ -233,7 +233,10 @@ class _Walk:
 
 
 def _numbering(keys: Ints, size: int) -> Callable[[NDArray[np.signedinteger]], NDArray[np.signedinteger]]:
-    """The place of a key in the ascending `keys`, or their number for one that is not there; by table where small."""
+    """Return the place of a key in the ascending `keys`, or their number for one that is not there.
+
+    By table where small.
+    """
     if size <= max(_SLICE, 4 * len(keys)):
         table = np.full(size, len(keys), np.int32)
         table[keys] = np.arange(len(keys), dtype=np.int32)

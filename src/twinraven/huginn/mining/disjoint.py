@@ -1,4 +1,4 @@
-"""Instances that share no call.
+"""Selects disjoint instances, which share no call.
 
 `a b a b a` holds `a b a` at two places, but an agent that made those five calls did it once and two calls more. A chain
 takes its places from the left, and no call twice.
@@ -14,7 +14,7 @@ _SHORT = 64
 
 
 def sharing_calls(starts: Ints, near: Ints, length: int) -> Ints:
-    """Which places share a call with one that was taken before.
+    """Return which places share a call with one that was taken before.
 
     Places are sorted by chain, then place; `near` are those whose next place, of the same chain, begins less than the
     chain's length behind them. Only a chain that overlaps itself (`a a`, `a b a`) has any.
@@ -40,7 +40,7 @@ def _jumps(starts: Ints, cluster: Ints, length: int) -> Ints:
 
 
 def _reached(heads: Flags, jump: Ints) -> Flags:
-    """The places that jumping leads to from the heads of the clusters.
+    """Return the places that jumping leads to from the heads of the clusters.
 
     Most clusters are short and done after a few jumps. What is left then is followed in doubling strides, so that a run
     of a million equal calls takes some twenty rounds and not half a million.

@@ -33,7 +33,7 @@ class InstanceFinder:
         self._heads = stretch_heads(columns, respect_breaks=config.respect_breaks)
 
     def every(self, tools: Sequence[str]) -> Ints:
-        """The positions of the calls of every instance, one instance a row, ascending."""
+        """Return the positions of the calls of every instance, one instance a row, ascending."""
         ids = self._columns.tool_ids(tools)
         if ids is None:
             return np.empty((0, len(tools)), np.int64)
@@ -42,7 +42,7 @@ class InstanceFinder:
         return self._within(tools, self._sessions_of(ids))
 
     def first(self, tools: Sequence[str], count: int) -> Ints:
-        """The first so many instances."""
+        """Return the first so many instances."""
         ids = self._columns.tool_ids(tools)
         if ids is None or not self._config.gapped:
             return self.every(tools)[:count]
@@ -58,7 +58,7 @@ class InstanceFinder:
         return self._by_tool[self._first[tool] : self._first[tool + 1]]
 
     def _rarest(self, ids: list[int]) -> int:
-        """Which step of the chain is the rarest tool."""
+        """Return which step of the chain is the rarest tool."""
         return min(range(len(ids)), key=lambda step: int(self._first[ids[step] + 1] - self._first[ids[step]]))
 
     def _contiguous(self, ids: list[int]) -> Ints:

@@ -1,4 +1,4 @@
-"""Gapped chains whose steps come soon after each other (GSP's maximum gap, on idle time).
+"""Mines gapped chains whose steps follow within a maximum idle time (GSP's maximum gap).
 
 A chain t1 … tn is in a stretch when it has calls e1 < … < en of those tools in the stretch's order such that each
 starts at most `max_gap_ms` after the one before *ended*; calls that overlap have no gap. Only calls whose time is known
@@ -19,9 +19,9 @@ import numpy as np
 
 from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.mining.columns import EventColumns, Ints, SmallInts
-from twinraven.huginn.mining.growth import Choice, Ends, Growth
 from twinraven.huginn.mining.last_calls import LastCalls
 from twinraven.huginn.mining.ordering import group_starts, ranges, runs, stable_order
+from twinraven.huginn.mining.pattern_growth import NextTools, PatternEnds, PatternGrowth
 from twinraven.huginn.mining.search import Search, Tally
 from twinraven.huginn.mining.stretches import Stretches, kept_tools
 
@@ -31,11 +31,11 @@ _MANY = 1_000
 
 
 def mine_idle_gap(columns: EventColumns, search: Search, *, max_gap_ms: int) -> list[Tally]:
-    """All chains the search asks for whose steps are near each other; in no particular order."""
+    """Mine all chains the search asks for whose steps are near each other; in no particular order."""
     usable = columns.time_known
     kept = kept_tools(columns, search, usable)
     stretches = Stretches.cut(columns, kept, respect_breaks=search.respect_breaks, usable=usable)
-    return Growth(stretches, GapProjection(stretches, max_gap_ms=max_gap_ms), search).run()
+    return PatternGrowth(stretches, GapProjection(stretches, max_gap_ms=max_gap_ms), search).run()
 
 
 def require_times(logs: Iterable[EventColumns]) -> None:
@@ -78,29 +78,29 @@ class GapProjection:
         del starts, ends
         self._reach = self._reaches()
 
-    def roots(self, tools: Iterable[int], minimum: int) -> Iterator[Ends]:
+    def roots(self, tools: Iterable[int], minimum: int) -> Iterator[PatternEnds]:
         if len(self._stretches.kept) > _MANY:
             tools = LastCalls(self._stretches).leading_on(tools, minimum)
         for tool in tools:
             places = self._stretches.places(tool)
-            yield Ends(tool, np.arange(places.start, places.stop, dtype=np.int64), _NO_PARENTS)
+            yield PatternEnds(tool, np.arange(places.start, places.stop, dtype=np.int64), _NO_PARENTS)
 
-    def extensions(self, ends: Ends, choice: Choice) -> Iterator[Ends]:
+    def extensions(self, ends: PatternEnds, choice: NextTools) -> Iterator[PatternEnds]:
         at, parents = self._near(ends)
         tools = np.searchsorted(self._stretches.first_of_tool, at, side="right") - 1
         order = stable_order(tools, len(self._stretches.kept))
         at, parents, tools = at[order], parents[order], tools[order]
         for tool, begin, end in runs(tools):
-            found = Ends(tool, at[begin:end], parents[begin:end])
+            found = PatternEnds(tool, at[begin:end], parents[begin:end])
             if choice.tools is None and len(self.instances(found)) < choice.minimum:
                 continue
             if choice.tools is None or tool in choice.tools:
                 yield found
 
-    def instances(self, ends: Ends) -> Ints:
+    def instances(self, ends: PatternEnds) -> Ints:
         return group_starts(self._stretch.take(ends.at))
 
-    def failures(self, ends: Ends, instances: Ints | None) -> int:
+    def failures(self, ends: PatternEnds, instances: Ints | None) -> int:
         last = ends.at if instances is None else ends.at[instances]
         return int(np.count_nonzero(self._failed.take(last)))
 
@@ -115,8 +115,8 @@ class GapProjection:
         reach -= 1
         return reach.astype(np.int32)
 
-    def _near(self, ends: Ends) -> tuple[Ints, Ints]:
-        """The places of all events that can follow, by event, and for each the number of the end it follows."""
+    def _near(self, ends: PatternEnds) -> tuple[Ints, Ints]:
+        """Return the places of all events that can follow, by event, and for each the number of the end it follows."""
         events = self._stretches.events.take(ends.at)
         # Events between one end and the next are looked at once, as far as any end before them reaches.
         furthest = np.maximum.accumulate(self._reach.take(ends.at))
@@ -138,7 +138,7 @@ class GapProjection:
 
 
 def _ranks(times: Ints, events: SmallInts) -> SmallInts:
-    """The rank of each place by time, equal times by event."""
+    """Return the rank of each place by time, equal times by event."""
     ranks = np.empty(len(times), np.int32)
     ranks[np.lexsort((events, times))] = np.arange(len(times), dtype=np.int32)
     return ranks

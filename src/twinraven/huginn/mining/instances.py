@@ -1,4 +1,4 @@
-"""Where a chain occurs: the calls of each instance, for samples and for wiring."""
+"""Finds the instances of a chain in the columns: the calls of each, for samples and for wiring."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.mining.columns import EventColumns, Ints
 from twinraven.huginn.mining.disjoint import sharing_calls
-from twinraven.huginn.mining.growth import Choice, Ends, Projection
 from twinraven.huginn.mining.idle_gap import GapProjection
+from twinraven.huginn.mining.pattern_growth import NextTools, PatternEnds, Projection
 from twinraven.huginn.mining.prefix_span import project
 from twinraven.huginn.mining.stretches import Stretches, stretch_heads
 
@@ -23,7 +23,7 @@ def find_instances(
     respect_breaks: bool = True,
     max_gap_ms: int | None = None,
 ) -> Ints:
-    """The positions in `columns` of the calls of every instance, one instance a row, ascending.
+    """Find the positions in `columns` of the calls of every instance, one instance a row, ascending.
 
     These are the instances that mining counts: contiguous ones from the left without sharing a call, gapped ones one a
     stretch, and with `max_gap_ms` those of `gsp`. `columns.rows[positions]` leads back to the caller's events. A chain
@@ -57,9 +57,9 @@ def _contiguous(columns: EventColumns, ids: list[int], *, respect_breaks: bool) 
 
 def _traced(stretches: Stretches, projection: Projection, tools: list[int]) -> Ints:
     """Follow the chain forwards, then every instance back from its end."""
-    path: list[Ends] = list(projection.roots(tools[:1], 1))
+    path: list[PatternEnds] = list(projection.roots(tools[:1], 1))
     for tool in tools[1:] if path else ():
-        longer = next(iter(projection.extensions(path[-1], Choice(1, (tool,)))), None)
+        longer = next(iter(projection.extensions(path[-1], NextTools(1, (tool,)))), None)
         if longer is None:
             return np.empty((0, len(tools)), np.int64)
         path.append(longer)

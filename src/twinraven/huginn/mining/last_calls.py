@@ -1,4 +1,4 @@
-"""The tools of each stretch by their last call: what can still follow, for any number of tools.
+"""Indexes the tools of each stretch by their last call: what can still follow, for any number of tools.
 
 After an event, exactly those tools are still to come whose last call in the stretch lies beyond it. With a stretch's
 tools listed in the order of their last calls, they are a suffix of the list, and nothing here grows with the number of
@@ -36,17 +36,17 @@ class LastCalls:
         self._end = np.repeat(passed[stretches.offsets[1:]], np.diff(stretches.offsets))[stretches.events]
 
     def first_calls(self, tool: int) -> Ints:
-        """The places of a tool's first calls, one a stretch."""
+        """Return the places of a tool's first calls, one a stretch."""
         places = self._stretches.places(tool)
         return np.flatnonzero(self._first[places]) + places.start
 
     def following(self, places: Ints) -> tuple[SmallInts, Ints]:
-        """The tools that follow each place, and for each of them the number of the place."""
+        """Return the tools that follow each place, and for each of them the number of the place."""
         entries, owners = ranges(self._begin.take(places), self._end.take(places))
         return self._tools.take(entries), owners
 
     def leading_on(self, tools: Iterable[int], minimum: int) -> Iterator[int]:
-        """Those of the tools that some tool follows in at least `minimum` stretches.
+        """Yield those of the tools that some tool follows in at least `minimum` stretches.
 
         Where tools are many, most lead nowhere often enough; a batch of them is sorted out at once, which is far
         cheaper than looking at each.

@@ -1,4 +1,4 @@
-"""How likely one tool follows another, from the log itself.
+"""Counts transitions: the probability that one tool follows another, from the log itself.
 
 P(to | from) is the share of the calls of `from` that have a next call in their session and whose next call is `to`;
 what a user said between does not change what came next, so breaks do not matter here. A session's last call leads
@@ -30,7 +30,7 @@ class ChainLink:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """How often one tool directly followed another; `gap_total` is in µs over the `gap_known` times it was measured."""
+    """Counts how often one tool directly followed another; `gap_total` is in µs over the `gap_known` measured gaps."""
 
     count: int
     gap_total: int
@@ -63,19 +63,19 @@ class TransitionCounts:
         return ChainLink(from_tool, to_tool, self.probability(from_tool, to_tool), gap)
 
     def links(self, tools: Sequence[str]) -> list[ChainLink]:
-        """The links of a chain, in order."""
+        """Return the links of a chain, in order."""
         if len(tools) < 2:
             raise InvalidInput("a chain has at least two tools", field="tools")
         return [self.link(*pair) for pair in pairwise(tools)]
 
     def confidence(self, tools: Sequence[str]) -> float:
-        """The average transition probability across a chain's links."""
+        """Return the average transition probability across a chain's links."""
         links = self.links(tools)
         return sum(link.transition_probability for link in links) / len(links)
 
 
 def transition_counts(columns: EventColumns) -> TransitionCounts:
-    """All transitions between neighbouring calls of a session.
+    """Return all transitions between neighbouring calls of a session.
 
     The gap runs from the end of one call to the start of the next; calls that overlap have none. It is known where both
     times and the first call's latency are.
@@ -96,7 +96,7 @@ def transition_counts(columns: EventColumns) -> TransitionCounts:
 
 
 def merge_transitions(parts: Iterable[TransitionCounts]) -> TransitionCounts:
-    """The transitions of several sets of sessions as those of all of them."""
+    """Merge the transitions of several sets of sessions as those of all of them."""
     merged: dict[tuple[str, str], Transition] = {}
     for part in parts:
         for pair, transition in part.transitions.items():
@@ -105,13 +105,13 @@ def merge_transitions(parts: Iterable[TransitionCounts]) -> TransitionCounts:
 
 
 def chain_links(log: EventColumns | TransitionCounts, tools: Sequence[str]) -> list[ChainLink]:
-    """The links of one chain. For many chains, count the transitions once and pass those."""
+    """Return the links of one chain. For many chains, count the transitions once and pass those."""
     counts = transition_counts(log) if isinstance(log, EventColumns) else log
     return counts.links(tools)
 
 
 def _has_next(columns: EventColumns) -> Flags:
-    """Which calls are followed by another in their session."""
+    """Return which calls are followed by another in their session."""
     followed = np.ones(len(columns), np.bool_)
     followed[columns.offsets[1:][np.diff(columns.offsets) > 0] - 1] = False
     return followed

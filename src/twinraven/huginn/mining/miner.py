@@ -1,4 +1,4 @@
-"""Mining a log: the configuration picks the kernel, the result is one sorted list."""
+"""Mines a log: the configuration picks the kernel, the result is one sorted list."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from twinraven.huginn.mining.search import OverBudget, Search, as_patterns, rais
 
 
 def mine(columns: EventColumns, config: MiningConfig) -> list[Pattern]:
-    """Every chain that the configuration asks for, best supported first. An empty log holds none."""
+    """Return every chain that the configuration asks for, best supported first. An empty log holds none."""
     if config.algorithm == "gsp":
         require_times([columns])
     prepared = prepare(columns, config)
     return in_order(run_search(prepared, config, search_all(prepared, config)))
 
 
-class Mined(NamedTuple):
-    """What a run within its budget found: every chain in at least `minimum` sessions."""
+class MiningResult(NamedTuple):
+    """The result of a mining run within its budget: every chain in at least `minimum` sessions."""
 
     patterns: list[Pattern]
     minimum: int
@@ -31,7 +31,7 @@ class Mined(NamedTuple):
     """Why the threshold was raised to `minimum`; None where it was not."""
 
 
-def mine_within_budget(columns: EventColumns, config: MiningConfig) -> Mined:
+def mine_within_budget(columns: EventColumns, config: MiningConfig) -> MiningResult:
     """Like `mine`, but a log that holds more than the budget allows is mined with a higher threshold.
 
     The threshold doubles until the chains above it fit, so the result is exactly that of the threshold it ends with. A
@@ -44,7 +44,7 @@ def mine_within_budget(columns: EventColumns, config: MiningConfig) -> Mined:
     asked, cut = search.minimum, None
     while True:
         try:
-            return Mined(in_order(run_search(prepared, config, search)), search.minimum, cut)
+            return MiningResult(in_order(run_search(prepared, config, search)), search.minimum, cut)
         except OverBudget as error:
             limit, unit = error.details["limit"], "chains" if error.details["field"] == "max_patterns" else "looks"
             search = raised(search, search.minimum * 2)
@@ -55,12 +55,12 @@ def mine_within_budget(columns: EventColumns, config: MiningConfig) -> Mined:
 
 
 def prepare(columns: EventColumns, config: MiningConfig) -> EventColumns:
-    """The log as the configuration mines it. Links and instances of a mined chain are looked up in these columns."""
+    """Return the log as the configuration mines it; links and instances are looked up in these columns."""
     return collapse_repeats(columns, respect_breaks=config.respect_breaks) if config.collapse_repeats else columns
 
 
 def run_search(prepared: EventColumns, config: MiningConfig, search: Search) -> list[Pattern]:
-    """What a search finds in prepared columns, in no particular order."""
+    """Run a search in prepared columns; the order of the result is undefined."""
     if not len(prepared):
         return []
     if config.algorithm == "gsp":

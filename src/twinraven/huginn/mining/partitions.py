@@ -1,4 +1,4 @@
-"""Mining a log in parts: by machine, by month, or as new sessions arrive.
+"""Mines a log in partitions: by machine, by month, or as new sessions arrive.
 
 Support is additive over sessions, so parts are counted alone and their counts added. What a part cannot know is which
 chains matter elsewhere. A chain in a given share of all sessions is in that share of the sessions of at least one part;
@@ -34,7 +34,7 @@ class MinedTable:
     counts: dict[Chain, Pattern]
 
     def missing(self, chains: Iterable[Chain]) -> set[Chain]:
-        """The chains that this table has not counted."""
+        """Return the chains that this table has not counted."""
         return set(chains) - self.counts.keys()
 
     def joined(self, other: MinedTable) -> MinedTable:
@@ -45,13 +45,13 @@ class MinedTable:
 
 
 def propose_chains(columns: EventColumns, config: MiningConfig) -> set[Chain]:
-    """The chains in at least `min_support` of these sessions, however few that makes."""
+    """Return the chains in at least `min_support` of these sessions, however few that makes."""
     prepared = prepare(columns, config)
     return {found.tools for found in run_search(prepared, config, search_share(prepared, config))}
 
 
 def count_partition(columns: EventColumns, config: MiningConfig, chains: Iterable[Chain]) -> MinedTable:
-    """The counts of these chains over these sessions."""
+    """Return the counts of these chains over these sessions."""
     asked = set(chains)
     for chain in asked:
         if not config.min_length <= len(chain) <= config.max_length:
@@ -64,14 +64,14 @@ def count_partition(columns: EventColumns, config: MiningConfig, chains: Iterabl
 
 
 def merge(tables: Sequence[MinedTable]) -> MinedTable:
-    """The counts over all sessions of tables that counted the same chains over disjoint sessions."""
+    """Merge the counts over all sessions of tables that counted the same chains over disjoint sessions."""
     if not tables:
         return MinedTable(0, {})
     return reduce(_merged, tables)
 
 
 def frequent(table: MinedTable, config: MiningConfig) -> list[Pattern]:
-    """The chains of a table that reach the thresholds, best supported first."""
+    """Return the chains of a table that reach the thresholds, best supported first."""
     least = max(fewest_sessions(config.min_support, table.total_sessions), config.min_sessions)
     return in_order(found for found in table.counts.values() if found.sessions >= least)
 

@@ -1,4 +1,4 @@
-"""What mining finds: a chain of tools and its exact counts.
+"""Models patterns, the results of mining: a chain of tools and its exact counts.
 
 Counts are whole numbers over sessions and instances, never ratios, because numbers add up over partitions of a log
 and ratios do not. The ratios people read are derived. What an *instance* is, each algorithm says:
@@ -47,7 +47,7 @@ class Pattern:
         return round(self.latency_total / self.latency_known) if self.latency_known else None
 
     def plus(self, other: Pattern) -> Pattern:
-        """The same chain over both sets of sessions, which must be disjoint."""
+        """Return the same chain over both sets of sessions, which must be disjoint."""
         if other.tools != self.tools:
             raise InvalidInput("counts of different chains do not add up", field="tools")
         return replace(
@@ -63,7 +63,7 @@ class Pattern:
 
 
 def unseen(tools: tuple[str, ...], total_sessions: int) -> Pattern:
-    """A chain that was looked for and did not occur."""
+    """Return a chain that was looked for and did not occur."""
     return Pattern(
         tools=tools,
         total_sessions=total_sessions,
@@ -77,5 +77,5 @@ def unseen(tools: tuple[str, ...], total_sessions: int) -> Pattern:
 
 
 def in_order(patterns: Iterable[Pattern]) -> list[Pattern]:
-    """The one order of results: most sessions, most instances, shorter, then by name."""
+    """Return the one order of results: most sessions, most instances, shorter, then by name."""
     return sorted(patterns, key=lambda found: (-found.sessions, -found.occurrences, len(found.tools), found.tools))

@@ -1,4 +1,4 @@
-"""Gapped chains: tools that follow each other within a stretch, whatever is called between.
+"""Mines gapped chains with PrefixSpan: tools that follow each other within a stretch, whatever is called between.
 
 A chain is in a stretch when its leftmost match is, so one end a stretch is all there is to remember (PrefixSpan's
 pseudo-projection), and a tool extends the chain exactly where the tool's *last* call in the stretch lies beyond that
@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinraven.huginn.mining.columns import EventColumns, Flags, Ints, SmallInts
-from twinraven.huginn.mining.growth import Choice, Ends, Growth, Projection
 from twinraven.huginn.mining.last_calls import LastCalls
 from twinraven.huginn.mining.ordering import group_starts, runs, stable_order
+from twinraven.huginn.mining.pattern_growth import NextTools, PatternEnds, PatternGrowth, Projection
 from twinraven.huginn.mining.search import Search, Tally
 from twinraven.huginn.mining.stretches import Stretches, kept_tools
 
@@ -36,13 +36,13 @@ Masks = NDArray[np.uint32] | NDArray[np.uint64]
 
 
 def mine_prefix_span(columns: EventColumns, search: Search) -> list[Tally]:
-    """All gapped chains the search asks for, with their counts; in no particular order."""
+    """Mine all gapped chains the search asks for, with their counts; in no particular order."""
     stretches = Stretches.cut(columns, kept_tools(columns, search), respect_breaks=search.respect_breaks)
-    return Growth(stretches, project(stretches), search).run()
+    return PatternGrowth(stretches, project(stretches), search).run()
 
 
 def project(stretches: Stretches) -> Projection:
-    """The projection that suits the number of tools."""
+    """Return the projection that suits the number of tools."""
     return MaskProjection(stretches) if len(stretches.kept) <= MOST_MASKED else ListProjection(stretches)
 
 
@@ -63,14 +63,14 @@ class MaskProjection:
         self._first = np.concatenate((np.ones(1, np.bool_), ~repeats))
         self._rank = self._index()
 
-    def roots(self, tools: Iterable[int], minimum: int) -> Iterator[Ends]:
+    def roots(self, tools: Iterable[int], minimum: int) -> Iterator[PatternEnds]:
         for tool in tools:
             places = self._stretches.places(tool)
             at = np.flatnonzero(self._first[places]) + places.start
             if len(at) >= minimum:
-                yield Ends(tool, at, _NO_PARENTS, self._masks.take(at))
+                yield PatternEnds(tool, at, _NO_PARENTS, self._masks.take(at))
 
-    def extensions(self, ends: Ends, choice: Choice) -> Iterator[Ends]:
+    def extensions(self, ends: PatternEnds, choice: NextTools) -> Iterator[PatternEnds]:
         assert ends.masks is not None
         masks = ends.masks & self._word.type(ends.onward & (1 << self._tools) - 1)
         if choice.tools is not None:
@@ -85,12 +85,12 @@ class MaskProjection:
         for tool in tools:
             parents = np.flatnonzero((masks & self._bit[tool]) != 0)
             at = self._next(tool, events.take(parents))
-            yield Ends(tool, at, parents, self._masks.take(at), onward)
+            yield PatternEnds(tool, at, parents, self._masks.take(at), onward)
 
-    def instances(self, ends: Ends) -> Ints | None:  # noqa: ARG002 - every end closes one
+    def instances(self, ends: PatternEnds) -> Ints | None:  # noqa: ARG002 - every end closes one
         return None
 
-    def failures(self, ends: Ends, instances: Ints | None) -> int:  # noqa: ARG002
+    def failures(self, ends: PatternEnds, instances: Ints | None) -> int:  # noqa: ARG002
         assert ends.masks is not None
         return int(np.count_nonzero(ends.masks >= self._bit[-1]))
 
@@ -130,7 +130,7 @@ class MaskProjection:
         return index
 
     def _count(self, masks: Masks) -> Ints:
-        """How many masks have each tool's bit.
+        """Return how many masks have each tool's bit.
 
         Bits are unpacked to bytes and added up in at most 255 long rows at a time, which is as fast as memory; NumPy's
         own sum over short rows is not.
@@ -145,7 +145,7 @@ class MaskProjection:
         return counts[: self._tools]
 
     def _next(self, tool: int, after: Ints) -> Ints:
-        """The place of the next call of a tool after each event, given that there is one in its stretch."""
+        """Return the place of the next call of a tool after each event, given that there is one in its stretch."""
         found = self._rank[tool].take(after >> _BLOCK_BITS)
         passed = (_BLOCK - 1) - (after & (_BLOCK - 1))
         np.left_shift(found, passed, out=passed)
@@ -165,11 +165,11 @@ class ListProjection:
         self._failed = stretches.by_place(stretches.columns.failed)
         self._last_calls = LastCalls(stretches)
 
-    def roots(self, tools: Iterable[int], minimum: int) -> Iterator[Ends]:
+    def roots(self, tools: Iterable[int], minimum: int) -> Iterator[PatternEnds]:
         for tool in self._last_calls.leading_on(tools, minimum):
-            yield Ends(tool, self._last_calls.first_calls(tool), _NO_PARENTS)
+            yield PatternEnds(tool, self._last_calls.first_calls(tool), _NO_PARENTS)
 
-    def extensions(self, ends: Ends, choice: Choice) -> Iterator[Ends]:
+    def extensions(self, ends: PatternEnds, choice: NextTools) -> Iterator[PatternEnds]:
         tools, owners = self._last_calls.following(ends.at)
         if choice.tools is not None:
             chosen = np.flatnonzero(np.isin(tools, np.array(choice.tools)))
@@ -180,12 +180,12 @@ class ListProjection:
         for tool, begin, end in runs(tools):
             if end - begin >= choice.minimum:
                 parents = owners[begin:end]
-                yield Ends(tool, self._next(tool, events.take(parents)), parents)
+                yield PatternEnds(tool, self._next(tool, events.take(parents)), parents)
 
-    def instances(self, ends: Ends) -> Ints | None:  # noqa: ARG002 - every end closes one
+    def instances(self, ends: PatternEnds) -> Ints | None:  # noqa: ARG002 - every end closes one
         return None
 
-    def failures(self, ends: Ends, instances: Ints | None) -> int:  # noqa: ARG002
+    def failures(self, ends: PatternEnds, instances: Ints | None) -> int:  # noqa: ARG002
         return int(np.count_nonzero(self._failed.take(ends.at)))
 
     def _next(self, tool: int, after: SmallInts) -> Ints:

@@ -1,4 +1,4 @@
-"""What a kernel is asked to find, in the integers of one set of columns.
+"""States a search of a mining kernel, in the integers of one set of columns.
 
 A search either looks for every chain in at least `minimum` sessions, or counts the given chains whatever their number.
 The second is how partitions are mined: the chains come from elsewhere and must be counted even where they are rare.
@@ -72,23 +72,23 @@ class Search:
 
 
 def search_all(columns: EventColumns, config: MiningConfig) -> Search:
-    """Every chain that reaches the thresholds of the configuration in these columns."""
+    """Return every chain that reaches the thresholds of the configuration in these columns."""
     least = max(fewest_sessions(config.min_support, columns.sessions), config.min_sessions)
     return _search(config, least, None)
 
 
 def raised(search: Search, minimum: int) -> Search:
-    """The same search with a higher threshold."""
+    """Return the same search with a higher threshold."""
     return replace(search, minimum=minimum)
 
 
 def search_share(columns: EventColumns, config: MiningConfig) -> Search:
-    """Every chain that reaches `min_support` here, however few sessions that is: what a partition proposes."""
+    """Return every chain that reaches `min_support` here, however few sessions that is: what a partition proposes."""
     return _search(config, fewest_sessions(config.min_support, columns.sessions), None)
 
 
 def search_given(columns: EventColumns, config: MiningConfig, chains: Iterable[tuple[str, ...]]) -> Search:
-    """The given chains, as far as their tools occur in these columns at all."""
+    """Return the given chains, as far as their tools occur in these columns at all."""
     known = {name: number for number, name in enumerate(columns.names)}
     tree = Tree()
     for chain in chains:

@@ -1,4 +1,4 @@
-"""Stretches: the parts of sessions in which an agent went straight from call to call.
+"""Splits sessions into stretches, in which an agent went from call to call without outside input.
 
 Where breaks are respected, outside input ends a stretch; otherwise a stretch is a session. The kernels for gapped
 chains see a log as stretches of the tools that can matter at all, renumbered from 0 without holes.
@@ -44,7 +44,7 @@ class Stretches:
 
     @classmethod
     def cut(cls, columns: EventColumns, kept: Ints, *, respect_breaks: bool, usable: Flags | None = None) -> Stretches:
-        """The stretches of `columns`, without the tools not in `kept` and the events that are not usable."""
+        """Return the stretches of `columns`, without the tools not in `kept` and the events that are not usable."""
         check_size(columns)
         tools = _renumbered(columns, kept)
         staying = tools < len(kept) if usable is None else (tools < len(kept)) & usable
@@ -62,11 +62,11 @@ class Stretches:
         return replace(bare, session=bare.by_place(session))
 
     def by_place(self, column: NDArray[_Scalar]) -> NDArray[_Scalar]:
-        """A column's value at each place."""
+        """Return a column's value at each place."""
         return column[self.events if self.positions is None else self.positions[self.events]]
 
     def places(self, tool: int) -> slice[int, int, None]:
-        """Where a tool's calls are."""
+        """Return the positions of a tool's calls."""
         return slice(int(self.first_of_tool[tool]), int(self.first_of_tool[tool + 1]))
 
     def tool_at_place(self) -> SmallInts:
@@ -86,7 +86,7 @@ class Stretches:
 
 
 def kept_tools(columns: EventColumns, search: Search, usable: Flags | None = None) -> Ints:
-    """The tools that a chain of this search can contain."""
+    """Return the tools that a chain of this search can contain."""
     if search.wanted is not None:
         return np.array(sorted(tools_of(search.wanted)), np.int64)
     tools = columns.tools if usable is None else columns.tools[usable]
@@ -94,7 +94,7 @@ def kept_tools(columns: EventColumns, search: Search, usable: Flags | None = Non
 
 
 def tools_of(tree: Tree) -> set[int]:
-    """Every tool in a tree of chains."""
+    """Return every tool in a tree of chains."""
     found = set(tree)
     for child in tree.values():
         found |= tools_of(child)
@@ -102,7 +102,7 @@ def tools_of(tree: Tree) -> set[int]:
 
 
 def stretch_heads(columns: EventColumns, *, respect_breaks: bool) -> Flags:
-    """Which events begin a stretch."""
+    """Return which events begin a stretch."""
     heads = columns.breaks.copy() if respect_breaks else np.zeros(len(columns), np.bool_)
     heads[columns.offsets[:-1][np.diff(columns.offsets) > 0]] = True
     return heads
@@ -116,7 +116,7 @@ def check_size(columns: EventColumns) -> None:
 
 
 def _renumbered(columns: EventColumns, kept: Ints) -> NDArray[np.integer]:
-    """The tools by their place among the kept, in the fewest bytes; `len(kept)` stands for all others."""
+    """Return the tools by their place among the kept, in the fewest bytes; `len(kept)` stands for all others."""
     small = np.min_scalar_type(len(kept))
     number = np.full(len(columns.names), len(kept), small)
     number[kept] = np.arange(len(kept), dtype=small)

@@ -1,1 +1,1 @@
-"""Synthesis: from a mined chain to a definition, with evidence for every choice."""
+"""Synthesises a definition from a mined chain, with evidence for every choice."""

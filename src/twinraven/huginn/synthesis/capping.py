@@ -17,7 +17,7 @@ CAP = "most"
 
 
 def capped(definition: SynthesizedTool, most: int) -> SynthesizedTool | None:
-    """The map with a cap; None where it takes no list of wanted elements, and others could not be had."""
+    """Return the map with a cap; None where it takes no list of wanted elements, and others could not be had."""
     body = definition.as_json()
     only: dict[str, Any] | None = body["evidence"]["steps"][-1].get("only")
     last = body["steps"][-1]
@@ -56,7 +56,7 @@ def capped(definition: SynthesizedTool, most: int) -> SynthesizedTool | None:
 
 
 def without_cap(wiring: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """A wiring as it is without caps: how many elements are read by default is no part of how a tool is wired."""
+    """Return a wiring without caps: the default number of elements is no part of how a tool is wired."""
     return {step: {name: _uncapped(value) for name, value in fields.items()} for step, fields in wiring.items()}
 
 

@@ -1,4 +1,4 @@
-"""From wiring to a definition: names, parameters, schemas, error strategy, and the evidence for each choice.
+"""Composes a definition from wiring: names, parameters, schemas, error strategy, and the evidence for each choice.
 
 Everything here is deterministic: the same wiring gives the same tool, to the letter. A model may later improve the
 words and propose sources for what stayed open (`advice`); it has no part in this.
@@ -45,8 +45,8 @@ _NOT_SLUG = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a draft comes from."""
+class DraftOrigin:
+    """The origin of a draft: its chain, time and version."""
 
     chain_id: str
     created_at: datetime
@@ -83,8 +83,8 @@ class _Draft:
         return reference_text(("internal_wiring", str(step), name))
 
 
-def compose_chain(wiring: ChainWiring, origin: Origin, facts: ToolFacts) -> SynthesizedTool:
-    """A linear chain or a map as a definition."""
+def compose_chain(wiring: ChainWiring, origin: DraftOrigin, facts: ToolFacts) -> SynthesizedTool:
+    """Return a linear chain or a map as a definition."""
     tools = [step.tool_id for step in wiring.steps]
     draft = _Draft(tools, wiring.instances)
     for number, step in enumerate(wiring.steps):
@@ -123,9 +123,9 @@ def compose_chain(wiring: ChainWiring, origin: Origin, facts: ToolFacts) -> Synt
 
 
 def compose_batch(
-    tool_id: str, names: Sequence[str], instances: Sequence[Instance], origin: Origin, facts: ToolFacts
+    tool_id: str, names: Sequence[str], instances: Sequence[Instance], origin: DraftOrigin, facts: ToolFacts
 ) -> SynthesizedTool:
-    """One tool over a list that the caller gives; of its arguments, those that are named."""
+    """Return one tool over a list that the caller gives; of its arguments, those that are named."""
     calls = [call for instance in instances for call in instance.calls(0)]
     varying = [name for name in names if any(_differs(instance, name) for instance in instances)]
     entry = facts.entry(tool_id)
@@ -163,7 +163,7 @@ def chain_slug(tools: Sequence[str], *, mapped: bool) -> str:
 
 
 def bounded_slug(text: str) -> str:
-    """A slug from any text, of a length that every model provider accepts."""
+    """Return a slug from any text, of a length that every model provider accepts."""
     return _shorten(slugify(text))
 
 
@@ -173,13 +173,13 @@ def _shorten(slug: str) -> str:
 
 
 def _default_parameter(draft: _Draft, tool_id: str, name: str, source: Default, schema: dict[str, Any]) -> str:
-    """A habitual argument as a parameter that may be left out."""
+    """Return a habitual argument as a parameter that may be left out."""
     schema = {**schema, "default": orjson.loads(source.text)}
     return reference_text(("parameters", draft.parameter(name, tool_id, schema, required=False)))
 
 
 def _name_parameter(draft: _Draft, name: str, tool_id: str, source: LookUp) -> str:
-    """The name by which the caller has something looked up, as a parameter."""
+    """Return the name by which the caller has something looked up, as a parameter."""
     by = str(source.by[-1]) if source.by else "name"
     wanted = f"{name.removesuffix('_id')}_{by}"
     schema = {"type": "string", "description": f"Which of the {list_name(source.path)} is meant: its {by}."}
@@ -294,7 +294,7 @@ def _step_evidence(step: StepWiring) -> dict[str, Any]:
     }
 
 
-def _finish(draft: _Draft, slug: str, description: str, origin: Origin) -> SynthesizedTool:
+def _finish(draft: _Draft, slug: str, description: str, origin: DraftOrigin) -> SynthesizedTool:
     return SynthesizedTool.from_json(
         {
             "tool_id": slug,

@@ -18,7 +18,7 @@ from twinraven.huginn.synthesis.sources import (
     Constant,
     Default,
     EachOf,
-    Evidence,
+    ElementFilter,
     FirstWhere,
     FromStep,
     Joined,
@@ -26,7 +26,7 @@ from twinraven.huginn.synthesis.sources import (
     Read,
     Samples,
     Source,
-    Where,
+    SourceEvidence,
     elements,
 )
 from twinraven.huginn.synthesis.text_sources import follow, read_paths
@@ -69,23 +69,23 @@ def first_where(value: str, earlier: Sequence[RecordedCall], index: TraceIndex, 
     return list(found)
 
 
-def _conditions_of_first(items: Sequence[Any], each: EachOf, value: str) -> Iterator[Where]:
+def _conditions_of_first(items: Sequence[Any], each: EachOf, value: str) -> Iterator[ElementFilter]:
     place = next((place for place, item in enumerate(items) if _text_at(item, each.item_path) == value), None)
     if place is None:
         return
     for path, text in _conditions(items[place]):
         if path != each.item_path and not any(_text_at(item, path) == text for item in items[:place]):
-            yield Where(path, text)
+            yield ElementFilter(path, text)
 
 
-def assembled(argument: Samples, explain: Callable[[Samples], Evidence | None]) -> Evidence | None:
-    """The members of a list or an object, each with its own source; at least one is no constant."""
+def assembled(argument: Samples, explain: Callable[[Samples], SourceEvidence | None]) -> SourceEvidence | None:
+    """Return the members of a list or an object, each with its own source; at least one is no constant."""
     values: list[Any] = [None if value == MISSING else orjson.loads(value) for value in argument.values]
     keys = _shared_keys(values)
     if keys is None:
         return None
     members: list[tuple[str | int, Source]] = []
-    found: list[Evidence] = []
+    found: list[SourceEvidence] = []
     for key in keys:
         inner = [canonical_json(value[key]).decode() for value in values]
         evidence = explain(replace(argument, name=str(key), values=inner))
@@ -145,7 +145,7 @@ def _whole_lists(candidate: EachOf | Joined, texts: set[str], earlier: Sequence[
         yield whole
     for path, value in _conditions(next((item for item, text in made if text in texts), None)):
         if {text for item, text in made if _text_at(item, path) == value} == texts:
-            yield replace(whole, where=Where(path, value))
+            yield replace(whole, where=ElementFilter(path, value))
 
 
 def _taken_apart(candidate: EachOf | Joined) -> tuple[EachOf | None, tuple[str | FromStep, ...]]:
@@ -168,7 +168,7 @@ def _made(value: Any, prefix: str, *, joined: bool) -> str:
 
 
 def _conditions(item: Any) -> Iterator[tuple[Path, str]]:
-    """The plain fields of an element, as conditions on its list."""
+    """Yield the plain fields of an element, as conditions on its list."""
     if isinstance(item, dict):
         members = list(cast("dict[str, Any]", item).items())[:MAX_MEMBERS]
         for name, value in members:

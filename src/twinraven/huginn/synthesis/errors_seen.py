@@ -1,4 +1,4 @@
-"""An error strategy from what was observed.
+"""Infers an error strategy from observed errors.
 
 A step that failed and then went well with the same arguments is worth retrying; one that never did is not. A map goes
 on without an item that failed, because the agent would have; everything before it must succeed.

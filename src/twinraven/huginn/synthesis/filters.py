@@ -1,4 +1,4 @@
-"""Conditions on the elements of a map: agents read only the files of a folder, or only the open orders.
+"""Infers filters on the elements of a map: agents read only the files of a folder, or only the open orders.
 
 A condition is one field with one value. It is kept only where elements were left out often enough to tell, and where
 it says of nearly every element, taken or not, what the agents did.
@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from twinraven.foundation.canonical import canonical_json
 from twinraven.huginn.instances import Instance
-from twinraven.huginn.synthesis.sources import EachOf, Joined, Path, Source, Where
+from twinraven.huginn.synthesis.sources import EachOf, ElementFilter, Joined, Path, Source
 from twinraven.huginn.synthesis.step_wiring import StepWiring
 from twinraven.huginn.synthesis.text_sources import follow
 from twinraven.huginn.voting import Votes
@@ -24,15 +24,15 @@ LEAST_TELLING = 3
 MAX_FIELDS = 12
 
 
-def filtered(step: StepWiring, number: int, instances: Sequence[Instance], votes: Votes) -> Where | None:
-    """The condition that tells the elements agents took from those they left, if there is one."""
+def filtered(step: StepWiring, number: int, instances: Sequence[Instance], votes: Votes) -> ElementFilter | None:
+    """Return the condition that tells the elements agents took from those they left, if there is one."""
     if step.each is None:
         return None
     name, path = _key_of(step)
     if name is None:
         return None
-    right: Counter[Where] = Counter()
-    telling: dict[Where, set[Any]] = {}
+    right: Counter[ElementFilter] = Counter()
+    telling: dict[ElementFilter, set[Any]] = {}
     sessions = 0
     for instance in instances:
         items = follow(instance.last(step.each.step).output, step.each.list_path)
@@ -58,7 +58,7 @@ def filtered(step: StepWiring, number: int, instances: Sequence[Instance], votes
 
 
 def _key_of(step: StepWiring) -> tuple[str | None, Path]:
-    """The argument that tells which element a call was made for."""
+    """Return the argument that tells which element a call was made for."""
     for name, evidence in step.sources.items():
         each = _each(evidence.source)
         if each is not None:
@@ -80,14 +80,14 @@ def _is_taken(item: Any, path: Path, wanted: set[str]) -> bool:
     return text in wanted or (isinstance(value, str) and any(other.endswith(f'/{value}"') for other in wanted))
 
 
-def _conditions(taken: Sequence[tuple[Any, bool]]) -> Iterator[Where]:
+def _conditions(taken: Sequence[tuple[Any, bool]]) -> Iterator[ElementFilter]:
     for item, was in taken:
         if was and isinstance(item, dict):
             for name, value in list(cast("dict[str, Any]", item).items())[:MAX_FIELDS]:
                 if isinstance(value, (str, bool)):
-                    yield Where((name,), canonical_json(value).decode())
+                    yield ElementFilter((name,), canonical_json(value).decode())
             return
 
 
-def _holds(item: Any, where: Where) -> bool:
+def _holds(item: Any, where: ElementFilter) -> bool:
     return canonical_json(follow(item, where.path)).decode() == where.text

@@ -24,7 +24,7 @@ _LEAST_NAME = 3
 def look_ups(
     value: str, earlier: Sequence[RecordedCall], index: TraceIndex, knowledge: SessionKnowledge, before: int
 ) -> dict[Source, bool]:
-    """Every look-up in an earlier output that gives this value, and whether its name was known before the chain."""
+    """Return every look-up in an earlier output that gives this value, and whether its name was known."""
     found: dict[Source, bool] = {}
     if value == MISSING:
         return found
@@ -37,7 +37,7 @@ def look_ups(
 
 
 def looked_up_name(source: LookUp, output: Any, value: Any) -> str | None:
-    """The name under which an output holds a value."""
+    """Return the name under which an output holds a value."""
     whole, wanted = follow(output, source.path), canonical_json(value)
     if isinstance(whole, dict) and not source.by:
         members = cast("dict[str, Any]", whole)

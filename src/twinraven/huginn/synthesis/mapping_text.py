@@ -16,7 +16,7 @@ from twinraven.huginn.synthesis.sources import (
     Constant,
     Default,
     EachOf,
-    Evidence,
+    ElementFilter,
     FirstWhere,
     FromStep,
     Joined,
@@ -24,7 +24,7 @@ from twinraven.huginn.synthesis.sources import (
     Path,
     Read,
     Source,
-    Where,
+    SourceEvidence,
 )
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -37,7 +37,7 @@ Wire = Callable[[int, str, Any], str]
 
 
 def reference_text(path: Sequence[str | int | Read]) -> str:
-    """A plain path as a reference."""
+    """Return a plain path as a reference."""
     text = "$"
     for segment in path:
         if isinstance(segment, int):
@@ -52,7 +52,7 @@ def reference_text(path: Sequence[str | int | Read]) -> str:
 
 
 def path_mapping(start: tuple[str | int, ...], path: Path) -> Any:
-    """A path as a mapping: a reference, read by readers where the path says so."""
+    """Return a path as a mapping: a reference, read by readers where the path says so."""
     whole = (*start, *path)
     reads = [place for place, segment in enumerate(whole) if isinstance(segment, Read)]
     if not reads:
@@ -69,7 +69,7 @@ def path_mapping(start: tuple[str | int, ...], path: Path) -> Any:
 
 
 def source_mapping(source: Source, name: str, wire: Wire) -> Any:
-    """The input mapping of one argument."""
+    """Return the input mapping of one argument."""
     if isinstance(source, Constant):
         return OMITTED if source.text == MISSING else literal(orjson.loads(source.text))
     if isinstance(source, (Default, LookUp)):
@@ -92,7 +92,7 @@ def source_mapping(source: Source, name: str, wire: Wire) -> Any:
 
 
 def look_up_mapping(source: LookUp, parameter: str) -> Any:
-    """What stands under the name that the caller gives."""
+    """Write the look-up of a name that the caller gives."""
     whole = path_mapping(("steps", source.step, "output"), source.path)
     found: dict[str, Any] = {"of": whole, "equals": reference_text(("parameters", parameter)), "first": True}
     if source.by:
@@ -102,7 +102,7 @@ def look_up_mapping(source: LookUp, parameter: str) -> Any:
 
 
 def look_up_json(source: LookUp, parameter: str) -> dict[str, Any]:
-    """A look-up as evidence keeps it, so that replay can tell which name a recorded value had."""
+    """Return a look-up as evidence keeps it, so that replay can tell which name a recorded value had."""
     return {
         "parameter": parameter,
         "step": source.step,
@@ -113,7 +113,7 @@ def look_up_json(source: LookUp, parameter: str) -> dict[str, Any]:
 
 
 def read_look_up(body: dict[str, Any]) -> tuple[LookUp, str]:
-    """The inverse of `look_up_json`."""
+    """Read the inverse of `look_up_json`."""
     paths = (tuple(body["path"]), tuple(body["by"]), tuple(body["item_path"]))
     return LookUp(body["step"], *paths), body["parameter"]
 
@@ -125,24 +125,24 @@ def _first_where(source: FirstWhere) -> Any:
 
 
 def list_mapping(source: EachOf | AllOf) -> Any:
-    """The list that a map runs over or a list argument is made of."""
+    """List the list that a map runs over or a list argument is made of."""
     whole = path_mapping(("steps", source.step, "output"), source.list_path)
     return whole if source.where is None else _where(whole, source.where)
 
 
 def is_plain(path: Path) -> bool:
-    """Whether a path reads no text, so that it can be written as one reference."""
+    """Return whether a path reads no text, so that it can be written as one reference."""
     return not any(isinstance(segment, Read) for segment in path)
 
 
 def among_mapping(whole: Any, path: Path, parameter: str) -> Any:
-    """Those elements of a list whose value at a plain path the caller names; all, if it names none."""
+    """Return those elements of a list whose value at a plain path the caller names; all, if it names none."""
     named: dict[str, Any] = {"of": whole, "among": reference_text(("parameters", parameter))}
     return {"$where": {**named, "at": reference_text(path)} if path else named}
 
 
 def list_name(path: Path) -> str:
-    """What to call a list: the last name on its path, or how it was read."""
+    """Return a name for a list: the last name on its path, or how it was read."""
     for segment in reversed(path):
         if isinstance(segment, Read):
             return "items" if segment.kind in ("json", "repr") else segment.kind
@@ -152,7 +152,7 @@ def list_name(path: Path) -> str:
 
 
 def source_text(source: Source) -> str:
-    """A source in words a reviewer can check."""
+    """Return a source in words a reviewer can check."""
     if isinstance(source, Constant):
         return "left out" if source.text == MISSING else f"always {source.text}"
     if isinstance(source, Default):
@@ -185,8 +185,8 @@ def source_text(source: Source) -> str:
     return text if source.transform is None else f"{text} through {source.transform.kind}"
 
 
-def evidence_json(evidence: Evidence) -> dict[str, Any]:
-    """A choice with its samples for and against, whose they are, and what else would have explained them."""
+def evidence_json(evidence: SourceEvidence) -> dict[str, Any]:
+    """Return a choice with its samples for and against, whose they are, and what else would have explained them."""
     body: dict[str, Any] = {
         "source": source_text(evidence.source),
         "for": evidence.explained,
@@ -221,12 +221,12 @@ def _from_step(source: FromStep, name: str, wire: Wire) -> Any:
     return mapping if source.transform is None else source.transform.around(mapping)
 
 
-def _where(of: Any, where: Where) -> Any:
+def _where(of: Any, where: ElementFilter) -> Any:
     return {"$where": {"of": of, "at": reference_text(where.path), "equals": literal(orjson.loads(where.text))}}
 
 
 def _place_text(start: tuple[str | int, ...], path: Path) -> str:
-    """A path in words: `$.steps[0].output.text read as lines, [0]`."""
+    """Return a path in words: `$.steps[0].output.text read as lines, [0]`."""
     pieces: list[list[str | int]] = [list(start)]
     kinds: list[str] = []
     for segment in path:
@@ -244,7 +244,7 @@ def _place_text(start: tuple[str | int, ...], path: Path) -> str:
 
 
 def _extracts(source: Source) -> bool:
-    """Whether a source takes something out of a text, which an approver should see done."""
+    """Return whether a source takes something out of a text, which an approver should see done."""
     if isinstance(source, FromStep):
         return source.transform is not None or any(isinstance(segment, Read) for segment in source.path)
     if isinstance(source, (EachOf, AllOf, FirstWhere)):

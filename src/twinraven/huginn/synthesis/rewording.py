@@ -12,7 +12,7 @@ from twinraven.registry import SynthesizedTool
 
 
 def goal_first(definition: SynthesizedTool) -> str:
-    """A description that begins with the goal and names the parts."""
+    """Return a description that begins with the goal and names the parts."""
     tools = list(dict.fromkeys(step.tool_id for step in definition.steps))
     last = definition.steps[-1]
     goal = _plain_name(last.tool_id) + (" for every element at once" if last.for_each is not None else " in one call")
@@ -25,7 +25,7 @@ def goal_first(definition: SynthesizedTool) -> str:
 
 
 def _plain_name(tool_id: str) -> str:
-    """A tool's own name as words, without the server it is on."""
+    """Return a tool's own name as words, without the server it is on."""
     return tool_id.rpartition("__")[2].replace("_", " ").replace("-", " ").strip() or tool_id
 
 
@@ -35,6 +35,6 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _caution(definition: SynthesizedTool) -> str:
-    """What the first description says of writing stays said."""
+    """Return what the first description says of writing stays said."""
     _, mark, rest = definition.description.partition("It may change something:")
     return f" {mark}{rest}" if mark else ""

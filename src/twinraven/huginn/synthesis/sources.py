@@ -1,4 +1,4 @@
-"""Where an argument's value can come from, and finding out from recorded values.
+"""Infers the source of an argument's value from recorded values.
 
 For one argument of one step, every sample (a recorded call in its session) is asked which sources would have produced
 the value it got. A source that explains nearly all votes is the wiring; among those that explain about as many, the
@@ -75,7 +75,7 @@ class FromStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class ElementFilter:
     """Keeps those elements of a list that have this value at this path."""
 
     path: Path
@@ -89,7 +89,7 @@ class EachOf:
     step: int
     list_path: Path
     item_path: Path
-    where: Where | None = None
+    where: ElementFilter | None = None
     transform: Transform | None = None
 
 
@@ -100,7 +100,7 @@ class FirstWhere:
     step: int
     list_path: Path
     item_path: Path
-    where: Where
+    where: ElementFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class AllOf:
     list_path: Path
     item_path: Path
     before: tuple[str | FromStep, ...] = ()
-    where: Where | None = None
+    where: ElementFilter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """What an earlier output holds under a name that the caller gives: a member of an object, an element of a list."""
+    """A look-up in an earlier output by a name that the caller gives: a member of an object, an element of a list."""
 
     step: int
     path: Path
@@ -154,7 +154,7 @@ class Transform:
     count: int = 1
 
     def around(self, mapping: Any) -> dict[str, Any]:
-        """The input mapping that passes a value through this."""
+        """Return the input mapping that passes a value through this."""
         if self.kind == "affix":
             return {"$affix": {"of": mapping, "before": self.before, "after": self.after}}
         if self.kind == "part":
@@ -167,8 +167,8 @@ Source = Constant | Default | FromStep | EachOf | FirstWhere | AllOf | Joined | 
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """How well a source explains the samples, whose sessions those are, and what else was tried."""
+class SourceEvidence:
+    """The evidence for a source: how many samples it explains, from whose sessions, and its rivals."""
 
     source: Source
     explained: int
@@ -177,12 +177,12 @@ class Evidence:
     backing: Backing
     rivals: tuple[tuple[Source, int], ...] = ()
     examples: tuple[str, ...] = ()
-    """Some of the values it gave, for whoever approves."""
+    """Some of the values it gave, for reviewers."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepSample:
-    """What one earlier step got and gave in one session, indexed by value."""
+    """The input and output of one earlier step in one session, indexed by value."""
 
     input_paths: dict[str, tuple[Path, ...]]
     output_paths: dict[str, tuple[Path, ...]]
@@ -199,14 +199,14 @@ class Samples:
     votes: Votes
     least_share: float
     declared: frozenset[str] = frozenset()
-    """Values that the tool's own schema names, as its default or a choice; nobody smuggles those in."""
+    """Values that the tool's own schema names, as its default or a choice; these are trusted."""
 
     @property
     def total(self) -> float:
         return sum(self.weights)
 
-    def best(self, found: Sequence[Iterable[Source]]) -> Evidence | None:
-        """The cheapest source among those that explain most votes, if it explains nearly all."""
+    def best(self, found: Sequence[Iterable[Source]]) -> SourceEvidence | None:
+        """Return the cheapest source among those that explain most votes, if it explains nearly all."""
         weight: Counter[Source] = Counter()
         count: Counter[Source] = Counter()
         for sources, own in zip(found, self.weights, strict=True):
@@ -228,8 +228,8 @@ class Samples:
             return self._evidence(source, count[source], owners, others)
         return None
 
-    def constant(self, tally: Sequence[Iterable[Source]]) -> Evidence | None:
-        """One value in all samples, or in nearly all: a field of the same name that always held it too is better."""
+    def constant(self, tally: Sequence[Iterable[Source]]) -> SourceEvidence | None:
+        """Return the value of all samples, or of nearly all, unless a field of the same name always held it too."""
         shares: Counter[str] = Counter()
         for value, own in zip(self.values, self.weights, strict=True):
             shares[value] += own  # pyright: ignore[reportArgumentType]
@@ -267,15 +267,15 @@ class Samples:
         explained: int,
         owners: Sequence[SessionTrace],
         rivals: tuple[tuple[Source, int], ...] = (),
-    ) -> Evidence:
+    ) -> SourceEvidence:
         examples = tuple(dict.fromkeys(value for value in self.values if value != MISSING))[:3]
-        return Evidence(
+        return SourceEvidence(
             source, explained, len(self.values), len(set(self.values)), self.votes.backing(owners), rivals, examples
         )
 
 
 def index_values(value: Any, *, path: Path = ()) -> dict[str, tuple[Path, ...]]:
-    """Where each value occurs in a JSON document, by the value's canonical text."""
+    """Index the paths of each value in a JSON document, by the value's canonical text."""
     found: dict[str, list[Path]] = {}
     for count, (place, leaf) in enumerate(_walk(value, path)):
         if count >= MAX_LEAVES:
@@ -301,7 +301,7 @@ def _walk(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def explanations(text: str, steps: Sequence[StepSample], *, mapped: bool) -> Iterator[Source]:
-    """Every source among earlier steps that would have given this value."""
+    """Yield every source among earlier steps that would have given this value."""
     for path in steps[0].input_paths.get(text, ()):
         # Only the caller's own arguments: a later step's input came from somewhere, and that place explains it too.
         yield FromStep(0, "input", path)
@@ -313,14 +313,14 @@ def explanations(text: str, steps: Sequence[StepSample], *, mapped: bool) -> Ite
 
 
 def elements(step: int, path: Path) -> Iterator[EachOf]:
-    """The lists that a place in an output is an element of."""
+    """Yield the lists that a place in an output is an element of."""
     for place, segment in enumerate(path):
         if isinstance(segment, int):
             yield EachOf(step, path[:place], path[place + 1 :])
 
 
 def sends_text(source: Source) -> bool:
-    """Whether a source puts text of its own into what is sent."""
+    """Return whether a source puts text of its own into what is sent."""
     if isinstance(source, (Constant, Default)):
         return source.text.startswith('"')
     if isinstance(source, Joined):

@@ -1,4 +1,4 @@
-"""How the steps of a chain get their arguments: what inference found, and what composition writes down."""
+"""Models the wiring of a chain: the source of each argument, as inference found it and composition writes it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from twinraven.huginn.synthesis.sources import (
     Constant,
     Default,
     EachOf,
-    Evidence,
     FirstWhere,
     FromStep,
     Joined,
     LookUp,
     Source,
+    SourceEvidence,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class StepWiring:
-    """How one step gets its arguments; what has no source is asked of the caller."""
+    """The sources of one step's arguments; one without a source becomes a parameter."""
 
     tool_id: str
-    sources: dict[str, Evidence]
+    sources: dict[str, SourceEvidence]
     asked: tuple[str, ...] = ()
     each: EachOf | None = None
 
@@ -44,12 +44,12 @@ class ChainWiring:
 
 
 def takes_something(step: StepWiring) -> bool:
-    """Whether a step depends on what an earlier one got or gave."""
+    """Return whether a step depends on what an earlier one got or gave."""
     return any(not isinstance(evidence.source, (Constant, Default)) for evidence in step.sources.values())
 
 
 def needed_steps(step: StepWiring) -> set[int]:
-    """The steps whose outputs this one takes."""
+    """Return the steps whose outputs this one takes."""
     needed = {number for evidence in step.sources.values() for number in _outputs_of(evidence.source)}
     return needed | ({step.each.step} if step.each else set())
 
@@ -70,7 +70,7 @@ def _outputs_of(source: Source) -> set[int]:
 
 
 def list_of(source: Source) -> EachOf | None:
-    """The list that a source takes one element of."""
+    """List the list that a source takes one element of."""
     if isinstance(source, EachOf):
         return source
     if isinstance(source, Joined):

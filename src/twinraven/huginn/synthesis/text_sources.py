@@ -1,4 +1,4 @@
-"""Sources inside texts: JSON in a content block, lines, fields, tables, links and shapes that a reader takes out.
+"""Infers sources inside texts: JSON in a content block, lines, fields, tables, links and shapes.
 
 A tool that answers in text answers in data all the same. Every text of an output is read by the readers that apply to
 it, and what they give is searched like any other value; short texts inside it are read once more. Which reader is
@@ -19,7 +19,6 @@ from twinraven.huginn.synthesis.sources import (
     MAX_LEAVES,
     AllOf,
     EachOf,
-    Evidence,
     FirstWhere,
     FromStep,
     Joined,
@@ -27,6 +26,7 @@ from twinraven.huginn.synthesis.sources import (
     Path,
     Read,
     Source,
+    SourceEvidence,
     elements,
     index_values,
 )
@@ -40,7 +40,7 @@ _SHORT_CHARS = 400
 
 
 def read_paths(call: RecordedCall, index: TraceIndex) -> dict[str, tuple[Path, ...]]:
-    """Where each value occurs in what readers take out of a call's output, by the value's canonical text."""
+    """Index the paths of each value in what readers parse from a call's output, by its canonical text."""
     found = index.readings.get(call)
     if found is None:
         found = index.readings[call] = _read_all(call.output)
@@ -50,7 +50,7 @@ def read_paths(call: RecordedCall, index: TraceIndex) -> dict[str, tuple[Path, .
 def read_explanations(
     value: str, earlier: Sequence[RecordedCall], index: TraceIndex, *, mapped: bool
 ) -> Sequence[Source]:
-    """Every reading of an earlier output that would have given this value."""
+    """Read every reading of an earlier output that would have given this value."""
     found: list[Source] = []
     for number, call in enumerate(earlier):
         for path in read_paths(call, index).get(value, ()):
@@ -61,7 +61,7 @@ def read_explanations(
 
 
 def follow(value: Any, path: Path) -> Any:
-    """The value at a path, through readers; None where there is none."""
+    """Return the value at a path, through readers; None where there is none."""
     for segment in path:
         if isinstance(segment, Read):
             value = read_text(segment.kind, value) if isinstance(value, str) else None
@@ -75,7 +75,7 @@ def follow(value: Any, path: Path) -> Any:
     return value
 
 
-def same_origin(evidence: Iterable[Evidence], samples: Sequence[tuple[Instance, RecordedCall]]) -> str | None:
+def same_origin(evidence: Iterable[SourceEvidence], samples: Sequence[tuple[Instance, RecordedCall]]) -> str | None:
     """Why a step must not be wired: it would open an address on a host that an answer named and the caller did not."""
     if not any(_from_output(item.source) for item in evidence):
         return None
@@ -97,7 +97,7 @@ def _from_output(source: Source) -> bool:
 
 
 def _said(instance: Instance) -> Iterator[str]:
-    """What the caller gave to the chain's first call, and what was said before it."""
+    """Return what the caller gave to the chain's first call, and what was said before it."""
     calls = instance.session.calls
     yield from _texts(calls[instance.start].params)
     for call in calls[: instance.start + 1]:
@@ -152,7 +152,7 @@ def _read_all(output: Any) -> dict[str, tuple[Path, ...]]:
 
 
 def _structures(text: str) -> Iterator[tuple[str, Any]]:
-    """The readings of a text that take it apart; another spelling of one value is a cast."""
+    """Yield the readings of a text that take it apart; another spelling of one value is a cast."""
     for kind, reading in readings(text):
         if isinstance(reading, (dict, list)):
             yield kind, cast("Any", reading)

@@ -1,4 +1,4 @@
-"""Values and knowledge of recorded calls, computed once for a learning run: the same call serves many chains."""
+"""Caches values and knowledge of recorded calls for a learning run: the same call serves many chains."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class TraceIndex:
         self.readings: dict[RecordedCall, Any] = {}
 
     def sample(self, call: RecordedCall) -> StepSample:
-        """Where each value occurs in a call's input and output."""
+        """Return the indexed values of a call's input and output."""
         sample = self._samples.get(call)
         if sample is None:
             sample = self._samples[call] = StepSample(index_values(call.params), index_values(call.output))
         return sample
 
     def earlier(self, instance: Instance, number: int, call: RecordedCall) -> list[RecordedCall]:
-        """The steps before one, as the model knew them when it asked for a call: the answers of its turn are unseen."""
+        """Return the steps before one, as the model knew them at a call: answers of its turn are unseen."""
         return [
             self._without_answer(instance.last(step)) if instance.asked_together(step, call) else instance.last(step)
             for step in range(number)
@@ -43,14 +43,14 @@ class TraceIndex:
         return bare
 
     def knowledge(self, session: SessionTrace) -> SessionKnowledge:
-        """What could be known when, in a session."""
+        """Return the knowledge of a session, by position."""
         knowledge = self._knowledge.get(session)
         if knowledge is None:
             knowledge = self._knowledge[session] = SessionKnowledge(session)
         return knowledge
 
     def once(self, key: Hashable, ask: Callable[[], Sequence[Source]]) -> Sequence[Source]:
-        """The sources of one sample, asked once for all folds of one chain."""
+        """Return the sources of one sample, asked once for all folds of one chain."""
         answer = self._answers.get(key)
         if answer is None:
             answer = self._answers[key] = ask()

@@ -1,4 +1,4 @@
-"""Sources that need a small change on the way: another type, text around a value, a part of it, two values joined.
+"""Infers sources that need a transform: a type conversion, surrounding text, a part of a value, two values joined.
 
 Tried only where no plain path and no reading explains the samples. Every change is total and can be written into a
 definition, so replay judges it like everything else.
@@ -37,7 +37,7 @@ FromInput = tuple[str, FromStep]
 
 
 def changed(value: str, earlier: Sequence[RecordedCall], index: TraceIndex, *, mapped: bool) -> Sequence[Source]:
-    """Every change of something earlier that would have given this value."""
+    """Return every change of something earlier that would have given this value."""
     if value == MISSING:
         return []
     wanted: Any = orjson.loads(value)
@@ -63,7 +63,7 @@ def _leaves(call: RecordedCall, index: TraceIndex) -> Iterator[tuple[str, tuple[
 def _applied(
     change: Transform, step: int, path: Path, inputs: Sequence[FromInput], *, mapped: bool
 ) -> Iterator[Source]:
-    """The change at a place of an output: as it is, with an argument of the caller in front, for each of a list."""
+    """Yield the transform at a place of an output: as it is, after an argument of the caller, per element."""
     plain = FromStep(step, "output", path)
     yield replace(plain, transform=change)
     heads = list(_heads(change, inputs))
@@ -81,7 +81,7 @@ def _applied(
 
 
 def _heads(change: Transform, inputs: Sequence[FromInput]) -> Iterator[tuple[str | FromStep | EachOf, ...]]:
-    """What stands in front of a value, with an argument of the caller (or a word of it) in it."""
+    """Return what stands in front of a value, with an argument of the caller (or a word of it) in it."""
     if change.kind != "affix" or not change.before:
         return
     for text, source in inputs:
@@ -91,14 +91,14 @@ def _heads(change: Transform, inputs: Sequence[FromInput]) -> Iterator[tuple[str
 
 
 def _changed_inputs(value: str, wanted: object, sample: StepSample) -> Iterator[Source]:
-    """The caller's own argument inside a longer one, or a part of it."""
+    """Yield the caller's own argument inside a longer one, or a part of it."""
     for text, path in _input_texts(sample):
         for change in _changes(orjson.dumps(text).decode(), value, wanted):
             yield FromStep(0, "input", path, change)
 
 
 def _from_inputs(sample: StepSample) -> list[FromInput]:
-    """The caller's arguments, and the words of those that are commands or sentences."""
+    """Return the caller's arguments, and the words of those that are commands or sentences."""
     found: list[FromInput] = []
     for text, path in _input_texts(sample):
         found.append((text, FromStep(0, "input", path)))
@@ -148,7 +148,7 @@ def _text_changes(given: str, wanted: str) -> Iterator[Transform]:
 
 
 def _several_parts(given: str, wanted: str) -> Iterator[Transform]:
-    """The first or the last pieces of a text, as many as were wanted: `14:30` of `14:30:00`."""
+    """Yield the first or the last pieces of a text, as many as were wanted: `14:30` of `14:30:00`."""
     for separator in _SEPARATORS:
         count = wanted.count(separator) + 1
         if count > 1 and given.startswith(wanted + separator):

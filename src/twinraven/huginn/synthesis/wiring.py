@@ -1,4 +1,4 @@
-"""Inferring a chain's wiring from its recorded instances.
+"""Infers a chain's wiring from its recorded instances.
 
 Each step after the first must take something from an earlier step, or a later step must need it, or the steps have no
 business being one tool. The last step may run once for each element of a list that an earlier step gave (a map). An
@@ -20,10 +20,10 @@ from twinraven.huginn.synthesis.look_ups import look_ups
 from twinraven.huginn.synthesis.sources import (
     MISSING,
     EachOf,
-    Evidence,
     Joined,
     Samples,
     Source,
+    SourceEvidence,
     explanations,
 )
 from twinraven.huginn.synthesis.step_wiring import ChainWiring, StepWiring, list_of, needed_steps, takes_something
@@ -40,16 +40,16 @@ LEAST_SESSIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Least:
-    """How much must show a chain before it is wired."""
+class MinimumEvidence:
+    """The minimum evidence that a chain needs before it is wired."""
 
     sessions: int = LEAST_SESSIONS
     contexts: int = 4
     """Different tasks (where tasks are unknown: different inputs). One task tried often proves nothing general."""
 
 
-IN_ALL = Least()
-WITHOUT_A_FOLD = Least(sessions=6, contexts=3)
+IN_ALL = MinimumEvidence()
+WITHOUT_A_FOLD = MinimumEvidence(sessions=6, contexts=3)
 """What a fold's absence may leave of it: fewer say nothing against a wiring, and other sessions judge it."""
 RARE_SHARE = 0.05
 """An argument that fewer sessions give is taken for a mistake, and is no parameter of the tool."""
@@ -70,7 +70,7 @@ def infer_wiring(
     votes: Votes,
     facts: ToolFacts,
     *,
-    least: Least = IN_ALL,
+    least: MinimumEvidence = IN_ALL,
     narrow: bool = True,
 ) -> ChainWiring:
     """Wire as many steps as the record explains, from the first on; with `narrow`, a map may have a condition."""
@@ -98,7 +98,10 @@ def infer_wiring(
 
 
 def given_arguments(samples: Sequence[tuple[Instance, RecordedCall]], votes: Votes) -> list[str]:
-    """The arguments that a good part of the sessions give; what one session, or one principal, adds is none of them."""
+    """Return the arguments that a good part of the sessions give.
+
+    What one session, or one principal, adds is none of them.
+    """
     given: dict[str, set[SessionTrace]] = {}
     sessions = {instance.session for instance, _ in samples}
     for instance, call in samples:
@@ -114,7 +117,7 @@ def given_arguments(samples: Sequence[tuple[Instance, RecordedCall]], votes: Vot
 
 
 def _loose_step(steps: Sequence[StepWiring]) -> int | None:
-    """The first step that takes nothing and that no later step takes from."""
+    """Return the first step that takes nothing and that no later step takes from."""
     needed = set[int]().union(*(needed_steps(step) for step in steps)) if steps else set[int]()
     return next(
         (number for number in range(1, len(steps)) if not takes_something(steps[number]) and number not in needed), None
@@ -129,7 +132,7 @@ class _Inference:
     index: TraceIndex
     votes: Votes
     facts: ToolFacts
-    least: Least
+    least: MinimumEvidence
     narrow: bool
 
     def wire(self, tool_id: str, number: int, *, last: bool) -> tuple[StepWiring | None, str]:
@@ -169,7 +172,7 @@ class _Inference:
         return None
 
     def _too_alike(self, number: int) -> str | None:
-        """Whether all samples are one case seen again and again."""
+        """Return whether all samples are one case seen again and again."""
         contexts = {instance.context for instance in self.instances}
         inputs = {call.key for instance in self.instances for call in instance.calls(number)}
         least = self.least.contexts
@@ -181,8 +184,8 @@ class _Inference:
     def _explain(
         self, tool_id: str, number: int, samples: Sequence[tuple[Instance, RecordedCall]], *, mapped: bool
     ) -> StepWiring:
-        """The best source for each argument over all samples."""
-        sources: dict[str, Evidence] = {}
+        """Return the best source for each argument over all samples."""
+        sources: dict[str, SourceEvidence] = {}
         asked: list[str] = []
         weights = self.votes.weigh([instance.session for instance, _ in samples])
         for name in given_arguments(samples, self.votes):
@@ -199,7 +202,7 @@ class _Inference:
 
     def _source(
         self, argument: Samples, number: int, samples: Sequence[tuple[Instance, RecordedCall]], *, mapped: bool
-    ) -> Evidence | None:
+    ) -> SourceEvidence | None:
         """Cheap questions first: plain paths, a constant, then texts, changes, lists and parts."""
         places = [(instance, call, argument.name) for instance, call in samples]
 
@@ -228,8 +231,8 @@ class _Inference:
 
     def _looked_up(
         self, argument: Samples, number: int, samples: Sequence[tuple[Instance, RecordedCall]]
-    ) -> Evidence | None:
-        """The look-up in an earlier answer that gives each value, if callers mostly could have named it."""
+    ) -> SourceEvidence | None:
+        """Return the look-up in an earlier answer that gives each value, if callers mostly could have named it."""
         found = [
             look_ups(
                 value,
@@ -248,8 +251,10 @@ class _Inference:
         )
         return evidence if named >= LEAST_NAMED * argument.total else None
 
-    def _part(self, part: Samples, number: int, samples: Sequence[tuple[Instance, RecordedCall]]) -> Evidence | None:
-        """The source of one member of a list or an object."""
+    def _part(
+        self, part: Samples, number: int, samples: Sequence[tuple[Instance, RecordedCall]]
+    ) -> SourceEvidence | None:
+        """Return the source of one member of a list or an object."""
         earlier = [self.index.earlier(instance, number, call) for instance, call in samples]
         plain = [
             _plain(value, steps, self.index, mapped=False) for value, steps in zip(part.values, earlier, strict=True)
@@ -266,7 +271,7 @@ class _Inference:
         return found
 
     def _narrowed(self, step: StepWiring, number: int) -> StepWiring:
-        """The map with a condition on its elements, where agents only ever take those that fulfil it."""
+        """Return the map with a condition on its elements, where agents only ever take those that fulfil it."""
         where = filtered(step, number, self.instances, self.votes) if self.narrow else None
         if where is None or step.each is None:
             return step
@@ -278,7 +283,7 @@ class _Inference:
         return replace(step, sources=sources, each=each)
 
     def _caller_knew(self, name: str, samples: Sequence[tuple[Instance, RecordedCall]]) -> bool:
-        """Whether, by nearly every vote, the value was known before the chain began.
+        """Return whether, by nearly every vote, the value was known before the chain began.
 
         Where nobody hears the user, a value that no answer named was brought along if such values recur. A value that a
         session gives again and again is judged where it was given first: to have said it oneself is no way to know it.
@@ -308,7 +313,7 @@ def _plain(value: str, earlier: Sequence[RecordedCall], index: TraceIndex, *, ma
 
 
 def _worth_more(argument: Samples) -> bool:
-    """Whether texts and changes may be asked: some value varies, and most samples have the argument."""
+    """Return whether texts and changes may be asked: some value varies, and most samples have the argument."""
     values = Counter(argument.values)
     return len(values) > 1 and values[MISSING] <= (1 - LEAST_SHARE) * len(argument.values)
 
@@ -324,7 +329,7 @@ def _with_where(source: Source, each: EachOf) -> Source:
 
 
 def _one_list(step: StepWiring) -> StepWiring:
-    """A step can run over one list only; arguments that need another are left unexplained."""
+    """Keep the sources of one list, since a step can run over one only; other arguments stay unexplained."""
     lists = {name: found for name, evidence in step.sources.items() if (found := list_of(evidence.source)) is not None}
     if not lists:
         return step

@@ -1,1 +1,1 @@
-"""Validation: replay on sessions that synthesis did not see."""
+"""Validates drafts by replay on sessions that synthesis did not see."""

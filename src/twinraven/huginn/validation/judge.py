@@ -1,4 +1,4 @@
-"""Judging a tool on sessions its synthesis did not see.
+"""Judges a tool on sessions that its synthesis did not see.
 
 Wherever the tool fits and the agent went on as the chain does, the tool is run on the record, and what the agent did is
 compared with what the tool did: the same calls with the same arguments and answers, or not. Each session has one vote.
@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from twinraven.foundation.ids import new_uuid
-from twinraven.huginn.rehearsal import Attempt, LearnedTool, Rehearsal
+from twinraven.huginn.rehearsal import Rehearsal, RehearsedRun, ToolCandidate
 from twinraven.huginn.traces import RecordedCall, SessionTrace
 from twinraven.huginn.validation.model import MOST_DIFFERING, Criteria, EquivalenceScore, ValidationResult
 from twinraven.huginn.validation.similarity import similarity
@@ -51,7 +51,7 @@ class _Tally:
 class _Place:
     """Where a tool is tried."""
 
-    tool: LearnedTool
+    tool: ToolCandidate
     session: SessionTrace
     position: int
     rehearsal: Rehearsal
@@ -79,7 +79,7 @@ class _Score:
 
 
 def wilson_low(hits: float, total: float, *, z: float = 1.96) -> float:
-    """The lower end of the 95 % interval for a share."""
+    """Return the lower end of the 95 % interval for a share."""
     if total <= 0:
         return 0.0
     share = min(1.0, hits / total)
@@ -89,7 +89,7 @@ def wilson_low(hits: float, total: float, *, z: float = 1.96) -> float:
 
 
 async def validate(
-    tool: LearnedTool,
+    tool: ToolCandidate,
     sessions: Sequence[SessionTrace],
     rehearsal: Rehearsal,
     criteria: Criteria,
@@ -109,7 +109,7 @@ async def validate(
     return _verdict(tool, tally, criteria, now, votes or Votes(sessions))
 
 
-def _weigh(tally: _Tally, attempt: Attempt, place: _Place) -> None:
+def _weigh(tally: _Tally, attempt: RehearsedRun, place: _Place) -> None:
     tally.fitted += 1
     if place.first.raised and place.tool.shape != "batch":
         tally.failures += 1
@@ -141,7 +141,7 @@ def _weigh(tally: _Tally, attempt: Attempt, place: _Place) -> None:
 
 
 def _expected(place: _Place) -> Iterator[tuple[int, RecordedCall]]:
-    """What the agent did next that the tool claims to do, step after step: up to another write, or a new start."""
+    """Return the agent's next calls that the tool claims to make, up to another write or a new start."""
     tool, first, writes = place.tool, place.first, place.rehearsal.writes
     steps = tool.definition.steps
     calls = place.session.calls[place.position + 1 :]
@@ -163,19 +163,19 @@ def _expected(place: _Place) -> Iterator[tuple[int, RecordedCall]]:
             return
 
 
-def _writes_unasked(attempt: Attempt, place: _Place, expected: set[str]) -> bool:
-    """Whether a composite makes a write that the agent, going on as the tool does, did not make."""
+def _writes_unasked(attempt: RehearsedRun, place: _Place, expected: set[str]) -> bool:
+    """Return whether a composite makes a write that the agent, going on as the tool does, did not make."""
     return any(call.key not in expected and place.rehearsal.writes(call.tool_id) for call in attempt.calls)
 
 
-def _hides_failure(attempt: Attempt) -> bool:
-    """Whether a composite whose call failed says nothing of it."""
+def _hides_failure(attempt: RehearsedRun) -> bool:
+    """Return whether a composite whose call failed says nothing of it."""
     output = attempt.result.output
     return attempt.result.status == "success" and not (isinstance(output, dict) and "incomplete" in output)
 
 
-def _answers(attempt: Attempt) -> dict[str, Any]:
-    """The answers a composite got, by call."""
+def _answers(attempt: RehearsedRun) -> dict[str, Any]:
+    """Return the answers a composite got, by call."""
     return {call.key: call.output for call in attempt.calls if call.answered}
 
 
@@ -212,7 +212,7 @@ def _score(tally: _Tally, criteria: Criteria, votes: Votes) -> _Score:
     )
 
 
-def _verdict(tool: LearnedTool, tally: _Tally, criteria: Criteria, now: datetime, votes: Votes) -> ValidationResult:
+def _verdict(tool: ToolCandidate, tally: _Tally, criteria: Criteria, now: datetime, votes: Votes) -> ValidationResult:
     score = _score(tally, criteria, votes)
     ratio = tally.composite_ms / tally.original_ms if tally.timed and tally.original_ms else None
     reasons = list(_reasons(tool, tally, score, ratio, criteria))
@@ -242,7 +242,9 @@ def _verdict(tool: LearnedTool, tally: _Tally, criteria: Criteria, now: datetime
     )
 
 
-def _reasons(tool: LearnedTool, tally: _Tally, score: _Score, ratio: float | None, criteria: Criteria) -> Iterator[str]:
+def _reasons(
+    tool: ToolCandidate, tally: _Tally, score: _Score, ratio: float | None, criteria: Criteria
+) -> Iterator[str]:
     yield from _too_little(tool, tally, score, criteria)
     if score.votes and score.mean < criteria.threshold:
         yield (
@@ -264,8 +266,8 @@ def _reasons(tool: LearnedTool, tally: _Tally, score: _Score, ratio: float | Non
         yield f"it takes {ratio:.2f} of the time of the separate calls, at most {criteria.max_latency_ratio} is asked"
 
 
-def _too_little(tool: LearnedTool, tally: _Tally, score: _Score, criteria: Criteria) -> Iterator[str]:
-    """Whether there is too little to judge by; never "wait" where waiting would change nothing."""
+def _too_little(tool: ToolCandidate, tally: _Tally, score: _Score, criteria: Criteria) -> Iterator[str]:
+    """Return whether there is too little to judge by; never "wait" where waiting would change nothing."""
     if not tally.fitted:
         yield (
             "it fits nowhere in the record: what it asks of the caller was never known when the chain began, "

@@ -1,4 +1,4 @@
-"""The verdict of a validation: what was replayed, how alike the answers were, and in words what failed."""
+"""Models the verdict of a validation: the replayed uses, the similarity of answers, and why it failed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_DIFFERING: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class EquivalenceScore:
-    """How alike a composite's answers and the recorded ones are, over all replayed sessions."""
+    """The similarity of a composite's answers to the recorded ones, over all replayed sessions."""
 
     mean_similarity: float
     min_similarity: float
@@ -81,7 +81,7 @@ class ValidationResult:
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What a tool must reach to pass."""
+    """The thresholds that a tool must reach to pass."""
 
     similarity: str = "exact_match"
     threshold: float = 0.85

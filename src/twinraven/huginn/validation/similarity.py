@@ -1,4 +1,4 @@
-"""How alike two outputs are: exactly, or by the words they share."""
+"""Computes the similarity of two outputs: exact, or by shared words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOKEN = re.compile(r"\w+")
 
 
 def similarity(method: str) -> Similarity:
-    """The method of this name."""
+    """Return the method of this name."""
     if method not in _METHODS:
         raise InvalidInput(
             f"validation.similarity must be one of {', '.join(_METHODS)}, not {method!r}", field="validation.similarity"
@@ -31,7 +31,7 @@ def exact_match(pairs: Sequence[tuple[Any, Any]]) -> list[float]:
 
 
 def cosine_tfidf(pairs: Sequence[tuple[Any, Any]]) -> list[float]:
-    """The cosine of the two word vectors, rare words weighing more; the pairs themselves are the corpus."""
+    """Return the cosine of the two word vectors, rare words weighing more; the pairs themselves are the corpus."""
     documents = [(_words(left), _words(right)) for left, right in pairs]
     spread = Counter(word for pair in documents for side in pair for word in side)
     total = 2 * len(documents)

@@ -1,1 +1,1 @@
-"""The kinds of things that wait for people, each found where it is kept."""
+"""Collects the sources of inbox items, one per kind of decision."""

@@ -18,7 +18,7 @@ _MOST: Final = 1_000
 
 
 class CallApprovals:
-    """Calls that wait for somebody's word."""
+    """Lists and decides calls that wait for an approval."""
 
     kind: Literal["call"] = "call"
 

@@ -77,7 +77,7 @@ def _item(effect: StoredEffect) -> InboxItem:
 
 
 def _hold(effect: StoredEffect) -> ItemHold | None:
-    """What a payment keeps from its wallet and budget as long as nobody knows whether it was made."""
+    """Return what a payment holds of its wallet and budget while its outcome is unknown."""
     if effect.kind != "transaction" or effect.status != "unknown":
         return None
     row = effect.row
@@ -85,7 +85,7 @@ def _hold(effect: StoredEffect) -> ItemHold | None:
 
 
 def _decider(effect: StoredEffect) -> str:
-    """Whose word settled it: a person's, or the provider's."""
+    """Return whose word settled it: a person's, or the provider's."""
     told = effect.row["answer_json"] or effect.row["error_json"]
     said: dict[str, Any] = {} if told is None else parse_json(told, field="stored")
     details: dict[str, Any] = said.get("details") or said

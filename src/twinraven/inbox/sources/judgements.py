@@ -52,7 +52,7 @@ class EscalatedJudgements:
         )
 
     async def _successor(self, tenant_id: str, decision: JudgeDecision) -> JudgeDecision | None:
-        """The decision of a person that came after an escalation."""
+        """Return the decision of a person that came after an escalation."""
         found = await self._judge.about(tenant_id, decision.task_id)
         later = [each for each in found if each.result_id == decision.result_id and each.round > decision.round]
         return later[0] if later else None
@@ -101,12 +101,12 @@ def _described(task: Task) -> str:
 
 
 def _asked(task: Task) -> dict[str, Any]:
-    """What the result is an answer to, and what holds for it."""
+    """Return what the result is an answer to, and what holds for it."""
     names = ("task_type", "description", "constraints", "acceptance_criteria")
     return {name: task.spec_json[name] for name in names if name in task.spec_json}
 
 
 def _cost(task: Task, result: WorkerResult) -> ItemCost | None:
-    """What the attempt cost, in the currency of its budget; None where nothing was counted."""
+    """Return what the attempt cost, in the currency of its budget; None where nothing was counted."""
     limits: dict[str, Any] = task.spec_json.get("constraints") or {}
     return ItemCost(amount_minor=result.cost, currency=limits.get("currency")) if result.cost else None

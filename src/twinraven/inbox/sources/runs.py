@@ -72,7 +72,7 @@ class UnknownStepEffects(_RunWaits):
 
 
 def _ref(run: Run, wait: Wait) -> str:
-    """The place and the run; a run's id may hold any character, a place is quoted."""
+    """Return the place and the run; a run's id may hold any character, a place is quoted."""
     return f"{quote(wait.place, safe='')}@{run.run_id}"
 
 

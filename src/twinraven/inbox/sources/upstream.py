@@ -15,7 +15,7 @@ _CHOICES: Final = (InboxChoice("accept", "take the tool over with the definition
 
 
 class ChangedUpstreamTools:
-    """Tools whose changed definition nobody accepted yet."""
+    """Lists upstream tools whose changed definition is not accepted yet."""
 
     kind: Literal["changed_tool"] = "changed_tool"
 

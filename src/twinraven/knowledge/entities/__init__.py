@@ -1,4 +1,4 @@
-"""Entities: the people, places and things that episodes mention, what is true of them since when, which are one."""
+"""Keeps entities: the people, places and things that episodes mention, their temporal facts and merges."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from twinraven.knowledge.entities.names import block_keys, is_same_name, name_si
 DEFAULT_THRESHOLD: Final = 0.85
 _LARGEST_BLOCK: Final = 400
 _MOST_PAIRS: Final = 100_000
-"""Most pairs that are compared in full; anybody who can speak can make names that share a beginning."""
+"""The most pairs that are compared in full, against input made to share blocking keys."""
 _NAME_SHARE: Final = 0.8
 _OTHER_CATEGORY: Final = 0.8
 _LEAST_IN_COMMON: Final = 0.2
@@ -42,14 +42,14 @@ class PossibleDuplicate:
 
 
 def find_duplicates(entities: Sequence[KnownEntity], threshold: float = DEFAULT_THRESHOLD) -> list[PossibleDuplicate]:
-    """The pairs at or above a similarity, best first."""
+    """Find the pairs at or above a similarity, best first."""
     pairs = (_compared(entities[one], entities[other]) for one, other in islice(_candidates(entities), _MOST_PAIRS))
     found = [pair for pair in pairs if pair.similarity >= threshold]
     return sorted(found, key=lambda pair: (-pair.similarity, pair.first.entity_id, pair.second.entity_id))
 
 
 def is_certain(first: KnownEntity, second: KnownEntity) -> bool:
-    """Whether two entities as they are now are certainly one: a merge before may have made one of them another."""
+    """Return whether two entities, as they are now, are certainly one; an earlier merge may have changed them."""
     return _compared(first, second).is_certain
 
 

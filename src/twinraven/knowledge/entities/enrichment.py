@@ -64,8 +64,8 @@ _SCHEMA: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What was read about an entity before anything is written."""
+class EntityMaterial:
+    """The material about an entity that enrichment reads."""
 
     entity: KnownEntity
     turns: tuple[tuple[str | None, str], ...]
@@ -74,8 +74,8 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What enrichment infers, with its confidence."""
+class EnrichmentFinding:
+    """The facets that enrichment infers, with their confidence."""
 
     summary: str
     category: str | None
@@ -104,16 +104,16 @@ class Enrichment:
         return True
 
 
-def read_about(tx: Transaction, tenant_id: str, entity_id: str) -> Reading | None:
-    """Every turn that mentions an entity or has its name, the newest first, and what stands around it."""
+def read_about(tx: Transaction, tenant_id: str, entity_id: str) -> EntityMaterial | None:
+    """Read every turn that mentions an entity or has its name, the newest first, and what stands around it."""
     entity = surviving(tx, tenant_id, entity_id)
     if entity is None:
         return None
     turns = turns_naming(tx, tenant_id, entity, limit=_MOST_TURNS)
-    return Reading(entity, tuple(turns), explore(tx, tenant_id, entity))
+    return EntityMaterial(entity, tuple(turns), explore(tx, tenant_id, entity))
 
 
-def by_rules(reading: Reading) -> Finding:
+def by_rules(reading: EntityMaterial) -> EnrichmentFinding:
     """Facets from the words beside a name, and the sentence that says most of it."""
     naming = _naming_sentences(reading)
     words = Counter(term for each in naming for term in terms(each))
@@ -129,10 +129,12 @@ def by_rules(reading: Reading) -> Finding:
         if total:
             facets[facet], confidence[facet] = [best], round(min(0.9, counts[best] / (total + 1)), 2)
     summary = best_sentence(naming)
-    return Finding(summary, None, {name: values for name, values in facets.items() if values}, confidence, "rules")
+    return EnrichmentFinding(
+        summary, None, {name: values for name, values in facets.items() if values}, confidence, "rules"
+    )
 
 
-async def _by_model(model: LanguageModel, tenant_id: str, reading: Reading) -> Finding:
+async def _by_model(model: LanguageModel, tenant_id: str, reading: EntityMaterial) -> EnrichmentFinding:
     said = "\n".join(f"- {speaker or 'somebody'}: {text[:500]}" for speaker, text in reading.turns[:_TOLD_TURNS])
     text = (
         f"Name: {reading.entity.name}\nKnown so far: {reading.entity.summary or 'nothing'}\n"
@@ -143,10 +145,10 @@ async def _by_model(model: LanguageModel, tenant_id: str, reading: Reading) -> F
     stated: dict[str, float] = found.get("confidence", {})
     confidence = {name: stated.get(name, 0.5) for name in found["facets"]}
     by = f"model:{reply.model}"
-    return Finding(found["summary"][:10_000], found.get("category"), found["facets"], confidence, by)
+    return EnrichmentFinding(found["summary"][:10_000], found.get("category"), found["facets"], confidence, by)
 
 
-def _add(tx: Transaction, tenant_id: str, reading: Reading, finding: Finding, *, at: int) -> None:
+def _add(tx: Transaction, tenant_id: str, reading: EntityMaterial, finding: EnrichmentFinding, *, at: int) -> None:
     entity = surviving(tx, tenant_id, reading.entity.entity_id) or reading.entity
     facets = {name: list(values) for name, values in entity.facets.items()}
     for name, values in finding.facets.items():
@@ -180,14 +182,14 @@ def _add(tx: Transaction, tenant_id: str, reading: Reading, finding: Finding, *,
     )
 
 
-def _naming_sentences(reading: Reading) -> list[str]:
+def _naming_sentences(reading: EntityMaterial) -> list[str]:
     names = [name.lower() for name in (reading.entity.name, *reading.entity.aliases)]
     sentences = (match[0].strip() for _, text in reading.turns for match in _SENTENCE.finditer(text))
     return [each for each in sentences if any(name in each.lower() for name in names)]
 
 
 def best_sentence(naming: Sequence[str]) -> str:
-    """The sentence whose words the others use most."""
+    """Return the sentence whose words the others use most."""
     weights = Counter(term for each in naming for term in set(terms(each)))
 
     def central(sentence: str) -> float:

@@ -78,7 +78,7 @@ def read_by_rules(turn: StoredPart) -> Extraction:
 
 
 def find_entities(text: str, speaker: str | None) -> list[FoundEntity]:
-    """The names in a turn, each once, and its speaker."""
+    """Find the names in a turn, each once, and its speaker."""
     found: dict[str, FoundEntity] = {}
     if is_person(speaker):
         found[speaker] = FoundEntity(speaker, "Person", 0.95)
@@ -93,7 +93,7 @@ def find_entities(text: str, speaker: str | None) -> list[FoundEntity]:
 
 
 def find_facts(text: str) -> Iterator[FoundFact]:
-    """What is said in the first person in one of the plain forms."""
+    """Find facts that are stated in the first person in one of the plain forms."""
     for relation, is_single, pattern in _SELF_FACTS:
         for match in pattern.finditer(text):
             if relation in ("kin", "pet"):

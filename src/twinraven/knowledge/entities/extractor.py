@@ -14,7 +14,7 @@ from twinraven.knowledge.entities.model import InferredBy
 from twinraven.knowledge.ingestion import StoredPart
 
 MACHINES: Final = frozenset({"agent", "assistant", "system", "tool"})
-"""Speakers who are nobody: what they say in the first person is no fact about anybody."""
+"""Speakers that are no persons: their first person states no facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class FoundEntity:
 
 @dataclass(frozen=True, slots=True)
 class FoundFact:
-    """What a turn states; `names_entity` where the value is a name, `is_single` where one value holds at a time."""
+    """A fact of a turn; `names_entity` where the value is a name, `is_single` where one value holds at a time."""
 
     relation: str
     value: str
@@ -43,7 +43,7 @@ class FoundFact:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What was found in one turn."""
+    """The entities and facts found in one turn."""
 
     entities: tuple[FoundEntity, ...] = ()
     facts: tuple[FoundFact, ...] = ()
@@ -54,19 +54,19 @@ class Extractor(Protocol):
 
     @property
     def name(self) -> InferredBy:
-        """What its finds state as their source."""
+        """The source that its finds state."""
         ...
 
     @property
     def most_turns(self) -> int:
-        """How many turns it reads at once."""
+        """The number of turns that it reads at once."""
         ...
 
     async def extract(self, tenant_id: str, turns: Sequence[StoredPart]) -> Sequence[Extraction]:
-        """What each of these turns of a group holds, in their order; raises InvalidOutput where they are unreadable."""
+        """Extract entities and facts from each of these turns, in order; raise InvalidOutput where that fails."""
         ...
 
 
 def is_person(speaker: str | None) -> TypeGuard[str]:
-    """Whether a turn's speaker is somebody."""
+    """Return whether a turn's speaker is a person."""
     return speaker is not None and speaker.lower() not in MACHINES

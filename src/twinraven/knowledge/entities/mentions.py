@@ -93,7 +93,7 @@ def _mentions(read: Read, ids: dict[str, str], by: InferredBy) -> list[Mention]:
 
 
 def _to_fact(fact: FoundFact, part: StoredPart, ids: dict[str, str], by: InferredBy) -> TemporalFact | None:
-    """The fact as it is stored; None where it is about nobody."""
+    """Return the fact as it is stored; None where it has no subject."""
     subject = fact.subject if fact.subject is not None or not is_person(part.speaker) else part.speaker
     about = None if subject is None else ids.get(name_key(subject))
     if about is None:
@@ -126,7 +126,7 @@ def state_fact(tx: Transaction, tenant_id: str, fact: TemporalFact, place: Row, 
 
 
 def _says_the_same(row: Row, fact: TemporalFact) -> bool:
-    """Whether a known fact has the value of another, in whatever spelling of the name."""
+    """Return whether a known fact has the value of another, in whatever spelling of the name."""
     if row["object_id"] is not None and fact.object_id is not None:
         return row["object_id"] == fact.object_id
     return row["value"] == fact.value or name_key(row["value"]) == name_key(fact.value)

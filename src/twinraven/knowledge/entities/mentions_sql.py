@@ -1,4 +1,4 @@
-"""Which turns mention which entity, in SQL: stored by extractors, counted for enrichment and neighbourhoods."""
+"""Stores mentions of entities in turns in SQL: written by extractors, counted for enrichment and neighbourhoods."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _mention_rows(tenant_id: str, group_id: str, mentions: Iterable[Mention]) ->
 def raise_categories(
     tx: Transaction, tenant_id: str, stated: Iterable[tuple[str, FoundEntity]], *, by: InferredBy
 ) -> None:
-    """Give entities that nobody made by hand a category that is surer than theirs."""
+    """Update the categories of extracted entities where the new one has a higher confidence."""
     best: dict[str, FoundEntity] = {}
     for entity_id, found in stated:
         if found.category is not None and found.confidence > best.get(entity_id, _UNSURE).confidence:
@@ -70,7 +70,7 @@ def raise_categories(
 
 
 def mentions_in(tx: Transaction, tenant_id: str, episode_ids: Sequence[str]) -> list[tuple[str, str]]:
-    """Which entity is mentioned in which of these episodes."""
+    """Return which entity is mentioned in which of these episodes."""
     found: dict[tuple[str, str], None] = {}
     for some in chunks(episode_ids, 400):
         names, values = listed_values(some)
@@ -87,7 +87,7 @@ def mentions_in(tx: Transaction, tenant_id: str, episode_ids: Sequence[str]) -> 
 
 
 def ripe_entities(tx: Transaction, tenant_id: str, touched: Sequence[str], edges: int) -> list[str]:
-    """Which of these entities have so many mentions now and were not taken up for enrichment yet; they are marked."""
+    """Claim those of these entities that reached so many mentions and await enrichment."""
     ripe: list[str] = []
     for some in chunks(touched, 400):
         names, values = listed_values(some)
@@ -127,7 +127,7 @@ def beside(tx: Transaction, tenant_id: str, entity_id: str, limit: int) -> list[
 
 
 def degree_of(tx: Transaction, tenant_id: str, entity_id: str) -> int:
-    """How many other entities share a turn or a relation with this one."""
+    """Count the other entities that share a turn or a relation with this one."""
     row = tx.fetch_one(
         "SELECT COUNT(*) AS degree FROM (SELECT o.entity_id FROM entity_mentions m JOIN entity_mentions o "
         "ON o.tenant_id = m.tenant_id AND o.group_id = m.group_id AND o.seq = m.seq AND o.entity_id <> m.entity_id "

@@ -1,4 +1,4 @@
-"""The records of merges in SQL."""
+"""Stores the records of merges in SQL."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def list_merges(
 
 
 def one_merge(tx: Transaction, tenant_id: str, merge_id: str) -> EntityMerge:
-    """A merge that is there."""
+    """Return a merge that is there."""
     row = tx.fetch_one(f"{_MERGES} WHERE m.tenant_id = :tenant AND m.merge_id = :id", tenant=tenant_id, id=merge_id)
     assert row is not None
     return _to_merge(row)

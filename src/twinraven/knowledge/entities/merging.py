@@ -70,7 +70,7 @@ def merge_certain(tx: Transaction, tenant_id: str, pair: PossibleDuplicate, told
 
 
 def merged_into(tx: Transaction, tenant_id: str, entity_id: str) -> list[str]:
-    """The entities that were merged into one, also by way of others."""
+    """Return the entities that were merged into one, also by way of others."""
     rows = tx.fetch_all(
         "SELECT entity_id FROM entities WHERE tenant_id = :tenant AND merged_into = :id", tenant=tenant_id, id=entity_id
     )
@@ -175,7 +175,7 @@ def _change(tx: Transaction, tenant_id: str, entity_id: str, values: Mapping[str
 
 
 def _move_mentions(tx: Transaction, tenant_id: str, kept: str, gone: str) -> tuple[list[list[Any]], list[list[Any]]]:
-    """What moved, and what both mentioned, which cannot move and is kept in the record."""
+    """Return what moved, and what both mentioned, which cannot move and is kept in the record."""
     rows = tx.fetch_all(
         "SELECT m.group_id, m.seq, m.original_name, m.source, m.confidence, "
         "(SELECT COUNT(*) FROM entity_mentions k WHERE k.tenant_id = m.tenant_id AND k.entity_id = :kept "

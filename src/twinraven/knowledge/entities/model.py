@@ -1,4 +1,4 @@
-"""Entities, their temporal facts, and the proposals and records of merging them. No I/O."""
+"""Models entities, their temporal facts, and the proposals and records of merging them. No I/O."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CATEGORIES: Final[tuple[str, ...]] = get_args(Category)
 
 @dataclass(frozen=True, slots=True)
 class EntitySource:
-    """Where an entity is known from."""
+    """The source of an entity."""
 
     type: InferredBy
     original_name: str
@@ -41,7 +41,7 @@ class EntitySource:
 
 @dataclass(frozen=True, slots=True)
 class TemporalFact:
-    """What was true of an entity from one time to another; with `object_id` it relates two entities."""
+    """A fact about an entity that held from one time to another; with `object_id` it relates two entities."""
 
     fact_id: str
     entity_id: str
@@ -58,7 +58,7 @@ class TemporalFact:
     """The group and the name of the episode that says so, where one does."""
 
     def holds_at(self, moment: datetime) -> bool:
-        """Whether it was true at a time."""
+        """Return whether it was true at a time."""
         has_begun = self.valid_at is None or self.valid_at <= moment
         return has_begun and (self.invalid_at is None or self.invalid_at > moment)
 

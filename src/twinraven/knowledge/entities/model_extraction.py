@@ -136,7 +136,7 @@ def _fact(each: Mapping[str, Any], turn: StoredPart) -> FoundFact:
 
 
 def _since(text: str | None, turn: StoredPart) -> int | None:
-    """When a fact began; a date that cannot be read, or that lies behind the turn, is none."""
+    """Return when a fact began; a date that cannot be read, or that lies behind the turn, is none."""
     if text is None:
         return None
     try:
@@ -155,7 +155,7 @@ def _plain(text: str) -> str:
 
 
 def _is_spoken(name: str, spoken: frozenset[str]) -> bool:
-    """Whether every word of a name stands in the turns; what a machine is called names nobody."""
+    """Return whether every word of a name stands in the turns; names of machines do not count."""
     words = _words(name)
     return bool(words) and name.lower() not in MACHINES and words <= spoken
 

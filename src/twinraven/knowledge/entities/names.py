@@ -48,7 +48,7 @@ _NICKNAME: Final = 0.93
 
 @lru_cache(16_384)
 def plain_tokens(name: str) -> tuple[str, ...]:
-    """The words of a name without accents, case, articles and titles; what stands behind a comma goes first."""
+    """Return the words of a name without accents, case, articles and titles; what stands behind a comma goes first."""
     bare = _without_accents(name.casefold()).replace("'", "").replace("’", "")
     before, comma, behind = bare.partition(",")
     every: tuple[str, ...] = tuple(_WORD.findall(bare))
@@ -69,12 +69,12 @@ def _without_accents(text: str) -> str:
 
 @lru_cache(16_384)
 def name_key(name: str) -> str:
-    """What two spellings of one name have in common; the order counts (Grace James, James Grace)."""
+    """Return the key that two spellings of one name share; the order counts (Grace James, James Grace)."""
     return " ".join(plain_tokens(name)) or name.casefold()
 
 
 def is_same_name(first: str, second: str) -> bool:
-    """Whether two names are spellings of one: equal words in equal order, and none is an acronym (WHO, Who)."""
+    """Return whether two names are spellings of one: equal words in equal order, and none is an acronym (WHO, Who)."""
     if name_key(first) != name_key(second):
         return False
     return first.isupper() == second.isupper() or len(first) > _LONGEST_ACRONYM
@@ -86,7 +86,7 @@ def digits_agree(first: str, second: str) -> bool:
 
 @lru_cache(65_536)
 def name_similarity(first: str, second: str) -> float:
-    """How alike two names are, from 0 to 1."""
+    """Return the similarity of two names, from 0 to 1."""
     if not digits_agree(first, second):
         return 0.0
     left, right = plain_tokens(first), plain_tokens(second)
@@ -103,7 +103,7 @@ def name_similarity(first: str, second: str) -> float:
 
 
 def summary_similarity(first: str, second: str) -> float | None:
-    """The share of words that two summaries have in common; nothing where one says too little."""
+    """Return the share of words that two summaries have in common; nothing where one says too little."""
     left, right = set(terms(first)), set(terms(second))
     if min(len(left), len(right)) < 2:
         return None
@@ -111,7 +111,7 @@ def summary_similarity(first: str, second: str) -> float | None:
 
 
 def block_keys(name: str) -> set[str]:
-    """What two names must share to be compared at all."""
+    """Return the blocking keys of a name: only names that share one are compared."""
     words = plain_tokens(name)
     keys = {_CANONICAL.get(word, word)[:2] for word in words} | {word[:2] for word in words}
     if len(words) > 1:
@@ -132,7 +132,7 @@ def _is_acronym(short: tuple[str, ...], words: tuple[str, ...]) -> bool:
 
 
 def _is_inside(short: tuple[str, ...], words: tuple[str, ...]) -> bool:
-    """Whether every word of a name, or its initial, stands in a longer name in the same order."""
+    """Return whether every word of a name, or its initial, stands in a longer name in the same order."""
     if not 0 < len(short) <= len(words):
         return False
     place = 0

@@ -27,7 +27,7 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class EntityNeighbourhood:
-    """What stands around an entity."""
+    """The neighbourhood of an entity."""
 
     entity_id: str
     neighbours: tuple[Neighbour, ...]
@@ -53,7 +53,7 @@ class EntityNeighbourhood:
 
 
 def explore(tx: Transaction, tenant_id: str, entity: KnownEntity) -> EntityNeighbourhood:
-    """The neighbourhood of an entity as the episodes have it now."""
+    """Return the neighbourhood of an entity as the episodes have it now."""
     near = beside(tx, tenant_id, entity.entity_id, _MOST_BESIDE)
     relations = [each for each in facts_of(tx, tenant_id, entity.entity_id) if each.object_id is not None]
     degree = degree_of(tx, tenant_id, entity.entity_id)

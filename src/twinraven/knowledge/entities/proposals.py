@@ -44,7 +44,7 @@ def propose(tx: Transaction, tenant_id: str, pair: PossibleDuplicate, at: int) -
 
 
 def decided_pairs(tx: Transaction, tenant_id: str) -> dict[tuple[str, str], ProposalStatus]:
-    """The pairs about which somebody decided, and how."""
+    """Return the decided pairs, and the decisions."""
     rows = tx.fetch_all(
         "SELECT first_id, second_id, status FROM entity_proposals WHERE tenant_id = :tenant AND status <> 'open'",
         tenant=tenant_id,
@@ -53,7 +53,7 @@ def decided_pairs(tx: Transaction, tenant_id: str) -> dict[tuple[str, str], Prop
 
 
 def open_proposals(tx: Transaction, tenant_id: str, *, hidden: HiddenGroups | None = None) -> list[MergeProposal]:
-    """Those that nobody decided yet, the most alike first."""
+    """Return the open proposals, the most alike first."""
     both = ("one.group_id", "other.group_id")
     where, values = ("", {}) if hidden is None else ("".join(map(hidden.condition, both)), hidden.values)
     rows = tx.fetch_all(
@@ -74,7 +74,7 @@ def one_proposal(tx: Transaction, tenant_id: str, proposal_id: str) -> MergeProp
 def take_proposal(
     tx: Transaction, tenant_id: str, proposal_id: str, *, status: ProposalStatus, by: str, at: int
 ) -> MergeProposal:
-    """Decide an open proposal; one that somebody decided first is refused."""
+    """Decide an open proposal; one that is already decided is refused."""
     taken = tx.execute(
         "UPDATE entity_proposals SET status = :status, decided_at = :at, decided_by = :by "
         "WHERE tenant_id = :tenant AND proposal_id = :id AND status = 'open'",

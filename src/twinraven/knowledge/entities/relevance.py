@@ -53,7 +53,7 @@ class ActiveEntity:
 def active_entities(
     tx: Transaction, tenant_id: str, group_id: str, episode_ids: Sequence[str], *, limit: int = 50
 ) -> list[ActiveEntity]:
-    """The entities of a path of episodes (the oldest first), the most relevant first."""
+    """Return the entities of a path of episodes (the oldest first), the most relevant first."""
     ages = {episode_id: len(episode_ids) - 1 - place for place, episode_id in enumerate(episode_ids)}
     mentioned: dict[str, list[int]] = {}
     for entity_id, episode_id in mentions_in(tx, tenant_id, list(ages)):

@@ -1,4 +1,4 @@
-"""The use cases of entities: create, read, state facts, find duplicates, merge and undo, enrich."""
+"""Implements the use cases of entities: create, read, state facts, find duplicates, merge and undo, enrich."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from twinraven.audit import AuditEntry, AuditLog
+from twinraven.audit import AuditLog, NewAuditEntry
 from twinraven.foundation.actors import Actor
 from twinraven.foundation.clock import from_micros, now_micros, to_micros
 from twinraven.foundation.errors import NotFound
@@ -62,7 +62,7 @@ StartWork = Callable[[Transaction, str, str], None]
 
 
 class Entities:
-    """What a tenant's episodes are about."""
+    """Manages the entities of a tenant's episodes."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Entities:
         redact: Callable[[str, bytes], bytes] = lambda _, text: text,
         micros: Callable[[], int] = now_micros,
     ) -> None:
-        """`start_work` starts enrichment in the background; without it nobody is enriched unasked."""
+        """`start_work` starts enrichment in the background; without it nothing is enriched unasked."""
         self._audit = audit
         self._redact = redact
         self._database = database
@@ -103,7 +103,7 @@ class Entities:
         group_id: str = DEFAULT_GROUP,
         created_by: str | None = None,
     ) -> KnownEntity:
-        """A user's own entity, in force at once; its name and id survive every merge."""
+        """Create a user's own entity, in force at once; its name and id survive every merge."""
         check_name(name, field="name", limit=_LONGEST_NAME)
         check_name(group_id, field="group_id", limit=_LONGEST_NAME)
         check_text(summary, field="summary", limit=_LONGEST_SUMMARY)
@@ -155,7 +155,7 @@ class Entities:
     async def active(
         self, tenant_id: str, group_id: str, *, episode_ids: Sequence[str] | None = None, limit: int = 50
     ) -> list[ActiveEntity]:
-        """The entities of a conversation by relevance: to a path of episodes, else to its last ones."""
+        """Return the entities of a conversation by relevance: to a path of episodes, else to its last ones."""
 
         def work(tx: Transaction) -> list[ActiveEntity]:
             path = recent_episodes(tx, tenant_id, group_id, _RECENT) if episode_ids is None else episode_ids
@@ -164,7 +164,7 @@ class Entities:
         return await self._database.read(tenant_id, work)
 
     async def neighbourhood(self, tenant_id: str, entity_id: str) -> EntityNeighbourhood:
-        """Who shares an entity's turns, how it is related, and how central it is."""
+        """Return the neighbourhood of an entity: who shares its turns, its relations, and its centrality."""
         return await self._database.read(
             tenant_id,
             lambda tx: explore(tx, tenant_id, _present(surviving(tx, tenant_id, entity_id), entity_id)),
@@ -189,7 +189,7 @@ class Entities:
         )
 
     async def details(self, tenant_id: str, entity_id: str, *, hidden: HiddenGroups | None = None) -> EntityDetails:
-        """An entity with its sources, facts and relations; of one merged away, the one that was kept."""
+        """Return an entity with its sources, facts and relations; of one merged away, the one that was kept."""
 
         def work(tx: Transaction) -> EntityDetails:
             found = _present(surviving(tx, tenant_id, entity_id), entity_id)
@@ -319,11 +319,11 @@ class Entities:
             raise NotFound(f"no proposal about {first_id!r} and {second_id!r}", field="entity_id")
 
     async def proposals(self, tenant_id: str, *, hidden: HiddenGroups | None = None) -> list[MergeProposal]:
-        """What is proposed and nobody decided yet, the most alike first."""
+        """Return the open proposals, the most alike first."""
         return await self._database.read(tenant_id, lambda tx: open_proposals(tx, tenant_id, hidden=hidden))
 
     async def proposal(self, tenant_id: str, proposal_id: str) -> MergeProposal:
-        """One proposal, also one that was decided."""
+        """Return one proposal, also one that was decided."""
         return await self._database.read(tenant_id, lambda tx: one_proposal(tx, tenant_id, proposal_id))
 
     async def decide_proposal(
@@ -339,7 +339,7 @@ class Entities:
             if self._audit is not None:
                 event = "entities.merged" if is_one else "entities.told_apart"
                 pair = {"first_id": found.first_id, "second_id": found.second_id, "similarity": found.similarity}
-                self._audit.append(tx, AuditEntry(tenant_id, event, "merge_proposal", proposal_id, actor, data=pair))
+                self._audit.append(tx, NewAuditEntry(tenant_id, event, "merge_proposal", proposal_id, actor, data=pair))
             return one_proposal(tx, tenant_id, proposal_id)
 
         return await self._database.write(tenant_id, work)

@@ -27,7 +27,7 @@ _CATEGORIES: Final = {
     "EVENT": "Event", "PRODUCT": "Object", "WORK_OF_ART": "Object", "LAW": "Concept", "LANGUAGE": "Concept",
     "NORP": "Concept", "MISC": None,
 }  # fmt: skip
-"""What the labels of OntoNotes and WikiNER stand for; dates, amounts and ordinals name nobody."""
+"""The categories of OntoNotes and WikiNER labels; dates, amounts and ordinals are no entities."""
 _CONFIDENCE: Final = 0.8
 _FACT_CONFIDENCE: Final = 0.65
 _UNUSED: Final = ("tagger", "morphologizer", "parser", "senter", "attribute_ruler", "lemmatizer")
@@ -73,7 +73,7 @@ class SpacyExtractor:
 
 
 def has_pipeline(pipeline: str) -> bool:
-    """Whether spaCy and this pipeline are installed; nothing is loaded to say so."""
+    """Return whether spaCy and this pipeline are installed; nothing is loaded to say so."""
     return find_spec("spacy") is not None and (_is_folder(pipeline) or _is_package(pipeline))
 
 
@@ -105,7 +105,7 @@ def _found(doc: Any) -> Extraction:
 
 
 def _plain(name: str) -> str:
-    """A name on one line, without the article and the possessive that a pipeline takes with it."""
+    """Return a name on one line, without the article and the possessive that a pipeline takes with it."""
     flat = " ".join(name.split())
     return re.sub(r"\A[Tt]he |['’]s\Z", "", flat)
 

@@ -1,4 +1,4 @@
-"""Entities, mentions and facts in SQL, the same for both stores."""
+"""Stores entities, mentions and facts in SQL, the same for both databases."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def insert_entities(tx: Transaction, tenant_id: str, entities: Sequence[KnownEnt
 
 
 def ids_of_keys(tx: Transaction, tenant_id: str, group_id: str, keys: Sequence[str]) -> dict[str, str]:
-    """The entity of a group that each of these names stands for; a merged name leads to the one that was kept."""
+    """Return the entity of a group that each of these names stands for.
+
+    A merged name leads to the one that was kept.
+    """
     found: dict[str, str] = {}
     for some in chunks(keys, 400):
         names, values = listed_values(some)
@@ -64,7 +67,7 @@ def ids_of_keys(tx: Transaction, tenant_id: str, group_id: str, keys: Sequence[s
 
 
 def entity_row(tx: Transaction, tenant_id: str, entity_id: str) -> KnownEntity | None:
-    """One entity as it stands, also one that was merged away."""
+    """Return one entity as it stands, also one that was merged away."""
     row = tx.fetch_one(
         f"SELECT {_SHOWN} FROM entities e WHERE e.tenant_id = :tenant AND e.entity_id = :id",
         tenant=tenant_id,
@@ -74,7 +77,7 @@ def entity_row(tx: Transaction, tenant_id: str, entity_id: str) -> KnownEntity |
 
 
 def surviving(tx: Transaction, tenant_id: str, entity_id: str) -> KnownEntity | None:
-    """An entity, or the one that it was merged into."""
+    """Return an entity, or the one that it was merged into."""
     found = entity_row(tx, tenant_id, entity_id)
     for _ in range(_MOST_HOPS):
         if found is None or found.merged_into is None:
@@ -118,7 +121,7 @@ def list_entities(
 def sources_of(
     tx: Transaction, tenant_id: str, entity: KnownEntity, *, hidden: HiddenGroups | None = None
 ) -> list[EntitySource]:
-    """Who made an entity, and every episode that mentions it."""
+    """Return the creator of an entity, and every episode that mentions it."""
     where, values = ("", {}) if hidden is None else (hidden.condition("m.group_id"), hidden.values)
     rows = tx.fetch_all(
         "SELECT m.original_name, m.source, m.confidence, m.group_id, e.name FROM entity_mentions m "
@@ -144,7 +147,7 @@ def sources_of(
 
 
 def facts_of(tx: Transaction, tenant_id: str, entity_id: str) -> list[TemporalFact]:
-    """Every fact of an entity, also those that have ended, and those that name it."""
+    """Return every fact of an entity, also those that have ended, and those that name it."""
     rows = tx.fetch_all(
         "SELECT f.*, e.name AS episode FROM entity_facts f LEFT JOIN episodes e ON e.tenant_id = f.tenant_id "
         "AND e.group_id = f.group_id AND e.seq = f.seq "
@@ -197,7 +200,7 @@ def entity_count(tx: Transaction, tenant_id: str, group_id: str) -> int:
 
 
 def turns_naming(tx: Transaction, tenant_id: str, entity: KnownEntity, *, limit: int) -> list[tuple[str | None, str]]:
-    """The turns that mention an entity, and those of its group that have its name without being counted."""
+    """Return the turns that mention an entity, and those of its group that have its name without being counted."""
     rows = tx.fetch_all(
         "SELECT speaker, content, created_at FROM episodes e WHERE e.tenant_id = :tenant AND (EXISTS (SELECT 1 FROM "
         "entity_mentions m WHERE m.tenant_id = e.tenant_id AND m.entity_id = :id AND m.group_id = e.group_id "
@@ -226,7 +229,7 @@ def save_enrichment(tx: Transaction, tenant_id: str, entity_id: str, values: Row
 
 
 def entities_by_id(tx: Transaction, tenant_id: str, entity_ids: Sequence[str]) -> list[KnownEntity]:
-    """Those of these entities that were not merged away."""
+    """Return those of these entities that were not merged away."""
     found: list[KnownEntity] = []
     for some in chunks(entity_ids, 400):
         names, values = listed_values(some)
@@ -241,7 +244,7 @@ def entities_by_id(tx: Transaction, tenant_id: str, entity_ids: Sequence[str]) -
 
 
 def places_of(tx: Transaction, tenant_id: str, group_id: str) -> list[Row]:
-    """How entities were put into a conversation by a person."""
+    """Return how entities were placed in a conversation by a person."""
     return tx.fetch_all(
         "SELECT p.entity_id, p.is_active, p.include_summary, p.include_facets, p.include_relationships, p.added_at "
         "FROM entity_places p WHERE p.tenant_id = :tenant AND p.group_id = :group",
@@ -251,7 +254,7 @@ def places_of(tx: Transaction, tenant_id: str, group_id: str) -> list[Row]:
 
 
 def places_of_entity(tx: Transaction, tenant_id: str, entity_id: str) -> list[Row]:
-    """The conversations that an entity was put into."""
+    """Return the conversations that an entity was put into."""
     return tx.fetch_all(
         "SELECT group_id FROM entity_places WHERE tenant_id = :tenant AND entity_id = :id",
         tenant=tenant_id,
@@ -303,7 +306,7 @@ def move_places(tx: Transaction, tenant_id: str, from_id: str, to_id: str) -> li
 def new_entity(
     group_id: str, name: str, category: str | None, confidence: float, at: int, *, by: InferredBy
 ) -> KnownEntity:
-    """An entity that an extractor found."""
+    """Return an entity that an extractor found."""
     return KnownEntity(
         new_id(), group_id, name, category, "", by, {"category": confidence}, {}, (), None, from_micros(at), None
     )

@@ -1,5 +1,6 @@
-"""A knowledge graph beside the tables: Graphiti on FalkorDB or Neo4j holds the same episodes, and entities and temporal
-facts that a model extracts from them.
+"""Keeps a knowledge graph beside the tables: Graphiti, on FalkorDB or Neo4j, over the same episodes.
+
+A model extracts its entities and temporal facts from them.
 
 The tables stay the record: an episode is stored there first and found by its words at once. A run of the engine then
 takes it into the graph, and a search asks both.

@@ -118,7 +118,7 @@ class GraphitiGraph:
         )
 
     async def _graphiti(self, tenant_id: str, group: str) -> tuple[Any, Any]:
-        """The connection that asks the model for this tenant, and its driver for this group."""
+        """Return the connection that asks the model for this tenant, and its driver for this group."""
         load(self._address.scheme, self._embedder)
         try:
             if tenant_id not in self._opened:

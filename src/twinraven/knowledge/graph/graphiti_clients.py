@@ -69,7 +69,10 @@ def _driver(address: SplitResult) -> Any:
 
 @cache
 def _clients() -> tuple[Any, Any, Any]:
-    """The classes through which Graphiti asks our model and our embedder; its own are loaded only where it is used."""
+    """Return the classes through which Graphiti asks our model and our embedder.
+
+    Its own are loaded only where it is used.
+    """
     base: Any = import_module("graphiti_core.llm_client.client")
     embedders: Any = import_module("graphiti_core.embedder.client")
     rankers: Any = import_module("graphiti_core.cross_encoder.client")

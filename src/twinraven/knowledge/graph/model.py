@@ -1,4 +1,4 @@
-"""The port of a knowledge graph, and what it gives back. No I/O."""
+"""Declares the port of a knowledge graph, and models its results. No I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinraven.knowledge.model import Episode
 
 @dataclass(frozen=True, slots=True)
 class GraphEntity:
-    """Whom or what episodes are about."""
+    """An entity of the graph."""
 
     uuid: str
     name: str
@@ -21,7 +21,7 @@ class GraphEntity:
 
 @dataclass(frozen=True, slots=True)
 class GraphFact:
-    """What holds between two entities, from one time to another."""
+    """A fact between two entities, from one time to another."""
 
     uuid: str
     relation: str
@@ -43,7 +43,7 @@ class GraphFact:
 
 @dataclass(frozen=True, slots=True)
 class GraphContent:
-    """What a graph holds of a group."""
+    """The content of the graph for one group."""
 
     episode_ids: tuple[str, ...]
     entities: tuple[GraphEntity, ...]
@@ -79,9 +79,9 @@ class KnowledgeGraph(Protocol):
         ...
 
     async def search(self, tenant_id: str, group_id: str, text: str, *, limit: int) -> list[GraphFind]:
-        """The episodes that words, facts and entities lead to, best first."""
+        """Return the episodes that words, facts and entities lead to, best first."""
         ...
 
     async def content(self, tenant_id: str, group_id: str) -> GraphContent:
-        """All that is held of a group."""
+        """Return all that is held of a group."""
         ...

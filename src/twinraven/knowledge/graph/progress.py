@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from twinraven.knowledge.graph.model import KnowledgeGraph
-from twinraven.knowledge.group_progress_sql import EndedRun, GroupProgress, StartWork
+from twinraven.knowledge.group_progress_sql import GroupProgress, ReaderRunEnd, StartWork
 from twinraven.knowledge.model import Episode
 from twinraven.knowledge.sql import find_episode
 from twinraven.storage import Database, Transaction
@@ -18,7 +18,7 @@ GRAPH_WORK: Final = "house:graph"
 
 
 class GraphProgress:
-    """How far the graph has come in each group."""
+    """Tracks the progress of the graph in each group."""
 
     def __init__(self, database: Database, graph: KnowledgeGraph, start: StartWork) -> None:
         self._database = database
@@ -43,7 +43,7 @@ class GraphProgress:
             )
             added += 1
 
-    def on_end(self, tx: Transaction, end: EndedRun) -> None:
+    def on_end(self, tx: Transaction, end: ReaderRunEnd) -> None:
         """Let the next run begin."""
         self._progress.on_end(
             tx, end, has_more=lambda tx, tenant_id, group_id: _next(tx, tenant_id, group_id) is not None
@@ -51,7 +51,7 @@ class GraphProgress:
 
 
 def _next(tx: Transaction, tenant_id: str, group_id: str) -> tuple[int, Episode] | None:
-    """The first episode that the graph lacks, whole, and the number of its first part."""
+    """Return the first episode that the graph lacks, whole, and the number of its first part."""
     row = tx.fetch_one(
         "SELECT e.seq AS seq, e.episode_id AS episode_id FROM episodes e JOIN graph_progress p "
         "ON p.tenant_id = e.tenant_id AND p.group_id = e.group_id "

@@ -1,4 +1,4 @@
-"""Introspection: notes that an agent keeps of a user, in a carousel that turns while nobody waits."""
+"""Keeps introspection notes: what an agent remembers of a user, reconsidered in the background."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Introspection notes: what an agent keeps in mind of a user, in a carousel of fixed size. No I/O."""
+"""Models introspection notes, in a carousel of fixed size per user. No I/O."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Reflection:
 
 
 def next_position(current: Sequence[Introspection], size: int) -> int:
-    """Where the next note goes: the first free place after the newest note, else that of the oldest."""
+    """Return the position of the next note: the first free one after the newest note, else that of the oldest."""
     if not current:
         return 0
     taken = {note.position for note in current}
@@ -106,7 +106,7 @@ def next_position(current: Sequence[Introspection], size: int) -> int:
 
 
 def check_note(content: str) -> str:
-    """The text of a note, as the store can hold it."""
+    """Return the text of a note, as the store can hold it."""
     return check_text(content, field="content", limit=MOST_NOTE)
 
 

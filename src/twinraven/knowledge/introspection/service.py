@@ -1,4 +1,4 @@
-"""The use cases of introspection: notes by hand, and the reflective agent in the background.
+"""Implements the use cases of introspection: notes by hand, and the reflective agent in the background.
 
 After so many compressions of a conversation the agent is started: one row and one run of the process that reflects. It
 is given the notes, the compressions and the position that will be replaced; what it writes is applied with the end of
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from twinraven.engine import RunEnd, Runs, RunWish
+from twinraven.engine import RunEnd, RunRequest, Runs
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, TwinRavenError
 from twinraven.foundation.ids import new_id
@@ -66,7 +66,7 @@ class NewNote(NamedTuple):
 
 
 class CarouselRules(NamedTuple):
-    """How many notes a carousel has, and after how many compressions the agent reflects."""
+    """The size of a carousel, and after how many compressions the agent reflects."""
 
     rotation: int = DEFAULT_ROTATION
     threshold: int = DEFAULT_THRESHOLD
@@ -96,14 +96,14 @@ class Introspections:
     async def notes(
         self, tenant_id: str, user_id: str, *, with_archived: bool = False, limit: int = 1_000, after: int = -1
     ) -> list[Introspection]:
-        """A user's current notes by their place, or all in the order in which they were made."""
+        """Return a user's current notes by their place, or all in the order in which they were made."""
         return await self._database.read(
             tenant_id,
             lambda tx: list_notes(tx, tenant_id, user_id, with_archived=with_archived, limit=limit, after=after),
         )
 
     async def note(self, tenant_id: str, introspection_id: str, *, user_id: str | None = None) -> Introspection:
-        """One note, also an archived one; for `user_id` those of others are not there."""
+        """Return one note, also an archived one; for `user_id` those of others are not there."""
         return await self._database.read(tenant_id, lambda tx: self._present(tx, tenant_id, introspection_id, user_id))
 
     async def add(
@@ -154,7 +154,7 @@ class Introspections:
         return await self.note(by.tenant_id, introspection_id)
 
     async def reflections(self, tenant_id: str, user_id: str, *, limit: int = 50) -> Sequence[Reflection]:
-        """What the reflective agent did for a user, the newest first."""
+        """Return the reflections of the agent for a user, the newest first."""
         return await self._database.read(tenant_id, lambda tx: list_reflections(tx, tenant_id, user_id, limit=limit))
 
     def on_compressed(self, tx: Transaction, tenant_id: str, compression: Compression, user_id: str) -> None:
@@ -235,7 +235,7 @@ class Introspections:
             "conversation_id": group_id,
             "user_id": user_id,
         }
-        wish = RunWish(prepared.inputs(parameters), definition=prepared.flow, run_id=f"{RUN_PREFIX}{reflection_id}")
+        wish = RunRequest(prepared.inputs(parameters), definition=prepared.flow, run_id=f"{RUN_PREFIX}{reflection_id}")
         self._runs().start_in(tx, wish, by=owner)
         return reflection_id
 
@@ -278,7 +278,7 @@ class Introspections:
 
 
 def _written(end: RunEnd, replaces: int, rotation: int) -> list[tuple[int, str]]:
-    """What a reflection wrote: {notes: [{position, content}]}, or a text for the position that is replaced."""
+    """Return what a reflection wrote: {notes: [{position, content}]}, or a text for the position that is replaced."""
     if end.state != "succeeded":
         raise InvalidInput(str((end.error or {}).get("message") or f"the run {end.state}"), field="run")
     if isinstance(end.output, str):

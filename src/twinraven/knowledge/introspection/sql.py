@@ -1,4 +1,4 @@
-"""Introspection notes, their contents, and reflections in SQL."""
+"""Stores introspection notes, their contents and reflections in SQL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REFLECTION: Final = (
 def list_notes(
     tx: Transaction, tenant_id: str, user_id: str, *, with_archived: bool = False, limit: int = 1_000, after: int = -1
 ) -> list[Introspection]:
-    """A user's notes: current ones by their place, with archived ones in the order in which they were made.
+    """List a user's notes: current ones by their place, with archived ones in the order in which they were made.
 
     `after` is a place or a number, as the list goes by.
     """
@@ -142,7 +142,7 @@ def find_reflection(tx: Transaction, tenant_id: str, reflection_id: str) -> Refl
 
 
 def list_reflections(tx: Transaction, tenant_id: str, user_id: str, *, limit: int) -> Sequence[Reflection]:
-    """A user's reflections, the newest first."""
+    """List a user's reflections, the newest first."""
     rows = tx.fetch_all(
         f"SELECT {', '.join(_REFLECTION[1:])}, error, ended_at FROM reflections WHERE tenant_id = :tenant "
         "AND user_id = :user ORDER BY created_at DESC, reflection_id LIMIT :limit",

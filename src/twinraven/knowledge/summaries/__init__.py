@@ -1,11 +1,11 @@
-"""Summaries: compressed forms of episodes, made by a process that anybody can replace."""
+"""Keeps summaries: compressed forms of episodes, made by a replaceable process."""
 
 from __future__ import annotations
 
 from twinraven.knowledge.summaries.model import (
     SUMMARY_SOURCE,
     Compression,
-    CompressionWish,
+    CompressionRequest,
     ContentBinding,
     Summary,
 )
@@ -16,7 +16,7 @@ __all__ = [
     "COMPRESS_PROCESS",
     "SUMMARY_SOURCE",
     "Compression",
-    "CompressionWish",
+    "CompressionRequest",
     "ContentBinding",
     "Summaries",
     "Summary",

@@ -1,4 +1,4 @@
-"""Summaries and compressions: what stands for a part of a dialogue, and the work that makes it. No I/O."""
+"""Models summaries and the compressions that make them. No I/O."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ CompressionState = Literal["running", "done", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class CompressionWish:
-    """Which episodes of a group to sum up, and how far along the dialogue that covers it."""
+class CompressionRequest:
+    """A request to compress episodes of a group, and how far along the dialogue that covers it."""
 
     group_id: str
     episode_ids: tuple[str, ...]
@@ -137,5 +137,5 @@ class Compression:
 
 
 def check_summary(content: str) -> str:
-    """The text of a summary, as the store can hold it."""
+    """Return the text of a summary, as the store can hold it."""
     return check_text(content, field="content", limit=MOST_SUMMARY)

@@ -1,4 +1,4 @@
-"""The use cases of summaries: compress, read, write by hand, repair, backfill coverage, delete and compress again.
+"""Implements the use cases of summaries: compress, read, write by hand, repair, backfill coverage, delete, redo.
 
 A compression is one row and one run of the process that compresses, started in one transaction; its summary, the
 summary's episode and the run's end are one transaction too. So a compression ends once, whatever is killed, and nobody
@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from twinraven.audit import AuditEntry, AuditLog
-from twinraven.engine import RunEnd, Runs, RunWish
+from twinraven.audit import AuditLog, NewAuditEntry
+from twinraven.engine import RunEnd, RunRequest, Runs
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, TwinRavenError
 from twinraven.foundation.ids import new_id
@@ -24,7 +24,7 @@ from twinraven.knowledge.summaries.model import (
     MANUAL,
     SUMMARY_SOURCE,
     Compression,
-    CompressionWish,
+    CompressionRequest,
     Summary,
     check_summary,
 )
@@ -84,10 +84,10 @@ class Summaries:
         self._listeners: list[Compressed] = []
 
     def register(self, listener: Compressed) -> None:
-        """Let somebody take part in the transaction of each compression that is done."""
+        """Register a callback for the transaction that completes a compression."""
         self._listeners.append(listener)
 
-    async def compress(self, wish: CompressionWish, *, by: Principal) -> Compression:
+    async def compress(self, wish: CompressionRequest, *, by: Principal) -> Compression:
         """Start to sum up some episodes; a worker does it."""
         prepared = await self._processes.prepare(by.tenant_id, self._process_id)
 
@@ -100,7 +100,7 @@ class Summaries:
                 tx, by.tenant_id, compression_id, wish, process, user_id=by.user_id, at=self._micros()
             )
             parameters = prepared.inputs(_parameters(sources))
-            run = RunWish(parameters, definition=prepared.flow, run_id=f"{RUN_PREFIX}{compression_id}")
+            run = RunRequest(parameters, definition=prepared.flow, run_id=f"{RUN_PREFIX}{compression_id}")
             self._runs().start_in(tx, run, by=by)
             return made
 
@@ -129,7 +129,7 @@ class Summaries:
             problem = error.message
         self._end(tx, end.tenant_id, row, summary_id, problem)
 
-    async def write(self, wish: CompressionWish, content: str, *, by: Principal) -> Summary:
+    async def write(self, wish: CompressionRequest, content: str, *, by: Principal) -> Summary:
         """Write a summary by hand, where coverage is missing; for administrators."""
         check_summary(content)
 
@@ -180,7 +180,9 @@ class Summaries:
         found = await self._database.write(by.tenant_id, work)
         if not recompress:
             return None
-        wish = CompressionWish(found.group_id, found.sources, found.covers_up_to_turn, found.covers_up_to_alternative)
+        wish = CompressionRequest(
+            found.group_id, found.sources, found.covers_up_to_turn, found.covers_up_to_alternative
+        )
         return await self.compress(wish, by=by)
 
     async def summary(self, tenant_id: str, summary_id: str) -> Summary:
@@ -210,7 +212,7 @@ class Summaries:
             raise NotFound(f"no summary {summary_id!r}", field="summary_id")
         return found
 
-    def _sources(self, tx: Transaction, tenant_id: str, wish: CompressionWish) -> list[SourceEpisode]:
+    def _sources(self, tx: Transaction, tenant_id: str, wish: CompressionRequest) -> list[SourceEpisode]:
         found = source_episodes(tx, tenant_id, wish.episode_ids)
         for episode_id in wish.episode_ids:
             if episode_id not in found:
@@ -222,7 +224,7 @@ class Summaries:
     def _settle(self, tx: Transaction, tenant_id: str, row: Row, content: str) -> str:
         asked: dict[str, Any] = json.loads(row["wish"])
         process = {name: asked.pop(name) for name in ("process_id", "process_version")}
-        wish = CompressionWish(
+        wish = CompressionRequest(
             asked["group_id"],
             tuple(asked["episode_ids"]),
             asked["covers_up_to_turn"],
@@ -231,7 +233,7 @@ class Summaries:
         made = {**process, "run_id": f"{RUN_PREFIX}{row['compression_id']}", "created_by": row["user_id"]}
         return self._store(tx, tenant_id, wish, check_summary(content), made)
 
-    def _store(self, tx: Transaction, tenant_id: str, wish: CompressionWish, content: str, made: Row) -> str:
+    def _store(self, tx: Transaction, tenant_id: str, wish: CompressionRequest, content: str, made: Row) -> str:
         at = self._micros()
         sources = self._sources(tx, tenant_id, wish)
         summary_id = new_id()
@@ -268,7 +270,7 @@ class Summaries:
                 listener(tx, tenant_id, ended, row["user_id"])
 
     def _tell(self, tx: Transaction, event: str, summary_id: str, by: Principal) -> None:
-        entry = AuditEntry(
+        entry = NewAuditEntry(
             tenant_id=by.tenant_id,
             event_type=event,
             subject_type="summary",
@@ -292,7 +294,7 @@ def _parameters(sources: Sequence[SourceEpisode]) -> dict[str, Any]:
 
 
 def _text_of(end: RunEnd) -> str:
-    """The summary in a run's output: the text itself, or its member `summary`."""
+    """Return the summary in a run's output: the text itself, or its member `summary`."""
     if end.state != "succeeded":
         raise InvalidInput(str((end.error or {}).get("message") or f"the run {end.state}"), field="run")
     output = end.output if isinstance(end.output, str) else member_of(end.output, "summary")

@@ -1,4 +1,4 @@
-"""Summaries, their sources and contents, and compressions in SQL."""
+"""Stores summaries, their sources and contents, and compressions in SQL."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from twinraven.knowledge.sql import listed_values, moment, whole_contents
 from twinraven.knowledge.summaries.model import (
     SUMMARY_SOURCE,
     Compression,
+    CompressionRequest,
     CompressionState,
-    CompressionWish,
     ContentBinding,
     Summary,
 )
@@ -48,7 +48,7 @@ class SourceEpisode:
 
 
 def source_episodes(tx: Transaction, tenant_id: str, episode_ids: Sequence[str]) -> dict[str, SourceEpisode]:
-    """Each of these episodes that is there, whole; a summary's content brings its level and what it covers."""
+    """Return each of these episodes that is there, whole; a summary's content brings its level and what it covers."""
     found: dict[str, SourceEpisode] = {}
     for some in chunks(episode_ids, _IN_ONE):
         names, values = listed_values(some)
@@ -202,7 +202,14 @@ def _to_summary(tx: Transaction, tenant_id: str, row: Row) -> Summary:
 
 
 def insert_compression(
-    tx: Transaction, tenant_id: str, compression_id: str, wish: CompressionWish, material: Row, *, user_id: str, at: int
+    tx: Transaction,
+    tenant_id: str,
+    compression_id: str,
+    wish: CompressionRequest,
+    material: Row,
+    *,
+    user_id: str,
+    at: int,
 ) -> Compression:
     """Number a compression within its group; the caller holds the group's lock."""
     row = tx.fetch_one(

@@ -1,4 +1,4 @@
-"""Formats of foreign traces, one file each, and how to tell them apart by their content.
+"""Parses foreign trace formats, one file each, and detects a format by its content.
 
 A format is read by a `TraceParser`, which is fed lines and says which calls it understood. To add one, write its file,
 with a function `recognises` that looks at one JSON value, and add a line to `FORMATS`. The order is that of asking: the
@@ -17,7 +17,7 @@ from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.schema_inference import json_type
 from twinraven.muninn.formats.lines import Line, numbered, whole_documents
 from twinraven.muninn.formats.packed import inner_documents, unpacked
-from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen, TraceParser
+from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, TraceCounts, TraceParser
 
 __all__ = [
     "AUTO",
@@ -26,7 +26,7 @@ __all__ = [
     "Format",
     "Heard",
     "LineError",
-    "Seen",
+    "TraceCounts",
     "TraceParser",
     "TraceReader",
 ]
@@ -85,7 +85,7 @@ class TraceReader:
         return self._parser.keeps_ids
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> TraceCounts:
         return self._parser.seen
 
     def __iter__(self) -> Iterator[Heard]:
@@ -102,7 +102,7 @@ class TraceReader:
 
 
 def _guess(documents: Iterator[Line]) -> tuple[str, Iterator[Line]]:
-    """The format of the first line that shows one; a file without any is nobody's."""
+    """Return the format of the first line that shows one; None for a file without any."""
     head = list(islice(documents, _LOOKED_AT))
     found = next(filter(None, (_format_of(text) for _, text in head)), None)
     if found is None:
@@ -127,7 +127,7 @@ def _unknown(head: list[Line]) -> str:
 
 
 def _described(value: Any) -> str:
-    """What a JSON value holds, by the names of its fields alone."""
+    """Return what a JSON value holds, by the names of its fields alone."""
     shown: Any = next(iter(cast("list[Any]", value)), None) if isinstance(value, list) else value
     if value in ([], {}):
         return f"is an empty {'list' if isinstance(value, list) else 'object'}"
@@ -152,7 +152,7 @@ def _format_of(line: bytes) -> str | None:
 
 
 def _distinct() -> Iterator[tuple[str, Format]]:
-    """One name of each module, in the order of asking."""
+    """Yield one name of each module, in the order of asking."""
     met: set[str] = set()
     for name, each in FORMATS.items():
         if each.module not in met:

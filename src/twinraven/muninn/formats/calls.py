@@ -16,7 +16,7 @@ import orjson
 from twinraven.foundation.actors import Actor, parse_actor
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput
-from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen
+from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, TraceCounts
 from twinraven.muninn.model import Observation
 
 SEQUENCE_LIMIT = 1_000_000_000
@@ -27,7 +27,7 @@ _OUTCOMES = ("success", "failure", "partial")
 
 
 def recognises(value: Any) -> bool:
-    """Whether this is a call of the plain form, or a list of them."""
+    """Return whether this is a call of the plain form, or a list of them."""
     if isinstance(value, list):
         return any(map(recognises, cast("list[Any]", value)[:1]))
     return isinstance(value, dict) and "session_id" in value and "tool" in value
@@ -40,7 +40,7 @@ class CallsParser:
 
     def __init__(self, tenant_id: str) -> None:
         self._tenant_id = tenant_id
-        self.seen = Seen("lines", "is a call")
+        self.seen = TraceCounts("lines", "is a call")
 
     def feed(self, line: bytes, number: int) -> Iterable[Heard]:
         self.seen.count("as one call each")
@@ -61,7 +61,7 @@ class CallsParser:
 
 
 def parse_call(line: bytes, tenant_id: str) -> Observation:
-    """One line; its timestamp is only its place in the session."""
+    """Parse one line; its timestamp is only its place in the session."""
     return _call(parse_json(line, field="the line"), tenant_id)
 
 

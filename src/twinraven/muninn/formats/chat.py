@@ -16,11 +16,11 @@ from typing import Any, Final, cast
 from twinraven.foundation.canonical import canonical_json, content_hash, parse_json
 from twinraven.foundation.clock import parse_iso, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
-from twinraven.muninn.formats.conversation import Facts, Said
-from twinraven.muninn.formats.growth import Chain, Growth, Spoken
+from twinraven.muninn.formats.conversation import ConversationFacts, UserMessage
+from twinraven.muninn.formats.conversation_merging import ConversationMerger, GrowingConversation, SpokenMessage
 from twinraven.muninn.formats.lines import LONGEST_DOCUMENT
 from twinraven.muninn.formats.messages import dialect_of, is_message, moves_of
-from twinraven.muninn.formats.trace import Heard, LineError, Seen, members_of
+from twinraven.muninn.formats.trace import Heard, LineError, TraceCounts, members_of
 
 _IDS: Final = ("session_id", "conversation_id", "thread_id", "sessionId", "conversationId", "threadId")
 _LISTS: Final = ("messages", "traj", "contents", "conversations", "conversation", "history", "input", "query", "items")
@@ -41,7 +41,7 @@ Members = dict[str, Any]
 
 
 def recognises(value: Any) -> bool:
-    """Whether this holds messages."""
+    """Return whether this holds messages."""
     if isinstance(value, list):
         # An array of arrays is taken apart before: each of them is a conversation.
         return any(isinstance(item, dict) and recognises(item) for item in cast("list[Any]", value)[:5])
@@ -52,7 +52,7 @@ def recognises(value: Any) -> bool:
 
 
 def dialect_in(value: Any) -> str:
-    """The name of the format that a line's first conversation is written in."""
+    """Return the name of the format that a line's first conversation is written in."""
     items = cast("list[Any]", value) if isinstance(value, list) else [value]
     if any(is_message(item) for item in items):
         return _format_name(items)
@@ -68,7 +68,7 @@ def _format_name(messages: list[Any]) -> str:
 
 
 def messages_in(members: Members) -> list[Any] | None:
-    """The messages of a conversation, or of a request and its response; None where there are none."""
+    """Return the messages of a conversation, or of a request and its response; None where there are none."""
     found = _listed(members)
     if found is None:
         inner = _request_in(members)
@@ -82,7 +82,7 @@ def messages_in(members: Members) -> list[Any] | None:
 
 
 def _request_in(members: Members) -> Members | None:
-    """The request that a line holds; those of batches hold its body once more."""
+    """Return the request that a line holds; those of batches hold its body once more."""
     found = next((members[name] for name in _REQUESTS if isinstance(members.get(name), dict)), None)
     return None if found is None else cast("Members", found)
 
@@ -100,7 +100,7 @@ def _listed(members: Members) -> list[Any] | None:
 
 
 def _answered(members: Members) -> list[Any]:
-    """The messages of a response in any of the usual wrappings."""
+    """Return the messages of a response in any of the usual wrappings."""
     for name in _RESPONSES:
         found = members.get(name)
         if isinstance(found, str) and found[:1] in ("{", "["):
@@ -112,7 +112,7 @@ def _answered(members: Members) -> list[Any]:
 
 
 def messages_in_response(found: Any) -> list[Any]:
-    """The messages of a response: a message, a list of them, or a choice or candidate that holds one."""
+    """Return the messages of a response: a message, a list of them, or a choice or candidate that holds one."""
     if isinstance(found, list):
         items = cast("list[Any]", found)
         return items if any(is_message(item) for item in items[:10]) else []
@@ -136,13 +136,13 @@ class ChatParser:
 
     def __init__(self, tenant_id: str) -> None:
         self._tenant_id = tenant_id
-        self._growth = Growth()
-        self._single: list[Spoken] = []
+        self._growth = ConversationMerger()
+        self._single: list[SpokenMessage] = []
         self._single_size = 0
         self._single_id: str | None = None
         self._single_line = 0
         self._first: list[Any] = []
-        self.seen = Seen("conversations", "asks for a tool call")
+        self.seen = TraceCounts("conversations", "asks for a tool call")
 
     def feed(self, line: bytes, number: int) -> Iterator[Heard]:
         found = parse_json(line, field="the line")
@@ -167,7 +167,7 @@ class ChatParser:
 
     def _hear(self, around: Members, messages: list[Any], number: int, size: int) -> Iterator[Heard]:
         self.seen.count("with messages")
-        spoken: list[Spoken] = []
+        spoken: list[SpokenMessage] = []
         share = size // max(1, len(messages))
         for place, message in enumerate(messages):
             try:
@@ -175,16 +175,16 @@ class ChatParser:
             except TwinRavenError as error:
                 yield LineError(number, f"messages[{place}]: {error.message}")
             else:
-                spoken.append(Spoken(moves, None, share, place))
+                spoken.append(SpokenMessage(moves, None, share, place))
         stated, is_certain = _stated_id(around)
         session_id = stated or _made_id(messages)
         named = session_id if is_certain else ""
-        chain = Chain(session_id, "openai", _facts(around), number, spoken, stated, named)
+        chain = GrowingConversation(session_id, "openai", _facts(around), number, spoken, stated, named)
         for ready in self._growth.add(chain):
             yield from ready.heard(self._tenant_id)
 
     def _follow(self, members: Members, number: int, size: int) -> Iterator[Heard]:
-        """A line that is one message, or one entry of a Codex rollout."""
+        """Yield a line that is one message, or one entry of a Codex rollout."""
         kind, payload = members.get("type"), members.get("payload")
         if kind == "session_meta" and isinstance(payload, dict):
             yield from self._end_single()
@@ -201,7 +201,7 @@ class ChatParser:
         moves = [move for move in moves_of(message) if not _is_put_into_mouth(move)]
         if not self._single:
             self._single_line = number
-        self._single.append(Spoken(moves, _time(members), size, number))
+        self._single.append(SpokenMessage(moves, _time(members), size, number))
         self._first.append(message)
         self._single_size += size
         if self._single_size > LONGEST_DOCUMENT:
@@ -212,21 +212,23 @@ class ChatParser:
             return
         self.seen.count("with messages")
         session_id = self._single_id or _made_id(self._first)
-        chain = Chain(session_id, "openai", Facts(), self._single_line, self._single, self._single_id)
+        chain = GrowingConversation(
+            session_id, "openai", ConversationFacts(), self._single_line, self._single, self._single_id
+        )
         self._single, self._single_size, self._first = [], 0, []
         for ready in self._growth.add(chain):
             yield from ready.heard(self._tenant_id)
 
 
 def _is_rollout(members: Members) -> bool:
-    """Whether this is one entry of a conversation that is written an entry a line."""
+    """Return whether this is one entry of a conversation that is written an entry a line."""
     if members.get("type") in _ROLLOUT and isinstance(members.get("payload"), dict):
         return True
     return is_message(members) and "messages" not in members and "session_id" not in members
 
 
 def _is_put_into_mouth(move: Any) -> bool:
-    return isinstance(move, Said) and move.text.lstrip().startswith(_NOT_SAID)
+    return isinstance(move, UserMessage) and move.text.lstrip().startswith(_NOT_SAID)
 
 
 def _made_id(messages: list[Any]) -> str:
@@ -234,7 +236,7 @@ def _made_id(messages: list[Any]) -> str:
 
 
 def _stated_id(members: Members) -> tuple[str | None, bool]:
-    """The id that a conversation has, and whether it is certain to be the conversation's and not the request's."""
+    """Return the id of a conversation, and whether it is certainly not the request's."""
     for place in (members, members.get("metadata"), members.get("request")):
         for name in (*_IDS, *(("id",) if place is members else ())):
             given = cast("Members", place).get(name) if isinstance(place, dict) else None
@@ -243,8 +245,8 @@ def _stated_id(members: Members) -> tuple[str | None, bool]:
     return None, False
 
 
-def _facts(around: Members) -> Facts:
-    """How the task went and which it was, where the file says so as tau-bench does."""
+def _facts(around: Members) -> ConversationFacts:
+    """Return how the task went and which it was, where the file says so as tau-bench does."""
     judged = around.get("reward_info")
     reward = cast("Members", judged).get("reward") if isinstance(judged, dict) else around.get("reward")
     task = around.get("task_id")
@@ -254,7 +256,7 @@ def _facts(around: Members) -> Facts:
     stated = around.get("session_outcome")
     if stated in ("success", "failure", "partial"):
         outcome = stated
-    return Facts(outcome, str(task) if isinstance(task, (str, int)) else None)
+    return ConversationFacts(outcome, str(task) if isinstance(task, (str, int)) else None)
 
 
 def _time(members: Members) -> int | None:

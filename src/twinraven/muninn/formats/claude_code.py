@@ -30,7 +30,7 @@ from twinraven.muninn.formats.trace import (
     ForeignCall,
     Heard,
     LineError,
-    Seen,
+    TraceCounts,
     decode_arguments,
     items_of,
     members_of,
@@ -77,7 +77,7 @@ class _Agent:
     count: int = 0
 
     def begin_turn(self, message_id: str | None) -> None:
-        """A new answer of the model: what had no result by now will get none."""
+        """Begin an answer of the model: calls without a result by now get none."""
         if message_id is None or message_id != self.message_id:
             self.turn += 1
             self.message_id = message_id
@@ -111,7 +111,7 @@ class _Agent:
             self.said.append(asked.output if isinstance(asked.output, str) else f"[answer to {asked.tool}]")
 
     def release(self) -> Iterator[_Asked]:
-        """The calls that are settled, in the order they were asked for."""
+        """Yield the calls that are settled, in the order they were asked for."""
         while self.asked and self.asked[0].is_settled:
             yield self.asked.pop(0)
 
@@ -133,7 +133,7 @@ class _Agent:
 
 
 def recognises(value: Any) -> bool:
-    """Whether this is a line of a transcript or of stream-json."""
+    """Return whether this is a line of a transcript or of stream-json."""
     if not isinstance(value, dict):
         return False
     line = cast("dict[str, Any]", value)
@@ -152,7 +152,7 @@ class ClaudeCodeParser:
     keeps_ids = False
 
     def __init__(self, tenant_id: str) -> None:
-        self.seen = Seen("lines", "has a tool call that was answered")
+        self.seen = TraceCounts("lines", "has a tool call that was answered")
         self._tenant_id = tenant_id
         self._agents: dict[str, _Agent] = {}
         self._session_id: str | None = None
@@ -201,7 +201,7 @@ class ClaudeCodeParser:
         return self._agents.setdefault(name, _Agent(name))
 
     def _root(self, entry: dict[str, Any]) -> str:
-        """The first line of a side chain, which names it where the subagent has no id (in older transcripts)."""
+        """Return the first line of a side chain, which names it where the subagent has no id (in older transcripts)."""
         own, parent = str(entry.get("uuid")), str(entry.get("parentUuid"))
         root = self._roots[own] = self._roots.get(parent, own)
         if len(self._roots) > _REMEMBERED:
@@ -235,7 +235,7 @@ def _blocks(entry: dict[str, Any]) -> list[Block]:
 
 
 def _queued(entry: dict[str, Any]) -> Any:
-    """What a person typed while the model was at work is kept as an attachment, with its origin."""
+    """Return what a person typed while the model was at work is kept as an attachment, with its origin."""
     attachment = members_of(entry.get("attachment") or {}, "attachment")
     is_said = attachment.get("type") == "queued_command" and attachment.get("origin") is not None
     return attachment.get("prompt") if is_said else None

@@ -1,4 +1,4 @@
-"""The names of OpenTelemetry's GenAI conventions that a tool call is told in, and ours for what they lack.
+"""Names the attributes of OpenTelemetry's GenAI conventions for tool calls, and ours for what they lack.
 
 The conventions still move; whoever reads or writes spans takes the names from here, so that a change is made once.
 """
@@ -41,5 +41,5 @@ _RENAMED = {
 
 
 def attribute_of(field: str) -> str:
-    """The attribute that tells an event's field which the conventions have no name for."""
+    """Return the attribute that tells an event's field which the conventions have no name for."""
     return _RENAMED.get(field, f"twinraven.{field}")

@@ -16,7 +16,7 @@ from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats.records import Record, first_record, micros_of, text_of
 from twinraven.muninn.formats.span_facts import arguments_of, request_and_response, unwrapped_output
 from twinraven.muninn.formats.spans import ModelSpan, SpanLog, ToolSpan, derived_id
-from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen, members_of
+from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, TraceCounts, members_of
 
 _TYPES: Final = (
     "SPAN",
@@ -33,7 +33,7 @@ _TYPES: Final = (
 
 
 def recognises(value: Any) -> bool:
-    """Whether this is an observation, or a trace with its observations."""
+    """Return whether this is an observation, or a trace with its observations."""
     found = first_record(value, "observations")
     if found is None:
         return False
@@ -48,7 +48,7 @@ class LangfuseParser:
 
     def __init__(self, tenant_id: str) -> None:
         self._log = SpanLog(tenant_id, "langfuse")
-        self.seen = Seen("observations", "is of type TOOL, or a GENERATION with tool calls in its messages")
+        self.seen = TraceCounts("observations", "is of type TOOL, or a GENERATION with tool calls in its messages")
 
     def feed(self, line: bytes, number: int) -> Iterator[Heard]:
         found = parse_json(line, field="the line")

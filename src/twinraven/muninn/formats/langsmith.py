@@ -14,14 +14,14 @@ from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats.records import Record, first_record, micros_of, records_in, text_of
 from twinraven.muninn.formats.span_facts import arguments_of, request_and_response, unwrapped_output
 from twinraven.muninn.formats.spans import ModelSpan, SpanLog, ToolSpan, derived_id
-from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen, items_of, members_of
+from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, TraceCounts, items_of, members_of
 
 _MODELS = ("llm", "chat_model")
 _THREADS = ("session_id", "thread_id", "conversation_id")
 
 
 def recognises(value: Any) -> bool:
-    """Whether this is a run."""
+    """Return whether this is a run."""
     found = first_record(value, "runs")
     return found is not None and "run_type" in found and "inputs" in found
 
@@ -33,7 +33,7 @@ class LangSmithParser:
 
     def __init__(self, tenant_id: str) -> None:
         self._log = SpanLog(tenant_id, "langsmith")
-        self.seen = Seen("runs", "is of type tool, or a model's with tool calls in its messages")
+        self.seen = TraceCounts("runs", "is of type tool, or a model's with tool calls in its messages")
 
     def feed(self, line: bytes, number: int) -> Iterator[Heard]:
         for record in records_in(line, "runs"):

@@ -28,7 +28,7 @@ Line = tuple[int, bytes]
 
 
 def numbered(source: Iterable[bytes] | IO[bytes]) -> Iterator[Line]:
-    """The lines that are not blank, with their numbers."""
+    """Yield the lines that are not blank, with their numbers."""
     read: Callable[[int], bytes] | None = getattr(source, "read", None)
     if read is not None:
         yield from _from_blocks(read)
@@ -73,7 +73,7 @@ def _from_blocks(read: Callable[[int], bytes]) -> Iterator[Line]:
 
 
 def _split(text: bytes, number: int) -> Any:
-    """The filled lines of a text that ends with one; returns the number of the line after it."""
+    """Yield the filled lines of a text that ends with one; returns the number of the line after it."""
     place = 0
     for hit in _FILLED.finditer(text):
         number += text.count(b"\n", place, hit.start())
@@ -122,7 +122,7 @@ def whole_documents(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def _one(first: Line, rest: Iterator[Line]) -> Iterator[Line]:
-    """A file that is one document, if it is not too long for that."""
+    """Yield a file that is one document, if it is not too long for that."""
     held, size = [first], len(first[1])
     for line in rest:
         held.append(line)

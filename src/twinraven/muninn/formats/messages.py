@@ -13,7 +13,14 @@ from functools import partial
 from typing import Any, Final, cast
 
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
-from twinraven.muninn.formats.conversation import Answered, Asked, Move, Said, Turn, Unclear
+from twinraven.muninn.formats.conversation import (
+    CallAnswered,
+    CallRequested,
+    ModelTurn,
+    Move,
+    UnreadablePart,
+    UserMessage,
+)
 from twinraven.muninn.formats.trace import decode_arguments, decode_text, items_of, members_of
 
 Message = dict[str, Any]
@@ -78,7 +85,7 @@ _BLOCK_SILENT: Final = (
 
 
 def is_message(value: Any) -> bool:
-    """Whether this is a message of a dialect that is known here."""
+    """Return whether this is a message of a dialect that is known here."""
     if not isinstance(value, dict):
         return False
     message = cast("Message", value)
@@ -97,7 +104,7 @@ def is_message(value: Any) -> bool:
 
 
 def dialect_of(messages: list[Any]) -> str:
-    """The name of the dialect that a conversation is written in."""
+    """Return the name of the dialect that a conversation is written in."""
     for message in messages:
         if not isinstance(message, dict):
             continue
@@ -120,7 +127,7 @@ def _kind_of(block: Any) -> Any:
 
 
 def moves_of(message: Message) -> list[Move]:
-    """What the message does in its conversation; InvalidInput where that cannot be said."""
+    """Return the moves that the message makes in its conversation; raise InvalidInput where it cannot be read."""
     message = _unwrapped(message)
     kind = message.get("type")
     if "role" not in message and isinstance(kind, str):
@@ -135,7 +142,7 @@ def moves_of(message: Message) -> list[Move]:
 
 
 def _unwrapped(message: Message) -> Message:
-    """The message inside LangChain's wrappers."""
+    """Return the message inside LangChain's wrappers."""
     if "lc" in message and isinstance(message.get("kwargs"), dict):
         named = items_of(message.get("id"), "id")
         return {"type": _LANGCHAIN.get(str(named[-1]) if named else "", "system"), **message["kwargs"]}
@@ -154,7 +161,7 @@ def _by_role(message: Message) -> Iterator[Move]:
     blocks = _blocks(message)
     if role == "assistant":
         # The items of the Responses API have a type also where they are messages: a turn may have several.
-        yield Turn(_joined(blocks), joins=message.get("type") == "message")
+        yield ModelTurn(_joined(blocks), joins=message.get("type") == "message")
         yield from _requests(message, blocks)
     elif role == "tool" and not any(_is_answer(block) for block in blocks):
         yield _answer(message)
@@ -167,16 +174,16 @@ def _heard(blocks: list[Message]) -> Iterator[Move]:
     yield from (_result(block) for block in blocks if _is_answer(block))
     words = [block for block in blocks if not _is_answer(block)]
     if words or not blocks:
-        yield Said(_joined(words))
+        yield UserMessage(_joined(words))
 
 
 def _requests(message: Message, blocks: list[Message]) -> Iterator[Move]:
-    """Every call that can be understood, and a complaint of each that cannot."""
+    """Yield every call that can be understood, and a complaint of each that cannot."""
     listed = items_of(message.get("tool_calls"), "tool_calls")
     if not listed:
         extra = message.get("additional_kwargs")
         listed = items_of(cast("Message", extra).get("tool_calls"), "tool_calls") if isinstance(extra, dict) else []
-    read: list[Callable[[], Asked]] = [partial(_chat_call, item) for item in listed]
+    read: list[Callable[[], CallRequested]] = [partial(_chat_call, item) for item in listed]
     named = {_id_of(item) for item in listed}
     # LangChain repeats the calls of Anthropic's models in the content.
     read += [partial(_request, block) for block in blocks if _is_request(block, without=named)]
@@ -186,30 +193,30 @@ def _requests(message: Message, blocks: list[Message]) -> Iterator[Move]:
         try:
             yield each()
         except TwinRavenError as error:
-            yield Unclear(error.message)
+            yield UnreadablePart(error.message)
     yield from (_result(block) for block in blocks if _is_answer(block))
 
 
-def _chat_call(item: Any) -> Asked:
+def _chat_call(item: Any) -> CallRequested:
     call = members_of(item, "a tool call")
     if call.get("type") == "custom":
         custom = members_of(call.get("custom"), "custom")
-        return Asked(_id_of(call), _name(custom), {"input": custom.get("input")})
+        return CallRequested(_id_of(call), _name(custom), {"input": custom.get("input")})
     if "function" not in call and "name" in call:
-        return Asked(_id_of(call), _name(call), decode_arguments(call.get("args", call.get("arguments"))))
+        return CallRequested(_id_of(call), _name(call), decode_arguments(call.get("args", call.get("arguments"))))
     return _function(_id_of(call), members_of(call.get("function"), "function"))
 
 
-def _function(call_id: str | None, function: Message) -> Asked:
-    return Asked(call_id, _name(function), decode_arguments(function.get("arguments")))
+def _function(call_id: str | None, function: Message) -> CallRequested:
+    return CallRequested(call_id, _name(function), decode_arguments(function.get("arguments")))
 
 
-def _answer(message: Message) -> Answered:
+def _answer(message: Message) -> CallAnswered:
     name = message.get("name")
     content = message.get("content")
     output: Any = decode_text(_text(content)) if not isinstance(content, dict) else cast("Message", content)
     call_id = message.get("tool_call_id")
-    return Answered(
+    return CallAnswered(
         None if call_id is None else str(call_id),
         name if isinstance(name, str) else None,
         output,
@@ -241,28 +248,28 @@ def _is_answer(block: Message) -> bool:
     return is_result or _gemini(block, "response") is not None
 
 
-def _request(block: Message) -> Asked:
+def _request(block: Message) -> CallRequested:
     part = _gemini(block, "call")
     if part is not None:
-        return Asked(_id_of(part), _name(part), decode_arguments(part.get("args")))
+        return CallRequested(_id_of(part), _name(part), decode_arguments(part.get("args")))
     given = next((block[name] for name in ("input", "arguments", "args") if name in block), None)
-    return Asked(_id_of(block), _name(block), decode_arguments(given))
+    return CallRequested(_id_of(block), _name(block), decode_arguments(given))
 
 
-def _result(block: Message) -> Answered:
+def _result(block: Message) -> CallAnswered:
     part = _gemini(block, "response")
     if part is not None:
         given = part.get("response")
         is_error = isinstance(given, dict) and set(cast("Message", given)) == {"error"}
-        return Answered(_id_of(part), _name(part), plain_output(given), raised=is_error)
+        return CallAnswered(_id_of(part), _name(part), plain_output(given), raised=is_error)
     call_id = next((block[name] for name in ("tool_use_id", "toolCallId", "id") if block.get(name) is not None), None)
     given = next((block[name] for name in ("content", "response", "result", "output") if name in block), None)
     is_error = block.get("is_error") is True or block.get("isError") is True
-    return Answered(None if call_id is None else str(call_id), None, plain_output(given), raised=is_error)
+    return CallAnswered(None if call_id is None else str(call_id), None, plain_output(given), raised=is_error)
 
 
 def _gemini(block: Message, kind: str) -> Message | None:
-    """A part of Gemini's, in either spelling."""
+    """Return a part of Gemini's, in either spelling."""
     for name in (f"function_{kind}", f"function{kind.title()}"):
         if isinstance(block.get(name), dict):
             return cast("Message", block[name])
@@ -270,25 +277,25 @@ def _gemini(block: Message, kind: str) -> Message | None:
 
 
 def _item(item: Message, kind: str) -> Iterator[Move]:
-    """An item of the Responses API; the items between two answers are one turn of the model."""
+    """Yield an item of the Responses API; the items between two answers are one turn of the model."""
     if kind.endswith("_call_output"):
         yield _item_output(item)
         return
-    yield Turn(joins=True)
+    yield ModelTurn(joins=True)
     if kind not in _ITEM_CALLS:
         return
     name, given = _ITEM_CALLS[kind]
     call_id = item.get("call_id") or item.get("id")
     tool = kind.removesuffix("_call") if name is None else _name(item)
     params = item.get(given)
-    yield Asked(
+    yield CallRequested(
         None if call_id is None else str(call_id),
         tool,
         {"input": params} if kind == "custom_tool_call" else decode_arguments(params),
     )
     if kind == "mcp_call" and ("output" in item or "error" in item):
         failed = item.get("error")
-        yield Answered(
+        yield CallAnswered(
             None if call_id is None else str(call_id),
             None,
             plain_output(failed or item.get("output")),
@@ -296,48 +303,50 @@ def _item(item: Message, kind: str) -> Iterator[Move]:
         )
 
 
-def _item_output(item: Message) -> Answered:
+def _item_output(item: Message) -> CallAnswered:
     output = item.get("output")
     raised = False
     if isinstance(output, dict) and "content" in output:
         raised = cast("Message", output).get("success") is False
         output = cast("Message", output)["content"]
     call_id = item.get("call_id") or item.get("id")
-    return Answered(None if call_id is None else str(call_id), None, plain_output(output), raised=raised)
+    return CallAnswered(None if call_id is None else str(call_id), None, plain_output(output), raised=raised)
 
 
 def _pydantic_ai(message: Message) -> Iterator[Move]:
     if message["kind"] == "response":
-        yield Turn()
+        yield ModelTurn()
     for part in _blocks({"parts": message.get("parts")}):
         kind = part.get("part_kind")
         call_id = part.get("tool_call_id")
         if kind == "tool-call":
-            yield Asked(call_id, _name({"name": part.get("tool_name")}), decode_arguments(part.get("args")))
+            yield CallRequested(call_id, _name({"name": part.get("tool_name")}), decode_arguments(part.get("args")))
         elif kind in ("tool-return", "retry-prompt") and part.get("tool_name"):
-            yield Answered(call_id, part["tool_name"], plain_output(part.get("content")), raised=kind == "retry-prompt")
+            yield CallAnswered(
+                call_id, part["tool_name"], plain_output(part.get("content")), raised=kind == "retry-prompt"
+            )
         elif kind == "user-prompt":
-            yield Said(_text(part.get("content")))
+            yield UserMessage(_text(part.get("content")))
 
 
 def _share_gpt(message: Message) -> Iterator[Move]:
     role, words = _ROLES.get(str(message["from"])), str(message.get("value"))
     if role == "call":
         called = decode_arguments(words)
-        yield Turn(words)
-        yield Asked(None, _name(called), decode_arguments(called.get("arguments")))
+        yield ModelTurn(words)
+        yield CallRequested(None, _name(called), decode_arguments(called.get("arguments")))
     elif role == "tool":
-        yield Answered(None, None, decode_text(words))
+        yield CallAnswered(None, None, decode_text(words))
     elif role == "assistant":
-        yield Turn(words)
+        yield ModelTurn(words)
     elif role == "user":
-        yield Said(words)
+        yield UserMessage(words)
     elif role is None:
         raise InvalidInput(f"from {message['from']!r} is none of system, human, gpt, function_call, observation")
 
 
 def plain_output(content: Any) -> Any:
-    """What the model saw of a result; structures in texts are decoded, pictures are named and not kept."""
+    """Return a result as the model saw it; structures in texts are decoded, pictures are named and not kept."""
     if isinstance(content, str):
         return decode_text(content)
     if isinstance(content, dict) and set(cast("Message", content)) == {"type", "value"}:
@@ -371,7 +380,7 @@ def _words(block: Message) -> str:
 
 
 def _text(content: Any) -> str:
-    """The text of a message; parts that are no text are named by their type."""
+    """Return the text of a message; parts that are no text are named by their type."""
     return _joined(_blocks({"content": content}))
 
 

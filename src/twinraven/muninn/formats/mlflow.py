@@ -15,13 +15,13 @@ from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats.records import Record, first_record, records_in, text_of
 from twinraven.muninn.formats.span_facts import arguments_of, request_and_response, unwrapped_output
 from twinraven.muninn.formats.spans import ModelSpan, SpanLog, ToolSpan, derived_id
-from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen, items_of, members_of
+from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, TraceCounts, items_of, members_of
 
 _MODELS = ("CHAT_MODEL", "LLM")
 
 
 def recognises(value: Any) -> bool:
-    """Whether this is a trace of MLflow."""
+    """Return whether this is a trace of MLflow."""
     found = first_record(value, "traces")
     if found is None or not isinstance(found.get("data"), dict) or "info" not in found:
         return False
@@ -35,7 +35,7 @@ class MlflowParser:
 
     def __init__(self, tenant_id: str) -> None:
         self._log = SpanLog(tenant_id, "mlflow")
-        self.seen = Seen("spans", "is of type TOOL, or a model's with tool calls in its messages")
+        self.seen = TraceCounts("spans", "is of type TOOL, or a model's with tool calls in its messages")
 
     def feed(self, line: bytes, number: int) -> Iterator[Heard]:
         for trace in records_in(line, "traces"):

@@ -13,10 +13,17 @@ from typing import Any, Final, cast
 
 from twinraven.foundation.canonical import canonical_json, content_hash, parse_json
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
-from twinraven.muninn.formats.conversation import Answered, Asked, Conversation, Move, Said, Turn
+from twinraven.muninn.formats.conversation import (
+    CallAnswered,
+    CallRequested,
+    ConversationCalls,
+    ModelTurn,
+    Move,
+    UserMessage,
+)
 from twinraven.muninn.formats.messages import plain_output
 from twinraven.muninn.formats.records import Record, first_record, micros_of, records_of, text_of
-from twinraven.muninn.formats.trace import Heard, LineError, Seen, decode_arguments
+from twinraven.muninn.formats.trace import Heard, LineError, TraceCounts, decode_arguments
 
 _KINDS: Final = (
     "ActionEvent",
@@ -40,7 +47,7 @@ _IDS: Final = ("sid", "session_id", "conversation_id")
 
 
 def recognises(value: Any) -> bool:
-    """Whether this is an event of OpenHands."""
+    """Return whether this is an event of OpenHands."""
     found = first_record(value, *_LISTS)
     if found is None:
         return False
@@ -56,9 +63,9 @@ class OpenHandsParser:
 
     def __init__(self, tenant_id: str) -> None:
         self._tenant_id = tenant_id
-        self._run: Conversation | None = None
+        self._run: ConversationCalls | None = None
         self._responses: str | None = None
-        self.seen = Seen("events", "is an action of the agent that was answered")
+        self.seen = TraceCounts("events", "is an action of the agent that was answered")
 
     def feed(self, line: bytes, number: int) -> Iterator[Heard]:
         around = parse_json(line, field="the line")
@@ -76,7 +83,7 @@ class OpenHandsParser:
                 if named is None and isinstance(around, dict):
                     named = text_of(cast("Record", around), *_IDS, "instance_id")
                 session = named or f"openhands-{content_hash(canonical_json(record))[:32]}"
-                self._run = Conversation(session, "openhands")
+                self._run = ConversationCalls(session, "openhands")
             self.seen.count(f"{record.get('kind') or record.get('action') or record.get('observation')}")
             try:
                 self._run.hear(self._moves(record), micros_of(record, "timestamp"))
@@ -102,38 +109,38 @@ class OpenHandsParser:
             stated = record.get("args")
             args = cast("Record", stated) if isinstance(stated, dict) else {}
             if record.get("source") == "user" and action == "message":
-                yield Said(str(args.get("content", "")))
+                yield UserMessage(str(args.get("content", "")))
             elif record.get("source") == "agent" and action not in _TALK:
-                yield Turn(joins=self._is_same(called.get("model_response")))
+                yield ModelTurn(joins=self._is_same(called.get("model_response")))
                 tool = called.get("function_name") or action
                 given = {name: value for name, value in args.items() if name not in _OWN_FIELDS}
-                yield Asked(str(record.get("id")), str(tool), given)
+                yield CallRequested(str(record.get("id")), str(tool), given)
         elif record.get("cause") is not None and record.get("observation") not in _TALK:
             raised = record.get("success") is False or record.get("observation") == "error"
-            yield Answered(str(record["cause"]), None, plain_output(record.get("content")), raised=raised)
+            yield CallAnswered(str(record["cause"]), None, plain_output(record.get("content")), raised=raised)
 
     def _newer(self, record: Record) -> Iterator[Move]:
         kind, call_id = record["kind"], text_of(record, "tool_call_id", "action_id")
         if kind == "ActionEvent":
-            yield Turn(joins=self._is_same(record.get("llm_response_id")))
+            yield ModelTurn(joins=self._is_same(record.get("llm_response_id")))
             tool = record.get("tool_name")
             if not isinstance(tool, str):
                 raise InvalidInput("tool_name is missing", field="tool_name")
             asked = record.get("tool_call")
             stated = cast("Record", asked).get("arguments") if isinstance(asked, dict) else None
-            yield Asked(call_id, tool, decode_arguments(stated if stated is not None else record.get("action")))
+            yield CallRequested(call_id, tool, decode_arguments(stated if stated is not None else record.get("action")))
         elif kind in ("ObservationEvent", "AgentErrorEvent"):
             found = record.get("observation", record.get("error"))
             members = cast("Record", found) if isinstance(found, dict) else {"content": found}
             raised = kind == "AgentErrorEvent" or members.get("is_error") is True
-            yield Answered(call_id, None, plain_output(members.get("content", members)), raised=raised)
+            yield CallAnswered(call_id, None, plain_output(members.get("content", members)), raised=raised)
         elif kind == "MessageEvent" and record.get("source") == "user":
             message = record.get("llm_message")
             content = cast("Record", message).get("content") if isinstance(message, dict) else ""
-            yield Said(str(plain_output(content)))
+            yield UserMessage(str(plain_output(content)))
 
     def _is_same(self, response: Any) -> bool:
-        """Whether an action came from the same response of the model as the one before it."""
+        """Return whether an action came from the same response of the model as the one before it."""
         named = cast("Record", response).get("id") if isinstance(response, dict) else response
         is_same = named is not None and named == self._responses
         self._responses = cast("str | None", named)

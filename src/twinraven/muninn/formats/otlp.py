@@ -25,7 +25,7 @@ from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats import genai
 from twinraven.muninn.formats.span_facts import (
     Attributes,
-    ToolFacts,
+    SpanToolFacts,
     kind_of,
     label_of,
     messages_of,
@@ -41,7 +41,15 @@ from twinraven.muninn.formats.spans import (
     ToolSpan,
     derived_id,
 )
-from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen, items_of, members_of, parse_object
+from twinraven.muninn.formats.trace import (
+    ForeignCall,
+    Heard,
+    LineError,
+    TraceCounts,
+    items_of,
+    members_of,
+    parse_object,
+)
 from twinraven.muninn.model import check_turn
 
 _TRACE_ID, _SPAN_ID = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{16}")
@@ -61,7 +69,7 @@ Members = dict[str, Any]
 
 
 def recognises(value: Any) -> bool:
-    """Whether this holds spans, of OTLP or of the console exporter."""
+    """Return whether this holds spans, of OTLP or of the console exporter."""
     if not isinstance(value, dict):
         return False
     members = cast("Members", value)
@@ -78,13 +86,13 @@ class OtlpParser:
 
     def __init__(self, tenant_id: str, *, window: int = WINDOW, contexts: Contexts | None = None) -> None:
         self._log = SpanLog(tenant_id, "otlp", window=window, contexts=contexts)
-        self.seen = Seen("spans", "is a tool call, or a model's turn with tool calls in its messages")
+        self.seen = TraceCounts("spans", "is a tool call, or a model's turn with tool calls in its messages")
 
     def feed(self, line: bytes, number: int) -> Iterator[Heard]:
         yield from self.take(parse_object(line), number, len(line))
 
     def take(self, document: Members, number: int, size: int) -> Iterator[Heard]:
-        """The same for a document that is parsed already."""
+        """Yield the same for a document that is parsed already."""
         for span in spans_in(document):
             try:
                 held = self.read(members_of(span, "the span"), number)
@@ -99,15 +107,15 @@ class OtlpParser:
         yield from self._log.finish()
 
     def has_met(self, key: SpanKey) -> bool:
-        """Whether a span was joined with others before."""
+        """Return whether a span was joined with others before."""
         return self._log.has_met(key)
 
     def join(self, spans: Iterable[ToolSpan | ModelSpan]) -> Iterator[Heard]:
-        """The calls of spans that were read and belong together."""
+        """Yield the calls of spans that were read and belong together."""
         yield from self._log.join(spans)
 
     def read(self, span: Members, number: int) -> ToolSpan | ModelSpan | None:
-        """One span; None where it is neither a call nor a model's turn."""
+        """Read one span; None where it is neither a call nor a model's turn."""
         attributes = _attributes(span.get("attributes"))
         kind = kind_of(attributes, str(span.get("name") or ""))
         session = session_of(attributes)
@@ -133,7 +141,7 @@ class OtlpParser:
 
 
 def spans_in(document: Members) -> Iterator[Any]:
-    """The spans of a document, whatever they are."""
+    """Yield the spans of a document, whatever they are."""
     listed = document.get("resourceSpans", document.get("resource_spans"))
     if listed is None:
         if not recognises(document):
@@ -148,20 +156,20 @@ def spans_in(document: Members) -> Iterator[Any]:
 
 
 def trace_of(span: Members) -> str:
-    """The trace a span belongs to, empty where it states none."""
+    """Return the trace a span belongs to, empty where it states none."""
     stated = span.get("traceId")
     return _trace_id(stated) if isinstance(stated, str) else ""
 
 
 def place_of(span: Members) -> Members:
-    """What a span that is no call tells of those inside it: what is around it, and its conversation."""
+    """Return what a span that is no call tells of those inside it: what is around it, and its conversation."""
     session = session_of(_attributes(span.get("attributes")))
     told = {name: span.get(name) for name in ("traceId", "spanId", "parentSpanId")}
     return {**told, "attributes": {} if session is None else {genai.CONVERSATION: session}}
 
 
 def _printed(span: Members) -> Members:
-    """A span of the console exporter as OTLP has it."""
+    """Return a span of the console exporter as OTLP has it."""
     context, status = members_of(span.get("context"), "context"), span.get("status")
     code = cast("Members", status) if isinstance(status, dict) else {}
     return {
@@ -180,7 +188,9 @@ def _iso_nanos(stated: Any) -> int | None:
     return to_micros(parse_iso(stated)) * 1000 if isinstance(stated, str) else None
 
 
-def _tool(span: Members, key: SpanKey, session: str | None, attributes: Attributes) -> tuple[ForeignCall, ToolFacts]:
+def _tool(
+    span: Members, key: SpanKey, session: str | None, attributes: Attributes
+) -> tuple[ForeignCall, SpanToolFacts]:
     began, ended = _times(span)
     facts = tool_facts(attributes, str(span.get("name") or ""))
     status = span.get("status")
@@ -209,7 +219,7 @@ def _tool(span: Members, key: SpanKey, session: str | None, attributes: Attribut
 
 
 def _with_our_own(call: ForeignCall, attributes: Attributes) -> ForeignCall:
-    """A call with what the conventions have no name for, as our own exports state it."""
+    """Return a call with what the conventions have no name for, as our own exports state it."""
     turn = attributes.get(genai.TURN)
     is_timed = call.time_known and attributes.get(genai.TIME_KNOWN) is not False
     return call._replace(
@@ -276,7 +286,7 @@ def _parent_id(stated: str) -> str:
 
 
 def _hex(stated: Any, form: re.Pattern[str]) -> str:
-    """An id in hexadecimal digits, or in base64 as protobuf's own JSON has it."""
+    """Return an id in hexadecimal digits, or in base64 as protobuf's own JSON has it."""
     if not isinstance(stated, str):
         return ""
     if form.fullmatch(stated):
@@ -351,7 +361,7 @@ def _attributes(listed: Any) -> Members:
 
 
 def _value(tagged: Any) -> Any:
-    """One of OTLP's tagged values as plain JSON."""
+    """Return one of OTLP's tagged values as plain JSON."""
     if tagged is None or tagged == {}:
         return None
     kind, value = next(iter(members_of(tagged, "an attribute's value").items()))

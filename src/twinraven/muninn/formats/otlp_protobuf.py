@@ -22,13 +22,13 @@ Members = dict[str, Any]
 
 
 def decode_request(body: bytes) -> Members:
-    """An ExportTraceServiceRequest as OTLP's JSON would have it."""
+    """Return an ExportTraceServiceRequest as OTLP's JSON would have it."""
     view = memoryview(body)
     return {"resourceSpans": [_resource(part) for number, part in _parts(view) if number == 1]}
 
 
 def encode_response(rejected: int, reason: str) -> bytes:
-    """An ExportTraceServiceResponse: empty where all was accepted, else with a partial success."""
+    """Return an ExportTraceServiceResponse: empty where all was accepted, else with a partial success."""
     if not rejected and not reason:
         return b""
     text = reason.encode()
@@ -119,14 +119,14 @@ def _any(view: memoryview, depth: int) -> Members:
 
 
 def _parts(view: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """The fields that are messages themselves."""
+    """Yield the fields that are messages themselves."""
     for number, value in _fields(view):
         if isinstance(value, memoryview):
             yield number, value
 
 
 def _fields(view: memoryview) -> Iterator[tuple[int, Any]]:
-    """The fields of a message: whole numbers, or a view of the bytes."""
+    """Yield the fields of a message: whole numbers, or a view of the bytes."""
     place, end = 0, len(view)
     while place < end:
         tag, place = _read_varint(view, place)

@@ -12,11 +12,11 @@ from uuid import UUID
 
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats.records import Record, first_record, micros_of, records_in, text_of
-from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, Seen, items_of, members_of
+from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, TraceCounts, items_of, members_of
 
 
 def recognises(value: Any) -> bool:
-    """Whether this is an exported event."""
+    """Return whether this is an exported event."""
     found = first_record(value, "items")
     return found is not None and {"event_id", "session_id", "tool_id", "input_params"} <= found.keys()
 
@@ -28,7 +28,7 @@ class OwnEventsParser:
 
     def __init__(self, tenant_id: str) -> None:
         self._tenant_id = tenant_id
-        self.seen = Seen("lines", "is an event")
+        self.seen = TraceCounts("lines", "is an event")
 
     def feed(self, line: bytes, number: int) -> Iterator[Heard]:
         for record in records_in(line, "items"):

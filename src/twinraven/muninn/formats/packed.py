@@ -27,7 +27,7 @@ Recognises = Callable[[Any], bool]
 
 
 def inner_documents(value: Any) -> Iterator[Any]:
-    """The items of an array, or of the list that an envelope holds; none of anything else."""
+    """Yield the items of an array, or of the list that an envelope holds; none of anything else."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         value = next((members[name] for name in _ENVELOPES if isinstance(members.get(name), list)), None)

@@ -13,12 +13,12 @@ Record = dict[str, Any]
 
 
 def records_in(line: bytes, *names: str) -> Iterator[Record]:
-    """The records of a line: the object itself, the items of an array, or those of one of the lists it has."""
+    """Yield the records of a line: the object itself, the items of an array, or those of one of the lists it has."""
     yield from records_of(parse_json(line, field="the line"), *names)
 
 
 def records_of(found: Any, *names: str) -> Iterator[Record]:
-    """The same of a line that is parsed already."""
+    """Yield the same of a line that is parsed already."""
     if isinstance(found, dict):
         members = cast("Record", found)
         inner = next((members[name] for name in names if isinstance(members.get(name), list)), None)
@@ -32,7 +32,7 @@ def records_of(found: Any, *names: str) -> Iterator[Record]:
 
 
 def first_record(value: Any, *names: str) -> Record | None:
-    """The first record of a value, by which its format is recognised."""
+    """Return the first record of a value, by which its format is recognised."""
     if isinstance(value, dict):
         members = cast("Record", value)
         inner = next((members[name] for name in names if isinstance(members.get(name), list)), None)
@@ -45,7 +45,7 @@ def first_record(value: Any, *names: str) -> Record | None:
 
 
 def micros_of(record: Record, *names: str) -> int | None:
-    """A time under one of its names, as ISO text; None where it is not stated."""
+    """Return a time under one of its names, as ISO text; None where it is not stated."""
     for name in names:
         stated = record.get(name)
         if isinstance(stated, str) and stated:
@@ -55,7 +55,7 @@ def micros_of(record: Record, *names: str) -> int | None:
 
 
 def text_of(record: Record, *names: str) -> str | None:
-    """A text or number under one of its names."""
+    """Return a text or number under one of its names."""
     for name in names:
         stated = record.get(name)
         if isinstance(stated, (str, int)) and not isinstance(stated, bool) and stated != "":

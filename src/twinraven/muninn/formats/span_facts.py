@@ -94,7 +94,7 @@ _PLAIN: Final = frozenset(("output", "lc", "data", "tool_call_id"))
 """An output that has none of these is wrapped in nothing."""
 
 
-class ToolFacts(NamedTuple):
+class SpanToolFacts(NamedTuple):
     """A tool call as its span tells it."""
 
     tool: str
@@ -107,7 +107,7 @@ class ToolFacts(NamedTuple):
 
 
 def kind_of(attributes: Attributes, name: str) -> Kind:
-    """Whether a span is a tool call, a model's turn, or something else."""
+    """Return whether a span is a tool call, a model's turn, or something else."""
     get = attributes.get
     operation = get(genai.OPERATION)
     if operation == genai.EXECUTE_TOOL:
@@ -127,7 +127,7 @@ def kind_of(attributes: Attributes, name: str) -> Kind:
 
 
 def label_of(attributes: Attributes) -> str:
-    """What a span calls itself, for people."""
+    """Return the label of a span, for messages."""
     for name in _LABELS:
         found = attributes.get(name)
         if found is not None:
@@ -136,7 +136,7 @@ def label_of(attributes: Attributes) -> str:
 
 
 def session_of(attributes: Attributes) -> str | None:
-    """The conversation a span belongs to, as it states it."""
+    """Return the conversation a span belongs to, as it states it."""
     # Most spans state none, which one look at their few attributes tells.
     if _STATES_SESSION.isdisjoint(attributes):
         return None
@@ -147,8 +147,8 @@ def session_of(attributes: Attributes) -> str | None:
     return None
 
 
-def tool_facts(attributes: Attributes, name: str) -> ToolFacts:
-    """What a span of a tool call tells of it."""
+def tool_facts(attributes: Attributes, name: str) -> SpanToolFacts:
+    """Read the facts of a tool call from its span."""
     get = attributes.get
     tool = _first(attributes, _NAMES) or name.removeprefix(genai.EXECUTE_TOOL).strip()
     given = _unwrapped_input(_first(attributes, _INPUTS))
@@ -156,10 +156,10 @@ def tool_facts(attributes: Attributes, name: str) -> ToolFacts:
     stated_id = _text(_first(attributes, _CALL_IDS))
     if get(genai.RESULT_ENCODING) == "json":
         output: Any = parse_json(str(get(genai.RESULT)), field=genai.RESULT)
-        return ToolFacts(str(tool), params, output, False, stated_id, True)
+        return SpanToolFacts(str(tool), params, output, False, stated_id, True)
     output, call_id, raised = unwrapped_output(_first(attributes, _OUTPUTS))
     is_complete = given is None or isinstance(given, dict) or params.keys() != {"input"}
-    return ToolFacts(str(tool), params, output, raised, stated_id or call_id, is_complete)
+    return SpanToolFacts(str(tool), params, output, raised, stated_id or call_id, is_complete)
 
 
 def arguments_of(given: Any) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def _unwrapped_input(given: Any) -> Any:
 
 
 def _literal(text: Any) -> Any:
-    """A text that is a Python dictionary as one, which is how LangChain prints the arguments of a tool."""
+    """Return a text that is a Python dictionary as one, which is how LangChain prints the arguments of a tool."""
     if not isinstance(text, str) or text[:1] != "{" or len(text) > _LONGEST_LITERAL:
         return text
     try:
@@ -196,7 +196,7 @@ def _literal(text: Any) -> Any:
 
 
 def unwrapped_output(given: Any) -> tuple[Any, str | None, bool]:
-    """An output, the id of its call and whether it failed, out of LangChain's tool message."""
+    """Return an output, the id of its call and whether it failed, out of LangChain's tool message."""
     found = decode_text(given) if isinstance(given, str) else plain_output(given)
     if isinstance(found, dict) and _PLAIN.isdisjoint(found):  # pyright: ignore[reportUnknownArgumentType]
         return found, None, False  # pyright: ignore[reportUnknownVariableType]
@@ -218,7 +218,7 @@ def unwrapped_output(given: Any) -> tuple[Any, str | None, bool]:
 
 
 def messages_of(attributes: Attributes) -> tuple[list[Any], list[Any]]:
-    """The messages that went into a model and those that came out of it."""
+    """Return the messages that went into a model and those that came out of it."""
     get = attributes.get
     for asked, answered in _FLAT:
         if f"{asked}0.role" in attributes or f"{asked}0.message.role" in attributes:
@@ -231,7 +231,7 @@ def messages_of(attributes: Attributes) -> tuple[list[Any], list[Any]]:
 
 
 def messages_in_value(value: Any) -> list[Any]:
-    """The messages in an input or output of a model, JSON text or not; none where there are none."""
+    """Return the messages in an input or output of a model, JSON text or not; none where there are none."""
     if isinstance(value, str):
         if value[:1] not in ("{", "["):
             return []
@@ -258,7 +258,7 @@ def messages_in_value(value: Any) -> list[Any]:
 
 
 def request_and_response(asked: Any, answered: Any) -> tuple[list[Any], list[Any]]:
-    """The messages of a model's input and output."""
+    """Return the messages of a model's input and output."""
     return messages_in_value(asked), messages_in_value(answered)
 
 

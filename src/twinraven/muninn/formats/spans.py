@@ -20,9 +20,9 @@ from uuid import UUID
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.foundation.ids import uuid_of
 from twinraven.muninn.collector import clean_text
-from twinraven.muninn.formats.conversation import Asked, Facts, Said
-from twinraven.muninn.formats.growth import Chain, Growth, Spoken
-from twinraven.muninn.formats.latest import Latest
+from twinraven.muninn.formats.bounded_map import BoundedMap
+from twinraven.muninn.formats.conversation import CallRequested, ConversationFacts, UserMessage
+from twinraven.muninn.formats.conversation_merging import ConversationMerger, GrowingConversation, SpokenMessage
 from twinraven.muninn.formats.messages import moves_of
 from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError
 from twinraven.muninn.model import Observation, check_name
@@ -83,7 +83,7 @@ class _Held(NamedTuple):
 
 @dataclass(slots=True)
 class Context:
-    """What is known of a conversation by the spans that were read."""
+    """The state of a conversation, as the spans read so far tell it."""
 
     turn: int = 0
     heard: int = 0
@@ -122,11 +122,11 @@ class SpanLog:
         self._contexts = contexts or Contexts()
         self._window: list[_Held | ModelSpan] = []
         self._bytes = 0
-        self._events: Latest[SpanKey, UUID | None] = Latest(_REMEMBERED)
-        self._parents: Latest[SpanKey, str] = Latest(_REMEMBERED)
-        self._sessions: Latest[str, str] = Latest(_REMEMBERED)
-        self._with_tools: Latest[str, None] = Latest(_REMEMBERED)
-        self._growth = Growth()
+        self._events: BoundedMap[SpanKey, UUID | None] = BoundedMap(_REMEMBERED)
+        self._parents: BoundedMap[SpanKey, str] = BoundedMap(_REMEMBERED)
+        self._sessions: BoundedMap[str, str] = BoundedMap(_REMEMBERED)
+        self._with_tools: BoundedMap[str, None] = BoundedMap(_REMEMBERED)
+        self._growth = ConversationMerger()
 
     def state_session(self, trace: str, session: str) -> None:
         """Note the conversation that a trace belongs to, as one of its spans states it."""
@@ -138,11 +138,11 @@ class SpanLog:
         self._parents[key] = parent
 
     def has_met(self, key: SpanKey) -> bool:
-        """Whether a span was held before."""
+        """Return whether a span was held before."""
         return key in self._events
 
     def join(self, spans: Iterable[ToolSpan | ModelSpan]) -> Iterator[Heard]:
-        """The calls of spans that belong together, and of whatever else is held."""
+        """Yield the calls of spans that belong together, and of whatever else is held."""
         for span in spans:
             yield from self.hold(span)
         yield from self.finish()
@@ -186,7 +186,7 @@ class SpanLog:
             yield from self._told(chain)
 
     def _release(self, count: int) -> Iterator[Heard]:
-        """The spans that began first, in order."""
+        """Yield the spans that began first, in order."""
         self._window.sort(key=_began)
         ready, self._window = self._window[:count], self._window[count:]
         for span in ready:
@@ -219,7 +219,7 @@ class SpanLog:
         return Observation._make(facts)
 
     def _around(self, key: SpanKey) -> UUID | None:
-        """The call around a span: its parent, or what is around that, as far as it is known."""
+        """Return the call around a span: its parent, or what is around that, as far as it is known."""
         for _ in range(_DEEPEST):
             found = self._events.get(key)
             if found is not None:
@@ -240,9 +240,9 @@ class SpanLog:
         # A shorter request is that of another agent, whose words are not the user's.
         for each in (*spoken_of(asked[context.heard :]), *spoken_of(answered)):
             for move in each.moves:
-                if isinstance(move, Said):
+                if isinstance(move, UserMessage):
                     context.said.append(move.text)
-                elif isinstance(move, Asked) and move.id is not None:
+                elif isinstance(move, CallRequested) and move.id is not None:
                     _remember(context.requests, move.id, move.params, _ASKED)
         context.heard = max(context.heard, len(asked))
         if session in self._with_tools or span.key[0] in self._with_tools:
@@ -251,10 +251,12 @@ class SpanLog:
         # An answer that is met here first came before this turn began.
         timed = [each if each.at is not None else each._replace(at=span.began) for each in spoken]
         named = session if span.session is not None else ""
-        for ready in self._growth.add(Chain(session, self._prefix, Facts(), span.line, timed, session, named)):
+        for ready in self._growth.add(
+            GrowingConversation(session, self._prefix, ConversationFacts(), span.line, timed, session, named)
+        ):
             yield from self._told(ready)
 
-    def _told(self, chain: Chain) -> Iterator[Heard]:
+    def _told(self, chain: GrowingConversation) -> Iterator[Heard]:
         if chain.session_id not in self._with_tools:
             yield from chain.heard(self._tenant_id)
 
@@ -263,17 +265,17 @@ class SpanLog:
 
 
 def derived_id(format: str, key: SpanKey) -> UUID:
-    """The id of a span's event: it follows from the span, so that a span that is read twice is one event."""
+    """Return the id of a span's event: it follows from the span, so that a span that is read twice is one event."""
     return uuid_of(hashlib.sha256("\0".join((f"twinraven.{format}", *key)).encode()).digest()[:16])
 
 
-def spoken_of(messages: list[Any]) -> list[Spoken]:
-    """The messages of a model span as moves; what cannot be understood is passed over."""
-    found: list[Spoken] = []
+def spoken_of(messages: list[Any]) -> list[SpokenMessage]:
+    """Return the messages of a model span as moves; what cannot be understood is passed over."""
+    found: list[SpokenMessage] = []
     for place, message in enumerate(messages):
         if isinstance(message, dict):
             try:
-                found.append(Spoken(moves_of(message), None, 200, place))  # pyright: ignore[reportUnknownArgumentType]
+                found.append(SpokenMessage(moves_of(message), None, 200, place))  # pyright: ignore[reportUnknownArgumentType]
             except TwinRavenError:
                 continue
     return found

@@ -11,14 +11,21 @@ from typing import Any, cast
 
 from twinraven.foundation.canonical import canonical_json, content_hash
 from twinraven.foundation.errors import TwinRavenError
-from twinraven.muninn.formats.conversation import Answered, Asked, Conversation, Facts, Said, Turn
+from twinraven.muninn.formats.conversation import (
+    CallAnswered,
+    CallRequested,
+    ConversationCalls,
+    ConversationFacts,
+    ModelTurn,
+    UserMessage,
+)
 from twinraven.muninn.formats.messages import is_message, moves_of
 from twinraven.muninn.formats.records import Record, first_record, records_in, text_of
-from twinraven.muninn.formats.trace import Heard, LineError, Seen, items_of, members_of
+from twinraven.muninn.formats.trace import Heard, LineError, TraceCounts, items_of, members_of
 
 
 def recognises(value: Any) -> bool:
-    """Whether this is a trajectory."""
+    """Return whether this is a trajectory."""
     found = first_record(value)
     if found is None or not isinstance(found.get("trajectory"), list):
         return False
@@ -33,7 +40,7 @@ class SweAgentParser:
 
     def __init__(self, tenant_id: str) -> None:
         self._tenant_id = tenant_id
-        self.seen = Seen("trajectories", "has a step with an action")
+        self.seen = TraceCounts("trajectories", "has a step with an action")
 
     def feed(self, line: bytes, number: int) -> Iterator[Heard]:
         for record in records_in(line):
@@ -54,15 +61,15 @@ class SweAgentParser:
         yield from ()
 
 
-def _begun(record: Record) -> Conversation:
+def _begun(record: Record) -> ConversationCalls:
     environment = record.get("environment")
     name = text_of(record, "instance_id", "session_id", "id")
     made = content_hash(canonical_json(record.get("trajectory")))[:16]
     task = name or (environment if isinstance(environment, str) else None)
-    return Conversation(f"swe-agent-{task or 'run'}-{made}", "swe-agent", Facts(task_id=name))
+    return ConversationCalls(f"swe-agent-{task or 'run'}-{made}", "swe-agent", ConversationFacts(task_id=name))
 
 
-def _converse(run: Conversation, history: list[Any], number: int) -> Iterator[Heard]:
+def _converse(run: ConversationCalls, history: list[Any], number: int) -> Iterator[Heard]:
     for place, message in enumerate(history):
         members = cast("Record", message)
         if members.get("is_demo") is True:
@@ -73,10 +80,10 @@ def _converse(run: Conversation, history: list[Any], number: int) -> Iterator[He
             yield LineError(number, f"history[{place}]: {error.message}")
 
 
-def _act(run: Conversation, history: list[Any], steps: list[Any]) -> None:
+def _act(run: ConversationCalls, history: list[Any], steps: list[Any]) -> None:
     asked = [item for item in history if item.get("role") == "user" and item.get("is_demo") is not True][:1]
     for message in asked:
-        run.hear(move for move in moves_of(cast("Record", message)) if isinstance(move, Said))
+        run.hear(move for move in moves_of(cast("Record", message)) if isinstance(move, UserMessage))
     for item in steps:
         step = members_of(item, "a step")
         action = str(step.get("action") or "").strip()
@@ -85,8 +92,8 @@ def _act(run: Conversation, history: list[Any], steps: list[Any]) -> None:
         tool, _, rest = action.partition(" ")
         run.hear(
             [
-                Turn(str(step.get("thought") or "")),
-                Asked(None, tool.splitlines()[0][:200], {"arguments": rest.strip()}),
-                Answered(None, None, step.get("observation")),
+                ModelTurn(str(step.get("thought") or "")),
+                CallRequested(None, tool.splitlines()[0][:200], {"arguments": rest.strip()}),
+                CallAnswered(None, None, step.get("observation")),
             ]
         )

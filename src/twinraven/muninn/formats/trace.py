@@ -1,4 +1,4 @@
-"""What all foreign traces have in common: a parser that is fed lines, and a call as it was found in one.
+"""Defines what all trace parsers share: the parser protocol, and a call as it was found in a trace.
 
 A parser is fed one line at a time and says which calls it has understood by then; some are only complete lines later,
 when their result turns up. What cannot be understood is a `LineError` for that part alone, or an exception for the
@@ -41,7 +41,7 @@ Heard = Observation | LineError
 
 
 @dataclass(slots=True)
-class Seen:
+class TraceCounts:
     """Counts what a parser read, so that a trace without calls can say what it holds instead."""
 
     what: str
@@ -66,15 +66,15 @@ class TraceParser(Protocol):
 
     keeps_ids: bool
     """Whether the trace names its calls itself, so that one may be in the log already under its id."""
-    seen: Seen
+    seen: TraceCounts
     """What was read so far."""
 
     def feed(self, line: bytes, number: int) -> Iterable[Heard]:
-        """The calls that are complete with this line."""
+        """Return the calls that are complete with this line."""
         ...
 
     def finish(self) -> Iterable[Heard]:
-        """The calls that are complete now that nothing follows."""
+        """Return the calls that are complete now that nothing follows."""
         ...
 
 
@@ -105,10 +105,10 @@ class ForeignCall(NamedTuple):
     parent_event_id: UUID | None = None
     corrects: UUID | None = None
     actor: Actor | None = None
-    """On whose behalf the call ran, where the trace says so; whoever imports it is not meant."""
+    """The actor of the call, where the trace states one; not the importer."""
 
     def observed_for(self, tenant_id: str) -> Observation:
-        """The call as the log takes it in, or InvalidInput."""
+        """Return the call as the log takes it in, or InvalidInput."""
         tool_id = check_name(self.tool_id, field="tool")
         params = encode_params(self.params)
         output = None if self.output is None else encode_output(self.output)
@@ -148,7 +148,7 @@ def _refuse_outcome(stated: str) -> NoReturn:
 
 
 def parse_object(line: bytes) -> dict[str, Any]:
-    """A line that must be a JSON object."""
+    """Parse a line that must be a JSON object."""
     found = parse_json(line, field="the line")
     if not isinstance(found, dict):
         raise InvalidInput("the line is not a JSON object", field="line")
@@ -156,14 +156,14 @@ def parse_object(line: bytes) -> dict[str, Any]:
 
 
 def members_of(value: Any, field: str) -> dict[str, Any]:
-    """A value that must be an object."""
+    """Return a value that must be an object."""
     if not isinstance(value, dict):
         raise InvalidInput(f"{field} is not an object", field=field)
     return cast("dict[str, Any]", value)
 
 
 def items_of(value: Any, field: str) -> list[Any]:
-    """A value that must be a list, or is left out."""
+    """Return a value that must be a list, or is left out."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -172,7 +172,7 @@ def items_of(value: Any, field: str) -> list[Any]:
 
 
 def decode_text(text: str) -> Any:
-    """The value where a text is a JSON object or array; any other text, also "17" and "true", stays one.
+    """Return the value where a text is a JSON object or array; any other text, also "17" and "true", stays one.
 
     A number is not decoded because the same tool may answer "0017" the next time, and a value should keep its type.
     """

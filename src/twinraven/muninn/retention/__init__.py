@@ -1,4 +1,4 @@
-"""Retention: whole sessions leave the log when their last call is old enough, and a signed note of it stays.
+"""Prunes whole sessions from the log once their last call is old enough, and keeps a signed note.
 
 It is the only way out of the log and a maintenance path, not application logic: each batch is one audited transaction
 in which the guard is lifted, rows leave and the guard stands again. Sessions with events that a stored chain samples

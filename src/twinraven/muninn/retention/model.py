@@ -1,4 +1,4 @@
-"""What left the log, as it is noted and reported."""
+"""Models retention notes and reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twinraven.foundation.clock import iso, to_micros
 
 
 class NoteSignature(NamedTuple):
-    """Which key signed a note, and the signature in hex."""
+    """The signature of a note in hex, and the id of its key."""
 
     key_id: str
     signature: str
@@ -37,7 +37,7 @@ class RetentionNote:
     signed: NoteSignature | None = None
 
     def signed_text(self) -> bytes:
-        """What a signature is made of: every fact of the note, under a name no other signature of ours uses."""
+        """Return the signed bytes: every fact of the note, under a name that no other signature uses."""
         facts = (self.note_id, self.sessions, self.events, self.verdicts, self.outputs, self.events_hash)
         times = map(to_micros, (self.made_at, self.cutoff, self.first_at, self.last_at))
         return b"twinraven.retention.note.1\0" + canonical_json([self.tenant_id, *facts, *times])
@@ -61,7 +61,7 @@ class RetentionNote:
 
 @dataclass(slots=True)
 class RetentionReport:
-    """What a run removed, or would."""
+    """The report of a pruning, or of a dry run."""
 
     cutoff: datetime
     sessions: int = 0
@@ -71,7 +71,7 @@ class RetentionReport:
     spared: int = 0
     """Sessions that are old enough and stay, because a stored chain samples them."""
     residue_cleared: bool = True
-    """False where somebody was in the way and traces of what left may still be in SQLite's file or its log."""
+    """False where a lock was in the way, and residue may still be in SQLite's file or its log."""
     notes: list[RetentionNote] = field(default_factory=list[RetentionNote])
 
     def add(self, note: RetentionNote) -> None:

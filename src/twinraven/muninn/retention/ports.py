@@ -1,11 +1,11 @@
-"""What retention asks of others: which events must stay, and a signature that is not the database's own."""
+"""Declares the ports of retention: the events that must stay, the note signer, and the audit log."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Protocol
 
-from twinraven.audit import AuditEntry, AuditRecord
+from twinraven.audit import AuditRecord, NewAuditEntry
 from twinraven.muninn.retention.model import NoteSignature, RetentionNote
 from twinraven.storage import Transaction
 
@@ -15,11 +15,11 @@ class SparedEvents(Protocol):
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Where that is written down; nobody writes there while sessions leave."""
+        """The tables that name spared events, locked against writes while sessions are removed."""
         ...
 
     def event_ids(self, tx: Transaction, tenant_id: str) -> set[str]:
-        """The events whose sessions must stay."""
+        """Return the events whose sessions must stay."""
         ...
 
 
@@ -33,10 +33,10 @@ class NoteSigner(Protocol):
         ...
 
 
-class Chronicle(Protocol):
+class RetentionAudit(Protocol):
     """The audit log, as far as retention writes to it."""
 
-    def append(self, tx: Transaction, entry: AuditEntry) -> AuditRecord: ...
+    def append(self, tx: Transaction, entry: NewAuditEntry) -> AuditRecord: ...
 
     def reseal_reads(
         self, tx: Transaction, tenant_id: str, removed: Collection[int], *, reason: str

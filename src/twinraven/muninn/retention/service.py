@@ -1,4 +1,4 @@
-"""Pruning in rounds and batches.
+"""Prunes sessions in rounds and batches.
 
 A round looks, without holding anybody up, for sessions that are old enough and for the outputs that only they refer to.
 Its batches then remove a few sessions each, in short transactions that look again before they act: a session that got
@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from twinraven.audit import AuditEntry
+from twinraven.audit import NewAuditEntry
 from twinraven.foundation.clock import from_micros, now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, StorageBusy
 from twinraven.foundation.ids import new_id
 from twinraven.muninn.hourly_sql import folded_part, unfold
 from twinraven.muninn.retention.model import RetentionNote, RetentionReport, hash_events
-from twinraven.muninn.retention.ports import Chronicle, NoteSigner, SparedEvents
+from twinraven.muninn.retention.ports import NoteSigner, RetentionAudit, SparedEvents
 from twinraven.muninn.retention.sql import (
     LOG,
     VERDICTS,
@@ -109,7 +109,7 @@ class Retention:
         self,
         database: Database,
         *,
-        audit: Chronicle | None = None,
+        audit: RetentionAudit | None = None,
         signer: NoteSigner | None = None,
         spared: SparedEvents | None = None,
         micros: Callable[[], int] = now_micros,
@@ -123,7 +123,7 @@ class Retention:
         self._batch_events = batch_events
 
     async def preview(self, tenant_id: str, *, days: int) -> RetentionReport:
-        """What `run` would remove now; outputs and verdicts are not counted."""
+        """Report what `run` would remove now; outputs and verdicts are not counted."""
         report = RetentionReport(self._cutoff(days))
 
         def work(tx: Transaction) -> None:
@@ -161,7 +161,7 @@ class Retention:
         return report
 
     async def notes(self, tenant_id: str, *, limit: int = 100) -> list[RetentionNote]:
-        """What left and when, the newest first."""
+        """Return the retention notes, the newest first."""
         return await self._database.read(tenant_id, lambda tx: notes_of(tx, tenant_id, limit=limit))
 
     def fault_of(self, note: RetentionNote) -> str | None:
@@ -207,7 +207,7 @@ class Retention:
     def _try(
         self, connection: Connection, tenant_id: str, session_ids: list[str], chosen: _Round, cutoff: datetime
     ) -> tuple[_Found, RetentionNote | None]:
-        """One transaction, begun again where the store asks for it."""
+        """Return one transaction, begun again where the store asks for it."""
         tables = (*WRITTEN_IN_ORDER, *self._spared.tables)
         races = 0
         while True:
@@ -224,7 +224,7 @@ class Retention:
     def _look_again(
         self, tx: Transaction, tenant_id: str, session_ids: list[str], chosen: _Round, cutoff: datetime
     ) -> _Found:
-        """What of a batch may leave now that nobody else can write."""
+        """Return what of a batch may be removed now that no other transaction can write."""
         spared = self._spared.event_ids(tx, tenant_id)
         found = _Found()
         for session_id, events in zip(session_ids, events_of(tx, tenant_id, session_ids), strict=True):
@@ -267,12 +267,12 @@ class Retention:
         add_note(tx, note)
         if self._audit is not None:
             data = {name: value for name, value in note.as_json().items() if name not in ("key_id", "signature")}
-            self._audit.append(tx, AuditEntry(tenant_id, PRUNED, "retention_note", note.note_id, data=data))
+            self._audit.append(tx, NewAuditEntry(tenant_id, PRUNED, "retention_note", note.note_id, data=data))
         return note
 
 
 def _unnamed(tx: Transaction, tenant_id: str, found: _Found, chosen: _Round) -> set[str]:
-    """The outputs that no event names any more, now that these have left."""
+    """Return the outputs that no event names any more, now that these have left."""
     gone = Counter(event.output_hash for event in found.leaving if event.output_hash)
     for session_id in found.gone:
         gone.update(chosen.outputs.get(session_id, ()))

@@ -1,4 +1,4 @@
-"""Notes signed with the keys that sign the audit chain: whoever can only write to the database cannot make one."""
+"""Signs retention notes with the keys of the audit chain, which write access to the database cannot forge."""
 
 from __future__ import annotations
 

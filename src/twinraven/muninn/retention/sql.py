@@ -1,4 +1,4 @@
-"""Retention's statements, the same for both stores."""
+"""Selects and deletes pruned sessions in SQL, the same for both databases."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NOTE = (
 
 
 class StoredEvent(NamedTuple):
-    """What retention needs to know of an event."""
+    """The columns of an event that retention needs."""
 
     arrival: int
     event_id: str
@@ -79,7 +79,7 @@ def aged_sessions(tx: Transaction, tenant_id: str, cutoff: int, *, after: str, e
 
 
 def events_of(tx: Transaction, tenant_id: str, session_ids: Iterable[str]) -> Iterator[list[StoredEvent]]:
-    """The events of each session."""
+    """Yield the events of each session."""
     sql = (
         f"SELECT arrival, event_id, session_id, timestamp, output_hash FROM {LOG} "
         "WHERE tenant_id = :tenant AND session_id = :session ORDER BY timestamp, arrival"
@@ -91,7 +91,7 @@ def events_of(tx: Transaction, tenant_id: str, session_ids: Iterable[str]) -> It
 def outputs_kept(
     tx: Transaction, tenant_id: str, leaving: Container[str], hashes: Container[str], *, through: int
 ) -> set[str]:
-    """Which of these outputs a session that stays refers to as well; one pass over the log up to an arrival."""
+    """Return which of these outputs a remaining session refers to; one pass over the log up to an arrival."""
     sql = (
         f"SELECT session_id, output_hash FROM {LOG} "
         "WHERE tenant_id = :tenant AND arrival <= :through AND output_hash IS NOT NULL"
@@ -103,7 +103,7 @@ def outputs_kept(
 
 
 def outputs_named_since(tx: Transaction, tenant_id: str, arrival: int) -> set[str]:
-    """The outputs that events stored after an arrival refer to."""
+    """Return the outputs that events stored after an arrival refer to."""
     # The tenant is compared as an expression: its index would lead through the whole log, the arrival does not.
     sql = (
         f"SELECT DISTINCT output_hash FROM {LOG} "
@@ -153,7 +153,7 @@ def add_note(tx: Transaction, note: RetentionNote) -> None:
 
 
 def notes_of(tx: Transaction, tenant_id: str, *, limit: int) -> list[RetentionNote]:
-    """The newest notes first."""
+    """Return the retention notes, the newest first."""
     sql = (
         f"SELECT {', '.join(_NOTE)} FROM retention_notes WHERE tenant_id = :tenant "
         "ORDER BY made_at DESC, note_id LIMIT :limit"

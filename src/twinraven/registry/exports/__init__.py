@@ -1,4 +1,4 @@
-"""Learned tools for other homes: as a Python function, an MCP definition, an OpenAI function, or an Agent Skill.
+"""Exports learned tools: as a Python function, an MCP definition, an OpenAI function, or an Agent Skill.
 
 What was learned belongs to whoever's agents it was learned from, and leaves with them. An export is text made from a
 definition and nothing else, so the same version gives the same bytes everywhere.
@@ -13,10 +13,10 @@ from typing import Any, Final, Literal, get_args
 
 from twinraven.flow import ToolLookup, compile_flow, entry_of
 from twinraven.foundation.errors import InvalidDefinition
+from twinraven.registry.exports.documentation import all_tools, may_be_incomplete
 from twinraven.registry.exports.documents import mcp_tool, openai_function
 from twinraven.registry.exports.python import python_module, python_name
 from twinraven.registry.exports.skill import skill_files, skill_name, skill_notes
-from twinraven.registry.exports.words import all_tools, may_be_incomplete
 from twinraven.registry.model import definition_text
 from twinraven.registry.status import ToolStatus
 from twinraven.registry.synthesized import SynthesizedTool
@@ -27,7 +27,7 @@ EXPORT_FORMS: Final[tuple[ExportForm, ...]] = get_args(ExportForm)
 
 @dataclass(frozen=True, slots=True)
 class ToolExport:
-    """What is to be written: one file, or a folder with its files."""
+    """The files of an export: one file, or a folder."""
 
     name: str
     """The name of the file or folder."""
@@ -41,7 +41,7 @@ class ToolExport:
 def export_tool(
     definition: SynthesizedTool, form: ExportForm, find: ToolLookup, *, holds_secret: Callable[[bytes], bool]
 ) -> ToolExport:
-    """A definition in another form.
+    """Return a definition in another form.
 
     `find` says what its tools can do; one that is not found counts as a write. `holds_secret` says whether a text holds
     a value of the vault: registration refuses such definitions, but a secret may have been stored since.

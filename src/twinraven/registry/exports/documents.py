@@ -1,4 +1,4 @@
-"""A definition as other programs describe tools: an entry of MCP's `tools/list`, and an OpenAI function.
+"""Exports a definition as an entry of MCP's `tools/list`, or as an OpenAI function.
 
 Both describe and do not run: whoever offers them calls the learned tool, or the Python export, when a model asks. The
 description is all that a model sees, so it also says when to use the tool and what comes back, where there is room.
@@ -11,8 +11,7 @@ from typing import Final
 from twinraven.catalog import Effect
 from twinraven.flow import FlowDefinition
 from twinraven.foundation.canonical import JsonObject
-from twinraven.registry.exports.names import clipped, shortened
-from twinraven.registry.exports.words import (
+from twinraven.registry.exports.documentation import (
     INCOMPLETE_WORDS,
     earlier_words,
     result_words,
@@ -20,6 +19,7 @@ from twinraven.registry.exports.words import (
     told_of,
     usage,
 )
+from twinraven.registry.exports.names import clipped, shortened
 from twinraven.registry.synthesized import SynthesizedTool
 
 OPENAI_NAME: Final = 64
@@ -28,7 +28,7 @@ _REFUSED_ABOVE: Final = ("oneOf", "anyOf", "allOf", "enum", "not")
 
 
 def mcp_tool(definition: SynthesizedTool, *, effect: Effect, may_be_incomplete: bool) -> JsonObject:
-    """The entry of `tools/list`. What it answers is promised only as far as the definition decides it."""
+    """Return the entry of `tools/list`. What it answers is promised only as far as the definition decides it."""
     reads = effect is Effect.READ
     entry: JsonObject = {
         "name": definition.tool_id,
@@ -45,7 +45,7 @@ def mcp_tool(definition: SynthesizedTool, *, effect: Effect, may_be_incomplete: 
 
 
 def openai_function(definition: SynthesizedTool, *, may_be_incomplete: bool) -> tuple[JsonObject, list[str]]:
-    """The function as OpenAI takes it, and what had to change for that."""
+    """Return the function as OpenAI takes it, and what had to change for that."""
     notes: list[str] = []
     name = shortened(definition.tool_id, OPENAI_NAME, joint="_")
     if name != definition.tool_id:
@@ -66,12 +66,12 @@ def openai_function(definition: SynthesizedTool, *, may_be_incomplete: bool) -> 
 
 
 def title_of(definition: FlowDefinition) -> str:
-    """The name as people write it."""
+    """Return the name as people write it."""
     return definition.tool_id.replace("_", " ").replace("-", " ").strip().capitalize()
 
 
 def _answered(definition: SynthesizedTool, *, may_be_incomplete: bool) -> JsonObject | None:
-    """The members of the answer; nothing, where it need not be an object."""
+    """Return the members of the answer; nothing, where it need not be an object."""
     if definition.output is not None:
         names = list(definition.output)
         return None if len(names) == 1 and names[0].startswith("$") else {name: {} for name in names}

@@ -1,4 +1,4 @@
-"""Python text, laid out: an expression on one line where it fits, otherwise one element a line.
+"""Formats Python source: an expression on one line where it fits, otherwise one element per line.
 
 An export is meant to be read, so it looks as a formatter would leave it. Every text from a definition passes through
 `quoted` or `docstring` on its way into the code; nothing else puts foreign characters there.
@@ -17,8 +17,8 @@ WIDTH: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Something in brackets; `opening` is everything up to and with the bracket."""
+class Bracketed:
+    """A bracketed expression; `opening` is everything up to and with the bracket."""
 
     opening: str
     items: tuple[Node, ...]
@@ -28,32 +28,32 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class StringLiteral:
     """A string literal, and the words before it on its line."""
 
     text: str
     before: str = ""
 
 
-Node: TypeAlias = str | Text | Group
+Node: TypeAlias = str | StringLiteral | Bracketed
 
 
 def flat(node: Node) -> str:
-    """The expression on one line."""
+    """Return the expression on one line."""
     if isinstance(node, str):
         return node
-    if isinstance(node, Text):
+    if isinstance(node, StringLiteral):
         return node.before + quoted(node.text)
     return node.opening + f"{node.comma} ".join(map(flat, node.items)) + node.closing
 
 
 def lay_out(node: Node, indent: int, *, suffix: str = "") -> list[str]:
-    """The expression as lines."""
+    """Return the expression as lines."""
     margin = " " * indent
     line = f"{margin}{flat(node)}{suffix}"
     if isinstance(node, str) or len(line) <= WIDTH:
         return [line]
-    group = _in_pieces(node, WIDTH - indent - 4) if isinstance(node, Text) else node
+    group = _in_pieces(node, WIDTH - indent - 4) if isinstance(node, StringLiteral) else node
     if not group.items:
         return [line]
     lines = [margin + group.opening]
@@ -62,51 +62,51 @@ def lay_out(node: Node, indent: int, *, suffix: str = "") -> list[str]:
     return [*lines, f"{margin}{group.closing}{suffix}"]
 
 
-def _in_pieces(literal: Text, width: int) -> Group:
-    """A literal as several that Python joins, cut after spaces where there are any."""
+def _in_pieces(literal: StringLiteral, width: int) -> Bracketed:
+    """Return a literal as several that Python joins, cut after spaces where there are any."""
     pieces: list[str] = [""]
     for word in re.findall(r"\S*\s|\S+", literal.text):
         for part in [word] if len(quoted(word)) <= width else list(word):
             if len(quoted(pieces[-1] + part)) > width:
                 pieces.append("")
             pieces[-1] += part
-    return Group(f"{literal.before}(", tuple(map(quoted, pieces)), ")", "")
+    return Bracketed(f"{literal.before}(", tuple(map(quoted, pieces)), ")", "")
 
 
 def prefixed(prefix: str, node: Node) -> Node:
-    """The expression with words before it."""
-    if isinstance(node, Group):
+    """Return the expression with words before it."""
+    if isinstance(node, Bracketed):
         return replace(node, opening=prefix + node.opening)
     return prefix + node if isinstance(node, str) else replace(node, before=prefix + node.before)
 
 
-def call_of(function: str, *arguments: Node) -> Group:
-    return Group(f"{function}(", arguments, ")")
+def call_of(function: str, *arguments: Node) -> Bracketed:
+    return Bracketed(f"{function}(", arguments, ")")
 
 
-def object_of(members: Iterable[tuple[str, Node]]) -> Group:
-    return Group("{", tuple(prefixed(f"{quoted(name)}: ", value) for name, value in members), "}")
+def object_of(members: Iterable[tuple[str, Node]]) -> Bracketed:
+    return Bracketed("{", tuple(prefixed(f"{quoted(name)}: ", value) for name, value in members), "}")
 
 
 def literal_of(value: Any) -> Node:
-    """A JSON value as Python writes it."""
+    """Return a JSON value as Python writes it."""
     if isinstance(value, str):
-        return Text(value)
+        return StringLiteral(value)
     if isinstance(value, list):
-        return Group("[", tuple(literal_of(item) for item in cast("list[Any]", value)), "]")
+        return Bracketed("[", tuple(literal_of(item) for item in cast("list[Any]", value)), "]")
     if isinstance(value, dict):
         return object_of((name, literal_of(member)) for name, member in cast("Mapping[str, Any]", value).items())
     return repr(value)
 
 
 def quoted(text: str) -> str:
-    """A string literal that holds exactly this text, whatever is in it."""
+    """Return a string literal that holds exactly this text, whatever is in it."""
     written = repr(text)
     return written if '"' in text else f'"{written[1:-1]}"'
 
 
 def docstring(text: str, indent: int) -> list[str]:
-    """A docstring of this text, paragraphs kept, that nothing in the text can end early."""
+    """Return a docstring of this text, paragraphs kept, that nothing in the text can end early."""
     margin = " " * indent
     paragraphs = [" ".join(map(_harmless, paragraph.split())) for paragraph in text.split("\n\n")]
     wrapped = [
@@ -127,7 +127,7 @@ def _harmless(word: str) -> str:
 
 
 def identifier(text: str, taken: Collection[str], *, otherwise: str) -> str:
-    """A name in Python for something that is named otherwise; one that is taken gets a number."""
+    """Return a name in Python for something that is named otherwise; one that is taken gets a number."""
     name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")[:60] or otherwise
     name = f"{otherwise}_{name}" if name[0].isdigit() else name
     name = f"{name}_" if keyword.iskeyword(name) or keyword.issoftkeyword(name) else name

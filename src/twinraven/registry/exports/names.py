@@ -1,4 +1,4 @@
-"""Names and words within the limits of other programs; what had to be shortened keeps a mark of the whole."""
+"""Shortens names and descriptions to the limits of other programs; a shortened one ends with a hash of the whole."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ _MARK = 8
 
 
 def shortened(name: str, limit: int, *, joint: str) -> str:
-    """A name of at most so many characters; a cut one ends in a mark, so that two long names stay two."""
+    """Return a name of at most so many characters; a cut one ends in a mark, so that two long names stay two."""
     if len(name) <= limit:
         return name
     return name[: limit - _MARK - len(joint)].rstrip(joint) + joint + content_hash(name.encode())[:_MARK]
 
 
 def one_line(text: str) -> str:
-    """A text without line breaks and without characters that cannot be seen."""
+    """Return a text without line breaks and without characters that cannot be seen."""
     seen = "".join(sign if sign.isprintable() else " " for sign in text)
     return " ".join(seen.split())
 
 
 def clipped(text: str, limit: int) -> str:
-    """A text of at most so many characters, cut between words."""
+    """Return a text of at most so many characters, cut between words."""
     if len(text) <= limit:
         return text
     return re.sub(r"\s+\S*$", "", text[: limit - 1]).rstrip() + "…"

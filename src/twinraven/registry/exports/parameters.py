@@ -1,4 +1,4 @@
-"""The caller's parameters as a Python signature: its names, types and defaults.
+"""Writes a tool's parameters as a Python signature: names, types and defaults.
 
 A default that is a list or an object becomes a fresh one in each call. A parameter without a default that need not be
 given is marked as left out, because a step whose input is just that parameter leaves it out too.
@@ -43,7 +43,7 @@ class Parameter:
 
     @property
     def origin(self) -> str:
-        """What the definition calls it, where Python has to call it otherwise."""
+        """The definition's name of the parameter, where Python needs another."""
         return "" if self.name == self.python_name else f"{flat(literal_of(self.name))} in the definition"
 
     def written(self) -> Node:
@@ -54,14 +54,14 @@ class Parameter:
         return prefixed(f"{declared} = ", default)
 
     def fresh_default(self, indent: int) -> list[str]:
-        """The lines that make a list or object where none was given."""
+        """Return the lines that make a list or object where none was given."""
         margin = " " * indent
         made = lay_out(prefixed(f"{self.python_name} = ", literal_of(self.default)), indent + 4)
         return [f"{margin}if {self.python_name} is LEFT_OUT:", *made]
 
 
 def parameters_of(plan: FlowPlan, taken: set[str]) -> list[Parameter]:
-    """Those that the schema declares and those that steps ask for; `taken` grows by their names."""
+    """Return those that the schema declares and those that steps ask for; `taken` grows by their names."""
     schema = plan.definition.parameters
     declared = _object(schema.get("properties"))
     required = cast("list[Any]", schema.get("required") or [])
@@ -87,7 +87,7 @@ def signature(parameters: Sequence[Parameter]) -> list[Node]:
 
 
 def argument_lines(parameters: Sequence[Parameter]) -> list[str]:
-    """What a docstring says of them that the signature does not."""
+    """Return the docstring lines of parameters that the signature does not say."""
     lines: list[str] = []
     for each in parameters:
         words = "; ".join(filter(None, [each.description, each.origin]))
@@ -96,7 +96,7 @@ def argument_lines(parameters: Sequence[Parameter]) -> list[str]:
 
 
 def fills_inside(schema: JsonObject) -> bool:
-    """Whether defaults are declared inside objects or lists, which a signature cannot fill in."""
+    """Return whether defaults are declared inside objects or lists, which a signature cannot fill in."""
     members = _object(schema.get("properties")).values()
     return any(_declares_default({**_object(member), "default": None}, top=True) for member in members)
 
@@ -121,7 +121,7 @@ def _declares_default(value: Any, *, top: bool = False) -> bool:
 
 
 def _references(plan: FlowPlan) -> Iterator[Reference]:
-    """Everything that a definition refers to."""
+    """Yield everything that a definition refers to."""
     for step in plan.steps:
         for each in (step, *step.fallback):
             yield from each.inputs.references

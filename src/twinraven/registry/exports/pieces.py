@@ -27,7 +27,10 @@ FIRST: Final = ("LEFT_OUT", "JsonObject", "Call")
 
 @cache
 def runner(*, reads_text: bool) -> tuple[str, str, str]:
-    """The imports of the runner, what a signature needs of it, and the rest; text readers only where one is used."""
+    """Return the imports of the runner, what a signature needs of it, and the rest.
+
+    Text readers only where one is used.
+    """
     known, imported = _definitions()
     if not reads_text:
         known = {**known, "READERS": ("READERS: Mapping[str, Reader] = {}", frozenset({"Mapping", "Reader"}))}
@@ -44,7 +47,7 @@ def runner(*, reads_text: bool) -> tuple[str, str, str]:
 
 
 def reserved() -> frozenset[str]:
-    """The names that an exported function may not have."""
+    """Return the names that an exported function may not have."""
     known, imported = _definitions()
     return frozenset(known) | frozenset(imported)
 
@@ -112,7 +115,7 @@ def _defined(node: ast.stmt) -> str:
 
 
 def _names(node: ast.stmt) -> frozenset[str]:
-    """The names that a definition takes from around it; its own arguments and variables are none."""
+    """Return the names that a definition takes from around it; its own arguments and variables are none."""
     used = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
     own = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):

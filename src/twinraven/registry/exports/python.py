@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Final
 
 from twinraven.flow import FlowDefinition, FlowPlan, compile_flow
-from twinraven.registry.exports.layout import Group, docstring, identifier, lay_out, literal_of, object_of, prefixed
+from twinraven.registry.exports.documentation import all_tools, may_be_incomplete, returned
+from twinraven.registry.exports.layout import Bracketed, docstring, identifier, lay_out, literal_of, object_of, prefixed
 from twinraven.registry.exports.parameters import Parameter, argument_lines, fills_inside, parameters_of, signature
 from twinraven.registry.exports.pieces import ENTRY, reserved, runner
-from twinraven.registry.exports.words import all_tools, may_be_incomplete, returned
 from twinraven.registry.synthesized import SynthesizedTool
 
 Writes = Callable[[str], bool]
@@ -34,12 +34,12 @@ _OF_PYTHON: Final = sys.stdlib_module_names.union(dir(builtins))
 
 
 def python_name(definition: FlowDefinition) -> str:
-    """The name of the function, and of its module."""
+    """Return the name of the function, and of its module."""
     return identifier(definition.tool_id, _LOCALS | reserved() | _OF_PYTHON, otherwise="tool")
 
 
 def python_module(definition: SynthesizedTool, *, writes: Writes) -> str:
-    """The text of the module; the same definition gives the same text."""
+    """Return the text of the module; the same definition gives the same text."""
     plan = compile_flow(definition)
     flow = _flow_of(definition).as_json()
     imports, first, rest = runner(reads_text='"$read"' in json.dumps(flow))
@@ -54,12 +54,12 @@ def python_module(definition: SynthesizedTool, *, writes: Writes) -> str:
 
 
 def python_parameters(plan: FlowPlan) -> list[Parameter]:
-    """What the function takes besides `call`, under the names that it has for them."""
+    """Return the parameters of the function besides `call`, under their Python names."""
     return parameters_of(plan, {*_LOCALS, python_name(plan.definition)})
 
 
 def _flow_of(definition: SynthesizedTool) -> FlowDefinition:
-    """What a run needs; description and parameters are in the function's own docstring and signature."""
+    """Return what a run needs; description and parameters are in the function's own docstring and signature."""
     return FlowDefinition(
         tool_id=definition.tool_id,
         description="",
@@ -85,12 +85,12 @@ def _about(definition: SynthesizedTool) -> str:
 def _function(plan: FlowPlan) -> list[str]:
     parameters = python_parameters(plan)
     name = python_name(plan.definition)
-    head = lay_out(Group(f"async def {name}(", tuple(signature(parameters)), ") -> Any:"), 0)
+    head = lay_out(Bracketed(f"async def {name}(", tuple(signature(parameters)), ") -> Any:"), 0)
     lines = [*head, *docstring(_told(plan, parameters), 4)]
     for each in parameters:
         lines += each.fresh_default(4) if each.is_fresh else []
     given = object_of((each.name, each.python_name) for each in parameters)
-    made = Group(f"return await {ENTRY}(", ("DEFINITION", "WRITES", "call", given), ")")
+    made = Bracketed(f"return await {ENTRY}(", ("DEFINITION", "WRITES", "call", given), ")")
     return [*lines, *lay_out(made, 4)]
 
 

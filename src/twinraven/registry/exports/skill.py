@@ -1,4 +1,4 @@
-"""A definition as an Agent Skill: a folder whose SKILL.md tells an agent when and how, with the code beside it.
+"""Exports a definition as an Agent Skill: a folder with SKILL.md and the code beside it.
 
 The agent can run `scripts/<name>.py` or make the calls itself by the steps in words; `definition.json` is the
 registry's own format, which brings the tool back. What the definition says in free text stands in the page as text:
@@ -13,11 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from twinraven.flow import FlowDefinition, FlowPlan, PlannedStep, compile_flow
-from twinraven.registry.exports.documents import title_of
-from twinraven.registry.exports.names import clipped, one_line, shortened
-from twinraven.registry.exports.parameters import Parameter
-from twinraven.registry.exports.python import Writes, python_module, python_name, python_parameters
-from twinraven.registry.exports.words import (
+from twinraven.registry.exports.documentation import (
     INCOMPLETE_WORDS,
     Phrases,
     all_tools,
@@ -29,6 +25,10 @@ from twinraven.registry.exports.words import (
     told_of,
     usage,
 )
+from twinraven.registry.exports.documents import title_of
+from twinraven.registry.exports.names import clipped, one_line, shortened
+from twinraven.registry.exports.parameters import Parameter
+from twinraven.registry.exports.python import Writes, python_module, python_name, python_parameters
 from twinraven.registry.model import definition_text
 from twinraven.registry.status import ToolStatus
 from twinraven.registry.synthesized import SynthesizedTool
@@ -46,7 +46,7 @@ def skill_name(definition: FlowDefinition) -> str:
 
 
 def skill_files(definition: SynthesizedTool, *, writes: Writes) -> dict[str, str]:
-    """The files of the folder, by their paths in it."""
+    """Return the files of the folder, by their paths in it."""
     return {
         "SKILL.md": "\n".join(_page(definition, writes)) + "\n",
         f"scripts/{python_name(definition)}.py": python_module(definition, writes=writes),
@@ -55,7 +55,7 @@ def skill_files(definition: SynthesizedTool, *, writes: Writes) -> dict[str, str
 
 
 def skill_notes(definition: SynthesizedTool) -> list[str]:
-    """What had to be cut to make it a skill."""
+    """Return notes on what was cut for the skill."""
     notes: list[str] = []
     if len(_hyphened(definition)) > NAME_LIMIT:
         notes.append(f"the name was shortened to {skill_name(definition)}: skills take {NAME_LIMIT} characters")
@@ -88,7 +88,7 @@ def _page(definition: SynthesizedTool, writes: Writes) -> Iterator[str]:
 
 
 def _brief(definition: FlowDefinition) -> str:
-    """The one line by which a host chooses the skill."""
+    """Return the one line by which a host chooses the skill."""
     about = one_line(definition.description)
     whole = one_line(told_of(definition, usage(definition)))
     fitting = whole if len(whole) <= DESCRIPTION_LIMIT else clipped(about, DESCRIPTION_LIMIT)
@@ -212,7 +212,7 @@ def _instead(step: PlannedStep, phrases: Phrases) -> str:
 
 
 def _code(text: str) -> str:
-    """A code span that nothing in the text can end."""
+    """Return a code span that nothing in the text can end."""
     shown = one_line(text)
     fence = "`" * (max(map(len, re.findall("`+", shown)), default=0) + 1)
     padding = " " if shown.startswith("`") or shown.endswith("`") or not shown else ""

@@ -55,7 +55,7 @@ async def run_flow(definition: JsonObject, writing: Collection[str], call: Call,
 
 
 def failure_of(error: Exception) -> TwinRavenError:
-    """A foreign exception as a failure; `code`, `retryable` and `details` are taken where it has them."""
+    """Return a foreign exception as a failure; `code`, `retryable` and `details` are taken where it has them."""
     body = {
         "code": str(getattr(error, "code", "TOOL_FAILED")),
         "message": str(error),
@@ -66,7 +66,7 @@ def failure_of(error: Exception) -> TwinRavenError:
 
 
 def to_json_value(value: Any) -> Any:
-    """A JSON value, detached from the original; what is not JSON becomes its text."""
+    """Return a JSON value, detached from the original; what is not JSON becomes its text."""
     return json.loads(json.dumps(value, default=str))
 
 
@@ -76,7 +76,7 @@ def parse_handlebars(text: str) -> Any:
 
 
 def canonical_json(value: Any) -> bytes:
-    """The one text of a JSON value."""
+    """Return the one text of a JSON value."""
     parts: list[str] = []
     _write(value, parts, 0)
     return "".join(parts).encode()

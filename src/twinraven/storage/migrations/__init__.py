@@ -1,4 +1,4 @@
-"""The schema, as numbered steps that run on both stores and are never edited once released.
+"""Migrates the schema, in numbered steps that run on both databases and are never edited once released.
 
 A step is written once, in DDL that both understand: `{serial}` stands for a growing key and `{bytes}` for binary data.
 `append_only` and `tenant_scoped` add what each store needs to enforce them. All pending steps run in one transaction:
@@ -65,7 +65,7 @@ _LOCK = 7_263_118_004
 
 
 class Ddl:
-    """What a migration step may say."""
+    """The DDL statements that a migration step may use."""
 
     def __init__(self, dialect: Dialect, run: Callable[[str], Any]) -> None:
         self.dialect: Dialect = dialect
@@ -113,7 +113,7 @@ def _number(step: str) -> int:
 
 
 def applied_migrations(tx: Transaction) -> dict[int, str]:
-    """What this database has; empty for one that was never set up."""
+    """Return the applied migrations; empty for a new database."""
     exists = (
         "SELECT 1 AS found FROM sqlite_master WHERE name = 'schema_migrations'"
         if tx.dialect == "sqlite"

@@ -1,4 +1,4 @@
-"""Muninn's log, its outputs, session verdicts, and the claims of idempotent calls.
+"""Creates Muninn's log, its outputs, session verdicts, and the claims of idempotent calls.
 
 The log states no neighbour. `muninn_events` derives predecessor and successor from (tenant, session, timestamp,
 arrival), because a call that began first may be stored last and the log never changes.

@@ -1,4 +1,4 @@
-"""Tenants, their users and the users' API keys.
+"""Creates tenants, their users and the users' API keys.
 
 A key must be found before its tenant is known, and an operator must be able to list tenants. On Postgres both are
 policies for SELECT alone, and both are asked for by name: a transaction acts for a tenant, for the holder of one exact

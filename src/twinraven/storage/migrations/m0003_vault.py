@@ -1,4 +1,4 @@
-"""Secrets, the versions of their values, and each tenant's place in the rotation of key-encryption keys.
+"""Creates secrets, the versions of their values, and each tenant's state in the rotation of key-encryption keys.
 
 A value is sealed under a data key of its own and never changes; only the wrapping of that data key does, when the
 key-encryption key is rotated. `vault_state` names the generation a tenant's wrappings are made with, so that whoever

@@ -1,4 +1,4 @@
-"""The audit chain of each tenant, its signed head, and the bodies that may be erased from it.
+"""Creates the audit chain of each tenant, its signed head, and the bodies that may be erased from it.
 
 An entry holds ids, code, message and hashes and stays for ever. Personal details are a body in a table of its own: the
 entry holds a hash of salt and body, so once both are gone nothing can be guessed from it and the chain still verifies.

@@ -1,4 +1,4 @@
-"""Chains that were found, drafts made of them, and the learned tools that came of those, version by version.
+"""Creates candidate chains, drafts, and learned tools with their versions.
 
 What must never happen to a learned tool is refused here, whoever asks: a status that cannot follow, two versions in
 service at once, a definition that changes, a retirement that is taken back, a count that falls.

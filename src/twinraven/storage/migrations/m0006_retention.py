@@ -1,4 +1,4 @@
-"""What retention removed: a signed note for each batch of sessions that left the log.
+"""Creates retention notes: a signed note for each batch of sessions that was pruned.
 
 A note says how much left, from which span of time, and a hash over the ids of the removed events, so that a later
 question ("was this call ever there?") can be answered from a backup, and a removal nobody noted stands out.

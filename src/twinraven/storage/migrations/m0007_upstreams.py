@@ -1,4 +1,4 @@
-"""Tools of upstream servers as they were accepted, and what their owner said they do.
+"""Creates accepted definitions of upstream tools, and their classification.
 
 A row holds the words a server used when its tool was accepted, and its newer words as long as nobody accepted those;
 while there are newer words, the tool is in quarantine. What a tool does to the world is said by its owner, apart from

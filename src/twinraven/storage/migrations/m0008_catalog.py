@@ -1,4 +1,4 @@
-"""Services, data-defined tools, and the templates both are copied from.
+"""Creates services, data-defined tools, and their templates.
 
 What never changes about them is refused here, whoever asks: their owner, what a service is, which service a tool is
 bound to, a template's structure. A tool's secret belongs to the tool's owner because the reference says so, and what is

@@ -1,4 +1,4 @@
-"""Requests for approval, and what people decided.
+"""Creates requests for approval and their decisions.
 
 A request and a decision never change. There is one decision for a request at most, so of two people who decide at once
 one is told that the other was first. Whether an approval was used is not written here at all: the claim of its key

@@ -1,4 +1,4 @@
-"""What a tool was when somebody was asked to approve it.
+"""Adds the tool's definition to approvals, as it was when the approval was requested.
 
 A request keeps the fingerprints of the tool and of everything inside it, so that an approval is for nothing that has
 changed since. Requests from before say nothing of that and so answer for nothing any more: they are asked anew.

@@ -1,4 +1,4 @@
-"""Rounds of learning that a server runs in its background, one at a time for each tenant.
+"""Creates learning rounds, which a server runs in its background, one at a time per tenant.
 
 A running round says every few seconds that it still runs; one that has not for a while was interrupted, whoever asks.
 """

@@ -1,4 +1,4 @@
-"""Who acted: on events, on users, and in the audit chain in words that know agents.
+"""Adds actors to events and users, and the actor type agent to the audit chain.
 
 Events get a nullable actor; those from before have none. Users are persons or agents, for good. The audit chain
 called whoever came through a door "human": new entries say person, agent, system or node. Entries from before keep

@@ -1,4 +1,4 @@
-"""Who asked for an approval, as the actor that the audit chain names.
+"""Adds the requester of an approval, as the actor that the audit chain names.
 
 `requested_by` is the user whose rights a call has, which is "local" for everybody at the machine without a key. Whether
 the one who decides is the one who asked can only be told from the actor. Requests from before have none.

@@ -1,4 +1,4 @@
-"""Durable runs: what was asked, what came of each step, what is waited for, and who works on what.
+"""Creates durable runs: requests, journals of steps, waits, jobs and workers.
 
 Values (parameters, outcomes, questions) are sealed before they come here and stay in tables that are fenced by tenant.
 `run_dispatch`, `engine_workers` and `engine_schedules` have no fence, because a worker looks for work of all tenants:

@@ -1,4 +1,4 @@
-"""Episodes, the words they are found by, and entities with their facts, relations and merges.
+"""Creates episodes, their postings, and entities with their facts, relations and merges.
 
 An episode never changes. Long content lies in parts, rows that share a name; a group numbers its parts, and a search
 knows them by that number. `knowledge_postings` holds for each term of a group the numbers of the parts that have it,

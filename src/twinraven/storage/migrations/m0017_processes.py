@@ -1,4 +1,4 @@
-"""Processes: which version is in force, and every version that was saved, which never changes."""
+"""Creates processes: the version in force, and every saved version, which never changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of plans: values by key, of one run, of one user, or of the whole tenant."""
+"""Creates the memory of plans: values by key, of one run, one user, or the whole tenant."""
 
 from __future__ import annotations
 

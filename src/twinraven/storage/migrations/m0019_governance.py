@@ -1,4 +1,4 @@
-"""Governed work: campaigns, goals, tasks, results, decisions, and the effects that decisions allow.
+"""Creates governed work: campaigns, goals, tasks, results, decisions, and the effects that decisions allow.
 
 Every reference carries the tenant, and where it can, what both ends share: a goal belongs to the task's campaign, a
 decision to the task that its effect is for. Specs, envelopes, results, decisions and media assets never change.

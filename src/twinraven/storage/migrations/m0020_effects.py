@@ -1,4 +1,4 @@
-"""Approvers, what waits for people, and money that is counted twice.
+"""Adds the roles approver and viewer, indexes for the inbox and for traces, and the guards of the ledger.
 
 `users.role` learns the words `approver` and `viewer`. Open waits of runs get an index of their own, because the inbox
 lists them, and events are found by the call that made them and by the task they name, because traces follow both. A

@@ -1,4 +1,4 @@
-"""Conversations, their turns and alternatives, and what alternatives came to.
+"""Creates conversations, their turns and alternatives, and the outcomes of alternatives.
 
 Keys carry what must agree, so that the database holds it: a turn and its parent are of one conversation and one deeper,
 an alternative answers an alternative of its turn's parent, only an agent's is made by a process, in a version that was

@@ -1,4 +1,4 @@
-"""Summaries, introspection notes, vectors of episodes, and what entities gained: enrichment, a place in conversations.
+"""Creates summaries, introspection notes and vectors of episodes, and adds enrichment to entities.
 
 A summary's links never change: which episodes it sums up, how far it covers, which process made it. Its content is an
 episode; a repair binds a further one and keeps those before. A note has a position of its user's carousel until it is

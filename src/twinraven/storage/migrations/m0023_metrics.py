@@ -1,4 +1,4 @@
-"""Metrics: what is measured, and every value that was reported.
+"""Creates metric definitions and reported values.
 
 A value never changes. It is deleted only after it was marked as leaving, which retention does when its days are over,
 and the deletion of a definition that is asked to take its values along.

@@ -1,4 +1,4 @@
-"""Sign-ins: browsers that an API key let in, for a time; only a hash of what the browser holds is kept.
+"""Creates sign-ins of browsers; only the hash of a browser's token is stored.
 
 A sign-in must be found before its tenant is known, as a key must; on Postgres a transaction that acts for the holder of
 one exact hash ("sign-in:" and the hash) sees that row and no other.

@@ -1,4 +1,4 @@
-"""How far a knowledge graph has taken a group's episodes in, and which run is at it."""
+"""Creates the progress of a knowledge graph in each group's episodes, and the run that advances it."""
 
 from __future__ import annotations
 

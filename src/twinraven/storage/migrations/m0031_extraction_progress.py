@@ -1,4 +1,4 @@
-"""How far an extractor has read a group's episodes, and which run is at it."""
+"""Creates the progress of an extractor in each group's episodes, and the run that advances it."""
 
 from __future__ import annotations
 

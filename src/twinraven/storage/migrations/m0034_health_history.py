@@ -1,4 +1,4 @@
-"""What checks of services found, for a week, and an index of the audit log by time.
+"""Creates the history of health checks, kept for a week, and an index of the audit log by time.
 
 The index has the entry's number, so that the first and the last of a stretch of time are found without reading entries.
 """

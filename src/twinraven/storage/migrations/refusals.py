@@ -1,4 +1,4 @@
-"""Refusals finer than "append-only": a column that never changes, a row that is never removed or goes back.
+"""Installs triggers finer than "append-only": a column that never changes, a row that is never removed or goes back.
 
 A whole table is closed with `Ddl.table(…, append_only=…)`. Some tables are only partly history: a secret may be renamed
 but not change hands, the body of an audit entry may be erased but not edited. Each of these is one trigger, and the two

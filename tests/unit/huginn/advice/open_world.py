@@ -14,10 +14,10 @@ from typing import Any
 
 from tests.unit.huginn.billing_world import LOAD, LOOKUP, SessionScript, traces
 from twinraven.catalog import ToolEntry
-from twinraven.huginn import AdviceLimits, Counsel, Criteria, LearnedTool, Learner, LearningConfig, SessionTrace
-from twinraven.huginn.advice.counsel import CounselRound, Trial
+from twinraven.huginn import AdviceLimits, Criteria, Learner, LearningConfig, ModelAdvisor, SessionTrace, ToolCandidate
+from twinraven.huginn.advice.model_advisor import AdviceRound, TrialRecord
 from twinraven.huginn.crossfit import CrossFitted
-from twinraven.huginn.rehearsal import Answers, Rehearsal
+from twinraven.huginn.rehearsal import RecordedAnswers, Rehearsal
 from twinraven.huginn.splitting import split_sessions
 from twinraven.huginn.tool_facts import ToolFacts
 
@@ -84,8 +84,8 @@ def _studied(count: int) -> set[str]:
 class World:
     """A draft with an open argument, and the record it is judged by."""
 
-    tool: LearnedTool
-    trial: Trial
+    tool: ToolCandidate
+    trial: TrialRecord
 
 
 def open_world(*, note: str = SAMPLE_NOTE, entries: tuple[ToolEntry, ...] = ()) -> World:
@@ -96,8 +96,8 @@ def open_world(*, note: str = SAMPLE_NOTE, entries: tuple[ToolEntry, ...] = ()) 
     chain = next(each for each in learner.mine(study) if each.tools == (LOOKUP, LOAD))
     fitted = learner.cross_fit(chain, study)
     assert isinstance(fitted, CrossFitted), fitted
-    rehearsal = Rehearsal(Answers(sessions), learner.index, facts.writes)
-    return World(fitted.tool, Trial(study, judge, rehearsal, Criteria(), facts, learner.index))
+    rehearsal = Rehearsal(RecordedAnswers(sessions), learner.index, facts.writes)
+    return World(fitted.tool, TrialRecord(study, judge, rehearsal, Criteria(), facts, learner.index))
 
 
 def answer(*sources: str, **members: Any) -> dict[str, Any]:
@@ -106,5 +106,5 @@ def answer(*sources: str, **members: Any) -> dict[str, Any]:
     return {"slug": "find_customer", "description": "Finds one.", "parameters": [], "sources": proposed, **members}
 
 
-def begin(advisor: FakeAdvisor, limits: AdviceLimits | None = None) -> CounselRound:
-    return Counsel(advisor, lambda _, text: text, limits=limits or AdviceLimits(), now=lambda: NOW).begin()
+def begin(advisor: FakeAdvisor, limits: AdviceLimits | None = None) -> AdviceRound:
+    return ModelAdvisor(advisor, lambda _, text: text, limits=limits or AdviceLimits(), now=lambda: NOW).begin()

@@ -22,8 +22,8 @@ from tests.unit.huginn.advice.open_world import (
     open_world,
 )
 from twinraven.foundation.errors import ToolUnavailable
-from twinraven.huginn import AdviceLimits, Counsel
-from twinraven.huginn.advice.counsel import Advised
+from twinraven.huginn import AdviceLimits, ModelAdvisor
+from twinraven.huginn.advice.model_advisor import AdvisedDraft
 from twinraven.huginn.advice.question import MAX_QUESTION_BYTES, open_arguments, question
 from twinraven.huginn.advice.record import MAX_KEPT_ANSWER, repeats
 from twinraven.huginn.crossfit import essence
@@ -35,15 +35,15 @@ def world() -> World:
     return open_world()
 
 
-async def advised(world: World, said: Any, limits: AdviceLimits | None = None) -> Advised:
+async def advised(world: World, said: Any, limits: AdviceLimits | None = None) -> AdvisedDraft:
     return await begin(FakeAdvisor(lambda: said), limits).advise("t", world.tool, world.trial)
 
 
-def reasons(outcome: Advised) -> list[str]:
+def reasons(outcome: AdvisedDraft) -> list[str]:
     return [refusal.why for refusal in outcome.record.refused]
 
 
-def untouched(world: World, outcome: Advised) -> bool:
+def untouched(world: World, outcome: AdvisedDraft) -> bool:
     """Whether the draft differs from what the record made in its evidence alone."""
     before, after = world.tool.definition.as_json(), outcome.tool.definition.as_json()
     after["evidence"].pop("advice")
@@ -194,7 +194,7 @@ async def test_a_slow_model_costs_no_more_than_its_time(world: World) -> None:
     """Past its time a question is given up, and past the round's time none is asked."""
     ticks = iter(range(0, 1_000, 60))
     limits = AdviceLimits(timeout_s=0.05, budget_s=50)
-    counsel = Counsel(
+    counsel = ModelAdvisor(
         SlowAdvisor(lambda: None), lambda _, text: text, limits=limits, now=lambda: NOW, monotonic=lambda: next(ticks)
     ).begin()
     first = await counsel.advise("t", world.tool, world.trial)
@@ -250,7 +250,7 @@ async def test_secrets_are_taken_out_both_ways(world: World) -> None:
     hidden = open_world(note=f"the key is {secret}")
     for said in (answer(description=f"Uses {secret}."), Said(f"the key is {secret}")):
         advisor = FakeAdvisor(lambda said=said: said)
-        counsel = Counsel(advisor, redact, limits=AdviceLimits(), now=lambda: NOW).begin()
+        counsel = ModelAdvisor(advisor, redact, limits=AdviceLimits(), now=lambda: NOW).begin()
         outcome = await counsel.advise("t", hidden.tool, hidden.trial)
         kept = orjson.dumps(outcome.tool.definition.as_json()) + advisor.asked[0].encode()
         assert not any(spelling in kept for spelling in spelt)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.huginn.mining.oracle import Log, columns_of, counted, logs, mined_slowly, plain
 from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.mining import Algorithm, EventColumns, MiningConfig, find_instances, mine, prepare
-from twinraven.huginn.mining.growth import Growth
+from twinraven.huginn.mining.pattern_growth import PatternGrowth
 from twinraven.huginn.mining.prefix_span import ListProjection, MaskProjection
 from twinraven.huginn.mining.search import search_all
 from twinraven.huginn.mining.stretches import Stretches, kept_tools
@@ -85,8 +85,8 @@ def test_both_projections_of_gapped_chains_agree(log: Log, respect_breaks: bool)
     config = MiningConfig(algorithm="prefixspan", min_support=0.01, min_sessions=1, respect_breaks=respect_breaks)
     search = search_all(columns, config)
     stretches = Stretches.cut(columns, kept_tools(columns, search), respect_breaks=respect_breaks)
-    masked = Growth(stretches, MaskProjection(stretches), search).run()
-    listed = Growth(stretches, ListProjection(stretches), search).run()
+    masked = PatternGrowth(stretches, MaskProjection(stretches), search).run()
+    listed = PatternGrowth(stretches, ListProjection(stretches), search).run()
     assert sorted(masked) == sorted(listed)
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.traces import read_values
-from twinraven.muninn.formats.conversation import Asked, Facts, Said
-from twinraven.muninn.formats.growth import Chain, Growth, Spoken
+from twinraven.muninn.formats.conversation import CallRequested, ConversationFacts, UserMessage
+from twinraven.muninn.formats.conversation_merging import ConversationMerger, GrowingConversation, SpokenMessage
 
 
 def asks(call_id: str, number: int) -> dict[str, Any]:
@@ -65,11 +65,11 @@ def test_equal_conversations_under_certain_ids_are_two() -> None:
 
 def test_what_is_held_is_bounded_and_continued_under_the_same_name() -> None:
     """A conversation that was let go and goes on is given out again whole, under the session it had."""
-    growth = Growth(held=1)
+    growth = ConversationMerger(held=1)
 
-    def said(name: str, *texts: str) -> Chain:
-        spoken = [Spoken([Said(text), Asked(None, "t", {})]) for text in texts]
-        return Chain(name, "openai", Facts(), 1, spoken)
+    def said(name: str, *texts: str) -> GrowingConversation:
+        spoken = [SpokenMessage([UserMessage(text), CallRequested(None, "t", {})]) for text in texts]
+        return GrowingConversation(name, "openai", ConversationFacts(), 1, spoken)
 
     gone = [*growth.add(said("a", "1")), *growth.add(said("b", "x")), *growth.add(said("c", "1", "2"))]
     assert [(chain.session_id, len(chain.spoken)) for chain in gone] == [("a", 1), ("b", 1)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinraven.muninn.formats.latest import Latest
+from twinraven.muninn.formats.bounded_map import BoundedMap
 
 
 @given(st.lists(st.integers(0, 50)), st.integers(2, 20))
 def test_the_last_half_is_remembered_as_noted_last(keys: list[int], most: int) -> None:
     """Whatever was noted among the last half as many entries is found, with what was noted last."""
-    latest: Latest[int, int] = Latest(most)
+    latest: BoundedMap[int, int] = BoundedMap(most)
     for place, key in enumerate(keys):
         latest[key] = place
     for place in range(max(0, len(keys) - most // 2), len(keys)):
@@ -22,7 +22,7 @@ def test_the_last_half_is_remembered_as_noted_last(keys: list[int], most: int) -
 
 def test_old_entries_are_forgotten() -> None:
     """Of a stream without end no more than so many entries are held."""
-    latest: Latest[int, None] = Latest(10)
+    latest: BoundedMap[int, None] = BoundedMap(10)
     for number in range(1000):
         latest[number] = None
     assert sum(number in latest for number in range(1000)) <= 10

@@ -26,10 +26,10 @@ from twinraven.foundation.errors import InvalidDefinition
 from twinraven.foundation.json_schema import compile_schema
 from twinraven.registry import SynthesizedTool
 from twinraven.registry.exports import EXPORT_FORMS, ExportForm, ToolExport, export_tool, pieces
+from twinraven.registry.exports.documentation import Phrases
 from twinraven.registry.exports.layout import WIDTH
 from twinraven.registry.exports.names import one_line
 from twinraven.registry.exports.python import python_module
-from twinraven.registry.exports.words import Phrases
 
 HOSTILE = st.one_of(
     st.text(min_size=1, max_size=40),

@@ -1,0 +1,151 @@
+"""Gathers what waits for a person, from the one inbox of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from twinraven.console.api_caller import api_path, members
+from twinraven.console.formatting import brief, percent
+from twinraven.console.page_requests import PageRequest
+
+_MOST: Final = 200
+_MOST_TASKS: Final = 50
+KINDS: Final[Mapping[str, str]] = {
+    "call": "calls",
+    "learned_tool": "learned tools",
+    "changed_tool": "changed upstream tools",
+    "question": "questions of runs",
+    "judgement": "escalations",
+    "unknown_step": "steps with an unknown end",
+    "unknown_effect": "unknown effects",
+    "duplicate": "entities that may be one",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingItem:
+    """One item that waits for a decision."""
+
+    item_id: str
+    kind: str
+    name: str
+    about: str
+    why: str
+    since: str
+    href: str
+    by: str | None
+    ends: str | None
+    cost: str
+    holds: str
+    """What of a wallet cannot be spent as long as it waits."""
+
+
+async def everything_waiting(visit: PageRequest, kind: str = "") -> tuple[list[WaitingItem], int]:
+    """Return the longest waiting, of one kind or of all: what ends first, then by age; and how much waits in all."""
+    page = await visit.api.get("inbox", limit=_MOST, kind=kind or None)
+    names = await task_names(visit, page["items"])
+    found = [waiting_of(each, names) for each in page["items"]]
+    return sorted(found, key=lambda each: (each.ends is None, each.ends or "", each.since)), int(page["count"])
+
+
+async def next_waiting(visit: PageRequest, item_id: str) -> str:
+    """Return the URL of the next item after one was viewed or decided."""
+    found, _ = await everything_waiting(visit)
+    return next((each.href for each in found if each.item_id != item_id), "/console/review")
+
+
+async def waiting_count(visit: PageRequest, kind: str = "") -> int:
+    """Return the number of waiting items, for the badge of the menu."""
+    of_kind = f"&kind={kind}" if kind else ""
+    return int((await visit.api.send("GET", f"/v1/inbox?limit=1{of_kind}")).body["count"])
+
+
+async def task_names(visit: PageRequest, items: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the descriptions of the tasks of escalated results, by their ids."""
+    ids = {each["evidence"]["task_id"] for each in items if each["kind"] == "judgement"}
+    names: dict[str, str] = {}
+    for task_id in sorted(ids)[:_MOST_TASKS]:
+        found = await visit.api.send("GET", api_path("tasks", task_id))
+        names[task_id] = task_words(found.body)
+    return names
+
+
+def task_words(task: Mapping[str, Any]) -> str:
+    """Return the description of a task, in the words of its spec."""
+    return str(members(task["spec_json"]).get("description") or task["task_type"])
+
+
+def waiting_of(item: Mapping[str, Any], names: Mapping[str, str]) -> WaitingItem:
+    """Return an item of the inbox as a line of the queue; `names` says what tasks are about."""
+    kind, ref, evidence = item["kind"], str(item["ref"]), item["evidence"]
+    name, about = _told(item, names)
+    why = str(item["why"]).removeprefix(f"'{item['target']}': ")
+    href = f"/console/review/items/{quote(item['item_id'], safe='')}"
+    if kind == "call":
+        about = brief(evidence.get("arguments", {}), 110) or about
+        href = f"/console/review/calls/{quote(ref, safe='')}"
+    elif kind == "learned_tool":
+        tool_id, _, version = ref.rpartition("@")
+        name, about = str(item["target"]), f"learned tool, version {version}"
+        href = f"/console/review/tools/{quote(tool_id, safe='')}/{quote(version, safe='')}"
+    return WaitingItem(
+        item_id=item["item_id"],
+        kind=kind,
+        name=name,
+        about=about,
+        # What stands in the first line is not said again in the second.
+        why=why if about != why else "a run waits for the answer",
+        since=item["asked_at"],
+        href=href,
+        by=item["requested_by"],
+        ends=item["expires_at"],
+        cost=cost_of(item["cost"]),
+        holds=hold_of(item["holds"]),
+    )
+
+
+def _told(item: Mapping[str, Any], names: Mapping[str, str]) -> tuple[str, str]:
+    """Return what an item is called and what it is about, in words instead of ids."""
+    kind, evidence, target = item["kind"], item["evidence"], str(item["target"])
+    what = str(item["what"])
+    if kind == "judgement":
+        return names.get(evidence["task_id"], target), f"decide whether attempt {evidence['attempt_number']} stands"
+    if kind == "duplicate":
+        first, second = evidence["names"]
+        return (
+            f"{first} and {second}",
+            f"decide whether the two are one; they are {percent(evidence['similarity'])} alike",
+        )
+    if kind == "unknown_effect":
+        request = members(evidence["request"])
+        if "amount" in request:
+            return f"{request['amount']} {request['currency']} to {request['counterparty']}", what
+        return f"{target}: {brief(request.get('text', ''), 60)}", what
+    if kind == "question":
+        return target, str(item["why"])
+    return target, what
+
+
+def cost_of(cost: Mapping[str, Any] | None) -> str:
+    """Format the cost of approving an item."""
+    if cost is None:
+        return ""
+    parts: list[str] = []
+    if cost["amount_minor"] is not None:
+        parts.append(f"{cost['amount'] or cost['amount_minor']} {cost['currency'] or ''}".strip())
+    if cost["tokens"]:
+        parts.append(f"{cost['tokens']:,} tokens")
+    return ", ".join(parts)
+
+
+def hold_of(hold: Mapping[str, Any] | None) -> str:
+    """Format the money that is held while an item waits."""
+    return "" if hold is None else f"{hold['amount']} {hold['currency']}"
+
+
+def plain_reason(approval: Mapping[str, Any]) -> str:
+    """Why a call asks, without the name of its tool in front, which stands beside it already."""
+    return str(approval["reason"]).removeprefix(f"'{approval['tool_id']}': ")
