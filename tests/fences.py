@@ -51,6 +51,9 @@ class Unfiltered:
     def insert_missing(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         self._inner.insert_missing(table, columns, rows)
 
+    def insert_appending(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        self._inner.insert_appending(table, columns, rows)
+
     def present(self, table: str, column: str, values: Sequence[str], *, tenant_id: str) -> set[str]:
         del tenant_id
         wanted = set(values)
