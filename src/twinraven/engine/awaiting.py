@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Final
 
 from twinraven.engine.errors import RunUnfinished
@@ -13,6 +13,7 @@ from twinraven.engine.views import RunDetail
 
 _FIRST_LOOK_S: Final = 0.01
 _LONGEST_LOOK_S: Final = 0.25
+_HEARD_AGAIN_S: Final = 0.5
 _FOR_PEOPLE: Final = ("person", "approval", "effect")
 
 Lend = Callable[[], AbstractAsyncContextManager[Any]]
@@ -21,12 +22,32 @@ Lend = Callable[[], AbstractAsyncContextManager[Any]]
 
 @asynccontextmanager
 async def somebody_working(runs: Runs, lend: Lend) -> AsyncGenerator[None]:
-    """Work here while the block lasts, unless a worker is heard somewhere."""
-    if any(worker.status != "offline" for worker in await runs.workers()):
-        yield
+    """Work here while the block lasts, once no worker is heard: one that was killed is heard until its lease ends."""
+    if not await _is_heard(runs):
+        async with lend():
+            yield
         return
-    async with lend():
+    standing_in = asyncio.create_task(_stand_in(runs, lend))
+    try:
         yield
+    finally:
+        standing_in.cancel()
+        with suppress(asyncio.CancelledError):
+            await standing_in
+
+
+async def _stand_in(runs: Runs, lend: Lend) -> None:
+    """Wait until no worker is heard, and work from then on until cancelled."""
+    is_heard = True
+    while is_heard:
+        await asyncio.sleep(_HEARD_AGAIN_S)
+        is_heard = await _is_heard(runs)
+    async with lend():
+        await asyncio.get_running_loop().create_future()
+
+
+async def _is_heard(runs: Runs) -> bool:
+    return any(worker.status != "offline" for worker in await runs.workers())
 
 
 async def ended_run(runs: Runs, tenant_id: str, run_id: str) -> RunDetail:
