@@ -110,7 +110,7 @@ class HttpApp:
             exchange.who = who
             if who.tenant_id not in self._met or b"x-correlation-id" in headers:
                 await self._welcome(who, headers, exchange)
-        exchange.named = bound.path_of(values)
+        exchange.named = bound.names_of(values)
         text = await read_body(receive, headers)
         if not (who.may_change or route.is_looking):
             raise PolicyViolation("a viewer reads, and changes and calls nothing", user_id=who.user_id)
@@ -122,7 +122,7 @@ class HttpApp:
         request = Request(
             self._raven,
             who,
-            exchange.named,
+            bound.path_of(values),
             bound.query_of(query),
             parse_body(bound, text, headers),
             exchange.correlation_id,

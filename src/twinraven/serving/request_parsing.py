@@ -72,7 +72,11 @@ class BoundRoute:
             return _NOTHING
         for (name, schema), value in zip(self._path, values, strict=True):
             schema.check(value, field=name)
-        return dict(zip(self._names, values, strict=True))
+        return self.names_of(values)
+
+    def names_of(self, values: Sequence[str]) -> Mapping[str, str]:
+        """Name the values of a path without checking them, for refusals that come before any check."""
+        return dict(zip(self._names, values, strict=True)) if values else _NOTHING
 
     def query_of(self, text: bytes) -> Mapping[str, Any]:
         if not text and self._unasked is not None:
