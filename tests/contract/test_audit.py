@@ -147,13 +147,13 @@ async def test_processes_share_a_chain(database: Database, keys: Path, request: 
     program = """
 import asyncio, sys
 from pathlib import Path
-from twinraven.audit import AuditEntry, AuditLog, KeyRing, Signer
+from twinraven.audit import AuditLog, KeyRing, NewAuditEntry, Signer
 from twinraven.storage import open_database
 async def main():
     database = open_database(sys.argv[1])
     audit = AuditLog(database, Signer(KeyRing(Path(sys.argv[2]))))
     for number in range(8):
-        await audit.write(AuditEntry("t", "thing.done", "other", str(number)))
+        await audit.write(NewAuditEntry("t", "thing.done", "other", str(number)))
     database.close()
 asyncio.run(main())
 """

@@ -295,6 +295,7 @@ ENTITIES: Mapping[str, Entity] = {
         renamed={"secret_id": "id", **_OWNED},
         left_out=("tenant_id",),
         stated={"used_by": {"type": "array", "items": {"type": "string"}}},
+        sometimes=("used_by",),
     ),
     "Tenant": Entity("tenancy"),
     "User": Entity("tenancy", stated={"state_version": {"type": "integer"}}),

@@ -36,9 +36,9 @@ def test_nothing_is_fetched_from_elsewhere(path: Path) -> None:
 
 
 def test_only_python_that_escapes_makes_markup() -> None:
-    """Markup is built in the drawing package and in words alone, where every text is escaped."""
+    """Markup is built in the drawing package and in formatting alone, where every text is escaped."""
     makers = {path.relative_to(_ROOT).as_posix() for path in _ROOT.rglob("*.py") if "Markup(" in path.read_text()}
-    assert {each for each in makers if not each.startswith("drawing/")} == {"words.py"}
+    assert {each for each in makers if not each.startswith("drawing/")} == {"formatting.py"}
 
 
 def test_content_policy() -> None:
