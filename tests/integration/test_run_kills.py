@@ -21,7 +21,9 @@ from tests.syncs import syncs_per_step
 from tests.workers import worker_process
 from tests.working import reach, start, step, working
 from twinraven.app import TwinRaven, open_home
+from twinraven.foundation.errors import StorageBusy
 from twinraven.processes import Process
+from twinraven.storage.sqlite import SqliteDatabase
 from twinraven.tenancy import LOCAL
 
 LEASE_S = 1.0
@@ -140,6 +142,26 @@ async def test_killed_workers_lose_nothing_and_repeat_nothing(raven: TwinRaven, 
     assert (await raven.audit.verify("default")).ok
 
 
+async def stop(raven: TwinRaven, pid: int) -> None:
+    """Stop a worker outside its transactions: nobody could take the lock of a SQLite file from a stopped process."""
+    os.kill(pid, signal.SIGSTOP)
+    while isinstance(raven.database, SqliteDatabase) and not _is_writable(raven.database.path):
+        os.kill(pid, signal.SIGCONT)
+        await asyncio.sleep(0.01)
+        os.kill(pid, signal.SIGSTOP)
+
+
+def _is_writable(path: Path) -> bool:
+    connection = SqliteDatabase(path, busy_timeout_s=0.2).connect()
+    try:
+        with connection.transaction("", write=True):
+            return True
+    except StorageBusy:
+        return False
+    finally:
+        connection.close()
+
+
 @on_every_backend
 async def test_a_stopped_worker_settles_what_it_began_and_begins_nothing_more(raven: TwinRaven) -> None:
     """A worker that sleeps past its lease loses its run; awake again, it makes no further call."""
@@ -147,7 +169,7 @@ async def test_a_stopped_worker_settles_what_it_began_and_begins_nothing_more(ra
     with worker_process(raven, RUN_WORKER_PAUSE="0.6") as sleeper:
         run = await start(raven, steps)
         await reach(raven, run.run_id, "running")
-        os.kill(sleeper.pid, signal.SIGSTOP)
+        await stop(raven, sleeper.pid)
         async with working(raven):
             while True:
                 found = await reach(raven, run.run_id, "succeeded", "waiting")
