@@ -102,3 +102,24 @@ def test_module_docstrings_begin_with_a_verb() -> None:
     """A module says what it does, so that its first line holds a verb and the term to search for."""
     texts = {path: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) for path in _ROOT.rglob("*.py")}
     assert [str(path.relative_to(_ROOT)) for path, text in texts.items() if text and not begins_with_verb(text)] == []
+
+
+def test_what_is_imported_from_a_facade_is_there() -> None:
+    """A type checker takes any name for one of a lazy facade; an import inside a function fails only when it runs."""
+    facades = {path.parent.name: path.parent for path in _ROOT.glob("*/__init__.py")}
+    offered: dict[str, tuple[str, ...]] = {
+        name: tuple(getattr(importlib.import_module(f"twinraven.{name}"), "__all__", ())) for name in facades
+    }
+    missing = [
+        f"{path.relative_to(_ROOT)}: {node.module}.{alias.name}"
+        for path in sorted(_ROOT.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0
+        for package, _, context in [node.module.partition(".")]
+        if package == "twinraven" and context in facades
+        for alias in node.names
+        if alias.name not in offered[context]
+        and not (facades[context] / f"{alias.name}.py").exists()
+        and not (facades[context] / alias.name).is_dir()
+    ]
+    assert missing == []
