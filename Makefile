@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON_IN_VENV := .venv/bin/python
 OUTCOMES := .cache/requirements.json
 # Tests wait for disks and other processes as much as they compute.
-WORKERS ?= 4
+WORKERS ?= 6
 # The revision that `make check` compares with to choose mutants.
 BASE ?= main
 # Recorded agent traces to measure on; they are no part of the project, and without them a generated log serves.
