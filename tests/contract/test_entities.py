@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import count
+from typing import Any, cast
 
 import pytest
 
@@ -13,7 +14,7 @@ from twinraven.knowledge import Entities, EntityDetails, Knowledge, NewEpisode
 from twinraven.knowledge.entities import duplicates, service
 from twinraven.knowledge.entities.duplicates import PossibleDuplicate, find_duplicates
 from twinraven.knowledge.entities.model import KnownEntity
-from twinraven.storage import Database
+from twinraven.storage import Database, Row, Transaction
 
 pytestmark = pytest.mark.tenants("t", "u")
 
@@ -56,6 +57,28 @@ async def test_rules_extract_names_with_sources(entities: Entities, knowledge: K
     assert (await found(entities, "Theo")).entity.category == "Person"
     names = {each.name for each in await entities.entities("t")}
     assert names == {"Ann", "Lisbon", "Theo"}
+
+
+@pytest.mark.req("AD-23")
+async def test_known_speakers_are_looked_up_for_facts_alone(
+    entities: Entities, knowledge: Knowledge, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn that names nobody asks nothing of the entities, once its speaker is one; a fact finds its subject."""
+    await say(knowledge, "The kettle is on.")
+    kind = cast("Any", await database.read("t", type))
+    asked: list[str] = []
+    whole = kind.fetch_all
+
+    def spied(self: Transaction, sql: str, **values: object) -> list[Row]:
+        asked.append(sql)
+        return whole(self, sql, **values)
+
+    monkeypatch.setattr(kind, "fetch_all", spied)
+    await say(knowledge, "The kettle is off.")
+    assert asked
+    assert not [sql for sql in asked if "FROM entities" in sql]
+    await say(knowledge, "I moved to Lisbon.")
+    assert [each.value for each in (await found(entities, "Ann")).relations] == ["Lisbon"]
 
 
 @pytest.mark.req("AD-23")

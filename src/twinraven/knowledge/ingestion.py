@@ -61,6 +61,8 @@ class StoredPart:
     speaker: str | None
     valid_at: int | None
     vector: bytes | None = None
+    is_speaker_known: bool = False
+    """An earlier turn of the group has this speaker, who is an entity since then."""
 
 
 @dataclass(slots=True)
@@ -120,7 +122,8 @@ def _append(made: _Batch, state: GroupState, each: ReadEpisode, tenant_id: str, 
     if is_said:
         _follow_session(state, new.name, valid_at)
     session = state.session if is_said else _NO_SESSION
-    if each.speaker is not None and each.speaker not in state.speakers and len(state.speakers) < _MOST_SPEAKERS:
+    is_speaker_known = each.speaker in state.speakers
+    if each.speaker is not None and not is_speaker_known and len(state.speakers) < _MOST_SPEAKERS:
         state.speakers.append(each.speaker)
     said_on = () if new.valid_at is None else (DaySpan(*2 * (new.valid_at.date().toordinal(),)),)
     episode_id = new_id()
@@ -137,7 +140,7 @@ def _append(made: _Batch, state: GroupState, each: ReadEpisode, tenant_id: str, 
         for term, count in (*reading.counts.items(), *((day, 1) for day in days)):
             made.postings.setdefault((term, block_of(seq)), bytearray()).extend(pack(seq, count, reading.length))
         vector = each.vectors[number] if each.vectors else None
-        made.stored.append(StoredPart(seq, text, each.speaker, valid_at, vector))
+        made.stored.append(StoredPart(seq, text, each.speaker, valid_at, vector, is_speaker_known))
         state.parts += 1
         state.words += reading.length
 

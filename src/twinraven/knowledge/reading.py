@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from enum import IntFlag
+from functools import lru_cache
 from typing import Final
 
 from twinraven.knowledge.dates import DaySpan, may_name_date, named_dates
@@ -105,8 +106,16 @@ def read_turn(text: str, said_on: date | None) -> TurnReading:
     )
 
 
-def names_in(text: str) -> Iterator[str]:
-    """Capitalised words that are names: not the ordinary word that begins a sentence."""
+@lru_cache(8)
+def names_in(text: str) -> tuple[str, ...]:
+    """Return capitalised words that are names: not the ordinary word that begins a sentence.
+
+    Cached, because one turn is read for its words and then for its entities.
+    """
+    return tuple(_names(text))
+
+
+def _names(text: str) -> Iterator[str]:
     for sentence in _SENTENCE.finditer(_TITLE.sub(r"\1 ", text)):
         begin = len(sentence[0]) - len(sentence[0].lstrip(" \"'([*-"))
         for match in _NAME.finditer(sentence[0]):

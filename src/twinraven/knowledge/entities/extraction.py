@@ -74,7 +74,10 @@ class RulesExtractor:
 
 
 def read_by_rules(turn: StoredPart) -> Extraction:
-    return Extraction(tuple(find_entities(turn.text, turn.speaker)), tuple(find_facts(turn.text)))
+    """Extract from one turn; a speaker whose entity is there already is looked up only where a fact is about them."""
+    facts = tuple(find_facts(turn.text))
+    speaker = None if turn.is_speaker_known and not facts else turn.speaker
+    return Extraction(tuple(find_entities(turn.text, speaker)), facts)
 
 
 def find_entities(text: str, speaker: str | None) -> list[FoundEntity]:

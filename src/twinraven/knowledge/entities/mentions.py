@@ -50,6 +50,8 @@ def store_found(
 ) -> Sequence[str]:
     """Store what an extractor found in turns of a group; says which entities are mentioned in them."""
     every = [each for _, extraction in read for each in extraction.entities] + _only_in_facts(read)
+    if not every:
+        return []
     ids = ids_of_keys(tx, tenant_id, group_id, keys_of(each.name for each in every))
     known = set(ids)
     fresh: dict[str, KnownEntity] = {}
