@@ -268,19 +268,30 @@ def test_a_write_is_only_made_on_request_and_only_last() -> None:
     assert "can only stand last" in str(synthesize(sessions, "settle_invoice", RATE, with_writes=True))
 
 
-def test_a_repeated_tool_becomes_a_batch() -> None:
-    """A run of one tool over values known at the start is one for_each step over the caller's list."""
+@pytest.mark.parametrize(
+    ("name", "listed"),
+    [
+        ("day", "days"),
+        ("branch", "branches"),
+        ("city", "cities"),
+        ("index", "indexes"),
+        ("address", "address_list"),
+        ("y", "ys"),
+    ],
+)
+def test_a_repeated_tool_becomes_a_batch(name: str, listed: str) -> None:
+    """A run of one tool over values known at the start is one for_each step over a list named for many of them."""
     rng = random.Random(9)
     scripts: list[SessionScript] = []
     for number in range(40):
         script = SessionScript(f"b{number}", f"task-{number}")
         days = [f"2026-02-{day:02}" for day in rng.sample(range(1, 29), 3)]
         for place, day in enumerate(days):
-            script.call(RATE, {"day": day}, {"rate": 1.5}, said=f"rates of {', '.join(days)}" if place == 0 else None)
+            script.call(RATE, {name: day}, {"rate": 1.5}, said=f"rates of {', '.join(days)}" if place == 0 else None)
         scripts.append(script)
     tool = definition_of(traces(scripts), RATE, RATE)
-    assert [step.for_each for step in tool.steps] == ["$.parameters.days"]
-    assert tool.parameters["properties"]["days"]["type"] == "array"
+    assert [step.for_each for step in tool.steps] == [f"$.parameters.{listed}"]
+    assert tool.parameters["properties"][listed]["type"] == "array"
 
 
 def test_retries_that_helped_are_in_the_error_strategy() -> None:

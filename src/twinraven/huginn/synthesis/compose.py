@@ -268,7 +268,11 @@ def _differs(instance: Instance, name: str) -> bool:
 
 
 def _plural(name: str) -> str:
-    return f"{name}_list" if name.endswith("s") else f"{name}s"
+    if name.endswith("s"):
+        return f"{name}_list"
+    if name.endswith("y") and name[-2:-1] not in "aeiou":
+        return f"{name[:-1]}ies"
+    return f"{name}es" if name.endswith(("ch", "sh", "x", "z")) else f"{name}s"
 
 
 def _describe_chain(wiring: ChainWiring, facts: ToolFacts) -> str:
