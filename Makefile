@@ -15,7 +15,7 @@ BASE ?= main
 TRACES ?= $(wildcard ../shared/data)
 ARGS ?=
 
-.PHONY: help setup demo demo-governed browser test check reqs mutants bench soak stalls coverage lock dist docs clean
+.PHONY: help setup demo demo-governed browser test check types claims reqs mutants bench soak stalls coverage lock dist docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -40,7 +40,13 @@ test: setup browser ## all tests, on SQLite and on Postgres; the console in a re
 check: setup ## lint, format, types, layers, requirements, a few mutants of what changed since BASE
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
+	@$(MAKE) -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) types claims
+
+# The type checker keeps one processor busy for longer than everything else together keeps the other.
+types:
 	@.venv/bin/basedpyright
+
+claims:
 	@.venv/bin/lint-imports
 	@$(PYTHON_IN_VENV) -m tools.reqs
 	@$(PYTHON_IN_VENV) -m tools.mutants --changed $(BASE) --at-most 4 --workers $(WORKERS)

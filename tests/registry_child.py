@@ -30,6 +30,9 @@ class OnThisThread:
         return self._database.dialect
 
     async def read(self, tenant_id: str, work: Work[T]) -> T:
+        return self.read_here(tenant_id, work)
+
+    def read_here(self, tenant_id: str, work: Work[T]) -> T:
         with self._connection.transaction(tenant_id, write=False) as tx:
             return work(tx)
 

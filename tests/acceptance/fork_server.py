@@ -39,9 +39,9 @@ import twinraven.cli
 
 _MOST = 1 << 20
 _WARM = (
-    "cli", "app", "audit", "calls", "catalog", "connectors", "effects", "engine", "flow", "gateway", "governance",
-    "huginn", "inbox", "ledger", "metrics", "models", "muninn", "plans", "processes", "registry", "storage", "tenancy",
-    "tracing", "vault",
+    "cli", "api", "app", "audit", "calls", "catalog", "connectors", "console", "conversations", "effects", "engine",
+    "flow", "gateway", "governance", "huginn", "inbox", "knowledge", "ledger", "metrics", "models", "muninn", "plans",
+    "processes", "registry", "serving", "storage", "tenancy", "tracing", "vault",
 )  # fmt: skip
 
 

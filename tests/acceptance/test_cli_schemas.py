@@ -321,7 +321,6 @@ async def test_real_documents_fit_their_exported_schemas(
             assert set(document) - {"later"} <= set(described), name
     assert seen | ANSWERED | RECEIVED == set(schemas)
     workshop.close()
-    town.house.redactor.close()
 
 
 @pytest.mark.req("AE-13")

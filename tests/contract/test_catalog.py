@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +42,8 @@ _PAIRS = {
 
 
 @pytest.fixture
-async def town(database: Database, tmp_path: Path) -> AsyncGenerator[Town]:
-    town = await Town(database, tmp_path / "keys").settle()
-    yield town
-    town.house.redactor.close()
+async def town(database: Database, tmp_path: Path) -> Town:
+    return await Town(database, tmp_path / "keys").settle()
 
 
 @pytest.mark.req("AD-01")

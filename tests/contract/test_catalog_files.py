@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +54,10 @@ tools:
 
 
 @pytest.fixture
-async def town(database: Database, tmp_path: Path) -> AsyncGenerator[Town]:
+async def town(database: Database, tmp_path: Path) -> Town:
     town = await Town(database, tmp_path / "keys").settle()
     await town.house.keep("shop-key")
-    yield town
-    town.house.redactor.close()
+    return town
 
 
 async def put(town: Town, text: str, who: Principal | None = None, *, is_trial: bool = False) -> list[AppliedCatalog]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,8 @@ _REFUSED = ToolUnavailable("connection refused")
 
 
 @pytest.fixture
-async def town(database: Database, tmp_path: Path) -> AsyncGenerator[Town]:
-    town = await Town(database, tmp_path / "keys").settle()
-    yield town
-    town.house.redactor.close()
+async def town(database: Database, tmp_path: Path) -> Town:
+    return await Town(database, tmp_path / "keys").settle()
 
 
 async def states(town: Town, *keys: str) -> list[str]:

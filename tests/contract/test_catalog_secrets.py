@@ -31,11 +31,10 @@ Attempt = Callable[[Town], Coroutine[Any, Any, Any]]
 
 
 @pytest.fixture
-async def town(database: Database, tmp_path: Path) -> AsyncGenerator[Town]:
+async def town(database: Database, tmp_path: Path) -> Town:
     town = await Town(database, tmp_path / "keys").settle()
     await town.house.keep("shop-key", CANARY)
-    yield town
-    town.house.redactor.close()
+    return town
 
 
 def _tool(**fields: Any) -> Attempt:

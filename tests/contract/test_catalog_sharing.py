@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -17,10 +17,8 @@ Ask = Callable[[Principal, str], Awaitable[object]]
 
 
 @pytest.fixture
-async def town(database: Database, tmp_path: Path) -> AsyncGenerator[Town]:
-    town = await Town(database, tmp_path / "keys").settle()
-    yield town
-    town.house.redactor.close()
+async def town(database: Database, tmp_path: Path) -> Town:
+    return await Town(database, tmp_path / "keys").settle()
 
 
 def doors_to_services(town: Town) -> dict[str, Ask]:

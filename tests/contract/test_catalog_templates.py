@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +34,8 @@ _PLACE = ToolPlacement("get_order", "shop", connection_params={"endpoint": "http
 
 
 @pytest.fixture
-async def town(database: Database, tmp_path: Path) -> AsyncGenerator[Town]:
-    town = await Town(database, tmp_path / "keys").settle()
-    yield town
-    town.house.redactor.close()
+async def town(database: Database, tmp_path: Path) -> Town:
+    return await Town(database, tmp_path / "keys").settle()
 
 
 async def draw_tool(town: Town, **fields: Any) -> Template:

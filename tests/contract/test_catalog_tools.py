@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,10 +32,8 @@ from twinraven.storage import Database, Transaction
 
 
 @pytest.fixture
-async def town(database: Database, tmp_path: Path) -> AsyncGenerator[Town]:
-    town = await Town(database, tmp_path / "keys").settle()
-    yield town
-    town.house.redactor.close()
+async def town(database: Database, tmp_path: Path) -> Town:
+    return await Town(database, tmp_path / "keys").settle()
 
 
 @pytest.mark.req("AD-05")

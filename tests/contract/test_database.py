@@ -63,6 +63,16 @@ async def test_a_read_refuses_to_write(database: Database) -> None:
     assert await database.read("t", blob_keys("t")) == ["c"]
 
 
+async def test_a_read_on_the_calling_thread_sees_what_is_committed_and_refuses_to_write(database: Database) -> None:
+    """Code without an event loop reads as everybody does, also after a refusal and from many threads at once."""
+    with pytest.raises(StorageReadOnly):
+        database.read_here("t", add_blob("t", "a"))
+    await database.write("t", add_blob("t", "b"))
+    assert database.read_here("t", blob_keys("t")) == ["b"]
+    reads = (asyncio.to_thread(database.read_here, "t", blob_keys("t")) for _ in range(12))
+    assert await asyncio.gather(*reads) == [["b"]] * 12
+
+
 async def test_concurrent_work_never_loses_an_update(database: Database) -> None:
     """Work that reads, computes and writes behaves as if nobody else were writing."""
     await database.write("t", add_blob("t", "counter", b"0"))

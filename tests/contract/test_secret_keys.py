@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from blockbuster import BlockBuster
 
-from tests.houses import VALUE, House, OpenHouse, opened_houses
+from tests.houses import VALUE, House, OpenHouse, house_opener
 from tests.intruders import Intruder, intruder_of
 from twinraven.foundation.errors import Conflict, StorageError
 from twinraven.storage import Database, Transaction
@@ -28,9 +28,8 @@ def keys(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def open_house(database: Database) -> Generator[OpenHouse]:
-    with opened_houses(database) as open_one:
-        yield open_one
+def open_house(database: Database) -> OpenHouse:
+    return house_opener(database)
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from tests.fences import Attempt, assert_fenced, methods_of
-from tests.houses import VALUE, House, OpenHouse, opened_houses
+from tests.houses import VALUE, House, OpenHouse, house_opener
 from twinraven.foundation.clock import from_micros
 from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, NotFound
 from twinraven.storage import Database, Transaction
@@ -27,9 +27,8 @@ def keys(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def open_house(database: Database) -> Generator[OpenHouse]:
-    with opened_houses(database) as open_one:
-        yield open_one
+def open_house(database: Database) -> OpenHouse:
+    return house_opener(database)
 
 
 @pytest.fixture

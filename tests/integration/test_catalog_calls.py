@@ -97,7 +97,6 @@ def closing(sqlite_database: Database) -> Generator[list[Office]]:
     yield offices
     for office in offices:
         office.collector.close()
-        office.town.house.redactor.close()
 
 
 @pytest.fixture

@@ -87,12 +87,8 @@ class DefinedTools:
 
     def reload(self, tenant_id: str) -> None:
         """Reload the cache, on this thread."""
-        connection = self._database.connect()
-        try:
-            with connection.transaction(tenant_id, write=False) as tx:
-                found = self._load(tx, tenant_id, self._snapshots.get(tenant_id))
-        finally:
-            connection.close()
+        known = self._snapshots.get(tenant_id)
+        found = self._database.read_here(tenant_id, lambda tx: self._load(tx, tenant_id, known))
         self._take(tenant_id, found)
 
     def _snapshot(self, tenant_id: str) -> _Snapshot:

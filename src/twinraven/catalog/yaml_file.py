@@ -19,6 +19,7 @@ stand for is counted before anything is built.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -34,6 +35,7 @@ SECTIONS: Final = ("service_templates", "tool_templates", "services", "tools")
 """In the order in which they depend on each other."""
 
 Body = dict[str, Any]
+_FOLDED: Final = re.compile("[\x85\u2028\u2029]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,16 @@ class CatalogFile:
         import yaml
 
         sections = {name: list(self.section(name)) for name in SECTIONS if self.section(name)}
-        return yaml.safe_dump(sections, sort_keys=False, allow_unicode=True, width=110)
+
+        class Dumper(yaml.SafeDumper):
+            """Escapes the line breaks that YAML would fold into spaces outside double quotes."""
+
+            def represent_str(self, data: str) -> yaml.ScalarNode:
+                style = '"' if _FOLDED.search(data) else None
+                return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+        Dumper.add_representer(str, Dumper.represent_str)
+        return yaml.dump(sections, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 def read_file(text: str) -> CatalogFile:

@@ -136,12 +136,10 @@ class _OnThisThread:
         return self._database.dialect
 
     async def read(self, tenant_id: str, work: Work[T]) -> T:
-        connection = self._database.connect()
-        try:
-            with connection.transaction(tenant_id, write=False) as tx:
-                return work(tx)
-        finally:
-            connection.close()
+        return self._database.read_here(tenant_id, work)
+
+    def read_here(self, tenant_id: str, work: Work[T]) -> T:
+        return self._database.read_here(tenant_id, work)
 
     async def write(self, tenant_id: str, work: Work[T]) -> T:
         return await self._database.write(tenant_id, work)

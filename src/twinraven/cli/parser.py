@@ -148,8 +148,13 @@ class CommandParser(argparse.ArgumentParser):
     """A parser that fills itself in on first use, shows an example, and raises our errors."""
 
     def __init__(self, *, module: str | None = None, **options: Any) -> None:
-        options.setdefault("formatter_class", _HelpFormatter)
-        super().__init__(allow_abbrev=False, **options)
+        self.prog: str = options["prog"]
+        self.description: str | None = options["description"]
+        self._options: dict[str, Any] = {"formatter_class": _HelpFormatter, "allow_abbrev": False, **options}
+        # argparse asks a parser among many for nothing before it is chosen, and making all of them takes longer than
+        # most commands do.
+        if module is None:
+            super().__init__(**self._options)
         self.children: dict[str, CommandParser] = {}
         self.example = ""
         self._module = module
@@ -196,6 +201,7 @@ class CommandParser(argparse.ArgumentParser):
         """Read the file of this group, once."""
         if self._module is not None:
             module, self._module = self._module, None
+            super().__init__(**self._options)
             import_module(f"twinraven.cli.{module}").register(self)
 
     def walk(self) -> Iterator[CommandParser]:

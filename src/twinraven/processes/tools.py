@@ -144,12 +144,8 @@ class ProcessTools:
 
     def reload(self, tenant_id: str) -> None:
         """Reload the cache, on this thread."""
-        connection = self._database.connect()
-        try:
-            with connection.transaction(tenant_id, write=False) as tx:
-                found = self._load(tx, tenant_id, self._snapshots.get(tenant_id))
-        finally:
-            connection.close()
+        known = self._snapshots.get(tenant_id)
+        found = self._database.read_here(tenant_id, lambda tx: self._load(tx, tenant_id, known))
         found = self._share(tenant_id, found)
         found.compile()
         self._take(tenant_id, found)

@@ -142,13 +142,7 @@ class LearnedTools:
 
     def _look(self, tenant_id: str) -> None:
         known = self._snapshots.get(tenant_id)
-        connection = self._database.connect()
-        try:
-            with connection.transaction(tenant_id, write=False) as tx:
-                found = _load(tx, tenant_id, known)
-        finally:
-            connection.close()
-        self._take(tenant_id, found)
+        self._take(tenant_id, self._database.read_here(tenant_id, lambda tx: _load(tx, tenant_id, known)))
 
     def _take(self, tenant_id: str, found: _Snapshot) -> None:
         with self._swap:

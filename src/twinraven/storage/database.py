@@ -80,7 +80,7 @@ Work = Callable[[Transaction], T]
 
 
 class Connection(Protocol):
-    """A connection that one thread owns, for the event writer and for long streams."""
+    """A connection that one thread uses at a time; the event writer and long streams have one of their own."""
 
     def transaction(self, tenant_id: str, *, write: bool) -> AbstractContextManager[Transaction]: ...
 
@@ -95,6 +95,10 @@ class Database(Protocol):
 
     async def read(self, tenant_id: str, work: Work[T]) -> T:
         """Run `work` on a consistent snapshot; writing inside it is an error."""
+        ...
+
+    def read_here(self, tenant_id: str, work: Work[T]) -> T:
+        """Do what `read` does on the calling thread, for code that has no event loop."""
         ...
 
     async def write(self, tenant_id: str, work: Work[T]) -> T:

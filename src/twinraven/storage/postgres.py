@@ -12,10 +12,8 @@ make that fence decoration; migrations run under `admin_url`.
 from __future__ import annotations
 
 import itertools
-import queue
 import random
 import re
-import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +43,7 @@ from twinraven.storage.database import Dialect, Row, Work
 from twinraven.storage.forks import forget_after_fork
 from twinraven.storage.grouped import GroupCommit
 from twinraven.storage.guards import APP_ROLE, FENCE_MESSAGE, GUARD_MESSAGE, TENANT_SETTING
+from twinraven.storage.idle import IdleConnections
 from twinraven.storage.threads import hop
 
 T = TypeVar("T")
@@ -197,7 +196,7 @@ def _as_array(values: list[Any], type_name: str | None) -> list[Any]:
 
 
 class PostgresConnection:
-    """A connection owned by one thread, made again when it was lost."""
+    """A connection that one thread uses at a time, made again when it was lost."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -303,15 +302,17 @@ class PostgresDatabase:
         )
         self._turns: dict[str, int] = {}
         """How many of the next writes of a tenant take turns with those of other processes."""
-        self._local = threading.local()
-        self._opened: queue.SimpleQueue[PostgresConnection] = queue.SimpleQueue()
+        self._idle = IdleConnections(self.connect)
 
     def after_fork(self) -> None:
         """A child has neither the threads nor a right to the sockets: it begins with its own."""
         self._start_threads()
 
     async def read(self, tenant_id: str, work: Work[T]) -> T:
-        return await hop(self._pool, lambda: self._run(tenant_id, work, write=False))
+        return await hop(self._pool, lambda: self.read_here(tenant_id, work))
+
+    def read_here(self, tenant_id: str, work: Work[T]) -> T:
+        return self._run(tenant_id, work, write=False)
 
     async def write(self, tenant_id: str, work: Work[T]) -> T:
         return await self._group.write(tenant_id, work)
@@ -341,12 +342,7 @@ class PostgresDatabase:
     def applied(self) -> dict[int, str]:
         from twinraven.storage.migrations import applied_migrations
 
-        connection = self.connect()
-        try:
-            with connection.transaction("", write=False) as tx:
-                return applied_migrations(tx)
-        finally:
-            connection.close()
+        return self.read_here("", applied_migrations)
 
     def maintenance(self) -> PostgresConnection:
         """Return a connection as the owner, for audited pruning alone."""
@@ -354,12 +350,7 @@ class PostgresDatabase:
 
     def check_role(self) -> None:
         """Refuse a login that row-level security does not bind, or that may not use the tables at all."""
-        connection = self.connect()
-        try:
-            with connection.transaction("", write=False) as tx:
-                role = tx.fetch_one(_ROLE, app_role=APP_ROLE) or {}
-        finally:
-            connection.close()
+        role = self.read_here("", lambda tx: tx.fetch_one(_ROLE, app_role=APP_ROLE) or {})
         faults = [word for word in ("superuser", "bypassrls", "owner") if role[word]]
         if faults:
             raise InvalidSetting(
@@ -376,14 +367,16 @@ class PostgresDatabase:
 
     def close(self) -> None:
         self._pool.shutdown()
-        while not self._opened.empty():
-            self._opened.get().close()
+        self._idle.close()
 
     def _run(self, tenant_id: str, work: Work[T], *, write: bool) -> T:
-        connection = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._local.connection = self.connect()
-            self._opened.put(connection)
+        connection = self._idle.take()
+        try:
+            return self._run_on(connection, tenant_id, work, write=write)
+        finally:
+            self._idle.give(connection)
+
+    def _run_on(self, connection: PostgresConnection, tenant_id: str, work: Work[T], *, write: bool) -> T:
         deadline = time.monotonic() + _PATIENCE_S
         pause = _FIRST_PAUSE_S
         has_collided = False

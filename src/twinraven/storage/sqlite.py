@@ -12,7 +12,6 @@ never fire a trigger (DROP, PRAGMA writable_schema, ATTACH).
 from __future__ import annotations
 
 import json
-import queue
 import sqlite3 as python_sqlite
 import threading
 import time
@@ -41,6 +40,7 @@ from twinraven.storage.database import Dialect, Row, Work
 from twinraven.storage.forks import forget_after_fork, put_away_before_fork
 from twinraven.storage.grouped import GroupCommit
 from twinraven.storage.guards import APPEND_ONLY_TABLES, FENCE_MESSAGE, GUARD_MESSAGE
+from twinraven.storage.idle import IdleConnections
 from twinraven.storage.threads import hop
 
 T = TypeVar("T")
@@ -157,7 +157,7 @@ def _insert(table: str, columns: tuple[str, ...], rows: int) -> str:
 
 
 class SqliteConnection:
-    """A connection owned by one thread, closed for the moment of a fork and opened again on its next use.
+    """A connection that one thread uses at a time, closed for the moment of a fork and opened again on its next use.
 
     A fork also waits while the file is being opened: SQLite holds locks of the whole process meanwhile, and a child
     that inherits one of them waits for ever when it opens a file itself.
@@ -253,16 +253,25 @@ class SqliteDatabase:
     def _start_threads(self) -> None:
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="twinraven-read")
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="twinraven-write")
-        self._group = GroupCommit(self._writer, lambda tenant_id, work: self._run(tenant_id, work, write=True))
-        self._local = threading.local()
-        self._opened: queue.SimpleQueue[SqliteConnection] = queue.SimpleQueue()
+        self._group = GroupCommit(self._writer, self._write_here)
+        self._idle = IdleConnections(self.connect)
+        # Of its own: what a connection has read stays valid until another one writes.
+        self._writing: SqliteConnection | None = None
 
     def after_fork(self) -> None:
         """A child has neither the threads nor a right to the connections: it begins with its own."""
         self._start_threads()
 
     async def read(self, tenant_id: str, work: Work[T]) -> T:
-        return await hop(self._readers, lambda: self._run(tenant_id, work, write=False))
+        return await hop(self._readers, lambda: self.read_here(tenant_id, work))
+
+    def read_here(self, tenant_id: str, work: Work[T]) -> T:
+        connection = self._idle.take()
+        try:
+            with connection.transaction(tenant_id, write=False) as tx:
+                return work(tx)
+        finally:
+            self._idle.give(connection)
 
     async def write(self, tenant_id: str, work: Work[T]) -> T:
         return await self._group.write(tenant_id, work)
@@ -287,14 +296,7 @@ class SqliteDatabase:
     def applied(self) -> dict[int, str]:
         from twinraven.storage.migrations import applied_migrations
 
-        if not self._is_there():
-            return {}
-        connection = self.connect()
-        try:
-            with connection.transaction("", write=False) as tx:
-                return applied_migrations(tx)
-        finally:
-            connection.close()
+        return self.read_here("", applied_migrations) if self._is_there() else {}
 
     def maintenance(self) -> SqliteConnection:
         """Return a connection without the authorizer, for audited pruning alone; the triggers still stand."""
@@ -303,15 +305,14 @@ class SqliteDatabase:
     def close(self) -> None:
         self._readers.shutdown()
         self._writer.shutdown()
-        while not self._opened.empty():
-            self._opened.get().close()
+        self._idle.close()
+        if self._writing is not None:
+            self._writing.close()
 
-    def _run(self, tenant_id: str, work: Work[T], *, write: bool) -> T:
-        connection = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._local.connection = self.connect()
-            self._opened.put(connection)
-        with connection.transaction(tenant_id, write=write) as tx:
+    def _write_here(self, tenant_id: str, work: Work[T]) -> T:
+        if self._writing is None:
+            self._writing = self.connect()
+        with self._writing.transaction(tenant_id, write=True) as tx:
             return work(tx)
 
     def _is_there(self) -> bool:

@@ -150,10 +150,6 @@ class Redactor:
             self._known[tenant_id] = _Known(_UNCOUNTED, frozenset(values), self._matcher(tenant_id, values), 0.0)
             self._notices += 1
 
-    def close(self) -> None:
-        """Let go of the store."""
-        self._source.close()
-
     def _current(self, tenant_id: str) -> Matcher | None:
         known = self._known.get(tenant_id)
         if known is None or self._monotonic() >= known.due:

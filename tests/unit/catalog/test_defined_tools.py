@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,8 @@ from twinraven.storage import Database
 
 
 @pytest.fixture
-async def town(sqlite_database: Database, tmp_path: Path) -> AsyncGenerator[Town]:
-    town = await Town(sqlite_database, tmp_path / "keys").settle()
-    yield town
-    town.house.redactor.close()
+async def town(sqlite_database: Database, tmp_path: Path) -> Town:
+    return await Town(sqlite_database, tmp_path / "keys").settle()
 
 
 async def test_an_entry_says_what_the_definition_says(town: Town) -> None:

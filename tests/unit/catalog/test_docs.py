@@ -31,7 +31,6 @@ async def test_the_file_can_be_applied(sqlite_database: Database, tmp_path: Path
     await town.house.keep("shop-key")
     applied = await town.catalog.files.apply_file(town.ada, read_file(blocks("yaml")[0]))
     assert [(one.kind, one.name) for one in applied] == [("service", "shop"), ("tool", "get_order")]
-    town.house.redactor.close()
 
 
 async def test_the_mcp_server_of_the_guide_can_be_applied_and_is_allowed(
@@ -44,7 +43,6 @@ async def test_the_mcp_server_of_the_guide_can_be_applied_and_is_allowed(
     params = (await town.catalog.tools.tool(town.ada, "remember")).connection_params
     rules = ProgramRules.of(yaml.safe_load(settings)["connectors"]["allow_programs"])
     rules.check([params["command"], *params["args"]], [])
-    town.house.redactor.close()
 
 
 @pytest.mark.parametrize("line", [line for block in blocks("json") for line in block.splitlines()])

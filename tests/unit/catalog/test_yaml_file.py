@@ -6,7 +6,7 @@ from time import process_time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from twinraven.catalog import CatalogFile, read_file
@@ -42,6 +42,7 @@ def test_an_empty_file_defines_nothing(text: str) -> None:
 
 
 @given(st.lists(_BODY, max_size=3), st.lists(_BODY, max_size=3))
+@example([{"name": {"\x85": "\u2028 \u2029"}}], [])
 def test_what_is_written_is_read(services: list[dict[str, Any]], tools: list[dict[str, Any]]) -> None:
     """Writing a file and reading it gives the same definitions."""
     file = CatalogFile(services=tuple(services), tools=tuple(tools))

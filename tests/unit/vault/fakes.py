@@ -30,9 +30,6 @@ class HeldValues:
         self.reads += 1
         return self._values.get(tenant_id, [])
 
-    def close(self) -> None:
-        self._values.clear()
-
 
 class Time:
     """A clock that stands still until told otherwise."""

@@ -273,13 +273,7 @@ class UpstreamTools:
         return self._load(tenant_id) if found is None else found
 
     def _load(self, tenant_id: str) -> dict[str, _Known]:
-        connection = self._database.connect()
-        try:
-            with connection.transaction(tenant_id, write=False) as tx:
-                tools = self._all(tx, tenant_id)
-        finally:
-            connection.close()
-        return self._take(tenant_id, tools)
+        return self._take(tenant_id, self._database.read_here(tenant_id, lambda tx: self._all(tx, tenant_id)))
 
     def _take(self, tenant_id: str, tools: list[PinnedTool]) -> dict[str, _Known]:
         with self._swap:
