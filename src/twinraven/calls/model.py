@@ -42,7 +42,8 @@ def side_effect_of(effect: Effect) -> SideEffect:
     return _SIDE_EFFECTS[effect]
 
 
-@dataclass(frozen=True, slots=True)
+# Made for every call: not frozen, because that would take three times as long. Whoever needs another makes it.
+@dataclass(slots=True)
 class SkillInvocationRequest:
     """One request to call one tool."""
 
@@ -287,7 +288,8 @@ class CallerChannel(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, for the same reason as a request.
+@dataclass(slots=True)
 class CallContext:
     """The context of a call: session, turn, outside input, caller; recorded, and not sent to the tool."""
 
@@ -316,6 +318,8 @@ class CallContext:
     """Asked before a plain read is sent, after policy has spoken: an earlier answer that may be given again."""
     channel: CallerChannel | None = None
     """The client, where the tool may reach it while the call runs."""
+    within_s: float | None = None
+    """The time after which whoever makes the call ends it; a tool that may take as long or longer is not timed anew."""
 
     def __post_init__(self) -> None:
         check_name(self.session_id, field="session_id")
