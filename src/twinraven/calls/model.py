@@ -228,6 +228,11 @@ Recall = Callable[[ToolEntry, bytes], Awaitable[Any]]
 class StepJournal(Protocol):
     """The durable step that a call is: written in the transactions that claim and settle the call's key."""
 
+    @property
+    def is_remarked(self) -> bool:
+        """Whether what the call says of itself is kept with its outcome."""
+        ...
+
     def begin(self, tx: Transaction) -> None:
         """Store the outcomes that the step builds on; raise where another worker has the run, so nothing is sent."""
         ...
@@ -235,7 +240,7 @@ class StepJournal(Protocol):
     def settle(self, tx: Transaction, outcome: dict[str, Any]) -> None:
         """Store the outcome of the call even where another worker has the run by now: it has happened.
 
-        `output` or `error`, and `remarks`: what the call says of itself.
+        `output` or `error`, and where that is kept `remarks`: what the call says of itself.
         """
         ...
 

@@ -460,6 +460,8 @@ def _journaled(call: Invocation, outcome: dict[str, Any], answer: ToolOutput | N
     step = call.context.step
     if step is None:
         return None
+    if not step.is_remarked:
+        return lambda tx: step.settle(tx, outcome)
     said = call.response(CallEnd(call.started, answer or ToolOutput(), outcome.get("error")))
     told = {**outcome, "remarks": said.remarks}
     return lambda tx: step.settle(tx, told)
