@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from twinraven.calls.model import (
 )
 from twinraven.calls.ports import CallFrame
 from twinraven.catalog import Sensitivity, ToolAnswer, ToolEntry
-from twinraven.foundation.canonical import parse_json
+from twinraven.foundation.canonical import NULL, parse_json
 from twinraven.foundation.errors import InvalidInput, InvalidOutput, TwinRavenError
 from twinraven.foundation.json_schema import Schema
 from twinraven.muninn import Observation, Outcome, clean_text, encode_output, encode_params, has_odd_float
@@ -61,6 +61,16 @@ class ToolOutput:
 
 
 @dataclass(slots=True)
+class CallEnd:
+    """What came of a call: an answer, or an error as its caller is told of it."""
+
+    finished: int
+    answer: ToolOutput
+    error: dict[str, Any] | None = None
+    replayed: bool = False
+
+
+@dataclass(slots=True)
 class Invocation:
     """One call under way."""
 
@@ -83,6 +93,8 @@ class Invocation:
     is_recorded: bool = False
     raw: Any = None
     """The answer as a server sent it, also one that says that the tool failed."""
+    end: CallEnd = field(init=False)
+    """Set when the call has come to its end."""
 
     def admit(self, contract: ToolContract) -> None:
         """Take the arguments, with defaults filled in, or refuse them before anything is sent."""
@@ -204,19 +216,19 @@ class Invocation:
         except InvalidInput as error:
             return encode_params({"not_recordable": error.message})
 
-    def response(
-        self, finished: int, *, answer: ToolOutput, error: dict[str, Any] | None = None, replayed: bool = False
-    ) -> SkillInvocationResponse:
-        """Build the response to the caller."""
+    def response(self, end: CallEnd | None = None) -> SkillInvocationResponse:
+        """Build the response to the caller; a settlement says `end` before the call has come to it."""
+        end = end or self.end
+        answer, error = end.answer, end.error
         remarks = answer.remarks
         return SkillInvocationResponse(
             request_id=self.request.id,
             status="failed" if error is not None else "partial" if remarks.is_partial else "success",
             output=answer.output,
             error=error,
-            audit=CallAudit(self.started, finished, remarks.tokens, remarks.currency, remarks.amount),
+            audit=CallAudit(self.started, end.finished, remarks.tokens, remarks.currency, remarks.amount),
             event_id=self.event_id,
-            replayed=replayed,
+            replayed=end.replayed,
             confidence_score=remarks.confidence_score if error is None else 0.0,
             risk_tags=remarks.risk_tags,
             side_effect=side_effect_of(self.entry.effect),
@@ -233,7 +245,7 @@ def to_answer(returned: Any, tool_id: str) -> ToolOutput:
         return ToolOutput(remarks=remarks)
     try:
         encoded = orjson.dumps(output, option=_PLAIN)
-        if b"null" not in encoded or not has_odd_float(output):
+        if encoded.find(NULL) < 0 or not has_odd_float(output):
             return ToolOutput(output, encoded, remarks)
     except (TypeError, RecursionError):
         pass

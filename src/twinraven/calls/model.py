@@ -42,7 +42,8 @@ def side_effect_of(effect: Effect) -> SideEffect:
     return _SIDE_EFFECTS[effect]
 
 
-@dataclass(frozen=True, slots=True)
+# Made for every call: not frozen, because that would take three times as long. Whoever needs another makes it.
+@dataclass(slots=True)
 class SkillInvocationRequest:
     """One request to call one tool."""
 
@@ -227,6 +228,11 @@ Recall = Callable[[ToolEntry, bytes], Awaitable[Any]]
 class StepJournal(Protocol):
     """The durable step that a call is: written in the transactions that claim and settle the call's key."""
 
+    @property
+    def is_remarked(self) -> bool:
+        """Whether what the call says of itself is kept with its outcome."""
+        ...
+
     def begin(self, tx: Transaction) -> None:
         """Store the outcomes that the step builds on; raise where another worker has the run, so nothing is sent."""
         ...
@@ -234,7 +240,7 @@ class StepJournal(Protocol):
     def settle(self, tx: Transaction, outcome: dict[str, Any]) -> None:
         """Store the outcome of the call even where another worker has the run by now: it has happened.
 
-        `output` or `error`, and `remarks`: what the call says of itself.
+        `output` or `error`, and where that is kept `remarks`: what the call says of itself.
         """
         ...
 
@@ -287,7 +293,8 @@ class CallerChannel(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, for the same reason as a request.
+@dataclass(slots=True)
 class CallContext:
     """The context of a call: session, turn, outside input, caller; recorded, and not sent to the tool."""
 
@@ -316,6 +323,8 @@ class CallContext:
     """Asked before a plain read is sent, after policy has spoken: an earlier answer that may be given again."""
     channel: CallerChannel | None = None
     """The client, where the tool may reach it while the call runs."""
+    within_s: float | None = None
+    """The time after which whoever makes the call ends it; a tool that may take as long or longer is not timed anew."""
 
     def __post_init__(self) -> None:
         check_name(self.session_id, field="session_id")

@@ -19,7 +19,7 @@ from twinraven.calls.call_redaction import CallRedaction, error_text, restated
 from twinraven.calls.claims import Along, Claim, Claims, EarlierAnswer
 from twinraven.calls.evidence import CallEvidence
 from twinraven.calls.gatekeeper import Gatekeeper
-from twinraven.calls.invocation import Invocation, ToolContract, ToolOutput, to_answer
+from twinraven.calls.invocation import CallEnd, Invocation, ToolContract, ToolOutput, to_answer
 from twinraven.calls.model import (
     CallContext,
     CallFailed,
@@ -54,7 +54,7 @@ from twinraven.foundation.errors import (
 )
 from twinraven.foundation.ids import new_id, new_uuid
 from twinraven.foundation.json_schema import compile_schema
-from twinraven.foundation.time_limit import TimeLimits
+from twinraven.foundation.time_limit import UNLIMITED, TimeLimits
 from twinraven.muninn import CACHED, Collector, Observation, check_name, encode_output
 from twinraven.storage import DEFAULT_TENANT
 
@@ -124,15 +124,10 @@ class Calls:
         """Return the convenient door: the output, or an exception. A write without a key gets one of its own."""
         if idempotency_key is None and context.spare_key is None:
             context = replace(context, spare_key=new_id())
-        response = await self.invoke(
-            SkillInvocationRequest(
-                tool_name=tool_id, payload=params, tenant_id=tenant_id, idempotency_key=idempotency_key
-            ),
-            context,
+        request = SkillInvocationRequest(
+            tool_name=tool_id, payload=params, tenant_id=tenant_id, idempotency_key=idempotency_key
         )
-        if response.error is not None:
-            raise CallFailed(response)
-        return response.output
+        return await self.output_of(request, context)
 
     async def invoke(
         self, request: SkillInvocationRequest, context: CallContext, *, entry: ToolEntry | None = None
@@ -141,6 +136,17 @@ class Calls:
 
         `entry` is what the catalogue resolved for this caller already; without it the request's name is looked up.
         """
+        return (await self._make(request, context, entry)).response()
+
+    async def output_of(self, request: SkillInvocationRequest, context: CallContext) -> Any:
+        """Make a call as `invoke` does, and return its output or raise CallFailed; no response is built."""
+        call = await self._make(request, context, None)
+        if call.end.error is not None:
+            raise CallFailed(call.response())
+        return call.end.answer.output
+
+    async def _make(self, request: SkillInvocationRequest, context: CallContext, entry: ToolEntry | None) -> Invocation:
+        """Make a call; what came of it is its `end`."""
         if entry is None:
             entry = self._catalog.resolve(request.tenant_id, request.tool_name, context.caller)
         if self._collector.is_full:
@@ -153,15 +159,16 @@ class Calls:
         outer = current_correlation.get()
         current_correlation.set(call.correlation_id)
         try:
-            return await self._run(call)
+            call.end = await self._run(call)
         except asyncio.CancelledError:
             if not call.is_recorded:
                 await asyncio.shield(self._abandon(call))
             raise
         finally:
             current_correlation.set(outer)
+        return call
 
-    async def _run(self, call: Invocation) -> SkillInvocationResponse:
+    async def _run(self, call: Invocation) -> CallEnd:
         try:
             contract = self._contract(call.entry)
             if contract.is_marked and self._concealment is not None:
@@ -275,10 +282,14 @@ class Calls:
         connector = self._connectors.get(entry.connector)
         if connector is None:
             raise ToolUnavailable(f"no connector {entry.connector!r} is set up", tool_id=entry.tool_id)
-        limit = self._limits.of(contract.timeout_s)
+        within_s = call.context.within_s
         call.is_sent = True
         frame = call.frame
-        frame.keep_alive = partial(limit.extend, self._longest_s)
+        if within_s is not None and within_s <= contract.timeout_s:
+            limit = UNLIMITED
+        else:
+            limit = self._limits.of(contract.timeout_s)
+            frame.keep_alive = partial(limit.extend, self._longest_s)
         try:
             with limit:
                 returned = await connector.invoke(entry, call.params, call=frame)
@@ -318,15 +329,15 @@ class Calls:
         else:
             await self._failed(call, ToolTimeout("the caller was cancelled before an answer came", tool_id=tool_id))
 
-    async def _succeeded(self, call: Invocation, answer: ToolOutput) -> SkillInvocationResponse:
+    async def _succeeded(self, call: Invocation, answer: ToolOutput) -> CallEnd:
         finished = self._micros()
         shown = call.shown_answer(answer)
         seen = call.observation(finished, output=shown.encoded, error_code=None)
         settle = None if call.claim is None else partial(self._settle, call, call.claim, shown, exact=answer.output)
         await self._conclude(call, seen, settle)
-        return call.response(finished, answer=answer)
+        return CallEnd(finished, answer)
 
-    async def _failed(self, call: Invocation, error: TwinRavenError) -> SkillInvocationResponse:
+    async def _failed(self, call: Invocation, error: TwinRavenError) -> CallEnd:
         finished = self._micros()
         shown = call.shown_error(error)
         seen = call.observation(finished, output=encode_output({"error": shown.message}), error_code=error.code)
@@ -345,7 +356,7 @@ class Calls:
         elif (call.is_sent or call.is_let_in) and self._evidence is not None:
             besides = self._evidence.failed(call, shown)
         await self._conclude(call, seen, settle, besides=besides)
-        return call.response(finished, answer=ToolOutput(), error=await self._told(call, error))
+        return CallEnd(finished, ToolOutput(), await self._told(call, error))
 
     async def _told(self, call: Invocation, error: TwinRavenError) -> dict[str, Any]:
         """Return what the caller is told of a failure: errors travel to people and logs that no secret is meant for."""
@@ -379,7 +390,7 @@ class Calls:
         evidence = None if self._evidence is None else self._evidence.settled(call, state, output=None, error=error)
         await self._claims.settle(claim, state, told, along=all_of(journaled, evidence, event))
 
-    async def _replay(self, call: Invocation, earlier: EarlierAnswer) -> SkillInvocationResponse:
+    async def _replay(self, call: Invocation, earlier: EarlierAnswer) -> CallEnd:
         """Answer from the record; the log shows that a call was made and nothing was sent."""
         finished = self._micros()
         output, error = earlier.response.get("output"), earlier.response.get("error")
@@ -392,7 +403,7 @@ class Calls:
         )
         await self._conclude(call, seen, None)
         answer = ToolOutput(output, remarks=ToolAnswer(None, is_partial=bool(earlier.response.get("partial"))))
-        return call.response(finished, answer=answer, error=error, replayed=True)
+        return CallEnd(finished, answer, error, replayed=True)
 
     async def _conclude(
         self,
@@ -449,7 +460,9 @@ def _journaled(call: Invocation, outcome: dict[str, Any], answer: ToolOutput | N
     step = call.context.step
     if step is None:
         return None
-    said = call.response(call.started, answer=answer or ToolOutput(), error=outcome.get("error"))
+    if not step.is_remarked:
+        return lambda tx: step.settle(tx, outcome)
+    said = call.response(CallEnd(call.started, answer or ToolOutput(), outcome.get("error")))
     told = {**outcome, "remarks": said.remarks}
     return lambda tx: step.settle(tx, told)
 

@@ -230,7 +230,7 @@ class JournaledStep:
         is_costly: bool = False,
     ) -> None:
         self._journal = journal
-        self._is_remarked = is_remarked
+        self.is_remarked = is_remarked
         self.is_costly = is_costly
         self._kit = kit
         self._place = place
@@ -254,7 +254,7 @@ class JournaledStep:
             journal.now(),
             outcome.get("output"),
             error and journal.clean(error),
-            outcome.get("remarks") if self._is_remarked else None,
+            outcome.get("remarks") if self.is_remarked else None,
         )
         self.outcome = journal.settle(tx, self._place, told)
         if not self._kit.dispatcher.holds(tx, lease):

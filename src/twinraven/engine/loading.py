@@ -53,7 +53,7 @@ class TimelessDefinition(NamedTuple):
 
 
 def _timeless(steps: tuple[StepDefinition, ...]) -> tuple[StepDefinition, ...]:
-    return tuple(replace(step, timeout_ms=None) for step in steps)
+    return tuple(step if step.timeout_ms is None else replace(step, timeout_ms=None) for step in steps)
 
 
 class LoadedRun(NamedTuple):

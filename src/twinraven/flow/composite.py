@@ -9,12 +9,12 @@ composite, and what was granted goes with the inner calls.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Coroutine, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from twinraven.calls import CallContext, CallFailed, CallFrame, Calls, SkillInvocationRequest
+from twinraven.calls import CallContext, CallFrame, Calls, SkillInvocationRequest
 from twinraven.catalog import Catalog, Effect, Sensitivity, ToolAnswer, ToolEntry
 from twinraven.flow.definition import FlowDefinition, StepDefinition
 from twinraven.flow.executor import FlowExecutor
@@ -76,7 +76,9 @@ class FlowConnector:
         inner = _InnerCalls(self._calls, self._catalog, call)
         token = _around.set(inside)
         try:
-            result = await self._executor.run(definition, params, inner, writes=inner.writes)
+            # The call path took these by the schema of the entry, which is the definition's unless that has changed.
+            is_accepted = entry.input_schema is definition.parameters
+            result = await self._executor.run(definition, params, inner, writes=inner.writes, is_accepted=is_accepted)
         finally:
             _around.reset(token)
         if result.error is not None:
@@ -110,18 +112,7 @@ class _InnerCalls:
         self._catalog = catalog
         self._outer = outer
         self._effects: dict[str, bool] = {}
-        # Events are stored in the order they come, so a composite that is durable has made its reads durable too.
-        self._reading = CallContext(
-            session_id=outer.session_id,
-            turn=outer.turn,
-            parent_event_id=outer.event_id,
-            durable=False,
-            caller=outer.caller,
-            actor=outer.actor,
-            is_inner=True,
-            grant=outer.grant,
-            epoch=outer.epoch,
-        )
+        self._contexts: dict[int | None, CallContext] = {}
 
     def writes(self, tool_id: str) -> bool:
         """Return whether a tool can change something; one that is not there counts as if it could."""
@@ -134,8 +125,10 @@ class _InnerCalls:
             self._effects[tool_id] = known
         return known
 
-    async def __call__(self, tool_id: str, params: JsonObject, *, step: StepRun, timeout_ms: int | None) -> Any:
-        del timeout_ms  # the run ends a call that is late, and the path then records it as such
+    def __call__(
+        self, tool_id: str, params: JsonObject, *, step: StepRun, timeout_ms: int | None
+    ) -> Coroutine[Any, Any, Any]:
+        """Make the call of a step; the run ends one that is late, and the path then records it as such."""
         outer, writes = self._outer, self.writes(tool_id)
         request = SkillInvocationRequest(
             tool_name=tool_id,
@@ -145,13 +138,28 @@ class _InnerCalls:
             task_id=outer.task_id,
             idempotency_key=_inner_key(outer.key, step) if writes and outer.key is not None else None,
         )
-        context, tags = self._reading, _tags(step)
-        if writes or tags:
-            context = replace(context, tags=tags, durable=outer.durable and writes)
-        response = await self._calls.invoke(request, context)
-        if response.error is not None:
-            raise CallFailed(response)
-        return response.output
+        context = self._contexts.get(timeout_ms) or self._reading(timeout_ms)
+        if writes or step.attempt > 1 or step.fallback is not None:
+            context = replace(context, tags=_tags(step), durable=outer.durable and writes)
+        return self._calls.output_of(request, context)
+
+    def _reading(self, timeout_ms: int | None) -> CallContext:
+        """Return the context of a read within so much time, made once."""
+        outer = self._outer
+        # Events are stored in the order they come, so a composite that is durable has made its reads durable too.
+        context = self._contexts[timeout_ms] = CallContext(
+            session_id=outer.session_id,
+            turn=outer.turn,
+            parent_event_id=outer.event_id,
+            durable=False,
+            caller=outer.caller,
+            actor=outer.actor,
+            is_inner=True,
+            grant=outer.grant,
+            epoch=outer.epoch,
+            within_s=None if timeout_ms is None else timeout_ms / 1000,
+        )
+        return context
 
 
 def entry_of(definition: FlowDefinition, find: ToolLookup, *, max_steps: int = MAX_STEPS) -> ToolEntry:

@@ -52,13 +52,15 @@ class FlowExecutor:
         invoke: StepInvoker,
         *,
         writes: Callable[[str], bool] = _writes_always,
+        is_accepted: bool = False,
     ) -> FlowResult:
         """Run a definition for a caller's parameters, defaults filled in.
 
         A definition or parameters that cannot be accepted are raised, and nothing was called; what fails later is in
         the result. `writes` says of a tool whether it can change something; what nobody said counts as a write.
+        Parameters that the definition's own schema took already are `is_accepted`.
         """
-        return await self.prepare(definition, parameters, invoke, writes=writes).finish()
+        return await self.prepare(definition, parameters, invoke, writes=writes, is_accepted=is_accepted).finish()
 
     def prepare(
         self,
@@ -69,6 +71,7 @@ class FlowExecutor:
         writes: Callable[[str], bool] = _writes_always,
         pause: PauseFor | None = None,
         deadline: int | None = None,
+        is_accepted: bool = False,
     ) -> FlowRun:
         """Check parameters and give a run that can be finished and halted.
 
@@ -76,7 +79,7 @@ class FlowExecutor:
         counts from the attempt before, and the `deadline` (in microseconds) that its first start had.
         """
         plan = self.plan(definition)
-        given = plan.accept(parameters)
+        given = parameters if is_accepted else plan.accept(parameters)
         around = RunEnvironment(invoke, writes, pause or self._pause, self._micros, self._limits, deadline)
         return FlowRun(plan, given, around)
 

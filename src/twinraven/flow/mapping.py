@@ -78,9 +78,13 @@ class MappedInputs(NamedTuple):
     def resolve(self, scope: Scope) -> JsonObject:
         """Return the arguments of the call; they share their containers with the scope."""
         given = scope["parameters"]
-        return {
-            name: source(scope) for name, source, parameter in self.members if parameter is None or parameter in given
-        }
+        inputs: JsonObject = {}
+        for name, source, parameter in self.members:
+            if parameter is None:
+                inputs[name] = source(scope)
+            elif parameter in given:
+                inputs[name] = given[parameter]
+        return inputs
 
 
 def literal(value: Any) -> Any:

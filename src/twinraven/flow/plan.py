@@ -29,6 +29,7 @@ from twinraven.flow.mapping import (
     compile_reference,
     compile_value,
 )
+from twinraven.flow.protocol import StepRun
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.errors import InvalidInput
 from twinraven.foundation.json_schema import Schema, compile_schema
@@ -73,6 +74,8 @@ class PlannedStep(NamedTuple):
     fallback: tuple[PlannedStep, ...] = ()
     skips: bool = False
     """Whether the composite goes on without it when it fails."""
+    first: StepRun | None = None
+    """The first attempt of a step that is no for_each step, made once for all runs."""
 
 
 class WiredField(NamedTuple):
@@ -178,6 +181,7 @@ class _PlanCompiler:
             retry=self._strategy.retry_policy.get(number, default),
             fallback=fallback,
             skips=behavior == "skip",
+            first=StepRun(number, id=step.id) if step.for_each is None else None,
         )
 
     def aborts(self) -> tuple[AbortCondition, ...]:

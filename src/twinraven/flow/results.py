@@ -9,7 +9,9 @@ names the steps that did not do what they were there for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from twinraven.flow.plan import PlannedStep
@@ -21,6 +23,7 @@ FlowStatus = Literal["success", "failed", "waiting"]
 StepStatus = Literal["ran", "skipped", "failed", "fallback", "cancelled", "waiting", "not_run"]
 
 _NO_ITEMS: list[Any] = []
+_NO_ERRORS: Mapping[int, TwinRavenError] = {}
 
 
 class StepResult(NamedTuple):
@@ -48,17 +51,23 @@ class StepResult(NamedTuple):
         }
 
 
-class FlowResult(NamedTuple):
+@dataclass
+class FlowResult:
     """The result of a run; times are microseconds since the epoch."""
 
     status: FlowStatus
     output: Any
-    steps: tuple[StepResult, ...]
+    progress: Sequence[StepProgress]
     error: TwinRavenError | None
     started: int
     finished: int
     until: int | None = None
     """Of a run that waits: the soonest moment at which it can go on by itself."""
+
+    @cached_property
+    def steps(self) -> tuple[StepResult, ...]:
+        """The result of each step, which most callers do not look at."""
+        return tuple([progress.result() for progress in self.progress])
 
     @property
     def latency_ms(self) -> int:
@@ -67,7 +76,7 @@ class FlowResult(NamedTuple):
     @property
     def is_partial(self) -> bool:
         """Whether it succeeded without some of its steps."""
-        return self.error is None and any(map(is_incomplete, self.steps))
+        return self.error is None and bool(incomplete_steps(self.progress))
 
     def as_json(self) -> JsonObject:
         return {
@@ -130,7 +139,7 @@ class StepProgress:
         self.changed = False
         self.interrupted: str | None = None  # the tool of a write that was cut off, so that nobody knows its end
         self.inputs: dict[int, JsonObject] = {}
-        self.errors: dict[int, TwinRavenError] = {}
+        self.errors: Mapping[int, TwinRavenError] = _NO_ERRORS
         self.items: list[Any] = _NO_ITEMS  # of a for_each step: its list, what came of it, and how far it is
         self.outputs: list[Any] = _NO_ITEMS
         self.next_item = self.open_items = 0
@@ -138,9 +147,10 @@ class StepProgress:
 
     def settle(self, status: StepStatus, output: Any) -> None:
         """Decide what came of it."""
-        self.status = self.seen["status"] = status
-        self.seen["output"] = output
-        self.seen["input"] = self.inputs.get(0) if self.step.for_each is None else self._inputs_in_order()
+        seen = self.seen
+        self.status = seen["status"] = status
+        seen["output"] = output
+        seen["input"] = self.inputs.get(0) if self.step.for_each is None else self._inputs_in_order()
 
     def settle_calls(self, calls: int, output: Any) -> None:
         """Decide what came of it by what came of so many calls."""
@@ -158,7 +168,7 @@ class StepProgress:
 
     def fail(self, item: int, error: TwinRavenError) -> None:
         """Remember that a call failed for good; the first element's failure is the step's."""
-        self.errors[item] = error
+        self.errors = {**self.errors, item: error}
         self.seen["error"] = self.first_error
         self.seen["status"] = "failed"
 
@@ -173,29 +183,29 @@ class StepProgress:
             self.status,
             self.attempts,
             max(0, self.ended - self.begun) // 1000,
-            tuple(self._inputs_in_order()),
+            tuple(self.inputs.values() if self.step.for_each is None else self._inputs_in_order()),
             self.seen["output"],
-            self.first_error,
+            self.first_error if self.errors else None,
         )
 
     def _inputs_in_order(self) -> list[JsonObject]:
-        inputs = self.inputs
-        return [inputs[item] for item in sorted(inputs)] if len(inputs) > 1 else list(inputs.values())
+        return [self.inputs[item] for item in sorted(self.inputs)]
 
 
-def is_incomplete(step: StepResult) -> bool:
-    """Return whether a composite went on without what this step was to give."""
-    return step.status == "skipped" or (step.error is not None and step.status != "fallback")
+def incomplete_steps(steps: Iterable[StepProgress]) -> list[StepProgress]:
+    """Return the steps that did not give what they were there for, without which a composite went on."""
+    return [step for step in steps if step.status == "skipped" or (step.errors and step.status != "fallback")]
 
 
-def whole_output(steps: Sequence[StepResult]) -> JsonObject:
+def whole_output(steps: Sequence[StepProgress]) -> JsonObject:
     """Return the answer of a composite that does not say itself what it answers."""
     *earlier, last = steps
     output: JsonObject = {
-        "result": last.output,
-        "earlier": [{"tool_id": step.tool_id, "output": step.output} for step in earlier],
+        "result": last.seen["output"],
+        "earlier": [{"tool_id": each.step.tool_id, "output": each.seen["output"]} for each in earlier],
     }
     incomplete = [
-        {"tool_id": step.tool_id, "status": step.status, "error": step.error} for step in steps if is_incomplete(step)
+        {"tool_id": each.step.tool_id, "status": each.status, "error": each.first_error}
+        for each in incomplete_steps(steps)
     ]
     return {**output, "incomplete": incomplete} if incomplete else output

@@ -7,7 +7,7 @@ end of its time, interrupt everything; `halt` lets writes under way finish.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple, Protocol
 
 from twinraven.flow.plan import FlowPlan
@@ -41,7 +41,9 @@ PauseFor = Callable[[StepRun, float], Awaitable[object]]
 class StepInvoker(Protocol):
     """Makes the calls of a run; it raises a TwinRavenError for a call that failed, and Waiting for one that waits."""
 
-    async def __call__(self, tool_id: str, params: JsonObject, *, step: StepRun, timeout_ms: int | None) -> Any:
+    def __call__(
+        self, tool_id: str, params: JsonObject, *, step: StepRun, timeout_ms: int | None
+    ) -> Coroutine[Any, Any, Any]:
         """Call a tool. The run itself ends a call that outlives `timeout_ms`."""
         ...
 
@@ -111,18 +113,20 @@ class FlowRun:
 
     async def _drive(self, actions: list[Action]) -> FlowResult:
         schedule, micros = self._schedule, self._around.micros
-        while not actions or not isinstance(actions[-1], Finish):
-            if len(actions) == 1 and not self._tasks and not isinstance(actions[0], (CancelCall, Finish)):
-                self._alone = actions[0]
-                event = await self._perform(self._alone)
+        while True:
+            first = actions[0] if actions else None
+            if len(actions) == 1 and not self._tasks and isinstance(first, (MakeCall, Pause)):
+                self._alone = first
+                event = await self._perform(first)
                 self._alone = None
                 if self._halted is not None:
                     # Told first, so that what follows this call is not begun.
                     schedule.advance(self._halted, micros())
+            elif actions and isinstance(actions[-1], Finish):
+                return actions[-1].result
             else:
                 event = await self._next_event(actions)
             actions = schedule.advance(event, micros())
-        return _ending(actions[-1])
 
     async def _next_event(self, actions: list[Action]) -> Event:
         """Begin calls beside those under way, and wait for the first that ends."""
@@ -152,15 +156,16 @@ class FlowRun:
                 await self._around.pause(run, action.milliseconds / 1000)
                 return Rested(run)
             own_ms = action.timeout_ms
-            whole_ms = self._plan.definition.timeout_ms
-            call = self._around.invoke(action.tool_id, action.params, step=run, timeout_ms=own_ms or whole_ms)
             # A step that inherits the time of the whole ends with the whole; a second clock would only race with it.
             if own_ms is None:
-                return Answered(run, await call)
+                whole_ms = self._plan.definition.timeout_ms
+                output = await self._around.invoke(action.tool_id, action.params, step=run, timeout_ms=whole_ms)
+                return Answered(run, output)
             limit = self._around.limits.of(own_ms / 1000)
             try:
                 with limit:
-                    return Answered(run, await call)
+                    output = await self._around.invoke(action.tool_id, action.params, step=run, timeout_ms=own_ms)
+                    return Answered(run, output)
             except TimeoutError:
                 if not limit.is_over:
                     raise

@@ -79,6 +79,7 @@ class _Unit:
         self.item = item
         self.attempt = 1
         self.params: JsonObject = progress.step.inputs.resolve(scope)
+        progress.inputs[item or 0] = self.params
         self.position = -1  # in the fallback sequence
         self.results: list[JsonObject] | None = None  # of the fallback, once it was begun
         self.output: Any = None
@@ -92,8 +93,11 @@ class _Unit:
 
     def run(self) -> StepRun:
         """Return the current attempt."""
-        step = self.progress.step.definition
+        planned = self.progress.step
+        step = planned.definition
         if self.results is None:
+            if self.attempt == 1 and planned.first is not None:
+                return planned.first
             return StepRun(step.step_index, self.item, self.attempt, None, step.id)
         return StepRun(step.step_index, self.item, 1, self.position, step.id)
 
@@ -127,26 +131,30 @@ class Schedule:
     def advance(self, event: Event, now: int) -> list[Action]:
         """Take in what happened, and give what to do next; what is told of a call that was given up is ignored."""
         self._now = now
-        if not isinstance(event, (Halted, TimedOut)):
-            unit = self._flights.pop(event.run, None)
-            if unit is not None:
-                self._take(unit, event)
-        elif isinstance(event, Halted):
+        if isinstance(event, Halted):
             self._stop(event.error)
-        else:
+        elif isinstance(event, TimedOut):
             self._time_out(event.what)
+        elif (unit := self._flights.pop(event.run, None)) is not None:
+            self._take(unit, event)
         return self._next_actions()
 
     def _take(self, unit: _Unit, event: CallEvent) -> None:
         if isinstance(event, Answered):
-            unit.progress.changed |= unit.is_write
+            if unit.is_write:
+                unit.progress.changed = True
             try:
                 output = to_json_value(event.output)
             except InvalidInput as error:
                 problem = f"{unit.tool_id!r} answered what is not JSON: {error.message}"
                 self._fail(unit, InvalidOutput(problem))
                 return
-            self._answer(unit, output)
+            if unit.results is None:
+                self._complete(unit, output)
+            else:
+                unit.output = output
+                unit.results.append({"output": output})
+                self._fall_back(unit, unit.results)
         elif isinstance(event, Failed):
             self._fail(unit, event.error)
         elif isinstance(event, Rested):
@@ -169,7 +177,8 @@ class Schedule:
             progress.settle("skipped", None)
             self._end(progress)
         elif step.for_each is None:
-            self._perform(progress, self._scope, None)
+            unit = _Unit(progress, self._scope, None)
+            self._call(unit, step, unit.params)
         else:
             self._begin_each(progress)
 
@@ -215,29 +224,18 @@ class Schedule:
         if number < len(progress.items) and self._stopped is None:
             progress.next_item += 1
             progress.open_items += 1
-            self._perform(progress, {**self._scope, "item": progress.items[number]}, number)
-
-    def _perform(self, progress: StepProgress, scope: JsonObject, item: int | None) -> None:
-        unit = _Unit(progress, scope, item)
-        progress.inputs[unit.place] = unit.params
-        self._call(unit, progress.step, unit.params)
+            unit = _Unit(progress, {**self._scope, "item": progress.items[number]}, number)
+            self._call(unit, progress.step, unit.params)
 
     def _call(self, unit: _Unit, step: PlannedStep, params: JsonObject) -> None:
         """One attempt; the tool gets copies, so that it cannot change what other steps see."""
+        tool_id, run = step.tool_id, unit.run()
         unit.progress.attempts += 1
-        unit.is_write, unit.is_resting, unit.tool_id = self._writes(step.tool_id), False, step.tool_id
-        run = unit.run()
+        unit.is_write = is_write = self._writes(tool_id)
+        unit.is_resting, unit.tool_id = False, tool_id
         self._flights[run] = unit
         copied: JsonObject = to_json_value(params)
-        self._actions.append(MakeCall(run, step.tool_id, copied, step.definition.timeout_ms, unit.is_write))
-
-    def _answer(self, unit: _Unit, output: Any) -> None:
-        if unit.results is None:
-            self._complete(unit, output)
-            return
-        unit.output = output
-        unit.results.append({"output": output})
-        self._fall_back(unit, unit.results)
+        self._actions.append(MakeCall(run, tool_id, copied, step.definition.timeout_ms, is_write))
 
     def _fail(self, unit: _Unit, error: TwinRavenError) -> None:
         if unit.results is not None:
@@ -408,15 +406,14 @@ class Schedule:
             if progress.has_begun and not progress.is_settled:
                 progress.ended = self._now
                 progress.settle_once("waiting" if status == "waiting" else "cancelled")
-        steps = tuple([progress.result() for progress in self._progress])
         output = None
         if status == "success":
             mapping = self._plan.output
-            output = whole_output(steps) if mapping is None else mapping.resolve(self._scope)
+            output = whole_output(self._progress) if mapping is None else mapping.resolve(self._scope)
         until = None
         if status == "waiting":
             until = min((moment for moment in self._waits if moment is not None), default=None)
-        return FlowResult(status, output, steps, self._stopped, self._started, self._now, until)
+        return FlowResult(status, output, self._progress, self._stopped, self._started, self._now, until)
 
 
 def late_call(tool_id: str, what: str, *, is_write: bool) -> TwinRavenError:

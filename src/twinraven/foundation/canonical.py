@@ -17,7 +17,7 @@ import json
 import math
 import re
 from enum import Enum
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import orjson
 import xxhash
@@ -30,6 +30,10 @@ MAX_DEPTH = 254
 """Deeper nesting is refused: it is where orjson stops, and the exact encoder stops at the same level."""
 
 MAX_INTEGER_BITS = 8192
+
+NULL: Final = b"null"
+"""What orjson writes for None and for what is no number. Texts are asked where it is (`find`), not whether (`in`): for
+bytes the latter raises and drops an exception each time."""
 
 # A number that ends in ".0" or in an exponent, or a character beyond the basic plane (where the order by UTF-16 and by
 # code point part ways). A hit inside a string merely costs time. Each begins with a certain byte, for which a text is
@@ -55,7 +59,7 @@ def canonical_json(value: Any) -> bytes:
         fast = orjson.dumps(value, option=_STRICT)
     except (TypeError, RecursionError):
         fast = None
-    if fast is not None and _is_canonical(fast) and (b"null" not in fast or _is_finite(value)):
+    if fast is not None and _is_canonical(fast) and (fast.find(NULL) < 0 or _is_finite(value)):
         return fast
     parts: list[str] = []
     _write(value, parts, 0)
@@ -64,7 +68,7 @@ def canonical_json(value: Any) -> bytes:
 
 def _is_canonical(text: bytes) -> bool:
     """Return whether orjson's text has nothing in it that must be written otherwise."""
-    if _WHOLE_FLOAT.search(text) is not None or _EXPONENT.search(text) is not None:
+    if (text.find(b".0") >= 0 and _WHOLE_FLOAT.search(text) is not None) or _EXPONENT.search(text) is not None:
         return False
     return text.isascii() or _BEYOND_BASIC.search(text) is None
 
@@ -82,7 +86,7 @@ def content_hash(body: bytes) -> str:
 def parse_json(text: bytes | str, *, field: str = "value") -> Any:
     """Decode JSON; integers of any size stay integers, and an error says where."""
     raw = text.encode("utf-8", "replace") if isinstance(text, str) else text
-    if len(raw) > 18 and _LONG_RUN in raw.translate(_DIGITS) and _LONG_NUMBER.search(raw) is not None:
+    if len(raw) > 18 and raw.translate(_DIGITS).find(_LONG_RUN) >= 0 and _LONG_NUMBER.search(raw) is not None:
         return _parse_exactly(text, field)
     try:
         return orjson.loads(text)
@@ -107,7 +111,7 @@ def plain_json(value: Any) -> bytes | None:
         encoded = orjson.dumps(value, default=_stand_in, option=orjson.OPT_NON_STR_KEYS)
     except (TypeError, RecursionError):
         return None
-    return None if b"null" in encoded and not _is_finite(value) else encoded
+    return None if encoded.find(NULL) >= 0 and not _is_finite(value) else encoded
 
 
 def _is_finite(value: Any) -> bool:

@@ -11,6 +11,8 @@ child forgets what its parent had drawn.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from struct import Struct
 from typing import Final
 from uuid import UUID, SafeUUID
 
@@ -23,6 +25,7 @@ _set: Final = object.__setattr__
 _number: Final = int.from_bytes
 _drawn: Final[list[bytes]] = []
 _AT_ONCE: Final = 256
+_cut: Final[Callable[[bytes], tuple[bytes, ...]]] = Struct(f"{_BYTES}s" * _AT_ONCE).unpack
 
 
 def new_id() -> str:
@@ -49,9 +52,9 @@ def _draw() -> bytes:
         # Taking from the end of a list is one step to the interpreter, so no two threads are given the same.
         return _drawn.pop()
     except IndexError:
-        fresh = os.urandom(_BYTES * _AT_ONCE)
-        _drawn.extend(fresh[start : start + _BYTES] for start in range(_BYTES, len(fresh), _BYTES))
-        return fresh[:_BYTES]
+        first, *rest = _cut(os.urandom(_BYTES * _AT_ONCE))
+        _drawn.extend(rest)
+        return first
 
 
 if hasattr(os, "register_at_fork"):

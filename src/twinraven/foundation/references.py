@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 from twinraven.foundation.canonical import canonical_json
@@ -30,6 +30,7 @@ _CACHED_TEMPLATE_CHARS = 4_000
 _QUOTED_ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
 
 Segments = tuple[str | int, ...]
+_member: Any = dict.get  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - of any dictionary
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +40,24 @@ class Reference:
     segments: Segments
     text: str
     _path: tuple[tuple[str, int], ...] = field(init=False, repr=False, compare=False)
+    _keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The path where it leads through objects alone, as most do; else nothing."""
 
     def __post_init__(self) -> None:
         # Each step as the key it has in an object and the index it has in a list, -1 where it cannot be one.
         path = tuple((str(step), step if isinstance(step, int) else -1) for step in self.segments)
         object.__setattr__(self, "_path", path)
+        # The first number names a step; any other is an index, most likely.
+        has_index = any(isinstance(step, int) for step in self.segments[2:])
+        object.__setattr__(self, "_keys", () if has_index else tuple(key for key, _ in path))
 
     def resolve(self, scope: Mapping[str, Any]) -> Any:
         """Return the value this points at, or None where there is none."""
+        if self._keys:
+            try:
+                return reduce(_member, self._keys, scope)
+            except TypeError:
+                pass  # something on the way is no object
         value: Any = scope
         for key, index in self._path:
             kind = type(value)  # pyright: ignore[reportUnknownVariableType] - faster than narrowing with casts

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
+from typing import Final
 
 
 class TimeLimits:
@@ -81,6 +82,24 @@ class TimeLimit:
         if not self.is_over:
             self.is_over = True
             self._task.cancel()
+
+
+class _NoTimeLimit(TimeLimit):
+    """Stands where a limit around the block is at least as tight; it is never over."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.is_over = False
+
+    def __enter__(self) -> TimeLimit:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+UNLIMITED: Final[TimeLimit] = _NoTimeLimit()
 
 
 class _Lane:

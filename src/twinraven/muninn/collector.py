@@ -21,7 +21,7 @@ from uuid import UUID
 import orjson
 
 from twinraven.foundation.actors import Actor
-from twinraven.foundation.canonical import canonical_json, to_json_value
+from twinraven.foundation.canonical import NULL, canonical_json, to_json_value
 from twinraven.foundation.clock import now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_uuid
@@ -262,7 +262,7 @@ def encode_output(output: Any) -> bytes:
         encoded = orjson.dumps(output, option=orjson.OPT_SORT_KEYS)
     except (TypeError, RecursionError):
         return _encode_slowly(output, "output")
-    if b"null" in encoded and has_odd_float(output):
+    if encoded.find(NULL) >= 0 and has_odd_float(output):
         return _encode_slowly(output, "output")
     return _fitted(encoded)
 

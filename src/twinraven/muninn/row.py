@@ -40,6 +40,7 @@ _FLAGS: Final = _places(kind="bool")
 _NAMES: Final = _places(kind="str", redaction="name")
 _TEXTS: Final = _places(kind="str", redaction="text")
 _TAGS: Final = COLUMNS.index("tags")
+_OUTCOME: Final = COLUMNS.index("outcome")
 
 Compress = Callable[[str, bytes, int], str | None]
 """Summarizes an output for a tenant in at most so many characters; None where it cannot."""
@@ -99,6 +100,8 @@ class RowEncoder:
             row[place] = None if row[place] is None else str(row[place])
         for place in _FLAGS:
             row[place] = int(row[place])
+        # A text by its type, too: the drivers ask any other type in vain whether it adapts itself.
+        row[_OUTCOME] = str(row[_OUTCOME])
         row[_TAGS] = orjson.dumps([self.clean(tenant, tag) for tag in tags]).decode() if tags else "[]"
         for place in _TEXTS:
             row[place] = None if row[place] is None else self.clean(tenant, row[place])

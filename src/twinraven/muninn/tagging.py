@@ -59,7 +59,7 @@ class TagExtractor:
             last = failures.last
             if last is not None and last[0] != tool_id and last[1] == input_hash:
                 found.append(FALLBACK)
-        if output is not None and b"cach" in output and any(mark in output for mark in _CACHE_MARKS):
+        if output is not None and output.find(b"cach") >= 0 and any(mark in output for mark in _CACHE_MARKS):
             found.append(CACHED)
         if raised or failures is not None:
             self._remember((tenant_id, session_id)).note((tool_id, input_hash), raised=raised)

@@ -28,7 +28,7 @@ def camel_case(name: str) -> str:
 
 def take_case(route: Route, query: bytes) -> tuple[bytes, bool]:
     """Take `case` out of a query string; gives the rest, and whether fields are to be in camelCase."""
-    if b"case=" not in query or route.answer is None or route.media != "application/json":
+    if not query or b"case=" not in query or route.answer is None or route.media != "application/json":
         return query, False
     pairs = query.split(b"&")
     stated = [pair.partition(b"=")[2] for pair in pairs if pair.startswith(b"case=")]

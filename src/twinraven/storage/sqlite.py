@@ -67,8 +67,17 @@ def _choose_library() -> Any:
     return pysqlite3
 
 
+def _nothing(value: None) -> None:
+    return value
+
+
 library: Any = _choose_library()
 """The one SQLite library of this process."""
+
+# It looks for methods by which any value that is no number or text adapts itself, and raises and drops two exceptions
+# where there are none; an adapter is found before that.
+library.register_adapter(bytes, bytes)
+library.register_adapter(type(None), _nothing)
 
 
 class SqliteTransaction:

@@ -217,3 +217,33 @@ def test_a_contradictory_tool_call_record_is_refused(fields: dict[str, Any], fau
     ToolCall(**sound)
     with pytest.raises(InvalidInput, match=fault):
         ToolCall(**{**sound, **fields})
+
+
+async def test_a_tool_keeps_its_own_time_inside_a_longer_one(world: World) -> None:
+    """A caller that would wait longer than the tool may take does not keep the tool from ending in its own time."""
+    context = CallContext("session", within_s=3_600.0)
+    response = await asyncio.wait_for(world.invoke("read_too_long", context=context), 60)
+    assert code(response) == "TOOL_TIMEOUT"
+    (event,) = await world.events()
+    assert event.error_code == "TOOL_TIMEOUT"
+
+
+async def test_a_tool_is_not_timed_anew_by_a_caller_that_ends_it_sooner(world: World) -> None:
+    """Where the caller ends the call within the tool's own time, its end is the only one, and the call is recorded."""
+    late = asyncio.wait_for(world.invoke("read_too_long", context=CallContext("session", within_s=0.02)), 0.3)
+    with pytest.raises(TimeoutError):
+        await late
+    (event,) = await world.events()
+    assert event.latency_ms >= 200
+    assert event.error_code == "TOOL_TIMEOUT"
+
+
+async def test_the_output_alone_is_what_the_full_door_answers(world: World) -> None:
+    """The door for the output gives what the envelope holds, and raises what the envelope tells."""
+    request = SkillInvocationRequest("get_order", {"order_id": 7})
+    assert await world.calls.output_of(request, CallContext("session")) == {"order_id": 7, "language": "en"}
+    with pytest.raises(CallFailed) as failed:
+        await world.calls.output_of(SkillInvocationRequest("get_order", {}), CallContext("session"))
+    assert failed.value.code == "VALIDATION_FAILED"
+    assert failed.value.response.status == "failed"
+    assert [event.error_code for event in await world.events()] == [None, "VALIDATION_FAILED"]
