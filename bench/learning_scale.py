@@ -46,15 +46,32 @@ def parsing_s(sessions: int) -> float:
     return spent
 
 
+class Phases:
+    """The CPU of each phase of a round, by what the round says when a phase begins."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, float] = {}
+        self._current, self._since = "columns and chains", time.process_time()
+
+    def say(self, text: str) -> None:
+        """Book what was spent since the last message, and begin the phase that this one names by its first word."""
+        now = time.process_time()
+        self.spent[self._current] = self.spent.get(self._current, 0.0) + now - self._since
+        self._current, self._since = text.split(" ", 1)[0], now
+
+
 def learn(home: Path) -> dict[str, Any]:
     """A round of learning, and what it took."""
+    phases = Phases()
     begun = time.process_time()
     with open_home(home) as raven:
-        outcome = round_outcome(run_to_end(raven.huginn.learn("default", by="bench")))
+        outcome = round_outcome(run_to_end(raven.huginn.learn("default", by="bench", progress=phases.say)))
+    phases.say("end")
     spent = time.process_time() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     figures = {name: outcome[name] for name in ("sessions", "chains", "drafts", "proven")}
-    return {**figures, "proposals": len(outcome["proposals"]), "learn_s": spent, "peak_bytes": peak}
+    proposed = len(outcome["proposals"])
+    return {**figures, "proposals": proposed, "learn_s": spent, "phases_s": phases.spent, "peak_bytes": peak}
 
 
 def measure(sessions: int, folder: Path) -> dict[str, Any]:

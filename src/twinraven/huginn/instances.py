@@ -8,7 +8,7 @@ thing five times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -42,11 +42,18 @@ class Instance:
         return self.session.task_id or self.session.calls[self.start].key
 
 
+Runs = Sequence[tuple[int, ...]]
+"""Runs of equal tools in one piece of a session, each as the positions of its calls."""
+
+RunsOf = Callable[[SessionTrace], Iterable[Runs]]
+
+
 class SessionsByPair:
     """Sessions by the tools that follow each other in them, so that a chain is looked for only where it can be."""
 
     def __init__(self, sessions: Sequence[SessionTrace]) -> None:
         self._sessions: dict[tuple[str, str], list[SessionTrace]] = {}
+        self._runs: dict[SessionTrace, list[Runs]] = {}
         for session in sessions:
             for pair in {(call.tool_id, later.tool_id) for call, later in pairwise(session.calls)}:
                 self._sessions.setdefault(pair, []).append(session)
@@ -54,6 +61,13 @@ class SessionsByPair:
     def holding(self, tools: Sequence[str]) -> Sequence[SessionTrace]:
         """Return the sessions that have the rarest two neighbours of a chain, in their order."""
         return min((self._sessions.get(pair, ()) for pair in pairwise(tools)), key=len)
+
+    def runs(self, session: SessionTrace) -> list[Runs]:
+        """Return the straight runs of a session, cut once for all chains."""
+        runs = self._runs.get(session)
+        if runs is None:
+            runs = self._runs[session] = list(straight_runs(session))
+        return runs
 
 
 def straight_runs(session: SessionTrace) -> Iterator[list[tuple[int, ...]]]:
@@ -72,13 +86,15 @@ def straight_runs(session: SessionTrace) -> Iterator[list[tuple[int, ...]]]:
         yield runs
 
 
-def find_instances(sessions: Iterable[SessionTrace], tools: Sequence[str]) -> list[Instance]:
+def find_instances(
+    sessions: Iterable[SessionTrace], tools: Sequence[str], runs_of: RunsOf = straight_runs
+) -> list[Instance]:
     """Find every straight instance of a chain, leftmost first and without overlap."""
     wanted = list(tools)
     length = len(wanted)
     found: list[Instance] = []
     for session in sessions:
-        for runs in straight_runs(session):
+        for runs in runs_of(session):
             names = [session.calls[run[0]].tool_id for run in runs]
             place = 0
             while place + length <= len(names):
@@ -90,12 +106,14 @@ def find_instances(sessions: Iterable[SessionTrace], tools: Sequence[str]) -> li
     return found
 
 
-def find_repeats(sessions: Iterable[SessionTrace], tools: Sequence[str]) -> list[Instance]:
+def find_repeats(
+    sessions: Iterable[SessionTrace], tools: Sequence[str], runs_of: RunsOf = straight_runs
+) -> list[Instance]:
     """Find every straight run of a chain's one tool that has at least two different calls."""
     tool = tools[0]
     found: list[Instance] = []
     for session in sessions:
-        for runs in straight_runs(session):
+        for runs in runs_of(session):
             for run in runs:
                 calls = [session.calls[position] for position in run]
                 if calls[0].tool_id == tool and len({call.key for call in calls}) > 1:
@@ -103,11 +121,11 @@ def find_repeats(sessions: Iterable[SessionTrace], tools: Sequence[str]) -> list
     return found
 
 
-def find_pairs(sessions: Iterable[SessionTrace], tool: str) -> list[Instance]:
+def find_pairs(sessions: Iterable[SessionTrace], tool: str, runs_of: RunsOf = straight_runs) -> list[Instance]:
     """Find every straight run of one tool as a first call and those with other arguments that came after its answer."""
     found: list[Instance] = []
     for session in sessions:
-        for runs in straight_runs(session):
+        for runs in runs_of(session):
             for run in runs:
                 first = session.calls[run[0]]
                 pair = (run[:1], tuple(place for place in run[1:] if session.calls[place].key != first.key))
@@ -116,9 +134,13 @@ def find_pairs(sessions: Iterable[SessionTrace], tool: str) -> list[Instance]:
     return found
 
 
-def instances_of(sessions: Iterable[SessionTrace], tools: Sequence[str]) -> list[Instance]:
+def instances_of(
+    sessions: Iterable[SessionTrace], tools: Sequence[str], runs_of: RunsOf = straight_runs
+) -> list[Instance]:
     """Return the instances of a chain, be it of different tools or of one tool that takes from its own answer."""
-    return find_pairs(sessions, tools[0]) if len(set(tools)) == 1 else find_instances(sessions, tools)
+    if len(set(tools)) == 1:
+        return find_pairs(sessions, tools[0], runs_of)
+    return find_instances(sessions, tools, runs_of)
 
 
 def _in_turn(session: SessionTrace, runs: Sequence[tuple[int, ...]]) -> bool:

@@ -20,7 +20,7 @@ from twinraven.foundation.errors import InvalidInput
 from twinraven.huginn.chains import CandidateChain, columns_of, is_batch, mine_chains
 from twinraven.huginn.crossfit import UNSTABLE, CrossFitted, Folds, essence
 from twinraven.huginn.evidence import SampleLimits, repeated_pairs
-from twinraven.huginn.instances import Instance, find_repeats, instances_of
+from twinraven.huginn.instances import Instance, RunsOf, find_repeats, instances_of
 from twinraven.huginn.mining import MiningConfig
 from twinraven.huginn.rehearsal import RecordedAnswers, Rehearsal, ToolCandidate
 from twinraven.huginn.selection import ChosenTool, Prices, SelectionLimits, select
@@ -268,10 +268,10 @@ class Learner:
         chain: CandidateChain,
         folds: Folds,
         votes: Votes,
-        find: Callable[[Sequence[SessionTrace], Sequence[str]], list[Instance]],
+        find: Callable[[Sequence[SessionTrace], Sequence[str], RunsOf], list[Instance]],
         compose: Callable[[CandidateChain, Sequence[Instance], Votes, MinimumEvidence], ToolCandidate | str],
     ) -> CrossFitted | str:
-        found = find(folds.by_pair.holding(chain.tools), chain.tools)
+        found = find(folds.by_pair.holding(chain.tools), chain.tools, folds.by_pair.runs)
 
         def synthesize(some: AbstractSet[SessionTrace], least: MinimumEvidence) -> ToolCandidate | str:
             return compose(chain, [instance for instance in found if instance.session in some], votes, least)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -31,6 +32,8 @@ MAX_LEAVES = 4000
 MAX_DEPTH = 12
 NEARLY_BEST = 0.03
 """Sources whose share is this close to the best one's are told apart by their cost."""
+ROUNDING = 1e-9
+"""Share of the votes by which sums of the same votes in another order may differ."""
 SECRET_TOKEN = "[secret:"  # noqa: S105
 MISSING = "\0missing"
 """Stands for an argument a call did not have; no canonical text begins with NUL."""
@@ -205,30 +208,40 @@ class Samples:
     def total(self) -> float:
         return sum(self.weights)
 
-    def best(self, found: Sequence[Iterable[Source]]) -> SourceEvidence | None:
-        """Return the cheapest source among those that explain most votes, if it explains nearly all."""
-        weight: Counter[Source] = Counter()
-        count: Counter[Source] = Counter()
+    def best(self, found: Iterable[Iterable[Source]]) -> SourceEvidence | None:
+        """Return the cheapest source among those that explain most votes, if it explains nearly all.
+
+        Samples are asked one after another, and no more of them once no source can explain enough any longer: most
+        arguments have no source, and a few samples of a large log show it.
+        """
+        weight: dict[Source, float] = {}
+        asked: list[AbstractSet[Source]] = []
+        total = left = self.total
+        enough, most = self.least_share * total, 0.0
         for sources, own in zip(found, self.weights, strict=True):
-            for source in set(sources):
-                weight[source] += own  # pyright: ignore[reportArgumentType]
-                count[source] += 1
-        enough = self.least_share * self.total
+            asked.append(frozenset(sources))
+            left -= own
+            for source in asked[-1]:
+                share = weight[source] = weight.get(source, 0.0) + own
+                most = max(most, share)
+            if most + left < enough - ROUNDING * total:
+                return None
         good = [source for source, share in weight.items() if share >= enough]
         if not good:
             return None
-        bar = max(weight[source] for source in good) - NEARLY_BEST * self.total
+        bar = max(weight[source] for source in good) - NEARLY_BEST * total
         good = [source for source in good if weight[source] >= bar]
         good.sort(key=lambda source: (cost(source)[0], -weight[source], cost(source)))
         for place, source in enumerate(good):
-            owners = [owner for owner, sources in zip(self.owners, found, strict=True) if source in sources]
+            owners = [owner for owner, sources in zip(self.owners, asked, strict=True) if source in sources]
             if not self.votes.carries(owners) or (sends_text(source) and not self.votes.carries_unusual(owners)):
                 continue
-            others = tuple((rival, count[rival]) for rival in good[place + 1 :][:5])
-            return self._evidence(source, count[source], owners, others)
+            rivals = good[place + 1 :][:5]
+            counted = tuple((rival, sum(rival in sources for sources in asked)) for rival in rivals)
+            return self._evidence(source, len(owners), owners, counted)
         return None
 
-    def constant(self, tally: Sequence[Iterable[Source]]) -> SourceEvidence | None:
+    def constant(self, found: Iterable[Iterable[Source]]) -> SourceEvidence | None:
         """Return the value of all samples, or of nearly all, unless a field of the same name always held it too."""
         shares: Counter[str] = Counter()
         for value, own in zip(self.values, self.weights, strict=True):
@@ -242,7 +255,7 @@ class Samples:
         if value == MISSING:
             return self._evidence(Constant(MISSING), explained, owners) if explained == len(self.values) else None
         if explained == len(self.values):
-            namesake = self._namesake(tally)
+            namesake = self._namesake(found)
             if namesake is not None:
                 return self._evidence(namesake, explained, owners, ((Constant(value), explained),))
         is_text = value.startswith(('"', "[", "{")) and value not in self.declared
@@ -250,15 +263,15 @@ class Samples:
             return None
         return self._evidence(Default(value), explained, owners) if self.votes.carries(owners) else None
 
-    def _namesake(self, found: Sequence[Iterable[Source]]) -> Source | None:
-        tally: Counter[Source] = Counter()
+    def _namesake(self, found: Iterable[Iterable[Source]]) -> Source | None:
+        namesakes: set[Source] | None = None
         for sources in found:
-            tally.update(set(sources))
-        namesakes = [
-            source
-            for source, count in tally.items()
-            if count == len(self.values) and isinstance(source, FromStep) and source.path[-1:] == (self.name,)
-        ]
+            here: set[Source] = {
+                source for source in sources if isinstance(source, FromStep) and source.path[-1:] == (self.name,)
+            }
+            namesakes = here if namesakes is None else namesakes & here
+            if not namesakes:
+                return None
         return min(namesakes, key=cost) if namesakes else None
 
     def _evidence(

@@ -43,7 +43,7 @@ def read_paths(call: RecordedCall, index: TraceIndex) -> dict[str, tuple[Path, .
     """Index the paths of each value in what readers parse from a call's output, by its canonical text."""
     found = index.readings.get(call)
     if found is None:
-        found = index.readings[call] = _read_all(call.output)
+        found = index.readings[call] = _read_all(call.output, index.sample(call).output_paths)
     return found
 
 
@@ -80,11 +80,15 @@ def same_origin(evidence: Iterable[SourceEvidence], samples: Sequence[tuple[Inst
     if not any(_from_output(item.source) for item in evidence):
         return None
     for instance, call in samples:
+        opened = [
+            (name, host) for name, value in call.params.items() for text in _texts(value) for host in _hosts(text)
+        ]
+        if not opened:
+            continue
         known = {host for text in _said(instance) for host in _hosts(text)}
-        for name, value in call.params.items():
-            foreign = [host for text in _texts(value) for host in _hosts(text) if host not in known]
-            if foreign:
-                return f"opens {name} at {foreign[0]}, which an answer named and the caller did not"
+        for name, host in opened:
+            if host not in known:
+                return f"opens {name} at {host}, which an answer named and the caller did not"
     return None
 
 
@@ -130,11 +134,11 @@ def _texts(value: Any) -> Iterator[str]:
             pending.extend(cast("list[Any]", item))
 
 
-def _read_all(output: Any) -> dict[str, tuple[Path, ...]]:
-    """Readings of the texts of an output, and of the short texts in those."""
+def _read_all(output: Any, values: dict[str, tuple[Path, ...]]) -> dict[str, tuple[Path, ...]]:
+    """Readings of the texts of an output, given its indexed values, and of the short texts in those."""
     found: dict[str, list[Path]] = {}
     count = 0
-    texts = list(_text_leaves(index_values(output) if not isinstance(output, str) else {_quoted(output): ((),)}))
+    texts = list(_text_leaves({_quoted(output): ((),)} if isinstance(output, str) else values))
     for text, path in texts[:MAX_TEXTS]:
         for kind, reading in _structures(text):
             inner = index_values(reading, path=(*path, Read(kind)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ class TraceIndex:
     def __init__(self) -> None:
         self._samples: dict[RecordedCall, StepSample] = {}
         self._knowledge: dict[SessionTrace, SessionKnowledge] = {}
-        self._answers: dict[Hashable, Sequence[Source]] = {}
+        self._answers: dict[Hashable, frozenset[Source]] = {}
         self._unanswered: dict[RecordedCall, RecordedCall] = {}
         self.readings: dict[RecordedCall, Any] = {}
 
@@ -49,11 +49,11 @@ class TraceIndex:
             knowledge = self._knowledge[session] = SessionKnowledge(session)
         return knowledge
 
-    def once(self, key: Hashable, ask: Callable[[], Sequence[Source]]) -> Sequence[Source]:
+    def once(self, key: Hashable, ask: Callable[[], Iterable[Source]]) -> frozenset[Source]:
         """Return the sources of one sample, asked once for all folds of one chain."""
         answer = self._answers.get(key)
         if answer is None:
-            answer = self._answers[key] = ask()
+            answer = self._answers[key] = frozenset(ask())
         return answer
 
     def forget(self) -> None:

@@ -9,7 +9,7 @@ otherwise the chain ends before that step. The arguments of the first call are a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from twinraven.foundation.canonical import canonical_json
@@ -204,22 +204,21 @@ class _Inference:
         self, argument: Samples, number: int, samples: Sequence[tuple[Instance, RecordedCall]], *, mapped: bool
     ) -> SourceEvidence | None:
         """Cheap questions first: plain paths, a constant, then texts, changes, lists and parts."""
-        places = [(instance, call, argument.name) for instance, call in samples]
 
-        def ask(kind: str, question: Callable[..., Sequence[Source]]) -> list[Sequence[Source]]:
-            found: list[Sequence[Source]] = []
-            for (instance, call, name), value in zip(places, argument.values, strict=True):
-                earlier = self.index.earlier(instance, number, call)
-                key = (kind, mapped, instance, call, name, number)
-                found.append(self.index.once(key, lambda e=earlier, v=value: question(v, e, self.index, mapped=mapped)))
-            return found
+        def ask(kind: str, question: Callable[..., Sequence[Source]]) -> Iterator[frozenset[Source]]:
+            for (instance, call), value in zip(samples, argument.values, strict=True):
+                key = (kind, mapped, instance, call, argument.name, number)
+                yield self.index.once(
+                    key,
+                    lambda i=instance, c=call, v=value: question(
+                        v, self.index.earlier(i, number, c), self.index, mapped=mapped
+                    ),
+                )
 
-        plain = ask("plain", _plain)
-        evidence = argument.constant(plain) or argument.best(plain)
+        evidence = argument.constant(ask("plain", _plain)) or argument.best(ask("plain", _plain))
         if evidence is not None or not _worth_more(argument):
             return evidence
-        read = ask("read", read_explanations)
-        evidence = argument.best(read) or argument.best(ask("changed", changed))
+        evidence = argument.best(ask("read", read_explanations)) or argument.best(ask("changed", changed))
         if evidence is None and not mapped:
             evidence = (
                 argument.best(ask("listed", listed))
@@ -233,17 +232,15 @@ class _Inference:
         self, argument: Samples, number: int, samples: Sequence[tuple[Instance, RecordedCall]]
     ) -> SourceEvidence | None:
         """Return the look-up in an earlier answer that gives each value, if callers mostly could have named it."""
-        found = [
-            look_ups(
-                value,
-                self.index.earlier(instance, number, call),
-                self.index,
-                self.index.knowledge(instance.session),
-                instance.start,
-            )
-            for (instance, call), value in zip(samples, argument.values, strict=True)
-        ]
-        evidence = argument.best(found)
+        found: list[dict[Source, bool]] = []
+
+        def ask() -> Iterator[dict[Source, bool]]:
+            for (instance, call), value in zip(samples, argument.values, strict=True):
+                earlier, knowledge = self.index.earlier(instance, number, call), self.index.knowledge(instance.session)
+                found.append(look_ups(value, earlier, self.index, knowledge, instance.start))
+                yield found[-1]
+
+        evidence = argument.best(ask())
         if evidence is None:
             return None
         named = sum(
@@ -255,19 +252,14 @@ class _Inference:
         self, part: Samples, number: int, samples: Sequence[tuple[Instance, RecordedCall]]
     ) -> SourceEvidence | None:
         """Return the source of one member of a list or an object."""
-        earlier = [self.index.earlier(instance, number, call) for instance, call in samples]
-        plain = [
-            _plain(value, steps, self.index, mapped=False) for value, steps in zip(part.values, earlier, strict=True)
-        ]
-        found = part.constant(plain) or part.best(plain)
+
+        def ask(question: Callable[..., Sequence[Source]]) -> Iterator[Sequence[Source]]:
+            for (instance, call), value in zip(samples, part.values, strict=True):
+                yield question(value, self.index.earlier(instance, number, call), self.index, mapped=False)
+
+        found = part.constant(ask(_plain)) or part.best(ask(_plain))
         for question in (read_explanations, changed):
-            if found is None:
-                found = part.best(
-                    [
-                        question(v, steps, self.index, mapped=False)
-                        for v, steps in zip(part.values, earlier, strict=True)
-                    ]
-                )
+            found = found or part.best(ask(question))
         return found
 
     def _narrowed(self, step: StepWiring, number: int) -> StepWiring:
