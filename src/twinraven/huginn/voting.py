@@ -2,8 +2,10 @@
 
 A session has one vote however often it repeats a call. A principal (who the calls ran for) has at most as many votes as
 the others have on average, unless it made most of the log's sessions. What only one of several principals does is
-nobody's habit but theirs, and is not learned for all. Where the record names no principals, text that a tool would
-always send, and an argument that it would take though few give it, must come from a good share of all sessions.
+nobody's habit but theirs, and is not learned for all. Where the record names no principals, sessions cannot be told
+apart by whose they are, and only numbers protect: text that a tool would always send, and an argument that it would
+take though few give it, must come from a good share of all sessions. So must a step that most of those who come to it
+do not take: a few sessions that lead what many read somewhere else stay a few sessions.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from dataclasses import dataclass
 from twinraven.huginn.traces import SessionTrace
 
 LEAST_UNNAMED_SHARE = 0.1
-"""Share of all sessions that must show a constant text where their principals are unknown."""
+"""Share of all sessions that must show a constant text, or an unusual step, where their principals are unknown."""
+LEAST_GOING_ON = 0.5
+"""Share of the sessions that come to a step which must take it, else it is unusual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,10 @@ class Votes:
         self._total = len(sessions)
         self._principals = Counter(session.principal for session in sessions)
         self._named = any(principal is not None for principal in self._principals)
+        self._callers = Counter[str]()
+        if not self._named:
+            for session in sessions:
+                self._callers.update({call.tool_id for call in session.calls})
 
     def weigh(self, owners: Sequence[SessionTrace]) -> list[float]:
         """Return the weight of each sample, given the session it comes from."""
@@ -66,6 +74,19 @@ class Votes:
         if self._named:
             return self.carries(owners)
         return len(set(owners)) >= LEAST_UNNAMED_SHARE * self._total
+
+    def refusal_to_go_on(self, owners: Iterable[SessionTrace], after: str) -> str | None:
+        """Return why a step must not follow a call of this tool on the word of these sessions, if it must not.
+
+        Where nobody is named, most sessions that make the call must go on like this, or a good share of all sessions.
+        """
+        own, callers = len(set(owners)), self._callers[after]
+        if self._named or own >= LEAST_UNNAMED_SHARE * self._total or own >= LEAST_GOING_ON * callers:
+            return None
+        return (
+            f"only {own} of {callers} sessions that call {after} go on like this, and the record names nobody: they may "
+            "all be one person's"
+        )
 
     def _is_main(self, principal: str | None) -> bool:
         return self._principals[principal] * 2 >= self._total

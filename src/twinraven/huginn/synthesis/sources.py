@@ -39,6 +39,7 @@ MISSING = "\0missing"
 _LOOSENESS = {
     "json": 0,
     "repr": 0,
+    "yaml": 0,
     "fields": 1,
     "records": 1,
     "table": 1,

@@ -46,10 +46,12 @@ class MinimumEvidence:
     sessions: int = LEAST_SESSIONS
     contexts: int = 4
     """Different tasks (where tasks are unknown: different inputs). One task tried often proves nothing general."""
+    is_whole: bool = True
+    """Whether all sessions are there, so that their share of the log says something."""
 
 
 IN_ALL = MinimumEvidence()
-WITHOUT_A_FOLD = MinimumEvidence(sessions=6, contexts=3)
+WITHOUT_A_FOLD = MinimumEvidence(sessions=6, contexts=3, is_whole=False)
 """What a fold's absence may leave of it: fewer say nothing against a wiring, and other sessions judge it."""
 RARE_SHARE = 0.05
 """An argument that fewer sessions give is taken for a mistake, and is no parameter of the tool."""
@@ -80,7 +82,7 @@ def infer_wiring(
     steps = [StepWiring(tools[0], {}, tuple(given_arguments(firsts, votes)))]
     ended = None
     for number in range(1, len(tools)):
-        wired, reason = inference.wire(tools[number], number, last=number == len(tools) - 1)
+        wired, reason = inference.wire(tools, number)
         if wired is None:
             ended = f"step {number} ({tools[number]}): {reason}"
             break
@@ -135,8 +137,9 @@ class _Inference:
     least: MinimumEvidence
     narrow: bool
 
-    def wire(self, tool_id: str, number: int, *, last: bool) -> tuple[StepWiring | None, str]:
-        problem = self._too_little()
+    def wire(self, tools: Sequence[str], number: int) -> tuple[StepWiring | None, str]:
+        tool_id, last = tools[number], number == len(tools) - 1
+        problem = self._too_little(after=tools[number - 1])
         if problem is not None:
             return None, problem
         samples = [(instance, instance.session.calls[instance.runs[number][0]]) for instance in self.instances]
@@ -163,13 +166,13 @@ class _Inference:
         strange = same_origin(linear.sources.values(), samples)
         return (None, strange) if strange else (linear, "")
 
-    def _too_little(self) -> str | None:
+    def _too_little(self, *, after: str) -> str | None:
         sessions = {instance.session for instance in self.instances}
         if len(sessions) < self.least.sessions:
             return f"only {len(sessions)} sessions show it, at least {self.least.sessions} are needed"
         if not self.votes.carries(sessions):
             return "only one of several principals does it"
-        return None
+        return self.votes.refusal_to_go_on(sessions, after) if self.least.is_whole else None
 
     def _too_alike(self, number: int) -> str | None:
         """Return whether all samples are one case seen again and again."""

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-_FOUNDATION: Final = "errors clock canonical references predicates text_values text_lines text_tables text_shapes"
+_FOUNDATION: Final = "errors clock canonical references predicates text_values text_lines text_yaml text_tables text_shapes"
 _FLOW: Final = "fields definition graph operators mapping plan protocol results schedule run"
 _SOURCES: Final = {
     "twinraven.foundation": (*_FOUNDATION.split(), "text_readers", "time_limit"),
