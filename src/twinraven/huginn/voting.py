@@ -84,8 +84,8 @@ class Votes:
         if self._named or own >= LEAST_UNNAMED_SHARE * self._total or own >= LEAST_GOING_ON * callers:
             return None
         return (
-            f"only {own} of {callers} sessions that call {after} go on like this, and the record names nobody: they may "
-            "all be one person's"
+            f"only {own} of {callers} sessions that call {after} go on like this, and the record names nobody: they "
+            "may all be one person's"
         )
 
     def _is_main(self, principal: str | None) -> bool:

@@ -8,6 +8,7 @@ value equal by chance in one session is not equal in twenty.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -201,6 +202,8 @@ class Samples:
     least_share: float
     declared: frozenset[str] = frozenset()
     """Values that the tool's own schema names, as its default or a choice; these are trusted."""
+    spared: int = 0
+    """Votes that may be missing from the least share: where a fold is left out, its mistakes weigh more."""
 
     @property
     def total(self) -> float:
@@ -214,7 +217,8 @@ class Samples:
             for source in set(sources):
                 weight[source] += own  # pyright: ignore[reportArgumentType]
                 count[source] += 1
-        enough = self.least_share * self.total
+        # A vote is never missed by a part of it.
+        enough = math.floor(self.least_share * self.total) - self.spared
         good = [source for source, share in weight.items() if share >= enough]
         if not good:
             return None

@@ -195,7 +195,8 @@ class _Inference:
             values = [_value(call, name) for _, call in samples]
             owners = [instance.session for instance, _ in samples]
             declared = self.facts.declared_values(tool_id, name)
-            argument = Samples(name, values, owners, weights, self.votes, LEAST_SHARE, declared)
+            spared = 0 if self.least.is_whole else 1
+            argument = Samples(name, values, owners, weights, self.votes, LEAST_SHARE, declared, spared)
             evidence = self._source(argument, number, samples, mapped=mapped)
             if evidence is None:
                 asked.append(name)
