@@ -98,7 +98,8 @@ class Review:
         if not told:
             return words
         fewest, weakest = min(told, key=_first)
-        return f"{words}; behind {weakest.name}, the least of its choices: {_backing_words(fewest, weakest.principals)}"
+        whose = f"{fewest}" if weakest.principals is None else _backing_words(fewest, weakest.principals)
+        return f"{words}; behind {weakest.name}, the least of its choices: {whose}"
 
     def as_json(self) -> JsonObject:
         return {

@@ -45,7 +45,7 @@ _LOOSENESS = {
     "records": 1,
     "table": 1,
     "tagged": 2,
-    "links": 2,
+    "links": 1,
     "bullets": 2,
     "list": 2,
     "lines": 3,
