@@ -115,8 +115,8 @@ async def test_few_nameless_sessions_do_not_lead_what_many_read_to_another_tool(
     report = await learn(sessions)
     assert "get_partner_score" not in proven(report)
     assert {"load_customer", "get_invoice"} <= proven(report)
-    told = [reason for tools, reason in report.refused.items() if "get_partner_score" in tools]
-    assert any("the record names nobody" in reason for reason in told)
+    told = [draft.verdict.failure_reasons for draft in report.drafts if "get_partner_score" in draft.tool.chain]
+    assert any("the record names nobody" in reason for reasons in told for reason in reasons)
 
 
 async def test_a_rare_habit_with_tools_of_its_own_is_learned_from_nameless_sessions() -> None:

@@ -46,13 +46,15 @@ class MinimumEvidence:
     sessions: int = LEAST_SESSIONS
     contexts: int = 4
     """Different tasks (where tasks are unknown: different inputs). One task tried often proves nothing general."""
-    is_whole: bool = True
-    """Whether all sessions are there, so that their share of the log says something."""
+    spared: int = 0
+    """Votes that may be missing from the least share of a source."""
 
 
 IN_ALL = MinimumEvidence()
-WITHOUT_A_FOLD = MinimumEvidence(sessions=6, contexts=3, is_whole=False)
-"""What a fold's absence may leave of it: fewer say nothing against a wiring, and other sessions judge it."""
+WITHOUT_A_FOLD = MinimumEvidence(sessions=6, contexts=3, spared=1)
+"""What a fold's absence may leave of it: fewer say nothing against a wiring, and other sessions judge it.
+
+Nor does the mistake that weighs more for it."""
 RARE_SHARE = 0.05
 """An argument that fewer sessions give is taken for a mistake, and is no parameter of the tool."""
 OFTEN_SHARE = 0.25
@@ -82,7 +84,7 @@ def infer_wiring(
     steps = [StepWiring(tools[0], {}, tuple(given_arguments(firsts, votes)))]
     ended = None
     for number in range(1, len(tools)):
-        wired, reason = inference.wire(tools, number)
+        wired, reason = inference.wire(tools[number], number, last=number == len(tools) - 1)
         if wired is None:
             ended = f"step {number} ({tools[number]}): {reason}"
             break
@@ -137,9 +139,8 @@ class _Inference:
     least: MinimumEvidence
     narrow: bool
 
-    def wire(self, tools: Sequence[str], number: int) -> tuple[StepWiring | None, str]:
-        tool_id, last = tools[number], number == len(tools) - 1
-        problem = self._too_little(after=tools[number - 1])
+    def wire(self, tool_id: str, number: int, *, last: bool) -> tuple[StepWiring | None, str]:
+        problem = self._too_little()
         if problem is not None:
             return None, problem
         samples = [(instance, instance.session.calls[instance.runs[number][0]]) for instance in self.instances]
@@ -166,13 +167,13 @@ class _Inference:
         strange = same_origin(linear.sources.values(), samples)
         return (None, strange) if strange else (linear, "")
 
-    def _too_little(self, *, after: str) -> str | None:
+    def _too_little(self) -> str | None:
         sessions = {instance.session for instance in self.instances}
         if len(sessions) < self.least.sessions:
             return f"only {len(sessions)} sessions show it, at least {self.least.sessions} are needed"
         if not self.votes.carries(sessions):
             return "only one of several principals does it"
-        return self.votes.refusal_to_go_on(sessions, after) if self.least.is_whole else None
+        return None
 
     def _too_alike(self, number: int) -> str | None:
         """Return whether all samples are one case seen again and again."""
@@ -180,8 +181,9 @@ class _Inference:
         inputs = {call.key for instance in self.instances for call in instance.calls(number)}
         least = self.least.contexts
         if len(contexts) < least and (_tasks_known(self.instances) or len(inputs) < least):
-            what = "tasks" if _tasks_known(self.instances) else "inputs"
-            return f"all samples come from {len(contexts)} {what}, at least {least} are needed"
+            what = "task" if _tasks_known(self.instances) else "input"
+            many = "" if len(contexts) == 1 else "s"
+            return f"all samples come from {len(contexts)} {what}{many}, at least {least} are needed"
         return None
 
     def _explain(
@@ -195,8 +197,7 @@ class _Inference:
             values = [_value(call, name) for _, call in samples]
             owners = [instance.session for instance, _ in samples]
             declared = self.facts.declared_values(tool_id, name)
-            spared = 0 if self.least.is_whole else 1
-            argument = Samples(name, values, owners, weights, self.votes, LEAST_SHARE, declared, spared)
+            argument = Samples(name, values, owners, weights, self.votes, LEAST_SHARE, declared, self.least.spared)
             evidence = self._source(argument, number, samples, mapped=mapped)
             if evidence is None:
                 asked.append(name)

@@ -69,9 +69,11 @@ class _Score:
     least: float
     votes: float
     agreed: float
-    by_step: dict[int, int]
+    by_step: dict[int, set[SessionTrace]]
     """Sessions that agree with each step."""
     carried: bool
+    unusual: tuple[str, ...]
+    """Why steps rest on too few of the sessions that come to them, where nobody is named."""
 
     @property
     def low(self) -> float:
@@ -210,7 +212,7 @@ def _time(tally: _Tally, place: _Place, expected: Sequence[RecordedCall]) -> Non
     tally.composite_ms += sum(slowest.values())
 
 
-def _score(tally: _Tally, criteria: Criteria, votes: Votes) -> _Score:
+def _score(tool: ToolCandidate, tally: _Tally, criteria: Criteria, votes: Votes) -> _Score:
     scores = similarity(criteria.similarity)(tally.pairs)
     weights = votes.weigh(tally.owners)
     total = sum(weights)
@@ -224,13 +226,22 @@ def _score(tally: _Tally, criteria: Criteria, votes: Votes) -> _Score:
         least=min(scores, default=0.0),
         votes=total,
         agreed=agreed,
-        by_step={step: len(owners) for step, owners in voters.items()},
+        by_step=voters,
         carried=all(votes.carries(owners) for owners in voters.values()),
+        unusual=tuple(_unusual_steps(tool, voters, votes)),
     )
 
 
+def _unusual_steps(tool: ToolCandidate, voters: dict[int, set[SessionTrace]], votes: Votes) -> Iterator[str]:
+    steps = tool.definition.steps
+    for number in sorted(voters.keys() - {0}):
+        refusal = votes.refusal_to_go_on(voters[number], after=steps[number - 1].tool_id)
+        if refusal is not None:
+            yield f"step {number} ({steps[number].tool_id}): {refusal}"
+
+
 def _verdict(tool: ToolCandidate, tally: _Tally, criteria: Criteria, now: datetime, votes: Votes) -> ValidationResult:
-    score = _score(tally, criteria, votes)
+    score = _score(tool, tally, criteria, votes)
     ratio = tally.composite_ms / tally.original_ms if tally.timed and tally.original_ms else None
     reasons = list(_reasons(tool, tally, score, ratio, criteria))
     backing = votes.backing(tally.owners)
@@ -275,6 +286,7 @@ def _reasons(
         )
     if not score.carried:
         yield "only one of several principals does this; a tool for all rests on the sessions of at least two"
+    yield from score.unusual
     if tally.unasked:
         yield f"in {tally.unasked} of {tally.uses} uses it would have written what the agent did not"
     if tally.masked:
@@ -304,7 +316,7 @@ def _too_little(tool: ToolCandidate, tally: _Tally, score: _Score, criteria: Cri
     # Of as many sessions as are asked, some may hold a mistake.
     enough = math.ceil(criteria.min_uses * criteria.threshold)
     for number in range(first, len(tool.definition.steps)):
-        own = score.by_step.get(number, 0)
+        own = len(score.by_step.get(number, ()))
         if own < enough and score.mean >= criteria.threshold:
             step = tool.definition.steps[number].tool_id
             yield f"step {number} ({step}) agrees in {own} sessions of its own, {enough} are asked"
