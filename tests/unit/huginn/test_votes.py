@@ -116,7 +116,7 @@ async def test_few_nameless_sessions_do_not_lead_what_many_read_to_another_tool(
     assert "get_partner_score" not in proven(report)
     assert {"load_customer", "get_invoice"} <= proven(report)
     told = [draft.verdict.failure_reasons for draft in report.drafts if "get_partner_score" in draft.tool.chain]
-    assert any("the record names nobody" in reason for reasons in told for reason in reasons)
+    assert any("the log names nobody" in reason for reasons in told for reason in reasons)
 
 
 async def test_a_rare_habit_with_tools_of_its_own_is_learned_from_nameless_sessions() -> None:

@@ -235,7 +235,7 @@ def _score(tool: ToolCandidate, tally: _Tally, criteria: Criteria, votes: Votes)
 def _unusual_steps(tool: ToolCandidate, voters: dict[int, set[SessionTrace]], votes: Votes) -> Iterator[str]:
     steps = tool.definition.steps
     for number in sorted(voters.keys() - {0}):
-        refusal = votes.refusal_to_go_on(voters[number], after=steps[number - 1].tool_id)
+        refusal = votes.refusal_to_lead(voters[number], after=steps[number - 1].tool_id, to=steps[number].tool_id)
         if refusal is not None:
             yield f"step {number} ({steps[number].tool_id}): {refusal}"
 
