@@ -208,3 +208,22 @@ async def test_mistakes_in_the_record_cost_little() -> None:
         ]
         sessions.append(replace(session, calls=tuple(calls)))
     assert {"load_customer", "get_invoice"} <= proven(await learn(sessions))
+
+
+async def test_what_another_tool_named_in_between_says_nothing_against_a_map() -> None:
+    """An agent that turns the page and opens what stands there does not contradict that it opens what it finds."""
+    rng = random.Random(7)
+    scripts = [SessionScript(f"p{number}", f"task-{number}") for number in range(40)]
+    for number, script in enumerate(scripts):
+        query, cursor = f"query {rng.randrange(10**6)}", f"c-{rng.randrange(10**8)}"
+        refs = [f"bk-{rng.randrange(10**8)}" for _ in range(4)]
+        found = {"items": [{"ref": ref} for ref in refs[:2]], "next": cursor}
+        script.call("search_books", {"query": query}, found, said=f"books on {query}")
+        if number % 2:
+            script.call("get_next_page", {"cursor": cursor}, {"items": [{"ref": ref} for ref in refs[2:]]})
+        for ref in refs[2:] if number % 2 else refs[:2]:
+            script.call("get_book", {"ref": ref}, {"ref": ref, "pages": rng.randrange(900)})
+    report = await learn(traces(scripts))
+    passed = [list(draft.tool.chain) for draft in report.drafts if draft.verdict.passed]
+    assert ["search_books", "get_book"] in passed
+    assert ["search_books", "get_next_page", "get_book"] in passed
