@@ -207,6 +207,15 @@ async def test_a_contradiction_is_no_suggestion(sqlite_database: Database, name:
     assert (found.effect, found.is_contradiction, found.is_acceptable) == (Effect.WRITE, True, False)
 
 
+@pytest.mark.parametrize("name", ["run_output", "report_ids"])
+async def test_a_name_that_may_be_a_noun_leaves_it_to_the_annotation(sqlite_database: Database, name: str) -> None:
+    """A name that names data as well as an act contradicts nothing: what the server says of the tool is suggested."""
+    tools = UpstreamTools(sqlite_database)
+    await tools.observe("default", "ci", [definition(name, annotations={"readOnlyHint": True})])
+    [found] = await tools.suggestions("default")
+    assert (found.effect, found.is_acceptable) == (Effect.READ, True)
+
+
 async def test_tenants_do_not_see_each_others_tools(database: Database) -> None:
     """What is pinned and said in one tenant is nothing in another."""
     tools = UpstreamTools(database)

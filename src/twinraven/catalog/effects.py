@@ -59,6 +59,9 @@ _PLAIN = _words("get find retrieve describe fetch")
 """Reading verbs that are never nouns before an object: a word in front of them is a name (`reddit_get_posts`)."""
 _LISTING = _words("list search read count get find describe lookup")
 """Reading verbs that end a name after a plural (`pods_list`) or after one of `_NAMED`."""
+_MADE = _words("run report order build test review issue release commit request")
+"""Those that name what is done or made before a word for data of it: `run_output` may be a noun, or may run."""
+_DATA_OF = _words("id ids output outputs result results log logs")
 _BOTH_WAYS = _words("open select classify sort format echo cd render make generate process handle play take use")
 
 _VERBS = _READING | _ACTING | _NAMING | _BOTH_WAYS
@@ -177,6 +180,9 @@ def _effect_of(words: list[str]) -> Effect:
         return Effect.READ
     if tuple(words) in _WHOLE_PHRASES or _converts_units(words):
         return Effect.READ
+    if len(words) == 2 and words[0] in _MADE and words[1] in _DATA_OF:
+        # A name that says neither; what the tool declares of itself decides.
+        return Effect.UNKNOWN
     for place, word in enumerate(words):
         if _is_name(words, place):
             continue

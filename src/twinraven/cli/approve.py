@@ -120,6 +120,7 @@ def show_review(found: Review) -> None:
             "learned from": _chain_words(found),
             "can do": _effect_words(found),
             "verdict": _verdict_words(version.validation),
+            "stands on": found.backing,
             "would have saved": _savings_words(version.savings),
             "replaces": definition.replaces,
             **({"cannot serve yet": f"{missing_text(found.missing)}: {BRING_TOOLS}"} if found.missing else {}),

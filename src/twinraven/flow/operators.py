@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_MAPPED: Final = 1_000
 """The most elements of a list that `$map` goes through."""
 MAX_JOINED_CHARS: Final = 262_144
-VALUE_READERS: Final = frozenset({"json", "repr"})
+VALUE_READERS: Final = frozenset({"json", "repr", "yaml"})
 """The readers that leave a value as it is that came without being written as text."""
 
 

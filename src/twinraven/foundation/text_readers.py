@@ -26,6 +26,7 @@ from twinraven.foundation.text_lines import (
 from twinraven.foundation.text_shapes import SHAPE_READERS
 from twinraven.foundation.text_tables import read_table
 from twinraven.foundation.text_values import read_json, read_repr
+from twinraven.foundation.text_yaml import read_yaml
 
 Reader = Callable[[str], Any]
 
@@ -33,6 +34,7 @@ READERS: Final[Mapping[str, Reader]] = MappingProxyType(
     {
         "json": read_json,
         "repr": read_repr,
+        "yaml": read_yaml,
         "records": read_records,
         "fields": read_fields,
         "table": read_table,

@@ -26,6 +26,8 @@ _EXTENSION = re.compile(r"[^/\\]\.[A-Za-z][A-Za-z0-9]{0,9}\Z")
 _UUID = re.compile(r"(?<![\w-])[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?![\w-])")
 _HEX = re.compile(r"(?<![\w-])[0-9a-fA-F]{7,64}+(?![\w-])")
 _ID = re.compile(r"(?<![\w#-])(?:[A-Za-z0-9]++(?:[-_#][A-Za-z0-9]++)++|#[A-Za-z0-9]++(?:[-_][A-Za-z0-9]++)*+)(?![\w-])")
+_CODE = re.compile(r"(?<![\w#@-])[A-Za-z0-9]{2,64}+(?![\w-])")
+_HANDLE = re.compile(r"(?<![\w.@/+-])@([A-Za-z0-9_](?:[\w.-]{0,62}[\w])?)(?![\w@/-])", re.ASCII)
 _DIGIT = re.compile(r"[0-9]")
 _LETTER = re.compile(r"[A-Za-z]")
 _NUMBER = re.compile(
@@ -125,6 +127,20 @@ def _id_of(piece: str) -> str:
     return piece if is_id else ""
 
 
+def read_codes(text: str) -> list[str] | None:
+    """Find words of letters and digits without anything between them, such as W1204, FL20 and bk77."""
+    return _pieces_of(_CODE, text, _code_of)
+
+
+def _code_of(piece: str) -> str:
+    return piece if _DIGIT.search(piece) and _LETTER.search(piece) else ""
+
+
+def read_handles(text: str) -> list[str] | None:
+    """Find names behind an @, without it; e-mail addresses and names of packages are none."""
+    return _pieces_of(_HANDLE, text, _as_it_is) if "@" in text else None
+
+
 def read_numbers(text: str) -> list[str] | None:
     """Find numbers as text, without separators of thousands; parts of dates, times and words are none."""
     return _pieces_of(_NUMBER, text, _number_of)
@@ -157,6 +173,8 @@ SHAPE_READERS: dict[str, Callable[[str], Any]] = {
     "uuids": read_uuids,
     "hexes": read_hexes,
     "ids": read_ids,
+    "codes": read_codes,
+    "handles": read_handles,
     "numbers": read_numbers,
     "dates": read_dates,
     "times": read_times,

@@ -58,6 +58,10 @@ class SessionKnowledge:
             self._given.get(leaf, _NEVER) <= call or self._first(leaf) <= call for leaf in _leaves(value, keys=False)
         )
 
+    def since(self, value: Any) -> int:
+        """Return the first position before which every leaf of a value was known; far beyond any if never."""
+        return max((self._first(leaf) for leaf in _leaves(value, keys=False)), default=0)
+
     def mentions(self, name: str, before: int) -> bool:
         """Return whether a name was said or answered before the call at this position, in whatever case."""
         folded = name.casefold()

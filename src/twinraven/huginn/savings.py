@@ -108,7 +108,6 @@ async def uses_in(
     uses: list[Use] = []
     made: dict[str, Use] = {}
     covered: list[Use | None] = []
-    first_tools = {tool.first.tool_id for tool in tools}
     for position, call in enumerate(session.calls):
         if call.key in made:
             covered.append(made[call.key])
@@ -120,13 +119,43 @@ async def uses_in(
             made.clear()
             continue
         use = await _use_at(record, position, tools, rehearsal)
+        chosen = [] if use is None else [use]
         if with_batch and (use is None or not _needed(use, session)):
-            use = _batch_use(record, position, rehearsal, made, first_tools) or use
-        if use is not None:
-            uses.append(use)
-            made.update(dict.fromkeys((inner.key for inner in use.calls), use))
+            ready, waiting = await _uses_in_a_batch(record, position, tools, rehearsal)
+            batch = _batch_use(record, position, rehearsal, {*made, *waiting})
+            if batch is not None:
+                chosen = [batch, *(ready[inner.key] for inner in batch.calls if inner.key in ready)]
+        uses += chosen
+        for each in reversed(chosen):
+            made.update(dict.fromkeys((inner.key for inner in each.calls), each))
     _credit_turns(record, covered)
     return uses
+
+
+async def _uses_in_a_batch(
+    record: _Record, position: int, tools: Sequence[ToolCandidate], rehearsal: Rehearsal
+) -> tuple[dict[str, Use], set[str]]:
+    """Return the uses of tools that a batch here could ask for, by the call that each begins with.
+
+    And the calls that are better left for later, because the agent did not know yet what the tool asks for.
+    """
+    first_tools = {tool.first.tool_id for tool in tools}
+    knowledge = rehearsal.knowledge(record.session)
+    ready: dict[str, Use] = {}
+    waiting: set[str] = set()
+    for place, call in enumerate(record.session.calls[position + 1 :], start=position + 1):
+        if call.outside_input is not None or rehearsal.writes(call.tool_id):
+            break
+        if call.tool_id not in first_tools or call.key in ready:
+            continue
+        use = await _use_at(record, place, tools, rehearsal)
+        if use is None or not _needed(use, record.session):
+            continue
+        if all(knowledge.knows(value, position) for value in use.parameters.values()):
+            ready[call.key] = use
+        else:
+            waiting.add(call.key)
+    return ready, waiting
 
 
 def _writes_of(use: Use, rehearsal: Rehearsal) -> set[str]:
@@ -174,11 +203,11 @@ def _needed(use: Use, session: SessionTrace) -> int:
     return sum(seq is not None and seq != here for seq in use.seqs)
 
 
-def _batch_use(
-    record: _Record, position: int, rehearsal: Rehearsal, made: dict[str, Use], first_tools: set[str]
-) -> Use | None:
+def _batch_use(record: _Record, position: int, rehearsal: Rehearsal, left: set[str]) -> Use | None:
+    """Return the batch that begins here, without the calls that were made already or are left for later."""
+
     def may_join(call: RecordedCall) -> bool:
-        return call.key not in made and call.tool_id not in first_tools and not rehearsal.writes(call.tool_id)
+        return call.key not in left and not rehearsal.writes(call.tool_id)
 
     calls = batch_at(record.session, position, rehearsal.knowledge(record.session), may_join)
     if calls is None:

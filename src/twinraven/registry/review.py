@@ -32,6 +32,10 @@ class ArgumentSource:
     rivals: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     """The caller's parameters that it is made from; none for a constant and for what comes from earlier steps alone."""
+    sessions: int | None = None
+    """The sessions whose calls agree; None for what the caller is asked for."""
+    principals: int | None = None
+    """Whose sessions these are; None where the record names nobody."""
 
     def as_json(self) -> JsonObject:
         return {
@@ -41,6 +45,8 @@ class ArgumentSource:
             "against": self.disagreed,
             "also": list(self.rivals),
             "parameters": list(self.parameters),
+            "sessions": self.sessions,
+            "principals": self.principals,
         }
 
 
@@ -80,6 +86,21 @@ class Review:
     compared_with: int | None
     diff: tuple[str, ...]
 
+    @property
+    def backing(self) -> str | None:
+        """How many sessions and principals stand behind the verdict, and behind the weakest choice, in words."""
+        verdict = self.version.validation
+        judged = _count(verdict.get("sessions_replayed"))
+        if judged is None:
+            return None
+        words = _backing_words(judged, _count(verdict.get("principals")))
+        told = [(each.sessions, each) for step in self.steps for each in step.arguments if each.sessions is not None]
+        if not told:
+            return words
+        fewest, weakest = min(told, key=_first)
+        whose = f"{fewest}" if weakest.principals is None else _backing_words(fewest, weakest.principals)
+        return f"{words}; behind {weakest.name}, the least of its choices: {whose}"
+
     def as_json(self) -> JsonObject:
         return {
             "tool_id": self.version.tool_id,
@@ -95,6 +116,7 @@ class Review:
             "steps": [step.as_json() for step in self.steps],
             "missing": list(self.missing),
             "validation": self.version.validation,
+            "backing": self.backing,
             "savings": self.version.savings,
             "advice": self.definition.evidence.get("advice"),
             "compared_with": self.compared_with,
@@ -166,6 +188,8 @@ def _arguments(step: StepDefinition, definition: SynthesizedTool, evidence: Json
                 for rival in (cast("list[Any]", rivals) if isinstance(rivals, list) else [])
             ),
             parameters=tuple(dict.fromkeys(_parameters(value, step, definition))),
+            sessions=_count(said.get("sessions")),
+            principals=_count(said.get("principals")),
         )
 
 
@@ -195,6 +219,17 @@ def _words(value: Any, step: StepDefinition, definition: SynthesizedTool) -> str
     number, _, name = value.removeprefix("$.internal_wiring.").partition(".")
     wired = definition.internal_wiring.get(number, {}).get(name, value)
     return Phrases(definition, str).of(wired) if is_operator(wired) else str(wired)
+
+
+def _backing_words(sessions: int, principals: int | None) -> str:
+    counted = f"{sessions} session{'' if sessions == 1 else 's'}"
+    if principals is None:
+        return f"{counted} that name nobody, so they may all be one person's"
+    return f"{counted} of {principals} principal{'' if principals == 1 else 's'}"
+
+
+def _first(pair: tuple[int, ArgumentSource]) -> int:
+    return pair[0]
 
 
 def _members(value: Any) -> JsonObject:

@@ -152,7 +152,42 @@ EVENTS = """{"id": 1, "level": "info"}
 {"id": 2, "level": "error"}
 """
 
+PODS_AS_YAML = """apiVersion: v1
+items:
+- metadata:
+    name: web-0
+    labels: {app: web}
+  spec:
+    # where it runs
+    nodeName: node-7
+    args: [serve, fast]
+    note: |-
+      first
+      second
+- metadata:
+    name: 'db-0'
+  spec:
+    nodeName: "node-9"
+    replicas: 2
+    paused: false
+kind: List
+"""
+
 SAMPLES: list[tuple[str, str, Any]] = [
+    (PODS_AS_YAML, "yaml", {
+        "apiVersion": "v1",
+        "items": [
+            {"metadata": {"name": "web-0", "labels": "{app: web}"},
+             "spec": {"nodeName": "node-7", "args": ["serve", "fast"], "note": "first\nsecond"}},
+            {"metadata": {"name": "db-0"}, "spec": {"nodeName": "node-9", "replicas": 2, "paused": False}},
+        ],
+        "kind": "List"}),
+    ("id: 7\nname: x", "yaml", None),
+    ("a: 1\na:\n  - 2", "yaml", None),
+    ("a:\n  b: &x 1\nc: *x", "yaml", None),
+    ("a:\n  b: 1\n c: 2", "yaml", None),
+    ("Edited by @ada_l and a@b.example; see @acme/app", "handles", ["ada_l"]),
+    ("room R12, floor 3, flight FL204, 2026-01-02, ABC-7", "codes", ["R12", "FL204"]),
     (FILES, "tagged", [{"tag": "DIR", "text": "docs"}, {"tag": "FILE", "text": "README.md"},
                        {"tag": "FILE", "text": "my notes.txt"}]),
     (SIZES, "fields", {"Total": "2 files, 1 directories", "Combined size": "3.41 KB"}),

@@ -108,6 +108,21 @@ async def test_tools_that_make_too_many_calls_are_left_out() -> None:
     assert nothing.learning.because == "of 1 proven tools, 1 make too many extra calls, none else pays"
 
 
+async def test_a_batch_may_ask_for_a_learned_tool() -> None:
+    """What an agent asks for together may be a learned tool, too: the turns of both are saved, each once."""
+    rng = random.Random(8)
+    scripts = [SessionScript(f"b{number}", f"task-{number}") for number in range(120)]
+    for script in scripts:
+        parcel, email, member = f"P{rng.randrange(10**8)}", f"m{rng.randrange(10**7)}@mail.test", rng.randrange(10**7)
+        script.call("get_parcel", {"parcel": parcel}, {"weight": rng.randrange(90)}, said=f"{parcel} for {email}")
+        script.call("find_member", {"email": email}, {"member": {"id": member}})
+        script.call("get_account", {"member_id": member}, {"level": rng.randrange(9)})
+    outcome = await run(traces(scripts))
+    assert [list(tool.chain) for tool in outcome.tools] == [["find_member", "get_account"]]
+    tested = len(outcome.tested)
+    assert (outcome.turns_saved, outcome.batch.turns_saved, outcome.extra_calls) == (tested, tested, 0)
+
+
 async def test_a_map_that_reads_too_much_is_capped() -> None:
     """Where the budget keeps a whole map out, its first elements are read; what was proven and its claims hold."""
     sessions = _walks(400)

@@ -258,7 +258,7 @@ def test_one_task_tried_often_is_not_evidence() -> None:
     """However many sessions, samples of a single task do not wire anything."""
     reason = synthesize(billing_sessions(200, tasks=1), LOOKUP, LOAD)
     assert isinstance(reason, str)
-    assert "all samples come from 1 tasks" in reason
+    assert "all samples come from 1 task," in reason
 
 
 def test_a_write_is_only_made_on_request_and_only_last() -> None:

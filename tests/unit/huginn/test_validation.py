@@ -69,7 +69,7 @@ async def test_too_little_evidence_is_said_as_such() -> None:
     verdict = await judge(learned(LOOKUP, LOAD), billing_sessions(9, seed=34))
     assert not verdict.passed
     (reason,) = verdict.failure_reasons
-    assert reason.startswith("promising: 9 of 12 sessions; the bound is wide (0.70 to 1), wait for more sessions")
+    assert reason.startswith("promising: 9 of 12 sessions; the bound is wide (0.85 to 1), wait for more sessions")
 
 
 @pytest.mark.req("TR-19")

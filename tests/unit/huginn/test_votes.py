@@ -88,6 +88,53 @@ async def test_what_one_of_many_principals_does_is_not_learned(make: Any, tool: 
     assert "load_customer" in proven(report)
 
 
+def _lead_away(script: SessionScript, rng: random.Random) -> None:
+    email, customer = f"z{rng.randrange(10**6)}@mail.test", f"C-{rng.randrange(10**9)}"
+    script.call("search_customer", {"email": email}, {"hits": 1, "customer": {"id": customer}}, said=f"I am {email}")
+    script.call("get_partner_score", {"customer_id": customer}, {"score": rng.randrange(90)})
+
+
+def _lead_on(script: SessionScript, rng: random.Random) -> None:
+    email, customer = f"y{rng.randrange(10**6)}@mail.test", f"C-{rng.randrange(10**9)}"
+    body = {"id": customer, "address": f"town {rng.randrange(10**5)}", "invoices": []}
+    script.call("search_customer", {"email": email}, {"hits": 1, "customer": {"id": customer}}, said=f"I am {email}")
+    script.call("load_customer", {"customer_id": customer, "detail": "full"}, body)
+    script.call("get_partner_score", {"address": body["address"]}, {"score": rng.randrange(90)})
+
+
+def _look_at_a_unit(script: SessionScript, rng: random.Random, *, wrong: bool = False) -> None:
+    site, unit = f"site {rng.randrange(10**6)}", f"u-{rng.randrange(10**8)}"
+    script.call("find_site", {"site": site}, {"units": [unit]}, said=f"how is {site}")
+    script.call("get_unit", {"unit": "u-0" if wrong else unit}, {"pressure": rng.randrange(90)})
+
+
+@pytest.mark.parametrize("make", [_lead_away, _lead_on])
+async def test_few_nameless_sessions_do_not_lead_what_many_read_to_another_tool(make: Any) -> None:
+    """In a log that names nobody, a twentieth of the sessions cannot have answers that many get passed on elsewhere."""
+    sessions = [replace(session, principal=None) for session in [*honest(570), *forged(30, make)]]
+    report = await learn(sessions)
+    assert "get_partner_score" not in proven(report)
+    assert {"load_customer", "get_invoice"} <= proven(report)
+    told = [draft.verdict.failure_reasons for draft in report.drafts if "get_partner_score" in draft.tool.chain]
+    assert any("the log names nobody" in reason for reasons in told for reason in reasons)
+
+
+async def test_a_rare_habit_with_tools_of_its_own_is_learned_from_nameless_sessions() -> None:
+    """One habit of twenty sessions among six hundred that name nobody is learned: most who begin it go on."""
+
+    sessions = [replace(session, principal=None) for session in [*honest(580), *forged(20, _look_at_a_unit)]]
+    assert "get_unit" in proven(await learn(sessions))
+
+
+async def test_one_mistake_in_a_dozen_sessions_costs_no_tool() -> None:
+    """Of thirteen sessions of a habit, the one in which the agent asked for the wrong unit does not cost it."""
+    rng = random.Random(6)
+    scripts = [SessionScript(f"m{number}", f"task-{number}") for number in range(13)]
+    for number, script in enumerate(scripts):
+        _look_at_a_unit(script, rng, wrong=number == 4)
+    assert "get_unit" in proven(await learn(traces(scripts)))
+
+
 async def test_the_same_habit_of_several_principals_is_learned() -> None:
     """What several people do, constant and all, may be learned: the control of the test before."""
     forgers = [replace(each, principal=f"person:u{k % 5}") for k, each in enumerate(forged(40, _partner))]
@@ -145,7 +192,7 @@ async def test_a_team_of_one_learns_within_a_week() -> None:
     assert "load_customer" in proven(report)
     verdict = next(draft.verdict for draft in report.drafts if draft.verdict.passed)
     assert verdict.principals == 1
-    assert verdict.wired_low < 0.9
+    assert verdict.wired_low < 0.93
 
 
 async def test_mistakes_in_the_record_cost_little() -> None:
@@ -161,3 +208,22 @@ async def test_mistakes_in_the_record_cost_little() -> None:
         ]
         sessions.append(replace(session, calls=tuple(calls)))
     assert {"load_customer", "get_invoice"} <= proven(await learn(sessions))
+
+
+async def test_what_another_tool_named_in_between_says_nothing_against_a_map() -> None:
+    """An agent that turns the page and opens what stands there does not contradict that it opens what it finds."""
+    rng = random.Random(7)
+    scripts = [SessionScript(f"p{number}", f"task-{number}") for number in range(40)]
+    for number, script in enumerate(scripts):
+        query, cursor = f"query {rng.randrange(10**6)}", f"c-{rng.randrange(10**8)}"
+        refs = [f"bk-{rng.randrange(10**8)}" for _ in range(4)]
+        found = {"items": [{"ref": ref} for ref in refs[:2]], "next": cursor}
+        script.call("search_books", {"query": query}, found, said=f"books on {query}")
+        if number % 2:
+            script.call("get_next_page", {"cursor": cursor}, {"items": [{"ref": ref} for ref in refs[2:]]})
+        for ref in refs[2:] if number % 2 else refs[:2]:
+            script.call("get_book", {"ref": ref}, {"ref": ref, "pages": rng.randrange(900)})
+    report = await learn(traces(scripts))
+    passed = [list(draft.tool.chain) for draft in report.drafts if draft.verdict.passed]
+    assert ["search_books", "get_book"] in passed
+    assert ["search_books", "get_next_page", "get_book"] in passed

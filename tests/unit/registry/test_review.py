@@ -62,6 +62,33 @@ async def test_a_review_holds_all_there_is_to_know(house: House) -> None:
     assert (body["compared_with"], body["diff"]) == (None, [])
 
 
+@pytest.mark.parametrize(
+    ("principals", "words"),
+    [
+        (
+            None,
+            "12 sessions that name nobody, so they may all be one person's; behind url, the least of its choices: 9",
+        ),
+        (3, "12 sessions of 3 principals; behind url, the least of its choices: 9 sessions of 1 principal"),
+    ],
+)
+async def test_a_review_says_whose_sessions_stand_behind_it(house: House, principals: int | None, words: str) -> None:
+    """The verdict's sessions and principals are said in words, those of the weakest choice beside them."""
+    draft = replace(await house.draft(), evidence=_told_by(9, None if principals is None else 1))
+    made = await house.registry.draft(TENANT, draft, evidence_hash="another")
+    verdict = {**make_verdict(), "sessions_replayed": 12, "principals": principals}
+    await house.registry.register(TENANT, made.definition, verdict, savings={"turns_saved": 12})
+    found = await reviewed(house, 2)
+    assert found.backing == words
+    assert found.as_json()["backing"] == words
+
+
+def _told_by(sessions: int, principals: int | None) -> dict[str, Any]:
+    search, read = EVIDENCE["steps"]
+    url = {**read["arguments"]["url"], "sessions": sessions, "principals": principals}
+    return {**EVIDENCE, "steps": [search, {**read, "arguments": {"url": url}}]}
+
+
 async def test_a_review_compares_with_what_serves(house: House) -> None:
     """The difference is to the version in service; a line that changed is shown, one that did not is not."""
     await house.promote()

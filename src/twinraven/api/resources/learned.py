@@ -53,6 +53,8 @@ _ARGUMENT: Final[JsonSchema] = form(
         "against": _COUNT,
         "also": {**_NAMES, "description": "other sources that would explain samples, and how many"},
         "parameters": {**_NAMES, "description": "the caller's parameters that it is made from"},
+        "sessions": {**_COUNT, "description": "sessions that agree; null for what the caller is asked for"},
+        "principals": {**_COUNT, "description": "whose sessions these are; null where the record names nobody"},
     }
 )
 _REVIEW: Final[JsonSchema] = form(
@@ -79,6 +81,10 @@ _REVIEW: Final[JsonSchema] = form(
         },
         "missing": {**_NAMES, "description": "tools it calls that this home does not have"},
         "validation": _MAYBE,
+        "backing": {
+            "type": ["string", "null"],
+            "description": "whose sessions stand behind the verdict and behind the weakest choice, in words",
+        },
         "savings": _MAYBE,
         "advice": {"description": "what a model advised, if one was asked"},
         "compared_with": {"type": ["integer", "null"]},

@@ -145,7 +145,7 @@ def list_name(path: Path) -> str:
     """Return a name for a list: the last name on its path, or how it was read."""
     for segment in reversed(path):
         if isinstance(segment, Read):
-            return "items" if segment.kind in ("json", "repr") else segment.kind
+            return "items" if segment.kind in ("json", "repr", "yaml") else segment.kind
         if isinstance(segment, str):
             return segment
     return "items"

@@ -8,6 +8,7 @@ value equal by chance in one session is not equal in twenty.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -42,11 +43,12 @@ MISSING = "\0missing"
 _LOOSENESS = {
     "json": 0,
     "repr": 0,
+    "yaml": 0,
     "fields": 1,
     "records": 1,
     "table": 1,
     "tagged": 2,
-    "links": 2,
+    "links": 1,
     "bullets": 2,
     "list": 2,
     "lines": 3,
@@ -203,6 +205,8 @@ class Samples:
     least_share: float
     declared: frozenset[str] = frozenset()
     """Values that the tool's own schema names, as its default or a choice; these are trusted."""
+    spared: int = 0
+    """Votes that may be missing from the least share: where a fold is left out, its mistakes weigh more."""
 
     @property
     def total(self) -> float:
@@ -217,7 +221,8 @@ class Samples:
         weight: dict[Source, float] = {}
         asked: list[AbstractSet[Source]] = []
         total = left = self.total
-        enough, most = self.least_share * total, 0.0
+        # A vote is never missed by a part of it.
+        enough, most = math.floor(self.least_share * total) - self.spared, 0.0
         for sources, own in zip(found, self.weights, strict=True):
             asked.append(frozenset(sources))
             left -= own

@@ -162,7 +162,7 @@ def _structures(text: str) -> Iterator[tuple[str, Any]]:
             yield kind, cast("Any", reading)
 
 
-_NESTED = frozenset({"json", "repr", "fields", "records", "table", "tagged", "bullets", "lines", "links"})
+_NESTED = frozenset({"json", "repr", "yaml", "fields", "records", "table", "tagged", "bullets", "lines", "links"})
 
 
 def _flat(index: dict[str, tuple[Path, ...]]) -> Iterator[tuple[str, Path]]:

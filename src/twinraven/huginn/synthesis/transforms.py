@@ -136,7 +136,8 @@ def _text_changes(given: str, wanted: str) -> Iterator[Transform]:
         before, _, after = wanted.partition(given)
         if len(given) >= _LEAST_TEXT or (_is_edge(before[-1:]) and _is_edge(after[:1])):
             yield Transform("affix", before=before, after=after)
-    if len(wanted) >= _LEAST_TEXT and len(given) > len(wanted) and wanted in given:
+    # A text of several lines is taken apart by its readers: where in it a piece stands depends on all that is before.
+    if len(wanted) >= _LEAST_TEXT and len(given) > len(wanted) and wanted in given and "\n" not in given:
         for separator in _SEPARATORS:
             parts = given.split(separator)
             if wanted in parts:

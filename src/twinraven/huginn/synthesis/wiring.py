@@ -46,11 +46,15 @@ class MinimumEvidence:
     sessions: int = LEAST_SESSIONS
     contexts: int = 4
     """Different tasks (where tasks are unknown: different inputs). One task tried often proves nothing general."""
+    spared: int = 0
+    """Votes that may be missing from the least share of a source."""
 
 
 IN_ALL = MinimumEvidence()
-WITHOUT_A_FOLD = MinimumEvidence(sessions=6, contexts=3)
-"""What a fold's absence may leave of it: fewer say nothing against a wiring, and other sessions judge it."""
+WITHOUT_A_FOLD = MinimumEvidence(sessions=6, contexts=3, spared=1)
+"""What a fold's absence may leave of it: fewer say nothing against a wiring, and other sessions judge it.
+
+Nor does the mistake that weighs more for it."""
 RARE_SHARE = 0.05
 """An argument that fewer sessions give is taken for a mistake, and is no parameter of the tool."""
 OFTEN_SHARE = 0.25
@@ -177,8 +181,9 @@ class _Inference:
         inputs = {call.key for instance in self.instances for call in instance.calls(number)}
         least = self.least.contexts
         if len(contexts) < least and (_tasks_known(self.instances) or len(inputs) < least):
-            what = "tasks" if _tasks_known(self.instances) else "inputs"
-            return f"all samples come from {len(contexts)} {what}, at least {least} are needed"
+            what = "task" if _tasks_known(self.instances) else "input"
+            many = "" if len(contexts) == 1 else "s"
+            return f"all samples come from {len(contexts)} {what}{many}, at least {least} are needed"
         return None
 
     def _explain(
@@ -192,7 +197,7 @@ class _Inference:
             values = [_value(call, name) for _, call in samples]
             owners = [instance.session for instance, _ in samples]
             declared = self.facts.declared_values(tool_id, name)
-            argument = Samples(name, values, owners, weights, self.votes, LEAST_SHARE, declared)
+            argument = Samples(name, values, owners, weights, self.votes, LEAST_SHARE, declared, self.least.spared)
             evidence = self._source(argument, number, samples, mapped=mapped)
             if evidence is None:
                 asked.append(name)

@@ -21,6 +21,7 @@ Mark = Callable[[str], str]
 _READ_AS: Final = {
     "json": "JSON",
     "repr": "a Python literal",
+    "yaml": "YAML",
     "records": "blocks of `Key: value` lines",
     "fields": "`Key: value` lines",
     "table": "a table",

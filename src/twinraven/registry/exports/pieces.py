@@ -12,10 +12,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-_FOUNDATION: Final = "errors clock canonical references predicates text_values text_lines text_tables text_shapes"
+_FOUNDATION: Final = "errors clock canonical references predicates"
+_READERS: Final = "text_values text_lines text_yaml text_tables text_shapes text_readers"
 _FLOW: Final = "fields definition graph operators mapping protocol plan results schedule run"
 _SOURCES: Final = {
-    "twinraven.foundation": (*_FOUNDATION.split(), "text_readers", "time_limit"),
+    "twinraven.foundation": (*_FOUNDATION.split(), *_READERS.split(), "time_limit"),
     "twinraven.flow": (*_FLOW.split(),),
     "twinraven.registry.exports": ("standalone",),
 }
