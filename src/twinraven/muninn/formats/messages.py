@@ -84,6 +84,10 @@ _BLOCK_SILENT: Final = (
 )
 
 
+_SPEAKING: Final = frozenset(("content", "parts", "tool_calls", "function_call", "tool_call_id"))
+"""What a message with a role has at least one of."""
+
+
 def is_message(value: Any) -> bool:
     """Return whether this is a message of a dialect that is known here."""
     if not isinstance(value, dict):
@@ -91,7 +95,7 @@ def is_message(value: Any) -> bool:
     message = cast("Message", value)
     kind = message.get("type")
     if isinstance(message.get("role"), str):
-        return any(name in message for name in ("content", "parts", "tool_calls", "function_call", "tool_call_id"))
+        return not _SPEAKING.isdisjoint(message)
     if isinstance(kind, str):
         if kind in _ITEM_CALLS or kind in _ITEM_SILENT or kind.endswith("_call_output"):
             return "payload" not in message
