@@ -40,7 +40,7 @@ _FLAGS: Final = _places(kind="bool")
 _NAMES: Final = _places(kind="str", redaction="name")
 _TEXTS: Final = _places(kind="str", redaction="text")
 _TAGS: Final = COLUMNS.index("tags")
-_names_of: Final[Callable[[list[Any]], tuple[str | None, ...]]] = itemgetter(*_NAMES)
+_names_of: Final[Callable[[list[Any]], tuple[str | None, ...]]] = itemgetter(*map(int, _NAMES))
 
 Compress = Callable[[str, bytes, int], str | None]
 """Summarizes an output for a tenant in at most so many characters; None where it cannot."""

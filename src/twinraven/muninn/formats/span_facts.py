@@ -178,7 +178,7 @@ def tool_facts(attributes: Attributes, names: AttributeNames, name: str) -> Span
     """Read the facts of a tool call from its span."""
     tool = _first(attributes, names.tools) or name.removeprefix(genai.EXECUTE_TOOL).strip()
     given = _unwrapped_input(_first(attributes, names.inputs))
-    params = given if type(given) is dict else decode_arguments(given)
+    params = decode_arguments(given)
     stated_id = _text(_first(attributes, names.call_ids))
     if names.is_ours and attributes.get(genai.RESULT_ENCODING) == "json":
         output: Any = parse_json(str(attributes.get(genai.RESULT)), field=genai.RESULT)
