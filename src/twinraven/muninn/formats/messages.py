@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
+from twinraven.muninn.formats.content_blocks import usual_blocks
 from twinraven.muninn.formats.conversation import (
     CallAnswered,
     CallRequested,
@@ -234,10 +235,7 @@ def _blocks(message: Message) -> list[Message]:
         return [{"type": "text", "text": content}]
     if isinstance(content, dict):
         return [cast("Message", content)]
-    return [
-        {"type": "text", "text": part} if isinstance(part, str) else members_of(part, "a part of the content")
-        for part in items_of(content, "content")
-    ]
+    return [block for part in items_of(content, "content") for block in usual_blocks(part)]
 
 
 def _is_request(block: Message, *, without: set[str | None]) -> bool:
