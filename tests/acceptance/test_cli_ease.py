@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 from tests.acceptance.cli import COMMAND, Shell, call, calls_file, heed_interrupts, home_in
 from tools.requirements import ROOT
 from twinraven import open_home
+from twinraven.cli import main
 from twinraven.foundation.errors import InvalidInput
 from twinraven.muninn import find_traces
 
@@ -228,7 +230,71 @@ def test_ctrl_c_ends_a_command_that_computes(tmp_path: Path) -> None:
     assert started.stdout.readline() == b"stuck\n"
     started.send_signal(signal.SIGINT)
     _, err = started.communicate(timeout=300)
-    assert (started.returncode, b"interrupted" in err) == (130, True)
+    assert (started.returncode, err) == (130, b"twinraven: interrupted\n")
+
+
+_OUTLIVING = """
+import atexit
+import threading
+
+atexit.register(print, "tools are done", flush=True)
+threading.Thread(target=threading.Event().wait).start()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sign"),
+    [
+        (("up", "--http", "127.0.0.1:{port}"), b"/mcp"),
+        (("gateway", "--http", "127.0.0.1:{port}"), b"listening"),
+        (("worker",), b"is up"),
+    ],
+)
+def test_ctrl_c_ends_what_serves_whatever_threads_its_tools_left(
+    arguments: tuple[str, ...], sign: bytes, tmp_path: Path
+) -> None:
+    """A server closes what it has open, runs what tools registered for the end, and waits for no thread of theirs."""
+    home_in(tmp_path)
+    (tmp_path / "lasting_tools.py").write_text(_OUTLIVING)
+    (tmp_path / "twinraven.yaml").write_text("tools:\n  modules: [lasting_tools]\n")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    started = subprocess.Popen(
+        [str(COMMAND), *(each.format(port=port) for each in arguments)],
+        cwd=tmp_path,
+        env=Shell(tmp_path).environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=heed_interrupts,  # noqa: PLW1509 - no threads here
+    )
+    assert started.stderr is not None
+    said = b""
+    while sign not in said:
+        line = started.stderr.readline()
+        assert line, said
+        said += line
+    started.send_signal(signal.SIGINT)
+    try:
+        out, err = started.communicate(timeout=100)
+    finally:
+        started.kill()
+    assert (started.returncode, out, err) == (0, b"tools are done\n", b"")
+
+
+def test_ctrl_c_before_a_command_begins_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody who presses it while the command is still being loaded is told the same as later."""
+
+    class Pressed:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "twinraven.cli.exits":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "twinraven.cli.exits", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Pressed(), *sys.meta_path])
+    assert main(["--version"]) == 130
+    assert capsys.readouterr().err == "twinraven: interrupted\n"
 
 
 def _widest(text: str) -> int:

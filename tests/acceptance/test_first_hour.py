@@ -111,3 +111,14 @@ def test_the_example_is_what_its_program_makes() -> None:
 def test_the_readme_names_the_wheel_of_this_version() -> None:
     """The install lines can be pasted: they name the file that `make dist` builds."""
     assert set(re.findall(r"twinraven-([\d.]+)-py3", README)) == {twinraven.__version__}
+
+
+def test_the_changelog_ends_at_this_version() -> None:
+    """The newest version with a date is the one that is built, and it lists each kind of change once."""
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest, text = re.findall(
+        r"^## \[([\d.]+)\] - \d{4}-\d\d-\d\d\n(.*?)(?=^## |\Z)", changes, flags=re.DOTALL | re.MULTILINE
+    )[0]
+    kinds = re.findall(r"^### (\w+)$", text, flags=re.MULTILINE)
+    assert newest == twinraven.__version__
+    assert len(kinds) == len(set(kinds))

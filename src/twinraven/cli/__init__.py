@@ -14,10 +14,15 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and say how it went, as an exit code; nothing but that code leaves here."""
-    from twinraven.cli.exits import guarded
+    try:
+        from twinraven.cli.exits import guarded
 
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    return guarded(arguments, lambda: _run(arguments))
+        arguments = list(sys.argv[1:] if argv is None else argv)
+        return guarded(arguments, lambda: _run(arguments))
+    except KeyboardInterrupt:
+        # Pressed before the command had begun, or once more while it ended.
+        print("twinraven: interrupted", file=sys.stderr)
+        return 130
 
 
 def _run(arguments: list[str]) -> int:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from twinraven.cli import gateway_status
+from twinraven.cli.interrupts import leaving_threads_behind
 from twinraven.cli.output import clean, encode_json, show_json
 from twinraven.cli.parser import CommandParser
 from twinraven.foundation.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from twinraven.app import TwinRaven
-    from twinraven.gateway import ClientFile
+    from twinraven.gateway import ClientFile, Gateway
 
 _MISSING = "pip install 'twinraven[gateway]'"
 
@@ -67,20 +67,17 @@ def run(options: Namespace) -> None:
     import asyncio
 
     from twinraven.cli.home import opened
-    from twinraven.serving import leave_threads_behind
 
-    with opened(options) as raven:
-        asyncio.run(_serve(raven, options))
-    if options.http is not None:
-        leave_threads_behind()
-
-
-async def _serve(raven: TwinRaven, options: Namespace) -> None:
+    # Outside the event loop, where Ctrl-C ends it at once.
     try:
         from twinraven.gateway import Gateway
     except ImportError as error:
         raise InvalidInput(f"the gateway needs the MCP SDK: {error}", fix=_MISSING) from error
-    gateway = Gateway(raven, tenant_id=options.tenant)
+    with leaving_threads_behind(), opened(options) as raven:
+        asyncio.run(_serve(Gateway(raven, tenant_id=options.tenant), options))
+
+
+async def _serve(gateway: Gateway, options: Namespace) -> None:
     http: ListenAddress | None = options.http
     if http is None:
         await gateway.serve_stdio()

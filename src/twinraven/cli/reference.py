@@ -28,7 +28,7 @@ the error tree and stable. Progress is shown only on a terminal, colours only th
 | 1 | it was tried and failed: a tool failed, `doctor` found something broken |
 | 2 | it could not be tried: bad input, bad usage, not there, a file without a line that could be read |
 | 3 | trouble with the store |
-| 130 | stopped by Ctrl-C |
+| 130 | stopped by Ctrl-C; what serves (`up`, `gateway`, `worker`) ends in order instead, with 0 |
 | 141 | whoever read the output has gone |
 """
 

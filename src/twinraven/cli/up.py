@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from twinraven.cli.arguments import count
 from twinraven.cli.gateway import ListenAddress, address, takes_require_keys
+from twinraven.cli.interrupts import leaving_threads_behind
 from twinraven.cli.parser import CommandParser
 from twinraven.foundation.errors import InvalidInput
 from twinraven.tenancy import LOCAL
@@ -53,16 +54,14 @@ def register(parser: CommandParser) -> None:
 
 def run(options: Namespace) -> None:
     from twinraven.cli.home import opened
-    from twinraven.serving import leave_threads_behind
 
-    with opened(options) as raven:
+    with leaving_threads_behind(), opened(options) as raven:
         if options.processes > 1 and raven.database.dialect != "postgres":
             raise InvalidInput(
                 "more than one process needs Postgres; set storage.url, or leave --processes out", field="processes"
             )
         serving = _serve_by_many(raven, options) if options.processes > 1 else _serve(raven, options)
         _run(serving)
-    leave_threads_behind()
 
 
 def _run(serving: Coroutine[Any, Any, None]) -> None:
@@ -118,9 +117,12 @@ async def _serve(raven: TwinRaven, options: Namespace) -> None:
         app = with_cors(app, raven.settings.serving.allow_origins)
         patience_s = patience_for(raven.settings.calls.default_timeout_ms)
         listening = listener(app, host, port, fd=opened, patience_s=patience_s)
-        if options.fd is None:
-            _tell(options.http, None if options.no_gateway else options.http, has_console=console is not None)
-        await serve(listening, lifeline=options.lifeline)
+
+        def tell() -> None:
+            if options.fd is None:
+                _tell(options.http, None if options.no_gateway else options.http, has_console=console is not None)
+
+        await serve(listening, lifeline=options.lifeline, on_listening=tell)
 
 
 def _console(api: AsgiApp, authenticator: Authenticator) -> AsgiApp | None:

@@ -7,6 +7,7 @@ from argparse import Namespace
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+from twinraven.cli.interrupts import leaving_threads_behind
 from twinraven.cli.parser import CommandParser
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def run(options: Namespace) -> None:
 
     from twinraven.cli.home import opened
 
-    with opened(options) as raven:
+    with leaving_threads_behind(), opened(options) as raven:
         asyncio.run(_work(raven, options))
 
 

@@ -162,8 +162,7 @@ class Gateway:
             app = with_cors(self.http_app(server, authenticator, host), settings.serving.allow_origins)
             patience_s = patience_for(settings.calls.default_timeout_ms)
             listening = listener(app, host, port, fd=opened, patience_s=patience_s)
-            on_listening()
-            await serve(listening, lifeline=lifeline)
+            await serve(listening, lifeline=lifeline, on_listening=on_listening)
 
     def http_app(self, server: GatewayServer, authenticator: Authenticator, host: str) -> ASGIApp:
         """This gateway as an ASGI application, for a server that listens on this host."""

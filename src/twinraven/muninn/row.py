@@ -41,6 +41,7 @@ _NAMES: Final = _places(kind="str", redaction="name")
 _TEXTS: Final = _places(kind="str", redaction="text")
 _TAGS: Final = COLUMNS.index("tags")
 _OUTCOME: Final = COLUMNS.index("outcome")
+_names_of: Final[Callable[[list[Any]], tuple[str | None, ...]]] = itemgetter(*map(int, _NAMES))
 
 Compress = Callable[[str, bytes, int], str | None]
 """Summarizes an output for a tenant in at most so many characters; None where it cannot."""
@@ -96,15 +97,18 @@ class RowEncoder:
         tags = seen.tags if not extracted else (*seen.tags, *(tag for tag in extracted if tag not in seen.tags))
         summary, blob = self._keep(tenant, output)
         row = list(_in_order((*seen, hashed, params.decode(), summary, None if blob is None else blob[1])))
+        # Most of what may be left out is left out: that is looked at before anything is called.
         for place in _IDS:
-            row[place] = None if row[place] is None else str(row[place])
+            if row[place] is not None:
+                row[place] = str(row[place])
         for place in _FLAGS:
-            row[place] = int(row[place])
+            row[place] = 1 if row[place] else 0
         # A text by its type, too: the drivers ask any other type in vain whether it adapts itself.
         row[_OUTCOME] = str(row[_OUTCOME])
         row[_TAGS] = orjson.dumps([self.clean(tenant, tag) for tag in tags]).decode() if tags else "[]"
         for place in _TEXTS:
-            row[place] = None if row[place] is None else self.clean(tenant, row[place])
+            if row[place] is not None:
+                row[place] = self.clean(tenant, row[place])
         if self._redact_names is not keep_everything:
             self._clean_names(tenant, row)
         return tuple(row), blob
@@ -124,11 +128,11 @@ class RowEncoder:
     def _clean_names(self, tenant: str, row: list[Any]) -> None:
         """Redact the short texts that others name an event by; nearly always clean, so one look serves for all."""
         redact = self._redact_names
-        named = [place for place in _NAMES if row[place] is not None]
-        together = "\n".join([row[place] for place in named]).encode()
+        together = "\n".join(filter(None, _names_of(row))).encode()
         if redact(tenant, together) is not together:
-            for place in named:
-                row[place] = redact(tenant, row[place].encode()).decode()
+            for place in _NAMES:
+                if row[place] is not None:
+                    row[place] = redact(tenant, row[place].encode()).decode()
 
     def clean(self, tenant: str, text: str) -> str:
         """Free text without what must not be stored or shown."""

@@ -90,7 +90,7 @@ if TYPE_CHECKING:
         holds_secret,
         refuse_secrets,
     )
-    from twinraven.serving.signals import ending_with, leave_threads_behind
+    from twinraven.serving.signals import ending_with, leave_at_once
     from twinraven.serving.stream_limit import TooManyStreams
     from twinraven.serving.stream_tokens import StreamTokens
 
@@ -137,7 +137,7 @@ __all__ = [
     "holds_secret",
     "is_loopback",
     "keep_running",
-    "leave_threads_behind",
+    "leave_at_once",
     "listener",
     "moment",
     "open_socket",

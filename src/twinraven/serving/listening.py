@@ -181,13 +181,19 @@ def open_socket(host: str, port: int) -> socket.socket:
     return opened
 
 
-async def serve(listening: uvicorn.Server, *, lifeline: int | None = None) -> None:
-    """Serve until a signal or the end of the lifeline's holder; a second signal ends at once."""
+async def serve(
+    listening: uvicorn.Server, *, lifeline: int | None = None, on_listening: Callable[[], None] = lambda: None
+) -> None:
+    """Serve until a signal or the end of the lifeline's holder; a second signal ends at once.
+
+    `on_listening` is called when a signal would already end it in order: whoever reads what it says may send one.
+    """
     with ending_with(
         partial(setattr, listening, "should_exit", True),
         at_once=partial(setattr, listening, "force_exit", True),
         lifeline=lifeline,
     ):
+        on_listening()
         await listening.serve()
 
 

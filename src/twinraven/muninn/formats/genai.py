@@ -43,3 +43,12 @@ _RENAMED = {
 def attribute_of(field: str) -> str:
     """Return the attribute that tells an event's field which the conventions have no name for."""
     return _RENAMED.get(field, f"twinraven.{field}")
+
+
+OWN = frozenset(
+    (
+        *(RESULT_ENCODING, TIME_KNOWN, OUTCOME, TURN, TASK_ID, OUTSIDE_INPUT, TAGS, CORRELATION_ID, EVENT_ID),
+        *(PARENT_EVENT_ID, CORRECTS, attribute_of("actor_type"), attribute_of("actor_id")),
+    )
+)
+"""The names that only our own exports have."""

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
+from twinraven.muninn.formats.content_blocks import usual_blocks
 from twinraven.muninn.formats.conversation import (
     CallAnswered,
     CallRequested,
@@ -84,6 +85,10 @@ _BLOCK_SILENT: Final = (
 )
 
 
+_SPEAKING: Final = frozenset(("content", "parts", "tool_calls", "function_call", "tool_call_id"))
+"""What a message with a role has at least one of."""
+
+
 def is_message(value: Any) -> bool:
     """Return whether this is a message of a dialect that is known here."""
     if not isinstance(value, dict):
@@ -91,7 +96,7 @@ def is_message(value: Any) -> bool:
     message = cast("Message", value)
     kind = message.get("type")
     if isinstance(message.get("role"), str):
-        return any(name in message for name in ("content", "parts", "tool_calls", "function_call", "tool_call_id"))
+        return not _SPEAKING.isdisjoint(message)
     if isinstance(kind, str):
         if kind in _ITEM_CALLS or kind in _ITEM_SILENT or kind.endswith("_call_output"):
             return "payload" not in message
@@ -230,10 +235,7 @@ def _blocks(message: Message) -> list[Message]:
         return [{"type": "text", "text": content}]
     if isinstance(content, dict):
         return [cast("Message", content)]
-    return [
-        {"type": "text", "text": part} if isinstance(part, str) else members_of(part, "a part of the content")
-        for part in items_of(content, "content")
-    ]
+    return [block for part in items_of(content, "content") for block in usual_blocks(part)]
 
 
 def _is_request(block: Message, *, without: set[str | None]) -> bool:

@@ -24,11 +24,13 @@ from twinraven.foundation.clock import parse_iso, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats import genai
 from twinraven.muninn.formats.span_facts import (
+    AttributeNames,
     Attributes,
     SpanToolFacts,
     kind_of,
     label_of,
     messages_of,
+    names_in,
     session_of,
     tool_facts,
 )
@@ -58,12 +60,6 @@ _LATEST = 2**53
 _SHARED = 4096
 """How many ids of traces and parents are kept: many spans name the same, which is checked and held once."""
 _ACTOR_TYPE, _ACTOR_ID = map(genai.attribute_of, ("actor_type", "actor_id"))
-_OURS = frozenset(
-    (
-        *(genai.TIME_KNOWN, genai.OUTCOME, genai.TURN, genai.TASK_ID, genai.OUTSIDE_INPUT, genai.TAGS),
-        *(genai.CORRELATION_ID, genai.EVENT_ID, genai.PARENT_EVENT_ID, genai.CORRECTS, _ACTOR_TYPE, _ACTOR_ID),
-    )
-)
 
 Members = dict[str, Any]
 
@@ -117,8 +113,9 @@ class OtlpParser:
     def read(self, span: Members, number: int) -> ToolSpan | ModelSpan | None:
         """Read one span; None where it is neither a call nor a model's turn."""
         attributes = _attributes(span.get("attributes"))
-        kind = kind_of(attributes, str(span.get("name") or ""))
-        session = session_of(attributes)
+        names = names_in(attributes)
+        kind = kind_of(attributes, names, str(span.get("name") or ""))
+        session = session_of(attributes, names) if names.sessions else None
         outer = span.get("parentSpanId")
         key = (trace_of(span), _hex(span.get("spanId"), _SPAN_ID))
         parent = _parent_id(outer) if outer and isinstance(outer, str) else ""
@@ -126,12 +123,12 @@ class OtlpParser:
             raise _unnamed(key)
         if session is not None:
             self._log.state_session(key[0], session)
-        if parent:
-            self._log.state_parent(key, parent)
         around = (key[0], parent) if parent else None
         if kind == "tool":
-            call, facts = _tool(span, key, session, attributes)
-            return ToolSpan(key, around, call, session, number, facts.call_id, facts.is_complete)
+            call, facts = _tool(span, key, session, attributes, names)
+            return ToolSpan(key, around, call, session, number, facts.call_id, facts.is_complete, names.is_ours)
+        if parent:
+            self._log.state_parent(key, parent)
         self.seen.count(label_of(attributes))
         if kind == "other":
             return None
@@ -163,7 +160,8 @@ def trace_of(span: Members) -> str:
 
 def place_of(span: Members) -> Members:
     """Return what a span that is no call tells of those inside it: what is around it, and its conversation."""
-    session = session_of(_attributes(span.get("attributes")))
+    attributes = _attributes(span.get("attributes"))
+    session = session_of(attributes, names_in(attributes))
     told = {name: span.get(name) for name in ("traceId", "spanId", "parentSpanId")}
     return {**told, "attributes": {} if session is None else {genai.CONVERSATION: session}}
 
@@ -189,10 +187,10 @@ def _iso_nanos(stated: Any) -> int | None:
 
 
 def _tool(
-    span: Members, key: SpanKey, session: str | None, attributes: Attributes
+    span: Members, key: SpanKey, session: str | None, attributes: Attributes, names: AttributeNames
 ) -> tuple[ForeignCall, SpanToolFacts]:
     began, ended = _times(span)
-    facts = tool_facts(attributes, str(span.get("name") or ""))
+    facts = tool_facts(attributes, names, str(span.get("name") or ""))
     status = span.get("status")
     raised, output = facts.raised, facts.output
     if status:
@@ -215,7 +213,7 @@ def _tool(
         _text(attributes, genai.ERROR_TYPE) if raised else None,
         event_id=derived_id("otlp", key),
     )
-    return call if _OURS.isdisjoint(attributes) else _with_our_own(call, attributes), facts
+    return _with_our_own(call, attributes) if names.is_ours else call, facts
 
 
 def _with_our_own(call: ForeignCall, attributes: Attributes) -> ForeignCall:
@@ -345,9 +343,16 @@ def _uuid(attributes: Attributes, name: str) -> UUID | None:
 
 
 def _attributes(listed: Any) -> Members:
-    """Attributes by name; nearly all are texts, so these are taken without a further look."""
+    """Attributes by name; most spans have texts alone, which are taken without a further look."""
     if isinstance(listed, dict):
         return cast("Members", listed)
+    try:
+        return {item["key"]: item["value"]["stringValue"] for item in listed}
+    except (KeyError, TypeError):
+        return _mixed_attributes(listed)
+
+
+def _mixed_attributes(listed: Any) -> Members:
     found: Members = {}
     for item in items_of(listed, "attributes"):
         try:

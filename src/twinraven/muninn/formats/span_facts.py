@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from twinraven.foundation.canonical import parse_json
@@ -53,7 +54,6 @@ _SESSIONS: Final = (
     ),
     "mlflow.trace.session",
 )
-_STATES_SESSION: Final = frozenset(_SESSIONS)
 _NAMES: Final = (genai.TOOL_NAME, "tool.name", "traceloop.entity.name", "ai.toolCall.name")
 _INPUTS: Final = (
     genai.ARGUMENTS,
@@ -94,6 +94,39 @@ _PLAIN: Final = frozenset(("output", "lc", "data", "tool_call_id"))
 """An output that has none of these is wrapped in nothing."""
 
 
+_MOST_CACHED: Final = 40
+"""Spans with more attributes have flattened messages in them, whose names are hardly ever the same twice."""
+
+
+class AttributeNames(NamedTuple):
+    """The names that matter among the attributes of a span: those of each kind that are there, the best first."""
+
+    kinds: tuple[str, ...]
+    sessions: tuple[str, ...]
+    tools: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    call_ids: tuple[str, ...]
+    is_ours: bool
+    """Whether there are any of those that only our own exports have."""
+
+
+def names_in(attributes: Attributes) -> AttributeNames:
+    """Return the names that matter; found once for all spans of the same making."""
+    return _names_among(tuple(attributes)) if len(attributes) <= _MOST_CACHED else _chosen(attributes)
+
+
+@lru_cache(1024)
+def _names_among(present: tuple[str, ...]) -> AttributeNames:
+    return _chosen(frozenset(present))
+
+
+def _chosen(present: Iterable[str]) -> AttributeNames:
+    groups = (_KINDS, _SESSIONS, _NAMES, _INPUTS, _OUTPUTS, _CALL_IDS)
+    chosen = [tuple(name for name in names if name in present) for names in groups]
+    return AttributeNames(*chosen, is_ours=not genai.OWN.isdisjoint(present))
+
+
 class SpanToolFacts(NamedTuple):
     """A tool call as its span tells it."""
 
@@ -106,18 +139,15 @@ class SpanToolFacts(NamedTuple):
     """Whether the arguments have their names; LangChain gives OpenInference the bare value of an only argument."""
 
 
-def kind_of(attributes: Attributes, name: str) -> Kind:
+def kind_of(attributes: Attributes, names: AttributeNames, name: str) -> Kind:
     """Return whether a span is a tool call, a model's turn, or something else."""
     get = attributes.get
     operation = get(genai.OPERATION)
     if operation == genai.EXECUTE_TOOL:
         return "tool"
-    stated = None
-    for kind in _KINDS:
-        found = get(kind)
-        if found is not None:
-            stated = str(found).strip('"').lower()
-            break
+    stated = _first(attributes, names.kinds)
+    if stated is not None:
+        stated = str(stated).strip('"').lower()
     if stated == "tool" or get("ai.toolCall.name") is not None:
         return "tool"
     if operation in _MODEL_OPERATIONS or stated in _MODELS:
@@ -135,29 +165,25 @@ def label_of(attributes: Attributes) -> str:
     return "without a known kind"
 
 
-def session_of(attributes: Attributes) -> str | None:
+def session_of(attributes: Attributes, names: AttributeNames) -> str | None:
     """Return the conversation a span belongs to, as it states it."""
-    # Most spans state none, which one look at their few attributes tells.
-    if _STATES_SESSION.isdisjoint(attributes):
-        return None
-    for name in _SESSIONS:
+    for name in names.sessions:
         found = attributes.get(name)
         if found is not None and found != "":
             return str(found)
     return None
 
 
-def tool_facts(attributes: Attributes, name: str) -> SpanToolFacts:
+def tool_facts(attributes: Attributes, names: AttributeNames, name: str) -> SpanToolFacts:
     """Read the facts of a tool call from its span."""
-    get = attributes.get
-    tool = _first(attributes, _NAMES) or name.removeprefix(genai.EXECUTE_TOOL).strip()
-    given = _unwrapped_input(_first(attributes, _INPUTS))
+    tool = _first(attributes, names.tools) or name.removeprefix(genai.EXECUTE_TOOL).strip()
+    given = _unwrapped_input(_first(attributes, names.inputs))
     params = decode_arguments(given)
-    stated_id = _text(_first(attributes, _CALL_IDS))
-    if get(genai.RESULT_ENCODING) == "json":
-        output: Any = parse_json(str(get(genai.RESULT)), field=genai.RESULT)
+    stated_id = _text(_first(attributes, names.call_ids))
+    if names.is_ours and attributes.get(genai.RESULT_ENCODING) == "json":
+        output: Any = parse_json(str(attributes.get(genai.RESULT)), field=genai.RESULT)
         return SpanToolFacts(str(tool), params, output, False, stated_id, True)
-    output, call_id, raised = unwrapped_output(_first(attributes, _OUTPUTS))
+    output, call_id, raised = unwrapped_output(_first(attributes, names.outputs))
     is_complete = given is None or isinstance(given, dict) or params.keys() != {"input"}
     return SpanToolFacts(str(tool), params, output, raised, stated_id or call_id, is_complete)
 

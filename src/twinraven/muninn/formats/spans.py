@@ -29,7 +29,8 @@ from twinraven.muninn.model import Observation, check_name
 
 WINDOW = 5_000
 HELD_BYTES = 64 << 20
-_REMEMBERED = 200_000
+_REMEMBERED = 100_000
+"""How many spans and traces are known after they left the window; about 20 MB."""
 _SESSIONS = 20_000
 _ASKED = 2_000
 _DEEPEST = 100
@@ -52,6 +53,8 @@ class ToolSpan(NamedTuple):
     line: int
     call_id: str | None = None
     is_complete: bool = True
+    states_id: bool = False
+    """Whether the span itself says the id of its event, instead of leading to one."""
 
 
 class ModelSpan(NamedTuple):
@@ -90,7 +93,7 @@ class Context:
     """How many messages of the conversation were looked at; each request repeats those before it."""
     said: list[str] = field(default_factory=list[str])
     """Those since the last call."""
-    requests: OrderedDict[str, dict[str, Any]] = field(default_factory=OrderedDict[str, "dict[str, Any]"])
+    requests: dict[str, dict[str, Any]] = field(default_factory=dict[str, "dict[str, Any]"])
     """The arguments of the calls that the model asked for, by the id of the call."""
 
 
@@ -122,7 +125,8 @@ class SpanLog:
         self._contexts = contexts or Contexts()
         self._window: list[_Held | ModelSpan] = []
         self._bytes = 0
-        self._events: BoundedMap[SpanKey, UUID | None] = BoundedMap(_REMEMBERED)
+        self._events: BoundedMap[SpanKey, UUID | bool] = BoundedMap(_REMEMBERED)
+        """Of calls the id that they state, or True for the one they lead to; False of models."""
         self._parents: BoundedMap[SpanKey, str] = BoundedMap(_REMEMBERED)
         self._sessions: BoundedMap[str, str] = BoundedMap(_REMEMBERED)
         self._with_tools: BoundedMap[str, None] = BoundedMap(_REMEMBERED)
@@ -134,7 +138,7 @@ class SpanLog:
             self._sessions[trace] = session
 
     def state_parent(self, key: SpanKey, parent: str) -> None:
-        """Note the span of the same trace that is around one, which may be no call, such as an agent inside a tool."""
+        """Note the span of the same trace that is around one that is no call, such as an agent inside a tool."""
         self._parents[key] = parent
 
     def has_met(self, key: SpanKey) -> bool:
@@ -155,18 +159,21 @@ class SpanLog:
                 return (refusal,)
         else:
             self._window.append(span)
-            self._events[span.key] = None
+            self._events[span.key] = False
         return self._release(self._size) if len(self._window) >= 2 * self._size else ()
 
     def _hold_call(self, span: ToolSpan) -> LineError | None:
-        key, parent, call, session, line, call_id, is_complete = span
+        key, parent, call, session, line, call_id, is_complete, states_id = span
         try:
             seen = call.observed_for(self._tenant_id)
         except TwinRavenError as error:
+            if parent is not None:
+                # What is inside it belongs to what is around it.
+                self.state_parent(key, parent[1])
             return LineError(line, f"{call.identity}: {error.message}")
         incomplete = None if is_complete else call
         self._window.append(_Held(key, parent, session, seen.timestamp, line, seen, call_id, incomplete))
-        self._events[key] = call.event_id
+        self._events[key] = seen.event_id if states_id else True
         if key[0] not in self._with_tools:
             self._with_tools[key[0]] = None
         if session is not None and session not in self._with_tools:
@@ -222,8 +229,8 @@ class SpanLog:
         """Return the call around a span: its parent, or what is around that, as far as it is known."""
         for _ in range(_DEEPEST):
             found = self._events.get(key)
-            if found is not None:
-                return found
+            if found:
+                return derived_id(self._prefix, key) if found is True else found
             outer = self._parents.get(key)
             if outer is None:
                 return None
@@ -231,7 +238,7 @@ class SpanLog:
         return None
 
     def _take_turn(self, span: ModelSpan) -> Iterator[Heard]:
-        if span.parent is not None and self._events.get(span.parent) is None and span.parent in self._events:
+        if span.parent is not None and self._events.get(span.parent) is False:
             return  # A model span inside another is the same turn, seen by a second instrumentation.
         session = self._session(span)
         context = self._contexts.of(session)
@@ -281,7 +288,7 @@ def spoken_of(messages: list[Any]) -> list[SpokenMessage]:
     return found
 
 
-def _remember(known: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
+def _remember(known: dict[Any, Any], key: Any, value: Any, most: int) -> None:
     known[key] = value
     if len(known) > most:
-        known.popitem(last=False)
+        del known[next(iter(known))]

@@ -178,3 +178,59 @@ def test_calls_keep_their_order_and_their_answers(turns: list[list[tuple[str, in
     assert [
         (call.tool_id, json.loads(call.params)["n"], json.loads(call.output or b"null"), call.turn) for call in calls
     ] == expected
+
+
+def _bedrock(content: Any, status: str) -> list[dict[str, Any]]:
+    use = {"toolUseId": "1", "name": "get_order", "input": {"id": 7}}
+    result = {"toolUseId": "1", "content": content, "status": status}
+    return [
+        {"role": "user", "content": [{"text": "Order 7?"}]},
+        {"role": "assistant", "content": [{"text": "I look."}, {"toolUse": use}]},
+        {"role": "user", "content": [{"toolResult": result}]},
+    ]
+
+
+def _interface(part: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Order 7?"}]},
+        {"id": "m2", "role": "assistant", "parts": [{"type": "step-start"}, part, {"type": "text", "text": "Done."}]},
+    ]
+
+
+_CALLED = {"toolCallId": "1", "input": {"id": 7}}
+
+
+@pytest.mark.parametrize(
+    ("messages", "output", "raised"),
+    [
+        (_bedrock([{"json": {"id": 7}}], "success"), {"id": 7}, False),
+        (_bedrock([{"text": '{"id": 7}'}], "success"), {"id": 7}, False),
+        (_bedrock([{"text": "no order 7"}], "error"), "no order 7", True),
+        (
+            _interface({"type": "tool-get_order", **_CALLED, "state": "output-available", "output": {"id": 7}}),
+            {"id": 7},
+            False,
+        ),
+        (_interface({"type": "dynamic-tool", "toolName": "get_order", **_CALLED, "output": [1]}), [1], False),
+        (_interface({"type": "tool-get_order", **_CALLED, "state": "output-error", "errorText": "gone"}), "gone", True),
+        (
+            _interface(
+                {
+                    "type": "tool-invocation",
+                    "toolInvocation": {"toolCallId": "1", "toolName": "get_order", "args": {"id": 7}, "result": "ok"},
+                }
+            ),
+            "ok",
+            False,
+        ),
+    ],
+)
+def test_calls_of_bedrock_and_of_user_interfaces_are_read(
+    messages: list[dict[str, Any]], output: Any, raised: bool
+) -> None:
+    """A call that a message keeps under names of its own is read with arguments, result, failure and question."""
+    calls, errors = read_values(conversation(*messages))
+    (call,) = calls
+    assert errors == []
+    assert (call.tool_id, json.loads(call.params), call.outside_input) == ("get_order", {"id": 7}, "Order 7?")
+    assert (json.loads(call.output or b"null"), call.raised) == (output, raised)
