@@ -271,3 +271,18 @@ def test_export_into_a_folder_that_is_not_there_is_refused(shell: Shell) -> None
     ended = shell.run("export", "json", "nowhere/events.jsonl")
     assert ended.code == 2
     assert "nowhere/events.jsonl" in ended.err
+
+
+@pytest.mark.req("TR-25")
+def test_a_call_is_corrected_from_a_shell(shell: Shell) -> None:
+    """What is stated anew stands in the place of the wrong call, with all of it that was right; the wrong one stays."""
+    wrong, other = shell.json("events", "list", "--session", "a", "--oldest")
+    corrected = shell.json("events", "correct", wrong["event_id"][:8], "--tool", "find_customer")
+    changed = {"event_id", "tool_id", "corrects", "arrival", "predecessor", "source_key"}
+    assert (corrected["tool_id"], corrected["corrects"]) == ("find_customer", wrong["event_id"])
+    assert {name for name in corrected if corrected[name] != wrong[name]} == changed
+    listed = shell.json("events", "list", "--session", "a", "--oldest")
+    assert [each["event_id"] for each in listed] == [wrong["event_id"], corrected["event_id"], other["event_id"]]
+    answered = shell.json("events", "correct", corrected["event_id"], "--result", '{"id": 7}', "--outcome", "success")
+    assert shell.json("events", "show", answered["event_id"])["output"] == {"id": 7}
+    assert shell.run("events", "correct", wrong["event_id"]).code == 2

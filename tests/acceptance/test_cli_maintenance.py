@@ -122,6 +122,9 @@ def test_the_keys_about_drift_act(shell: Shell) -> None:
     ):
         configure(shell, drift_threshold=threshold, auto_retire_on_drift=retires)
         assert actions(shell) == expected
+    (measured,) = shell.json("maintenance", "run", "--dry-run")["tools"]
+    configure(shell, drift_threshold=measured["drift_ratio"], auto_retire_on_drift=True)
+    assert actions(shell) == [], "only what falls below the threshold drifts"
 
 
 @pytest.mark.req("RG-12", "RG-15")

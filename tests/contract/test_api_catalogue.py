@@ -10,7 +10,7 @@ import pytest
 
 from tests.api_client import Door
 from tests.api_homes import ApiHome, Seeds, api_home, login_of, made
-from tests.unit.catalog.town import service_body, tool_body
+from tests.unit.catalog.town import inputs, service_body, tool_body
 from twinraven.foundation.canonical import canonical_json
 
 _SECRET = {"name": "shop-key", "type": "api_key", "value": "a-value-that-nobody-guesses"}
@@ -107,6 +107,36 @@ async def test_the_use_of_a_secret_may_state_a_scope(owner: Seeds) -> None:
     refused = await owner.door.patch("/v1/tools/scoped/definition", both, If_Match="*")
     assert (refused.status, refused.json()["details"]["field"]) == (400, "secret_scope")
     assert made(await owner.door.patch("/v1/tools/scoped/definition", {"secret": None}, If_Match="*"))["secret"] is None
+
+
+@pytest.mark.req("AD-05")
+async def test_a_scope_needs_a_secret(owner: Seeds) -> None:
+    """A tool whose inputs suit a service without secrets states no scope, neither when it is made nor later."""
+    made(await owner.door.post("/v1/services", service_body(name="open", requiresSecret=False)))
+    body = {**tool_body(key="plain", service="open"), "secretScope": "orders:read"}
+    refused = await owner.door.post("/v1/tools", body)
+    assert (refused.status, refused.json()["details"]["field"]) == (400, "secret_scope")
+    made(await owner.door.post("/v1/tools", tool_body(key="plain", service="open")))
+    refused = await owner.door.patch("/v1/tools/plain/definition", {"secret_scope": "orders:read"}, If_Match="*")
+    assert (refused.status, refused.json()["details"]["field"]) == (400, "secret_scope")
+
+
+@pytest.mark.req("AD-08")
+async def test_nothing_is_made_of_an_archived_template(owner: Seeds) -> None:
+    """Neither a service nor a tool; both templates are still found by their ids, and left out of lists."""
+    drawn = {"name": "reader", "operation": {"type": "rest_call", "method": "GET", "path": "/orders/{{orderId}}"}}
+    tool = made(await owner.door.post("/v1/tool-templates", {**drawn, "input_schema": inputs("orderId")}))["id"]
+    service = made(await owner.door.post("/v1/service-templates", service_body(name="web shop")))["id"]
+    placed = {"key": "late", "service": "shop", "connection_params": {"endpoint": "https://shop.example"}}
+    for kind, template, body, of in (
+        ("service", service, {"name": "late"}, "/v1/service-templates"),
+        ("tool", tool, placed, "/v1/tool-templates"),
+    ):
+        made(await owner.door.patch(f"{of}/{template}", {"archived": True}, If_Match="*"))
+        refused = await owner.door.post(f"{of}/{template}/{kind}s", body)
+        assert (refused.status, refused.json()["code"]) == (409, "CONFLICT"), refused.body
+        assert template not in [each["id"] for each in made(await owner.door.get(of))["items"]]
+        assert made(await owner.door.get(f"{of}/{template}"))["archived"] is True
 
 
 @pytest.mark.req("AD-01", "AD-05")

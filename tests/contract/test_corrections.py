@@ -10,9 +10,13 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.api_homes import ApiHome, Seeds, api_home, login_of
-from twinraven.foundation.clock import utc_now
+from tests.api_homes import ApiHome, Seeds, api_home, login_of, make_chain
+from tests.registry_kit import make_definition, make_verdict
+from twinraven.catalog import RUN_CODE
+from twinraven.foundation.clock import iso, utc_now
 from twinraven.huginn import MiningRun, load_traces, mine_log
+from twinraven.huginn.scripts import load_script_traces, uses_of_tool
+from twinraven.muninn import EventFilter
 from twinraven.muninn.tool_use import CallCount, count_calls
 from twinraven.storage import Transaction
 
@@ -82,6 +86,52 @@ async def test_a_run_is_repeated_without_what_was_corrected_since(home: ApiHome)
     again = await mine_log(home.raven.events, ada.tenant_id, run, now=utc_now())
     assert [each.tools for each in again] == [("a", "b")]
     assert set(await chains(home, ada)) == {("a", "c")}
+
+
+@pytest.mark.req("TR-25")
+async def test_scripts_are_learned_from_as_they_were_corrected(home: ApiHome) -> None:
+    """A call inside a script that was corrected is not learned from, nor a script that was; its correction is."""
+    ada = await home.tenant("ada")
+    wrong: list[str] = []
+    code = "page = fetch()\nsave(page)"
+    for number in range(3):
+        (script,) = await record(ada, call(f"s{number}", RUN_CODE, 0, input_params={"code": code}))
+        inside = (
+            call(f"s{number}", tool, place, parent_event_id=script) for place, tool in enumerate(("fetch", "svae"), 1)
+        )
+        wrong.append((await record(ada, *inside))[1])
+    (last,) = await record(ada, call("s3", RUN_CODE, 0, input_params={"code": code}))
+    known = await home.raven.events.settled(ada.tenant_id)
+    for number, event_id in enumerate(wrong):
+        await record(ada, {"session_id": f"s{number}", "tool_id": "save", "input_params": {}, "corrects": event_id})
+    await record(ada, {"session_id": "s3", "tool_id": "look", "input_params": {}, "corrects": last})
+
+    async def scripts(where: EventFilter) -> list[tuple[str, ...]]:
+        found = await load_script_traces(home.raven.events, ada.tenant_id, least_sessions=1, where=where)
+        runs = [run for script in found.scripts for run in script.runs]
+        return [tuple(call.tool_id for call in run.calls) for run in sorted(runs, key=lambda run: run.session_id)]
+
+    assert await scripts(EventFilter()) == [("fetch", "save")] * 3
+    assert await scripts(EventFilter(through_arrival=known)) == [("fetch", "svae")] * 3 + [()]
+    uses = await uses_of_tool(home.raven.events, ada.tenant_id, "save")
+    assert [use.session_id for use in uses] == ["s0", "s1", "s2"]
+    assert await uses_of_tool(home.raven.events, ada.tenant_id, "svae") == []
+
+
+@pytest.mark.req("TR-25")
+async def test_a_correction_of_a_call_is_no_use_of_its_tool(home: ApiHome) -> None:
+    """A learned tool is used as often as it was called, whatever was stated of a call later."""
+    ada = await home.tenant("ada")
+    chain = make_chain()
+    await home.raven.chains.add(ada.tenant_id, [chain])
+    definition = make_definition("search_read", chain_id=str(chain.chain_id))
+    draft = await home.raven.registry.draft(ada.tenant_id, definition, evidence_hash="x")
+    await home.raven.registry.register(ada.tenant_id, draft.definition, make_verdict())
+    await home.raven.registry.promote(ada.tenant_id, "search_read", by=ada.user_id)
+    (wrong,) = await record(ada, call("s", "search_read", 0, timestamp=iso(utc_now())))
+    await record(ada, {"session_id": "s", "tool_id": "search_read", "input_params": {"q": "x"}, "corrects": wrong})
+    shown = (await ada.door.get("/v1/learned-tools/search_read")).json()
+    assert shown["invocation_count"] == 1
 
 
 @pytest.mark.req("TR-25")

@@ -67,7 +67,8 @@ async def test_definitions_are_for_administrators_and_keep_their_values(home: Ap
     member = await home.user(ada.tenant_id, "mia")
     assert (await member.door.post("/v1/metric-definitions", wanted())).status == 403
     metric = made(await ada.door.post("/v1/metric-definitions", wanted(retention_days=30)))["metric_id"]
-    assert (await ada.door.post("/v1/metric-definitions", wanted())).status == 409
+    taken = await ada.door.post("/v1/metric-definitions", wanted())
+    assert (taken.status, taken.json()["details"].get("field")) == (409, "name")
     other = made(await ada.door.post("/v1/metric-definitions", wanted(scope="process")))["metric_id"]
     summed_times = wanted("seen", data_type="timestamp", aggregation="sum")
     assert (await ada.door.post("/v1/metric-definitions", summed_times)).status == 400

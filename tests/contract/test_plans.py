@@ -26,11 +26,12 @@ from tests.planning import (
 from tests.postgres import PostgresLogin
 from tests.working import reach
 from twinraven.catalog import tool
-from twinraven.foundation.clock import parse_iso
-from twinraven.foundation.errors import IllegalTransition, InvalidDefinition, InvalidInput, NotFound
+from twinraven.foundation.clock import parse_iso, utc_now
+from twinraven.foundation.errors import AppendOnly, IllegalTransition, InvalidDefinition, InvalidInput, NotFound
 from twinraven.models import ModelNotConfigured
 from twinraven.muninn import EventFilter
 from twinraven.plans import STEP_STATUSES, LogEntry, PlanRun, PlanStep
+from twinraven.plans.state import Cycle
 from twinraven.storage import DEFAULT_TENANT
 from twinraven.tenancy import LOCAL, Principal
 
@@ -55,6 +56,7 @@ async def test_a_request_becomes_a_plan_and_is_carried_out(tmp_path: Path, login
         {**REASONING_ASKED, "say": "The lamp is yours."},
     ]
     async with planning(tmp_path, *answers, postgres=login) as home:
+        begun = utc_now()
         found = await home.run(request="Sell the lamp.", ttl=10)
         # A run does not wait for its events to be on disk; whoever looks at them does.
         await asyncio.to_thread(home.raven.collector.flush)
@@ -91,7 +93,18 @@ async def test_a_request_becomes_a_plan_and_is_carried_out(tmp_path: Path, login
         for call in entry.tool_calls:
             assert (call.result is None) != (call.error is None)
             assert call.step_id in {"1", "2", "3"}
-            parse_iso(call.timestamp)
+            assert begun <= parse_iso(call.timestamp) <= parse_iso(entry.timestamp) <= utc_now()
+
+
+@pytest.mark.req("AE-02")
+async def test_a_plan_names_tools_as_they_are_called(tmp_path: Path) -> None:
+    """A tool that a model misspells is put right in its plan, in the cycle that makes it."""
+    plan = steps({**LOOK, "tool": "Look"}, {**RESERVE, "tool": "re-serve"})
+    async with planning(tmp_path, {**PLAN_ASKED, "json": plan}) as home:
+        found = await home.run(request="Sell the lamp.")
+    assert home.shop.calls == ["look lamp", "reserve lamp"]
+    assert [action.action_type for action in found.state.log[0].supervisor_actions] == ["plan_repair"]
+    assert [step["tool"] for step in found.state.log[1].plan_state["steps"]] == ["look", "reserve"]
 
 
 @pytest.mark.req("AE-02")
@@ -233,6 +246,34 @@ async def test_tool_wins_over_agent_and_missing_tools_are_repaired(tmp_path: Pat
     assert found.state.plan is not None
     assert [step.tool for step in found.state.plan.steps] == ["look", "look", "reserve", None, None, "look"]
     assert [entry.ttl_remaining for entry in found.state.log] == [20, 20, 19, 18, 17, 17]
+
+
+@pytest.mark.req("AE-04")
+async def test_a_plan_calls_only_the_tools_that_it_was_given(tmp_path: Path) -> None:
+    """A tool that was not given to it is a missing one, whether a plan or a model names it: it is thought about."""
+    answers: list[Any] = [{**CHOICE_ASKED, "json": {"tool": "reserve"}}, {**REASONING_ASKED, "say": "Not mine to do."}]
+    async with planning(tmp_path, *answers) as home:
+        found = await home.run(plan=steps(LOOK, RESERVE), tools=["look"])
+        offered = str([each.asked for each in home.model.exchanges])
+    assert statuses(found) == ["complete"] * 2
+    assert home.shop.calls == ["look lamp"]
+    assert found.state.results["2"] == "Not mine to do."
+    assert "- look:" in offered
+    assert "- reserve:" not in offered
+
+
+@pytest.mark.req("AE-03")
+async def test_a_cycle_that_takes_a_step_back_is_no_cycle_of_its_plan(tmp_path: Path) -> None:
+    """Whoever reads a stored log follows its steps forward only: what failed is not complete in a later cycle."""
+    async with planning(tmp_path) as home:
+        home.shop.failures = 9
+        found = await home.run(plan=steps(BROKEN, LOOK))
+    plan, last = found.state.plan, found.state.log[-1]
+    assert plan is not None
+    for status in ("pending", "running", "complete"):
+        entry = replace(last, step_number=last.step_number + 1)
+        with pytest.raises(AppendOnly, match="step '1' was failed"):
+            found.state.take(Cycle(entry, plan.with_step(replace(plan.step("1"), status=status))))
 
 
 @pytest.mark.req("AE-05", "AE-06")
@@ -408,6 +449,9 @@ async def test_steps_remember_for_later_steps(tmp_path: Path, login: PostgresLog
         {"tool": "memory_set", "arguments": {"key": "lamps", "value": 2}},
         {"tool": "memory_list", "arguments": {"prefix": "lamp/"}},
         {"tool": "memory_set", "arguments": {"key": "mine", "value": 3, "scope": "user"}},
+        {"tool": "memory_set", "arguments": {"key": "lamp/colour", "value": "red"}},
+        {"tool": "memory_list", "arguments": {"prefix": "lamp/"}},
+        {"tool": "memory_list", "arguments": {"prefix": "lamp/", "limit": 1}},
     )
     again = steps(
         {"tool": "memory_get", "arguments": {"key": "lamp/size"}},
@@ -420,13 +464,15 @@ async def test_steps_remember_for_later_steps(tmp_path: Path, login: PostgresLog
         ann = await home.raven.tenancy.add_user(DEFAULT_TENANT, "Ann", by=LOCAL)
         anns = await home.run(plan=again, by=Principal(DEFAULT_TENANT, ann.user_id, "member"))
     results = found.state.results
-    assert statuses(found) == ["complete"] * 6 + ["failed"] + ["complete"] * 3
+    assert statuses(found) == ["complete"] * 6 + ["failed"] + ["complete"] * 6
     assert results["2"] == {"key": "lamp/size", "version": 2}
     assert (results["4"]["found"], results["4"]["value"], results["4"]["version"]) == (True, value, 2)
     assert [(each["key"], each["value"]) for each in results["5"]["entries"]] == [("lamp/size", value)]
     assert results["6"] == {"found": False, "key": "nothing"}
     assert results["4"]["metadata"] == {"by": "me"}
     assert [each["key"] for each in results["9"]["entries"]] == ["lamp/size"]
+    assert [each["key"] for each in results["12"]["entries"]] == ["lamp/colour", "lamp/size"]
+    assert [each["key"] for each in results["13"]["entries"]] == ["lamp/colour"]
     assert (other.state.results["3"]["value"], anns.state.results["3"]["found"]) == (3, False)
     assert other.state.results["1"] == {"found": False, "key": "lamp/size"}
     assert other.state.results["2"]["value"] == 5

@@ -92,7 +92,8 @@ async def test_an_output_template_renders_as_handlebars_does(raven: TwinRaven) -
     raven.functions.add(stock)
     template = (
         "{{#each s.rows}}{{@index}}:{{id}} of {{../item}}"
-        "{{#each tags}} {{this}}{{#if @last}}.{{/if}}{{else}} bare{{/each}}{{#unless @last}}; {{/unless}}{{/each}}"
+        "{{#each tags}} {{#if @first}}^{{/if}}{{this}}{{#if @last}}.{{/if}}{{else}} bare{{/each}}"
+        "{{#unless @last}}; {{/unless}}{{/each}}"
         "|{{#each s.none}}x{{else}}nothing{{/each}}|{{#if s.empty}}object{{/if}}{{#if s.zero}}zero{{/if}}{{s.gone}}"
         "|{{#with s.by}}{{x}} {{y}}{{/with}}|{{#each s.by}}{{@key}}={{this}} {{/each}}"
         "|{{{s.of}}} & {{looked.item}} {{again.of}}"
@@ -106,7 +107,7 @@ async def test_an_output_template_renders_as_handlebars_does(raven: TwinRaven) -
     found = await ran(raven, "buy", item="<hat>")
     assert found.run.state == "succeeded", found.error
     assert found.output == (
-        "0:1 of <hat> <a> b.; 1:2 of <hat> bare|nothing|object|1.5 true|x=1.5 y=true |<hat> & <a> and 1.5 <a>"
+        "0:1 of <hat> ^<a> b.; 1:2 of <hat> bare|nothing|object|1.5 true|x=1.5 y=true |<hat> & <a> and 1.5 <a>"
     )
 
 
@@ -386,6 +387,9 @@ REFUSED: list[tuple[list[dict[str, Any]], dict[str, Any], str, str]] = [
     ),
     ([step("a", depends_on=["b"]), step("b", depends_on=["a"])], {}, "steps[0].depends_on[0]", "comes later"),
     ([step("a", depends_on=["a"])], {}, "steps[0].depends_on[0]", "itself"),
+    ([step("a"), step("b", depends_on=["a", "z"])], {}, "steps[1].depends_on[1]", "no step 'z'"),
+    ([step("a", process="inner", inputs={})], {}, "steps[0].inputs", "needs 'item'"),
+    ([step("a", process="inner", inputs={"item": "x", "y": 1})], {}, "steps[0].inputs.y", "no such input"),
     (
         [step("a", mode="parallel"), step("b", mode="parallel", depends_on=["a"])],
         {},
@@ -419,11 +423,12 @@ REFUSED: list[tuple[list[dict[str, Any]], dict[str, Any], str, str]] = [
 async def test_what_makes_no_sense_is_refused_with_its_place(tmp_path: Path) -> None:
     """Nothing is saved that could not run, and the error names the place and the variable."""
     with shop_home(tmp_path, Shop()) as raven:
+        await raven.processes.save(process(step("see"), name="inner"), by=LOCAL)
         for steps, more, place, words in REFUSED:
             with pytest.raises(InvalidDefinition) as refused:
                 await raven.processes.save(process(*steps, **more), by=LOCAL)
             assert (refused.value.details["field"], words in refused.value.message) == (place, True), words
-        assert await raven.processes.list("default") == ()
+        assert [each.process.id for each in await raven.processes.list("default")] == ["inner"]
 
 
 @pytest.mark.req("AD-09")

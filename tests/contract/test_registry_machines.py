@@ -23,9 +23,11 @@ from twinraven.registry.tool_folders import ToolFolders
 TOOL = "search_read"
 
 
-@pytest.fixture
-def machines(tmp_path: Path, postgres_login: PostgresLogin) -> Generator[tuple[TwinRaven, TwinRaven]]:
-    homes = [make_home(tmp_path / name, postgres=postgres_login) for name in ("one", "two")]
+@pytest.fixture(params=[{}], ids=["default"])
+def machines(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres_login: PostgresLogin
+) -> Generator[tuple[TwinRaven, TwinRaven]]:
+    homes = [make_home(tmp_path / name, postgres=postgres_login, registry=request.param) for name in ("one", "two")]
     with open_home(homes[0], functions=[search, read]) as one, open_home(homes[1], functions=[search, read]) as two:
         yield one, two
 
@@ -77,6 +79,19 @@ async def test_two_machines_race_for_every_version(machines: tuple[TwinRaven, Tw
     ends = (raven.registry.retire(TENANT, TOOL, RetirementReason.MANUAL, by="ann") for raven in machines)
     ended = await asyncio.gather(*ends, return_exceptions=True)
     assert sum(isinstance(each, TwinRavenError) for each in ended) == 1
+
+
+@pytest.mark.req("RG-16")
+@pytest.mark.parametrize("machines", [{"require_approval": False}], indirect=True, ids=["at_once"])
+async def test_what_one_machine_puts_in_service_the_other_serves(machines: tuple[TwinRaven, TwinRaven]) -> None:
+    """A version that is registered and promoted in one act is offered by both machines, each time one does so."""
+    one, two = machines
+    for number, raven in enumerate((one, two, one), start=1):
+        assert await register(raven, f"Version {number}.") == number
+        for each in machines:
+            await each.learned.refresh(TENANT)
+            assert each.learned.definition(TENANT, TOOL).version == number
+        await check(raven)
 
 
 @pytest.mark.req("RG-16")

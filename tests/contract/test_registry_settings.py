@@ -16,7 +16,7 @@ from tests.homes import make_home
 from tests.registry_kit import make_definition, make_verdict
 from twinraven.app import TwinRaven, open_home
 from twinraven.foundation.clock import now_micros
-from twinraven.foundation.errors import StorageFull
+from twinraven.foundation.errors import InvalidDefinition, StorageFull
 from twinraven.muninn import Outcome
 from twinraven.registry import ToolRecord
 
@@ -42,6 +42,18 @@ async def test_the_home_asks_for_approval_where_its_settings_say_so(
     home = make_home(tmp_path, registry={"require_approval": required})
     with open_home(home, functions=[search, read]) as raven:
         assert (await register(raven)).status == status
+
+
+@pytest.mark.req("RG-07")
+async def test_what_cannot_be_called_yet_waits_whatever_the_settings_say(tmp_path: Path) -> None:
+    """A tool one of whose steps is not in the catalogue is not promoted at once; once it is there, a person may."""
+    home = make_home(tmp_path, registry={"require_approval": False})
+    with open_home(home, functions=[search]) as raven:
+        assert (await register(raven)).status == "testing"
+        with pytest.raises(InvalidDefinition, match="cannot serve yet"):
+            await raven.registry.promote("default", "search_read", by="ann")
+    with open_home(home, functions=[search, read]) as raven:
+        assert (await raven.registry.promote("default", "search_read", by="ann")).status == "promoted"
 
 
 @pytest.mark.req("RG-11", "RG-15")
@@ -76,7 +88,12 @@ async def test_a_failure_that_was_stated_counts(tmp_path: Path) -> None:
                     await session.record("search_read", {"q": "x"}, output={}, latency_ms=1, outcome=outcome)
             report = await raven.maintenance.run("default", dry_run=True)
             ended.append([action.name for action in report.actions if action.verb == "retire"])
+        await register(raven, "read_search", steps=("read", "search"))
+        with raven.collector.observe("s") as session:
+            await session.record("read_search", {"q": "x"}, output={}, latency_ms=1, outcome=Outcome.FAILURE)
+        report = await raven.maintenance.run("default", dry_run=True)
     assert ended == [[], [], ["failure_spike"]]
+    assert ("read_search", "failure_spike") in [(action.tool_id, action.name) for action in report.actions]
 
 
 @pytest.mark.req("RG-15")

@@ -12,6 +12,7 @@ import pytest
 from tests.postgres import PostgresLogin
 from tests.working import AGENT, Shop, flow_of, reach, shop_home, start, step, until, until_listed, until_waits, working
 from twinraven.app import TwinRaven
+from twinraven.catalog import tool
 from twinraven.engine import RunRequest
 from twinraven.foundation.errors import (
     IdempotencyConflict,
@@ -19,6 +20,7 @@ from twinraven.foundation.errors import (
     InvalidInput,
     NotFound,
     PolicyViolation,
+    ToolError,
     TwinRavenError,
 )
 from twinraven.storage import Transaction
@@ -163,6 +165,39 @@ async def test_retries_are_attempts_of_their_own(raven: TwinRaven, shop: Shop) -
         ("0#2", "TOOL_UNAVAILABLE"),
         ("0#3", None),
     ]
+
+
+@pytest.mark.req("TR-17")
+async def test_a_write_that_may_have_happened_is_attempted_once(raven: TwinRaven) -> None:
+    """A retry policy repeats a read whatever its error, and a write only where its error says that nothing was done."""
+    made: list[str] = []
+
+    def fail_twice(name: str) -> str:
+        made.append(name)
+        if made.count(name) < 3:
+            raise ToolError("out of order")
+        return name
+
+    @tool(effect="read")
+    def peek() -> str:
+        """Look."""
+        return fail_twice("peek")
+
+    @tool(effect="write")
+    def smash() -> str:
+        """Break something."""
+        return fail_twice("smash")
+
+    strategy = {"retry_policy": {"0": {"max_retries": 3, "backoff_ms": 1, "backoff_strategy": "fixed"}}}
+    ended: list[str] = []
+    for function in (peek, smash):
+        raven.functions.add(function)
+        definition = flow_of([step(function.__name__)], error_strategy=strategy)
+        run = await raven.runs.start(RunRequest({}, definition=definition), by=LOCAL)
+        async with working(raven):
+            ended.append((await reach(raven, run.run_id, "succeeded", "failed")).run.state)
+    assert ended == ["succeeded", "failed"]
+    assert made == ["peek"] * 3 + ["smash"]
 
 
 async def test_a_failed_run_is_retried_where_it_failed(raven: TwinRaven, shop: Shop) -> None:

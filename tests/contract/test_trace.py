@@ -289,3 +289,24 @@ async def _seconds(asking: Coroutine[Any, Any, Any]) -> float:
     begun = time.perf_counter()
     await asking
     return time.perf_counter() - begun
+
+
+@pytest.mark.req("CH-12", "CH-19")
+async def test_a_trace_holds_no_call_of_another_tenant(tmp_path: Path) -> None:
+    """A call that names the task or the run of another tenant is in the trace of neither."""
+    async with api_home(tmp_path) as home:
+        ada, bob = await home.tenant("ada"), await home.tenant("bob")
+        task = await approved_task(home.raven, tenant_id=ada.tenant_id)
+        started = await ada.door.post("/v1/runs", {"tool_id": "search", "parameters": {"query": "x"}})
+        run_id = started.json()["run_id"]
+        called: dict[str, str] = {}
+        for who in (ada, bob):
+            event: dict[str, Any] = {"session_id": f"run:{run_id}", "tool_id": "search", "input_params": {}}
+            event["task_id"] = task.task_id
+            reply = await who.door.post("/v1/events", {"events": [event]})
+            (called[who.tenant_id],) = reply.json()["event_ids"]
+        for name in (task.task_id, run_id):
+            trace = await home.raven.tracer.trace(ada.tenant_id, name)
+            seen = {key.id for key in trace.nodes}
+            assert called[ada.tenant_id] in seen, name
+            assert called[bob.tenant_id] not in seen, name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import zlib
 from collections.abc import Generator
@@ -18,7 +19,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.acceptance.cli import Shell
 from tests.gateways import OLD, free_port, home_with, http_gateway, http_server, open_client, promote_tool, until
+from tests.served import a_way_to
 from twinraven.app import TwinRaven, open_home
+from twinraven.connectors import UpstreamLost
 from twinraven.flow import StepDefinition
 from twinraven.foundation.errors import ToolError
 
@@ -211,6 +214,32 @@ async def test_a_compressed_bomb_ends_its_own_server_alone(tmp_path: Path, encod
                 answer = await pool.call("default", "old", "echo", {"text": "hi"})
     assert "hi" in answer["content"][0]["text"]
     assert after - before < 90_000, "the peak in kilobytes, of an answer of a hundred megabytes"
+
+
+async def test_an_answer_that_is_lost_costs_its_own_call_alone(tmp_path: Path) -> None:
+    """A connection that a server closes unanswered is that call's affair: others under way and later ones succeed."""
+    with http_server("http") as port:
+        async with a_way_to(f"http://127.0.0.1:{port}") as way:
+            home_with(tmp_path, {"web": {"url": f"{way.url}/mcp"}})
+            with open_home(tmp_path / ".twinraven") as raven:
+                async with raven.upstreams.of("default") as pool:
+                    await pool.settle(60)
+                    way.lose = lambda request: b"lost" in request
+
+                    async def call(text: str) -> str:
+                        try:
+                            answer = await pool.call("default", "web", "echo", {"text": text})
+                        except UpstreamLost as error:
+                            return error.message
+                        return str(answer["content"][0]["text"])
+
+                    texts = [f"text {number}" for number in range(10)]
+                    first, *others = await asyncio.gather(*map(call, ["lost", *texts]))
+                    assert "while 'echo' was running" in first
+                    assert others == texts
+                    assert await call("later") == "later"
+                    (status,) = pool.statuses()
+    assert (status.state, status.restarts) == ("up", 0)
 
 
 async def test_an_upstream_on_http_that_goes_away_is_found_again(tmp_path: Path) -> None:

@@ -98,6 +98,12 @@ async def test_the_agent_reflects_at_the_threshold(raven: TwinRaven) -> None:
             assert not await raven.introspections.notes(TENANT, LOCAL.user_id)
             await compressed(raven, CompressionRequest("talk", tuple(ids)))
         [note] = await notes_of(raven, 1)
+        for number in range(5, 9):
+            ids = await say(raven, "talk", (SAID[number % 4],), first=number)
+            await compressed(raven, CompressionRequest("talk", tuple(ids)))
+        # Whoever ends a compression starts the work of the next reflection with it.
+        begun = [run.run_id for run in await raven.runs.list(TENANT, limit=100) if "reflect-begin" in run.run_id]
+    assert len(begun) == 1
     assert note.position == 0
     assert note.conversation_context == "talk, compressions 1-5"
     assert note.made_by == "reflection"

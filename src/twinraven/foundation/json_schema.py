@@ -83,10 +83,11 @@ class Schema:
         return InvalidInput(message, field=first["path"], errors=errors)
 
     def _refuse_costly(self, value: Any, field: str) -> None:
-        """Raise where uniqueItems or unevaluatedProperties would go through a large value too often."""
+        """Raise where uniqueItems, unevaluatedProperties or an enum would go through a large value too often."""
         values, depth = _size(value)
-        if self._extent.work * values * (depth if self._extent.returns else 1) > _MAX_COSTLY_CHECKS:
-            keywords = "uniqueItems, unevaluatedItems or unevaluatedProperties"
+        checks = self._extent.work + self._extent.comparisons
+        if checks * values * (depth if self._extent.returns else 1) > _MAX_COSTLY_CHECKS:
+            keywords = "uniqueItems, unevaluatedItems, unevaluatedProperties or an enum of objects"
             raise InvalidInput(
                 f"{field} has {values} values in {depth} levels, more than its schema with {keywords} can be checked "
                 "for; send less, or take the keyword out of the schema",
@@ -96,7 +97,7 @@ class Schema:
     def _errors(self, value: Any, values: int) -> list[ValidationError]:
         from jsonschema_rs import ValidationError
 
-        if self._extent.work * values <= _MAX_ERRORS_FOR_ALL:
+        if (self._extent.work + self._extent.mentions) * values <= _MAX_ERRORS_FOR_ALL:
             return list(self._validator.iter_errors(value))
         try:
             self._validator.validate(value)

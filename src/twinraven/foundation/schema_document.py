@@ -28,6 +28,10 @@ _EXCLUSIVE = frozenset({"properties", "prefixItems"})
 _BRANCHES = frozenset({"anyOf", "oneOf"})
 _UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 _COSTLY = _UNEVALUATED | {"uniqueItems"}
+_COMPARISON = 16
+"""How many checks a comparison of two objects costs."""
+_WORD = 64
+"""Characters of a value that an error names in about the time of one check."""
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _NAMES = ("$id", "$anchor", "$dynamicAnchor")
 
@@ -35,8 +39,10 @@ _NAMES = ("$id", "$anchor", "$dynamicAnchor")
 class SchemaCost(NamedTuple):
     """The cost of checking a schema: checks along one path into a value, levels, and recursive references.
 
-    `branching` is the part of the work below `anyOf` and `oneOf`: of these an explanation holds every error of every
-    branch, where it otherwise ends with the first. `is_costly` says that the work grows with the members of one value.
+    `mentions` counts what errors about one value can name besides: properties that are required, values of an enum.
+    `branching` is the part of work and mentions below `anyOf` and `oneOf`: of these an explanation holds every error of
+    every branch, where it otherwise ends with the first. `is_costly` says that the work grows with the members of one
+    value; `comparisons` is the work of comparing it with objects and lists of an enum, which is done one by one.
     """
 
     work: int = 0
@@ -44,6 +50,8 @@ class SchemaCost(NamedTuple):
     returns: int = 0
     branching: int = 0
     is_costly: bool = False
+    mentions: int = 0
+    comparisons: int = 0
 
     def explanation_cost(self, values: int, depth: int) -> int:
         """Bound the errors that explaining why a value does not fit can make, for so many values so deep."""
@@ -74,7 +82,8 @@ class SchemaDocument:
             return SchemaCost(returns=1)
         active.add(id(schema))
         work, depth, returns, branching = 1, 0, 0, 0
-        is_costly = not _COSTLY.isdisjoint(schema)
+        mentions, comparisons = _mentioned(schema), _compared(schema)
+        is_costly = not _COSTLY.isdisjoint(schema) or comparisons > 0
         for keyword, children in [*_children(schema), ("$ref", self.targets(schema))]:
             if level > MAX_SCHEMA_DEPTH:
                 raise _too_deep()
@@ -83,7 +92,11 @@ class SchemaDocument:
                 combine = max if keyword in _EXCLUSIVE else sum
                 work += combine(extent.work for extent in extents)
                 returns += combine(extent.returns for extent in extents)
-                branching += combine(extent.work if keyword in _BRANCHES else extent.branching for extent in extents)
+                mentions += combine(extent.mentions for extent in extents)
+                comparisons += combine(extent.comparisons for extent in extents)
+                branching += combine(
+                    extent.work + extent.mentions if keyword in _BRANCHES else extent.branching for extent in extents
+                )
                 is_costly = is_costly or any(extent.is_costly for extent in extents)
                 depth = max(depth, *(extent.depth for extent in extents))
         active.discard(id(schema))
@@ -94,7 +107,7 @@ class SchemaDocument:
             raise InvalidSchema(f"schema's references unfold into more than {MAX_SCHEMA_WORK} checks; flatten them")
         if depth >= MAX_SCHEMA_DEPTH:
             raise _too_deep()
-        known[id(schema)] = SchemaCost(work, depth + 1, returns, branching, is_costly)
+        known[id(schema)] = SchemaCost(work, depth + 1, returns, branching, is_costly, mentions, comparisons)
         return known[id(schema)]
 
     def _names(self) -> Iterator[tuple[str, SubSchema]]:
@@ -147,6 +160,25 @@ def _children(schema: SubSchema) -> Iterator[tuple[str, list[SubSchema]]]:
     for keyword in _SINGLE_OR_LIST:
         if keyword in schema:
             yield keyword, only_schemas(schema[keyword])
+
+
+def _mentioned(schema: SubSchema) -> int:
+    """Count what the errors of one value can name: each required property is an error, each lists the whole enum."""
+    depending: Any = schema.get("dependentRequired")
+    lists: list[Any] = [schema.get("required"), *(depending.values() if isinstance(depending, dict) else ())]
+    names = sum(len(cast("list[Any]", each)) for each in lists if isinstance(each, list))
+    return names + sum(1 + len(str(each)) // _WORD for each in _wanted_values(schema))
+
+
+def _compared(schema: SubSchema) -> int:
+    """Weigh the comparisons of one value with the objects and lists of an enum; other values are looked up."""
+    return sum(_COMPARISON for each in _wanted_values(schema) if isinstance(each, (dict, list)))
+
+
+def _wanted_values(schema: SubSchema) -> list[Any]:
+    enum: Any = schema.get("enum")
+    listed = cast("list[Any]", enum) if isinstance(enum, list) else []
+    return [*listed, schema["const"]] if "const" in schema else listed
 
 
 def only_schemas(found: Any) -> list[SubSchema]:

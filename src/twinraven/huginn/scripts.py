@@ -95,7 +95,7 @@ async def load_script_traces(
 
     `where` restricts which scripts are looked at; with `last_sessions`, only those of the sessions that ran one last.
     """
-    chosen = replace(where or EventFilter(), tool_id=RUN_CODE)
+    chosen = replace(where or EventFilter(), tool_id=RUN_CODE, is_uncorrected=True)
     events = [event for event in await _all_events(store, tenant_id, chosen) if event.parent_event_id is None]
     if last_sessions is not None:
         latest = list(dict.fromkeys(event.session_id for event in reversed(events)))[:last_sessions]
@@ -103,7 +103,10 @@ async def load_script_traces(
     events.sort(key=lambda event: (event.session_id, event.timestamp, event.arrival))
     runs: list[ScriptRun] = []
     for event in events:
-        inner = await _all_events(store, tenant_id, EventFilter(parent_event_id=str(event.event_id)))
+        inside = EventFilter(
+            parent_event_id=str(event.event_id), through_arrival=chosen.through_arrival, is_uncorrected=True
+        )
+        inner = await _all_events(store, tenant_id, inside)
         outputs = await store.outputs(tenant_id, [call.output_hash for call in inner if call.output_hash])
         run = _run(event, inner, outputs)
         if run is not None:
@@ -123,7 +126,7 @@ async def uses_of_tool(
     store: EventStore, tenant_id: str, tool_id: str, *, where: EventFilter | None = None
 ) -> list[ToolCallRef]:
     """Return every call of a tool, by itself or inside a script or a batch, in the order of time."""
-    chosen = replace(where or EventFilter(), tool_id=tool_id)
+    chosen = replace(where or EventFilter(), tool_id=tool_id, is_uncorrected=True)
     return [
         ToolCallRef(event.event_id, event.session_id, event.parent_event_id)
         async for page in _pages(store, tenant_id, chosen)

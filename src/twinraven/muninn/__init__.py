@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         encode_output,
         encode_params,
         has_odd_float,
+        place_of,
         recordable_output,
         recordable_params,
     )
@@ -127,6 +128,7 @@ __all__ = [
     "observed",
     "open_lines",
     "parse_call",
+    "place_of",
     "plan_parts",
     "read_part",
     "recordable_output",

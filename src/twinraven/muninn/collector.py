@@ -177,11 +177,13 @@ class SessionObserver:
         raised: bool = False,
         error_code: str | None = None,
         corrects: UUID | None = None,
+        time_known: bool = True,
     ) -> Receipt:
         """Record one call; await the receipt for durability.
 
         `timestamp` is when the call began; by default it is now less the latency. `actor` is on whose behalf it ran.
-        `corrects` is an event of this session that this one states anew; see `record_correction`.
+        `corrects` is an event of this session that this one states anew; see `record_correction`. Without `time_known`
+        the time serves the order alone, and no average counts the latency.
         """
         collector, actor = self._collector, actor or self.actor
         latency = latency_ms if type(latency_ms) is int and 0 <= latency_ms < 1_000_000 else check_latency(latency_ms)
@@ -206,6 +208,7 @@ class SessionObserver:
                 correlation_id=None if correlation_id is None else clean_text(correlation_id),
                 actor_type=None if actor is None else actor.type,
                 actor_id=None if actor is None or actor.id is None else check_name(actor.id, field="actor"),
+                time_known=time_known,
                 corrects=None if corrects is None else _checked_id(corrects, "corrects"),
             )
         )
@@ -214,14 +217,7 @@ class SessionObserver:
         """Record how a call of this session really was; its time and place are those of the wrong event by default."""
         if wrong.session_id != self.session_id or wrong.tenant_id != self.tenant_id:
             raise InvalidInput(f"corrects: event {wrong.event_id} is not of this session", field="corrects")
-        place: dict[str, Any] = {
-            "timestamp": wrong.timestamp,
-            "latency_ms": wrong.latency_ms,
-            "turn": wrong.turn,
-            "outside_input": wrong.outside_input,
-            "parent_event_id": wrong.parent_event_id,
-        }
-        return self.record(tool_id, params, **{**place, **rest}, corrects=wrong.event_id)
+        return self.record(tool_id, params, **{**place_of(wrong), **rest}, corrects=wrong.event_id)
 
     def record_failure(
         self,
@@ -244,6 +240,12 @@ class SessionObserver:
             error_code="TOOL_FAILED" if isinstance(error, str) else code,
             **rest,
         )
+
+
+def place_of(wrong: MuninnEvent) -> dict[str, Any]:
+    """Return where an event stands in its session, which its correction takes over."""
+    names = ("timestamp", "latency_ms", "time_known", "turn", "outside_input", "parent_event_id")
+    return {name: getattr(wrong, name) for name in names}
 
 
 def encode_params(params: dict[str, Any]) -> bytes:

@@ -404,6 +404,8 @@ def _conditions(tenant_id: str, where: EventFilter) -> tuple[list[str], dict[str
     restrict("timestamp < :until", "until", _time(where.until, "until"))
     restrict("arrival > :after", "after", where.after_arrival)
     restrict("arrival <= :through", "through", where.through_arrival)
+    if where.is_uncorrected:
+        conditions.append(_uncorrected(params))
     return conditions, params
 
 

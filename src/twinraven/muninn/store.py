@@ -70,6 +70,8 @@ class EventFilter:
     """Only what was stored up to this arrival number."""
     beyond: tuple[int, int] | None = None
     """Only what comes behind this timestamp in microseconds and arrival number, in the order asked for."""
+    is_uncorrected: bool = False
+    """Only what no later event corrects; with `through_arrival`, none that was stored up to there."""
     limit: int = 100
     newest_first: bool = False
 

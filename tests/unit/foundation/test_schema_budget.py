@@ -69,7 +69,7 @@ def test_unevaluated_properties_bound_the_value() -> None:
     parts = [{"properties": {f"p{number}": {"type": "integer"}}} for number in range(1000)]
     schema = compile_schema({"unevaluatedProperties": False, "anyOf": parts})
     schema.check({f"p{number}": 1 for number in range(1000)})
-    with pytest.raises(InvalidInput, match="unevaluatedProperties can be checked for"):
+    with pytest.raises(InvalidInput, match="unevaluatedProperties or an enum of objects can be checked for"):
         schema.check({f"p{number}": 1 for number in range(50_000)})
 
 
@@ -82,3 +82,46 @@ def test_unique_items_at_every_level_bound_the_value() -> None:
         value = [value, 0]
     with pytest.raises(InvalidInput, match="in 152 levels"):
         schema.check(value)
+
+
+NAMES = [f"name{number}" for number in range(5_000)]
+WORDY: dict[str, tuple[dict[str, Any], Any]] = {
+    "required": ({"type": "object", "required": NAMES}, {}),
+    "dependentRequired": ({"dependentRequired": {"name0": NAMES}}, {"name0": 1}),
+    "enum": ({"enum": [f"{name} {number}" for name in NAMES for number in range(4)]}, "x"),
+    "const": ({"const": "y" * 200_000}, "x"),
+}
+
+
+@pytest.mark.parametrize("keyword", WORDY)
+def test_a_schema_of_many_words_is_not_repeated_for_each_value(keyword: str) -> None:
+    """Of many values that lack as much as a schema can name, the first is told; a short schema lists several."""
+    rule, wrong = WORDY[keyword]
+    schema = compile_schema({"type": "array", "items": rule})
+    before = process_time()
+    with pytest.raises(InvalidInput, match=r"params\[0\]"):
+        schema.check([wrong] * 300)
+    assert process_time() - before < 5
+    with pytest.raises(InvalidInput, match="2 more"):
+        compile_schema({"type": "object", "required": ["a", "b", "c"]}).check({})
+
+
+def test_an_enum_of_objects_bounds_the_value() -> None:
+    """Objects are compared one by one: a long list of them against a long enum is refused, words are looked up."""
+    objects = compile_schema({"items": {"enum": [{"k": number} for number in range(20_000)]}})
+    objects.check([{"k": 19_999}] * 10)
+    before = process_time()
+    with pytest.raises(InvalidInput, match="an enum of objects can be checked for"):
+        objects.check([{"k": 19_999}] * 3_000)
+    compile_schema({"items": {"enum": NAMES}}).check(NAMES * 10)
+    assert process_time() - before < 5
+
+
+def test_an_enum_in_branches_bounds_the_explanation() -> None:
+    """Each branch would repeat its words for each value."""
+    enum = {"enum": NAMES}
+    schema = compile_schema({"items": {"anyOf": [enum, {"type": "array", "items": enum}]}})
+    before = process_time()
+    with pytest.raises(InvalidInput, match="where was not searched"):
+        schema.check(["x"] * 300)
+    assert process_time() - before < 5

@@ -14,7 +14,16 @@ from twinraven.api.schemas import FLAG, OBJECT, OUTCOME, TEXT, TIME, UUID_TEXT, 
 from twinraven.foundation.actors import Actor, parse_actor
 from twinraven.foundation.clock import to_micros
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, PolicyViolation
-from twinraven.muninn import EventFilter, MuninnEvent, Outcome, Receipt, RecentSession, Session, SessionFilter
+from twinraven.muninn import (
+    EventFilter,
+    MuninnEvent,
+    Outcome,
+    Receipt,
+    RecentSession,
+    Session,
+    SessionFilter,
+    place_of,
+)
 from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, moment, page_of
 from twinraven.tenancy import Principal
 
@@ -343,8 +352,8 @@ async def _correction(
         raise InvalidInput(f"{field}: {error.message}", field=field) from error
     if wrong.session_id != event["session_id"]:
         raise InvalidInput(f"{field}: event {wrong.event_id} is of another session", field=field)
-    place = {name: getattr(wrong, name) for name in ("timestamp", "latency_ms", "turn", "outside_input")}
-    return {**place, "parent_event_id": wrong.parent_event_id, **stated, "corrects": wrong.event_id}
+    known = wrong.time_known or {"timestamp", "latency_ms"} <= stated.keys()
+    return {**place_of(wrong), **stated, "time_known": known, "corrects": wrong.event_id}
 
 
 def _stated_actor(text: str | None, who: Principal, *, field: str) -> Actor:

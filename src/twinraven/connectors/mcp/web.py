@@ -19,6 +19,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import Dispatcher
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp_types import CONNECTION_CLOSED
 
 from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.bodies import ACCEPTED, Gunzip, gunzip_of
@@ -30,9 +31,9 @@ from twinraven.foundation.errors import InvalidOutput
 
 _CONNECT_S: Final = 10.0
 _MOST_CONNECTIONS: Final = 100
-"""To one server of the catalogue at once: each call holds a connection until it is answered."""
-_MOST_IDLE: Final = 20
-_IDLE_S: Final = 5.0
+"""To one server at once: each call holds a connection until it is answered."""
+_IDLE_S: Final = 2.0
+"""How long a connection is kept for the next call: servers close an idle one after five seconds and more."""
 _REFUSALS: Final = {401: "it refuses our credentials", 403: "it forbids the request", 429: "it is asked too often"}
 
 
@@ -107,11 +108,17 @@ class CappedTransport(httpx2.AsyncBaseTransport):
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             if request.method != "POST":
                 raise
-            return _error_response(request, 503, f"it cannot be reached: {error}")
+            return _error_response(request, 503, NOT_SENT, f"it cannot be reached: {error}")
+        except (httpx2.NetworkError, httpx2.RemoteProtocolError) as error:
+            # Such as a server that closes an idle connection at the moment of the request: that request alone is lost.
+            if request.method != "POST":
+                raise
+            return _error_response(request, 502, CONNECTION_CLOSED, f"the request was not answered: {error}")
         refusal = _REFUSALS.get(response.status_code)
         if refusal is not None and request.method == "POST":
             await response.aclose()
-            return _error_response(request, response.status_code, f"{refusal} (HTTP {response.status_code})")
+            reason = f"{refusal} (HTTP {response.status_code})"
+            return _error_response(request, response.status_code, NOT_SENT, reason)
         return await self._bounded(response)
 
     async def _bounded(self, response: httpx2.Response) -> httpx2.Response:
@@ -140,7 +147,7 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
             ssl_context=context,
             network_backend=GuardedNetwork(guard),
             max_connections=_MOST_CONNECTIONS,
-            max_keepalive_connections=_MOST_IDLE,
+            max_keepalive_connections=_MOST_CONNECTIONS,
             keepalive_expiry=_IDLE_S,
         )
 
@@ -151,8 +158,8 @@ def _unreadable(error: InvalidOutput, on_fault: Callable[[str], None]) -> Answer
     return AnswerUnreadable(reason)
 
 
-def _error_response(request: httpx2.Request, status: int, message: str) -> httpx2.Response:
-    body = {"jsonrpc": "2.0", "id": None, "error": {"code": NOT_SENT, "message": message}}
+def _error_response(request: httpx2.Request, status: int, code: int, message: str) -> httpx2.Response:
+    body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
     headers = {"content-type": "application/json"}
     return httpx2.Response(status, headers=headers, content=canonical_json(body), request=request)
 
@@ -166,7 +173,10 @@ async def web_link(
     transport: httpx2.AsyncBaseTransport | None = None,
 ) -> AsyncGenerator[Dispatcher[Any]]:
     """Speak to the address as long as the block does."""
-    capped = CappedTransport(transport or httpx2.AsyncHTTPTransport(), max_bytes, on_fault)
+    limits = httpx2.Limits(
+        max_connections=_MOST_CONNECTIONS, max_keepalive_connections=_MOST_CONNECTIONS, keepalive_expiry=_IDLE_S
+    )
+    capped = CappedTransport(transport or httpx2.AsyncHTTPTransport(limits=limits), max_bytes, on_fault)
     if server.transport == "sse":
         factory = partial(_client, transport=capped)
         async with sse_client(server.url, headers=dict(server.headers), httpx_client_factory=factory) as (read, write):
