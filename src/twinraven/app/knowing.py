@@ -150,6 +150,11 @@ def _embedder(home: Home) -> Embedder | None:
 def entities(home: Home) -> Entities:
     from twinraven.knowledge import ENRICH_WORK, Enrichment, Entities
 
+    def path_of(tx: Transaction, tenant_id: str, group_id: str) -> list[str] | None:
+        from twinraven.conversations import path_episodes
+
+        return path_episodes(tx, tenant_id, group_id)
+
     def start_work(tx: Transaction, tenant_id: str, entity_id: str) -> None:
         subject = {"entity_id": entity_id}
         runs = cast("_RunningHome", home).runs
@@ -161,6 +166,7 @@ def entities(home: Home) -> Entities:
         threshold=wanted.duplicate_similarity,
         edges=wanted.enrichment_edge_threshold,
         start_work=start_work,
+        path_of=path_of,
         enrichment=Enrichment(database(home), lambda: ModelForMemory(home), micros=home.micros),
         audit=audit(home),
         redact=redactor(home).redact,
