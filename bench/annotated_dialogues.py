@@ -21,6 +21,8 @@ ANNOTATED: Final = (
 )  # fmt: skip
 TWO_PEOPLE: Final = ("couple", "rowers", "quarry", "mentors")
 """Dialogues whose sessions can stand between those of each other."""
+EVERYDAY: Final = ("ferry", "allotment")
+"""Everyday talk that weights may be trained on; studio, runners, bakers, gamers and truck are for tests alone."""
 _KINDS: Final = {"s": "single-hop", "t": "temporal", "m": "multi-hop", "o": "open-domain", "a": "adversarial"}
 _TAG: Final = re.compile(r"\[([a-z]\d)\]\s*")
 _TURN: Final = re.compile(r"(\w+)> (.*)")
