@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from twinraven.app.foundations import audit, database, redactor
 from twinraven.app.parts import Home, Part
 from twinraven.foundation.errors import InvalidSetting
+from twinraven.foundation.ids import new_id
 from twinraven.storage import Transaction
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def entities(home: Home) -> Entities:
     def start_work(tx: Transaction, tenant_id: str, entity_id: str) -> None:
         subject = {"entity_id": entity_id}
         runs = cast("_RunningHome", home).runs
-        runs.start_house_work_in(tx, tenant_id, ENRICH_WORK, subject, run_id=f"enrich-{entity_id}")
+        runs.start_house_work_in(tx, tenant_id, ENRICH_WORK, subject, run_id=f"enrich-{entity_id}-{new_id()}")
 
     wanted = home.settings.knowledge
     return Entities(

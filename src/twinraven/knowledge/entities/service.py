@@ -18,7 +18,7 @@ from twinraven.foundation.ids import new_id
 from twinraven.knowledge.entities.duplicates import DEFAULT_THRESHOLD, PossibleDuplicate, find_duplicates
 from twinraven.knowledge.entities.enrichment import DEFAULT_EDGES, Enrichment
 from twinraven.knowledge.entities.mentions import state_fact
-from twinraven.knowledge.entities.mentions_sql import ripe_entities
+from twinraven.knowledge.entities.mentions_sql import let_ripen, ripe_entities
 from twinraven.knowledge.entities.merges_sql import list_merges
 from twinraven.knowledge.entities.merging import merge_certain, merge_entities, settle_proposal, undo_merge
 from twinraven.knowledge.entities.model import (
@@ -100,6 +100,11 @@ class Entities:
             return
         for entity_id in ripe_entities(tx, tenant_id, touched, self._edges):
             self._start_work(tx, tenant_id, entity_id)
+
+    def on_end(self, tx: Transaction, tenant_id: str, entity_id: str, *, is_done: bool) -> None:
+        """Hear that the enrichment of an entity ended: where it failed, the next mention starts another."""
+        if not is_done:
+            let_ripen(tx, tenant_id, entity_id)
 
     async def create(
         self,
