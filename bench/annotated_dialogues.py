@@ -17,10 +17,13 @@ from bench.dialogue_sets import FOLDER, HELD_OUT, VOICES, Asked, Dialogue, Said,
 
 ANNOTATED: Final = (
     "couple", "team", "notes", "rowers", "quarry", "mentors", "truck", "runners", "bakers", "gamers",
+    "ferry", "allotment", "studio",
 )  # fmt: skip
 TWO_PEOPLE: Final = ("couple", "rowers", "quarry", "mentors")
 """Dialogues whose sessions can stand between those of each other."""
-_KINDS: Final = {"s": "single-hop", "t": "temporal", "m": "multi-hop", "o": "open-domain"}
+EVERYDAY: Final = ("ferry", "allotment")
+"""Everyday talk that weights may be trained on; studio, runners, bakers, gamers and truck are for tests alone."""
+_KINDS: Final = {"s": "single-hop", "t": "temporal", "m": "multi-hop", "o": "open-domain", "a": "adversarial"}
 _TAG: Final = re.compile(r"\[([a-z]\d)\]\s*")
 _TURN: Final = re.compile(r"(\w+)> (.*)")
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.annotated_dialogues import TWO_PEOPLE, read_annotated, read_mixed
+from bench.annotated_dialogues import EVERYDAY, TWO_PEOPLE, read_annotated, read_mixed
 from bench.dialogue_sets import HELD_OUT, VOICES, Asked, Dialogue, Said, compose
 from bench.recall import fill
 from bench.timeline_dialogues import compose_timeline
@@ -118,6 +118,7 @@ def kinds_of_dialogues(seeds: int) -> dict[str, list[Dialogue]]:
     found["team"] = [read_annotated("team", distractors=60), read_annotated("notes")]
     found["timelines"] = [_timeline(seed) for seed in range(seeds)]
     found["whole"] = [each for name in TWO_PEOPLE[1:] for each in (read_annotated(name), read_mixed(name))]
+    found["everyday"] = [each for name in EVERYDAY for each in (read_annotated(name), read_mixed(name))]
     return found
 
 

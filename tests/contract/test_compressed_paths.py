@@ -92,3 +92,27 @@ async def test_entities_of_the_path_rise_and_fall(tmp_path: Path) -> None:
 async def _relevance(raven: TwinRaven, conversation_id: str, entity_id: str) -> float:
     memory = await raven.conversations.memory(conversation_id, by=LOCAL)
     return next(float(str(each.relevance)) for each in memory.of("entity") if each.id == entity_id)
+
+
+@pytest.mark.req("AD-22")
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+async def test_entities_of_an_inactive_alternative_are_not_active(
+    store: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The list of a conversation's entities follows its active path, as its working memory does."""
+    login: PostgresLogin | None = request.getfixturevalue("postgres_login") if store == "postgres" else None
+    with talking_home(tmp_path, Speaker(), postgres=login) as raven:
+        talk = raven.conversations
+        conversation_id = (await talk.create(by=LOCAL)).conversation_id
+        said = await talk.say(conversation_id, "My cousin Theo moved to Lisbon.", by=LOCAL)
+        edited = await talk.edit(conversation_id, said.turn_id, "My cousin Theo moved to Ghent.", by=LOCAL)
+        async with working(raven):
+            await bound(raven, conversation_id)
+        for turn, place, other in ((edited, "Ghent", "Lisbon"), (said, "Lisbon", "Ghent")):
+            await talk.switch(conversation_id, turn.turn_id, turn.active.alternative_id, by=LOCAL)
+            active = {each.entity.name: each for each in await raven.entities.active("default", conversation_id)}
+            assert place in active
+            assert other not in active
+            assert active["Theo"].why == "mentioned in 1 turn, last in the last one"
+            memory = await talk.memory(conversation_id, by=LOCAL)
+            assert {each.entity.entity_id for each in active.values()} == {each.id for each in memory.of("entity")}

@@ -143,6 +143,33 @@ async def test_tenants_and_groups_are_apart(knowledge: Knowledge) -> None:
 
 
 @pytest.mark.req("AD-29")
+async def test_a_question_for_a_name_prefers_turns_that_bring_one(knowledge: Knowledge) -> None:
+    """Who and where want a name that the question does not have; the other speaker's name does not count."""
+    told = ("Bob, my new boss at work is so strict.", "Oh no.", "My new boss at work, Priscilla, is so strict.")
+    await knowledge.remember_all("t", [NewEpisode("g", f"n{n}", text, speaker="Ann") for n, text in enumerate(told)])
+    await knowledge.remember("t", NewEpisode("g", "n3", "Poor you.", speaker="Bob"))
+    hits = {hit.name: hit for hit in await knowledge.search("t", "Who is Ann's new boss?", group_id="g")}
+    assert hits["n2"].why["signals"]["named"] > 0
+    assert "named" not in hits["n0"].why["signals"]
+    assert hits["n2"].score > hits["n0"].score
+    [plain, *_] = await knowledge.search("t", "How strict is Ann's new boss?", group_id="g")
+    assert "named" not in plain.why["signals"]
+
+
+@pytest.mark.req("AD-29")
+async def test_a_hit_says_how_much_it_tells_and_how_much_of_the_question_it_covers(knowledge: Knowledge) -> None:
+    """The words of a question may stand in a turn and the one before; detail is measured beside the dialogue."""
+    told = (
+        "How is the violin?", "Great, the lessons are on Monday in the old mill, and my teacher lends me hers.",
+        "Lessons, lessons, lessons.", "Fine.",
+    )  # fmt: skip
+    await knowledge.remember_all("t", [NewEpisode("g", f"n{n}", text, speaker="Ann") for n, text in enumerate(told)])
+    hits = {hit.name: hit.why["signals"] for hit in await knowledge.search("t", "violin lessons", group_id="g")}
+    assert hits["n1"]["covers"] > hits["n2"]["covers"] > 0
+    assert hits["n1"]["detail"] > hits["n2"]["detail"]
+
+
+@pytest.mark.req("AD-29")
 async def test_a_search_of_all_groups_prefers_those_whose_speakers_are_named(knowledge: Knowledge) -> None:
     """Ann's dialogue answers a question about Ann, though another one has more of its words."""
     others = ("Pottery class? I signed up for the pottery class.", "The pottery class is on Friday.")

@@ -108,5 +108,19 @@ async def test_the_system_measures_itself(home: ApiHome) -> None:
         assert sum(int(point.value) for point in points) == 3
 
 
+@pytest.mark.req("AD-28")
+async def test_the_systems_own_metrics_are_there_from_the_start(home: ApiHome) -> None:
+    """Calls, turns saved, run and queue times, tokens and cost are there before anything is measured."""
+    ada = await home.tenant("ada")
+    listed = made(await ada.door.get("/v1/metric-definitions"))["items"]
+    tools = {each["name"]: each for each in listed if each["scope"] == "tool"}
+    assert tools.keys() == {"calls", "failed_calls", "call_ms", "turns_saved", "tokens", "cost"}
+    assert {each["name"] for each in listed if each["scope"] == "process"} == {"run_ms", "queue_ms"}
+    gone = f"/v1/metric-definitions/{tools['cost']['metric_id']}/delete"
+    assert made(await ada.door.post(gone, {})) == {"values": 0}
+    left = made(await ada.door.get("/v1/metric-definitions?scope=tool"))["items"]
+    assert {each["name"] for each in left} == tools.keys() - {"cost"}
+
+
 def _run(tx: Transaction, sql: str) -> None:
     tx.execute(sql)

@@ -259,3 +259,49 @@ async def test_reflection_needs_an_owner(raven: TwinRaven) -> None:
     with pytest.raises(NotFound):
         await raven.introspections.note(TENANT, note.introspection_id, user_id="bob")
     assert await raven.introspections.reflect(TENANT, "ann", "talk") is None
+
+
+@pytest.mark.req("AD-25", "AD-26")
+async def test_a_model_that_never_answers_as_asked_leaves_it_to_the_rules(tmp_path: Path) -> None:
+    """Whatever the model says instead, the entity is enriched and the summary made, and both say by what."""
+    async with scripted_model({"say": "I know."}) as model:
+        knowledge = {"enrichment_edge_threshold": 2, "extraction": "rules"}
+        with opened_home(tmp_path, knowledge=knowledge, **model.settings()) as raven:
+            ids = await say(
+                raven, "walks", ("I love walking with Clara in Sintra.", "I love walking with Clara again.")
+            )
+            async with raven.working():
+                clara = await until(lambda: _enriched(raven))
+                done = await compressed(raven, CompressionRequest("walks", tuple(ids)))
+            assert clara.enriched_by == "rules"
+            assert done.state == "done", done.error
+            assert "walking" in (await raven.summaries.summary(TENANT, done.summary_id or "")).content
+
+
+@pytest.mark.req("AD-25")
+async def test_an_enrichment_that_failed_is_started_by_the_next_mention(tmp_path: Path) -> None:
+    """A model that cannot be reached costs an entity nothing but time."""
+    sections: dict[str, Any] = {
+        "model": {"name": "away", "url": "http://127.0.0.1:9/v1"},
+        "connectors": {"allow_private": ["127.0.0.1"]},
+    }
+    knowledge = {"enrichment_edge_threshold": 2, "extraction": "rules"}
+    with opened_home(tmp_path, knowledge=knowledge, **sections) as raven:
+        said = ("I love walking with Clara in Sintra.", "I love walking with Clara again.", "I met Clara.")
+        async with raven.working():
+            for number, text in enumerate(said):
+                await say(raven, "walks", (text,), first=number)
+                if number:
+                    await until(lambda number=number: _failed(raven, number))
+        assert await _enriched(raven) is None
+
+
+async def _enriched(raven: TwinRaven) -> Any:
+    found = await raven.entities.entities(TENANT, text="clara")
+    return found[0] if found and found[0].enriched_at is not None else None
+
+
+async def _failed(raven: TwinRaven, count: int) -> bool | None:
+    found = await raven.runs.list(TENANT, limit=10)
+    failed = [run for run in found if run.run_id.startswith("enrich-") and run.state == "failed"]
+    return len(failed) == count or None

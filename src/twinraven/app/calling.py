@@ -201,7 +201,7 @@ class _MeasuringHome(Protocol):
 
 
 def _tell_memory(home: Home, tx: Transaction, end: RunEnd) -> None:
-    """Settle with a run the summary, the notes or the graph that it was to make."""
+    """Settle with a run the summary, the notes, the graph or the entity that it was about."""
     if end.run_id.startswith("compress-"):
         cast("_ReflectingHome", home).summaries.on_end(tx, end)
     elif end.run_id.startswith("reflect-"):
@@ -210,6 +210,9 @@ def _tell_memory(home: Home, tx: Transaction, end: RunEnd) -> None:
         graph_progress(home).on_end(tx, end)
     elif end.run_id.startswith("extract-"):
         extraction(home).on_end(tx, end)
+    elif end.run_id.startswith("enrich-"):
+        entity_id = end.run_id.split("-")[1]
+        entities(home).on_end(tx, end.tenant_id, entity_id, is_done=end.state == "succeeded")
 
 
 class _ReflectingHome(Protocol):

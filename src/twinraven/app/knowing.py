@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from twinraven.app.foundations import audit, database, redactor
 from twinraven.app.parts import Home, Part
 from twinraven.foundation.errors import InvalidSetting
+from twinraven.foundation.ids import new_id
 from twinraven.storage import Transaction
 
 if TYPE_CHECKING:
@@ -150,10 +151,15 @@ def _embedder(home: Home) -> Embedder | None:
 def entities(home: Home) -> Entities:
     from twinraven.knowledge import ENRICH_WORK, Enrichment, Entities
 
+    def path_of(tx: Transaction, tenant_id: str, group_id: str) -> list[str] | None:
+        from twinraven.conversations import path_episodes
+
+        return path_episodes(tx, tenant_id, group_id)
+
     def start_work(tx: Transaction, tenant_id: str, entity_id: str) -> None:
         subject = {"entity_id": entity_id}
         runs = cast("_RunningHome", home).runs
-        runs.start_house_work_in(tx, tenant_id, ENRICH_WORK, subject, run_id=f"enrich-{entity_id}")
+        runs.start_house_work_in(tx, tenant_id, ENRICH_WORK, subject, run_id=f"enrich-{entity_id}-{new_id()}")
 
     wanted = home.settings.knowledge
     return Entities(
@@ -161,6 +167,7 @@ def entities(home: Home) -> Entities:
         threshold=wanted.duplicate_similarity,
         edges=wanted.enrichment_edge_threshold,
         start_work=start_work,
+        path_of=path_of,
         enrichment=Enrichment(database(home), lambda: ModelForMemory(home), micros=home.micros),
         audit=audit(home),
         redact=redactor(home).redact,

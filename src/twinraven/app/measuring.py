@@ -39,6 +39,7 @@ TOKENS: Final = MetricRequest("tokens", "tool", "sum", "integer", "tokens that m
 COST: Final = MetricRequest("cost", "tool", "sum", "float", "what models cost, in the currency that `currency` names")
 RUN_MS: Final = MetricRequest("run_ms", "process", "avg", "integer", "milliseconds from a run's start to its end")
 QUEUE_MS: Final = MetricRequest("queue_ms", "process", "avg", "integer", "milliseconds until a run made its first call")
+OWN: Final = (CALLS, FAILED_CALLS, CALL_MS, TURNS_SAVED, TOKENS, COST, RUN_MS, QUEUE_MS)
 _BATCH: Final = 2_000
 _HOUR: Final = 3_600_000_000
 _RUN: Final = "run:"
@@ -55,7 +56,9 @@ def metrics(home: Home) -> Metrics:
     async def calls(tenant_id: str, begin: int) -> CollectedMeasurements:
         return await _measure_calls(home, tenant_id, begin)
 
-    return Metrics(database(home), exists=exists, audit=audit(home), sources={"calls": calls}, micros=home.micros)
+    return Metrics(
+        database(home), exists=exists, audit=audit(home), sources={"calls": calls}, own=OWN, micros=home.micros
+    )
 
 
 def measure_runs(home: Home, tx: Transaction, ends: Sequence[RunEnd]) -> None:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         PathPlace,
         SummaryItem,
     )
+    from twinraven.conversations.reading import path_episodes
     from twinraven.conversations.records import ConversationParts
     from twinraven.conversations.service import Conversations
     from twinraven.conversations.settings import ConversationsSettings
@@ -91,6 +92,7 @@ __all__ = [
     "WorkingMemory",
     "assemble",
     "count_tokens",
+    "path_episodes",
     "process_users",
 ]
 

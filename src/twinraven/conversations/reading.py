@@ -54,5 +54,15 @@ class MemoryReader:
         return found
 
 
+def path_episodes(tx: Transaction, tenant_id: str, conversation_id: str) -> list[str] | None:
+    """Return the episodes of a conversation's active path, the oldest first; None where it is no conversation."""
+    store = ConversationStore()
+    found = store.find(tx, tenant_id, conversation_id)
+    if found is None:
+        return None
+    rows = [] if found.current_turn_id is None else store.path(tx, tenant_id, found.current_turn_id)
+    return [row["episode_id"] for row in rows if row["episode_id"] is not None]
+
+
 def _quoted(row: Row) -> QuotedText:
     return QuotedText(row["quoted_alternative"], row["turn_id"], row["sequence"], row["speaker"], row["content"])

@@ -22,6 +22,12 @@ _NUMBER: Final = re.compile(r"\b(how (?:many|much|old|big|far|tall|often)|what (
 _PLACE: Final = re.compile(
     r"\b(where|what (?:place|city|country|state|town)|which (?:place|city|country|state|town))\b", re.IGNORECASE
 )
+_NAMED: Final = re.compile(
+    r"\b(who|whom|whose|where|names?|named|called|titles?|titled|(?:which|what) (?:city|country|town|place|state|book"
+    r"|movie|film|band|song|company|brand|author|artist))\b",
+    re.IGNORECASE,
+)
+"""What a name answers: of a person, a place, a book."""
 _DATE_WORD: Final = re.compile(rf"{'|'.join(MONTHS)}|\d{{1,2}}(?:st|nd|rd|th)?|(?:19|20)\d\d", re.IGNORECASE)
 _PARTICIPANT_TURNS: Final = 5
 _PARTICIPANT_SHARE: Final = 0.01
@@ -53,6 +59,8 @@ class Question:
     """In lower case, those whom it names."""
     kind: Kind
     dates: tuple[DaySpan, ...]
+    wants_name: bool = False
+    """Whether a name answers it: who, where, which book."""
 
 
 def read_question(text: str, speakers: Iterable[str]) -> Question:
@@ -80,7 +88,8 @@ def read_question(text: str, speakers: Iterable[str]) -> Question:
         QueryTerm(term, spelled[term], weight, _stand_ins(term, weights, is_name=term in names), term in names)
         for term, weight in weights.items()
     )
-    return Question(found or _every_word(words), named, kind, tuple(named_dates(text, None)))
+    wants_name = _NAMED.search(text) is not None
+    return Question(found or _every_word(words), named, kind, tuple(named_dates(text, None)), wants_name)
 
 
 def _stand_ins(term: str, asked: Mapping[str, float], *, is_name: bool) -> dict[str, float]:

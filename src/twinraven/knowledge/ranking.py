@@ -27,6 +27,8 @@ SEEDS: Final = 40
 """How many turns the words alone choose, and the dates; their neighbours are looked at as well."""
 _SESSION_BEST: Final = 5
 _LEADERS: Final = 3
+_MUCH: Final = 3.0
+"""A turn that says so many times as much as the mean says much."""
 _REACH: Final = 2
 _ENDS_ASKING: Final = int(TurnMarks.ENDS_ASKING)
 
@@ -150,6 +152,9 @@ def signals_of(
         "date": np.array([_date_fit(question, turn) for turn in facts]),
         "personal": _marked(marks, TurnMarks.PERSONAL),
         "length": np.minimum(np.log1p([turn.length for turn in facts]) / 4, 1.0),
+        "detail": _detail(facts),
+        "covers": _covered(question, scores, at),
+        "named": _names_brought(question, facts),
         "meaning": np.array([(cosines or {}).get(seq, 0.0) for seq in listed]),
     }
     found["session"] = _session_fit(facts, words)
@@ -183,6 +188,31 @@ def _date_fit(question: Question, turn: TurnFeatures) -> float:
         return 1.0
     said = turn.day
     return 0.5 if said is not None and any(asked.first <= said <= asked.last for asked in question.dates) else 0.0
+
+
+def _detail(facts: Sequence[TurnFeatures]) -> Doubles:
+    """Return how much each turn says beside the others, whatever is usual in the dialogue."""
+    lengths = np.array([turn.length for turn in facts], dtype=np.float64)
+    return np.minimum(lengths / (_MUCH * max(lengths.mean(), 1.0)), 1.0)
+
+
+def _covered(question: Question, scores: Sequence[TermScores], at: NDArray[np.int64]) -> Doubles:
+    """Return the share of the question's words that a turn and the one before have, by how well it stands there."""
+    covered, weights = np.zeros(len(at)), 0.0
+    for term, score in zip(question.terms, scores, strict=True):
+        best = float(score.best.max()) or 1.0
+        covered += term.weight * np.maximum(score.best[at], _beside(score.best, at, -1)) / best
+        weights += term.weight
+    return covered / (weights or 1.0)
+
+
+def _names_brought(question: Question, facts: Sequence[TurnFeatures]) -> Doubles:
+    """Return which turns have a name that the question does not, where one is asked for; speakers name each other."""
+    if not question.wants_name:
+        return np.zeros(len(facts))
+    known = {term.word.lower() for term in question.terms}
+    known.update(part for turn in facts if turn.speaker for part in turn.speaker.split())
+    return np.array([float(any(known.isdisjoint(name.split()) for name in turn.names)) for turn in facts])
 
 
 def _session_fit(facts: Sequence[TurnFeatures], words: Doubles) -> Doubles:

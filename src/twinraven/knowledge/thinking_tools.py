@@ -8,11 +8,12 @@ writes, as far as the user whose notes it writes may. Without a model the most t
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from twinraven.calls import CallFrame
 from twinraven.catalog import Effect, ToolEntry
-from twinraven.foundation.errors import NotFound
+from twinraven.foundation.errors import InvalidOutput, NotFound
 from twinraven.knowledge.access import GroupAccess
 from twinraven.knowledge.entities import Entities
 from twinraven.knowledge.extractive import SourceText, summarise
@@ -153,8 +154,10 @@ class ThinkingConnector:
         most = int(params["most_characters"])
         if model.name is not None:
             text = f"At most {most} characters.\n\n{params['text']}"
-            reply = await model.ask(tenant_id, text, system=_COMPRESS_SYSTEM, schema=_COMPRESS_SCHEMA)
-            return {"summary": reply.value["summary"], "by": reply.model}
+            # A model whose answer never fits leaves it to the rules: without a summary what is oldest would be lost.
+            with suppress(InvalidOutput):
+                reply = await model.ask(tenant_id, text, system=_COMPRESS_SYSTEM, schema=_COMPRESS_SCHEMA)
+                return {"summary": reply.value["summary"], "by": reply.model}
         said = [SourceText(each["content"], each.get("speaker")) for each in params["sources"]]
         return {"summary": summarise(said, most_characters=most), "by": "rules"}
 

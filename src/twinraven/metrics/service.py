@@ -46,6 +46,8 @@ from twinraven.tenancy import Principal
 
 MOST_POINTS: Final = 2_000
 _AHEAD_MICROS: Final = 86_400_000_000
+_OWN: Final = "definitions"
+"""The cursor that counts which of the system's own metrics a tenant was given."""
 
 Exists = Callable[[str, Scope, str], Awaitable[bool]]
 """Whether a tenant has a service, tool, process or conversation of this id."""
@@ -83,8 +85,11 @@ class Metrics:
         exists: Exists,
         audit: AuditLog,
         sources: Mapping[str, Source] | None = None,
+        own: Sequence[MetricRequest] = (),
         micros: Callable[[], int] = now_micros,
     ) -> None:
+        """`own` are the system's own metrics, which a tenant has from its first collection on."""
+        self._own = tuple(own)
         self._database = database
         self._exists = exists
         self._audit = audit
@@ -226,6 +231,7 @@ class Metrics:
 
     async def collect(self, tenant_id: str) -> int:
         """Append what the system measured of itself since the last time; says how many values."""
+        await self._define_own(tenant_id)
         return sum([await self._collect(tenant_id, name, source) for name, source in self._sources.items()])
 
     def append_in(self, tx: Transaction, tenant_id: str, figures: Sequence[SystemMeasurement]) -> None:
@@ -258,6 +264,20 @@ class Metrics:
             return removed
 
         return await self._database.write(tenant_id, work)
+
+    async def _define_own(self, tenant_id: str) -> None:
+        """Define the system's own metrics once; one that is deleted comes back when it is measured again."""
+        count = len(self._own)
+        if await self._database.read(tenant_id, lambda tx: collected_up_to(tx, tenant_id, _OWN)) >= count:
+            return
+
+        def work(tx: Transaction) -> None:
+            if collected_up_to(tx, tenant_id, _OWN, lock=True) < count:
+                for metric in self._own:
+                    _defined(tx, tenant_id, metric, self._micros())
+                set_collected(tx, tenant_id, _OWN, count)
+
+        await self._database.write(tenant_id, work)
 
     async def _collect(self, tenant_id: str, name: str, source: Source) -> int:
         begin = await self._database.read(tenant_id, lambda tx: collected_up_to(tx, tenant_id, name))
@@ -304,6 +324,6 @@ def _refuse_taken(tx: Transaction, tenant_id: str, scope: str, name: str, *, bes
 
 
 def _defined(tx: Transaction, tenant_id: str, wish: MetricRequest, at: int) -> str:
-    """Return the id of one of the system's own metrics, defined when it is first measured."""
+    """Return the id of one of the system's own metrics, defined if it is not there."""
     found = find_named(tx, tenant_id, wish.scope, wish.name)
     return insert_definition(tx, tenant_id, wish, at=at) if found is None else found.metric_id

@@ -252,7 +252,7 @@ async def place_entity(request: Request) -> Response:
         "GET",
         "/v1/active-entities",
         "listActiveEntities",
-        "The entities of a conversation by how relevant they are to its last turns, each with the reason",
+        "The entities of a conversation by how relevant they are to its active path, each with the reason",
         form({"items": {"type": "array", "items": ref("ActiveEntity")}}),
         query=(QueryParameter("group_id", TEXT, "the conversation", required=True),),
     )

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from twinraven.foundation.errors import InvalidOutput
 from twinraven.knowledge.entities.model import CATEGORIES, KnownEntity
 from twinraven.knowledge.entities.neighbourhood import EntityNeighbourhood, explore
 from twinraven.knowledge.entities.sql import save_enrichment, surviving, turns_naming
@@ -97,11 +98,20 @@ class Enrichment:
         reading = await self._database.read(tenant_id, lambda tx: read_about(tx, tenant_id, entity_id))
         if reading is None:
             return False
-        model = self._model()
-        finding = await _by_model(model, tenant_id, reading) if model.name is not None else by_rules(reading)
+        finding = await self._finding(tenant_id, reading)
         at = self._micros()
         await self._database.write(tenant_id, lambda tx: _add(tx, tenant_id, reading, finding, at=at))
         return True
+
+    async def _finding(self, tenant_id: str, reading: EntityMaterial) -> EnrichmentFinding:
+        """Infer with the model; by rules where there is none, or where its answer never fits."""
+        model = self._model()
+        if model.name is None:
+            return by_rules(reading)
+        try:
+            return await _by_model(model, tenant_id, reading)
+        except InvalidOutput:
+            return by_rules(reading)
 
 
 def read_about(tx: Transaction, tenant_id: str, entity_id: str) -> EntityMaterial | None:

@@ -110,6 +110,16 @@ def ripe_entities(tx: Transaction, tenant_id: str, touched: Sequence[str], edges
     return ripe
 
 
+def let_ripen(tx: Transaction, tenant_id: str, entity_id: str) -> None:
+    """Let go of the claim on an entity that was not enriched; its next mention starts it again."""
+    tx.execute(
+        "UPDATE entities SET enriched_edges = NULL WHERE tenant_id = :tenant AND entity_id = :id "
+        "AND enriched_at IS NULL",
+        tenant=tenant_id,
+        id=entity_id,
+    )
+
+
 def beside(tx: Transaction, tenant_id: str, entity_id: str, limit: int) -> list[tuple[str, str, int]]:
     """Entities that stand in the same turns most often: id, name, how often."""
     rows = tx.fetch_all(

@@ -1,7 +1,8 @@
 """Compares names of entities: canonical tokens, digits, nicknames, acronyms, and how alike two names are.
 
-What differs in digits is never alike (GPT-4 and GPT-5, order 1042 and 1043). Equal tokens mean the same name in another
-spelling; a name inside another (Paris, Paris Hilton) is a guess that a person must confirm.
+What differs in numbers is never alike (GPT-4 and GPT-5, order 1042 and 1043, Henry VII and Henry VIII), however they
+are written (World War II, World War 2). Equal tokens mean the same name in another spelling; a name inside another
+(Paris, Paris Hilton) is a guess that a person must confirm.
 """
 
 from __future__ import annotations
@@ -16,6 +17,16 @@ from twinraven.knowledge.words import terms
 
 _WORD: Final = re.compile(r"[^\W\d_]+|\d+|[+#]+")
 _DIGITS: Final = re.compile(r"\d+")
+_ROMAN: Final = re.compile(r"(?<=[^\W_]\s)(?!X\b)X{0,3}(?:IX|IV|V?I{0,3})(?<=[IVX])\b")
+"""A numeral behind a word, up to 39; an X alone is a letter (Model X)."""
+_DOTTED: Final = re.compile(r"\b(?:[^\W\d_]\.){2,}")
+_SPELLED: Final = re.compile(r"\b[a-z]+\b", re.IGNORECASE)
+_COUNTS: Final = """
+one two three four five six seven eight nine ten eleven twelve
+first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth
+"""
+_NUMBERS: Final = {word: number for line in _COUNTS.splitlines() for number, word in enumerate(line.split(), start=1)}
+_ORDINAL_END: Final = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _ARTICLES: Final = frozenset(("the", "an", "of", "and", "for"))
 _TITLES: Final = frozenset(("dr", "prof", "professor", "doctor"))
 _ADDRESSED: Final = {"mister": "mr", "sir": "mr", "mrs": "ms", "miss": "ms"}
@@ -23,7 +34,7 @@ _ADDRESSED: Final = {"mister": "mr", "sir": "mr", "mrs": "ms", "miss": "ms"}
 _LONGEST_ACRONYM: Final = 4
 _SAME_WORDS: Final = """
 corporation corp; incorporated inc; limited ltd; company co; saint st; street str; avenue ave; road rd; mount mt
-fort ft
+fort ft; laboratories laboratory labs lab; building bldg; government govt; national natl; center centre ctr
 university univ uni; department dept; international intl; association assoc; brothers bros; doctor dr; junior jr
 robert bob rob bobby; william bill will billy liam; elizabeth liz beth lizzie eliza betty; katherine kate katie kathy
 catherine cathy; michael mike mick; james jim jimmy jamie; john johnny jack jon; thomas tom tommy; richard rick dick
@@ -32,6 +43,7 @@ daniel dan danny; david dave; christopher chris; anthony tony; samuel sam; benja
 nicholas nick; patricia pat patty trish; jennifer jen jenny; jessica jess; susan sue susie; deborah deb debbie
 stephen steve steven; timothy tim; gregory greg; kenneth ken; ronald ron; lawrence larry; frederick fred freddie
 theodore theo; victoria vicky; rebecca becky becca; melanie mel; abigail abby; gabriel gabe; jacob jake; zachary zach
+peter pete pyotr
 """
 _CANONICAL: Final = {
     word: words.split()[0]
@@ -80,16 +92,39 @@ def is_same_name(first: str, second: str) -> bool:
     return first.isupper() == second.isupper() or len(first) > _LONGEST_ACRONYM
 
 
-def digits_agree(first: str, second: str) -> bool:
-    return _DIGITS.findall(first) == _DIGITS.findall(second)
+def numbers_agree(first: str, second: str) -> bool:
+    """Return whether two names have equal numbers; one that is only spelled out may be missing (Elizabeth II)."""
+    left, right = _DIGITS.findall(respelled(first)), _DIGITS.findall(respelled(second))
+    written, other = _DIGITS.findall(first), _DIGITS.findall(second)
+    return left == right or (written == other and (left == written or right == other))
+
+
+@lru_cache(16_384)
+def respelled(name: str) -> str:
+    """Return a name with numbers as digits (World War II, Fifth Avenue) and without the dots of D.C."""
+    digits = _ROMAN.sub(lambda match: str(_roman_value(match[0])), name)
+    digits = _SPELLED.sub(lambda match: str(_NUMBERS.get(match[0].lower(), match[0])), digits)
+    return _DOTTED.sub(lambda match: match[0].replace(".", ""), _ORDINAL_END.sub("", digits))
+
+
+def _roman_value(numeral: str) -> int:
+    values = [{"I": 1, "V": 5, "X": 10}[sign] for sign in numeral]
+    return sum(-one if one < after else one for one, after in zip(values, [*values[1:], 0], strict=True))
 
 
 @lru_cache(65_536)
 def name_similarity(first: str, second: str) -> float:
     """Return the similarity of two names, from 0 to 1."""
-    if not digits_agree(first, second):
+    if not numbers_agree(first, second):
         return 0.0
-    left, right = plain_tokens(first), plain_tokens(second)
+    alike = _token_similarity(plain_tokens(first), plain_tokens(second))
+    others = respelled(first), respelled(second)
+    if others == (first, second) or alike == 1:
+        return alike
+    return max(alike, min(_NICKNAME, _token_similarity(plain_tokens(others[0]), plain_tokens(others[1]))))
+
+
+def _token_similarity(left: tuple[str, ...], right: tuple[str, ...]) -> float:
     if sorted(left) == sorted(right):
         return 1.0
     if _canonical(left) == _canonical(right) or "".join(left) == "".join(right):
@@ -123,6 +158,8 @@ def block_keys(name: str) -> set[str]:
 
 def _canonical(words: tuple[str, ...]) -> list[str]:
     meant = [_CANONICAL.get(word, word) for word in words]
+    if len(words) > 1 and words[-1] == "st":
+        meant[-1] = "street"
     kept = [word for word in meant if word not in _LEGAL]
     return sorted(kept or meant)
 

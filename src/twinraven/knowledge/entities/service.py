@@ -18,7 +18,7 @@ from twinraven.foundation.ids import new_id
 from twinraven.knowledge.entities.duplicates import DEFAULT_THRESHOLD, PossibleDuplicate, find_duplicates
 from twinraven.knowledge.entities.enrichment import DEFAULT_EDGES, Enrichment
 from twinraven.knowledge.entities.mentions import state_fact
-from twinraven.knowledge.entities.mentions_sql import ripe_entities
+from twinraven.knowledge.entities.mentions_sql import let_ripen, ripe_entities
 from twinraven.knowledge.entities.merges_sql import list_merges
 from twinraven.knowledge.entities.merging import merge_certain, merge_entities, settle_proposal, undo_merge
 from twinraven.knowledge.entities.model import (
@@ -60,29 +60,37 @@ _RECENT: Final = 100
 StartWork = Callable[[Transaction, str, str], None]
 """Starts the enrichment of a tenant's entity, with the caller's rows."""
 
+PathOf = Callable[[Transaction, str, str], Sequence[str] | None]
+"""Says which episodes stand on the active path of a tenant's conversation; None for a group that is none."""
+
 
 class Entities:
     """Manages the entities of a tenant's episodes."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything it stands on, each by name
         self,
         database: Database,
         *,
         threshold: float = DEFAULT_THRESHOLD,
         edges: int = DEFAULT_EDGES,
         start_work: StartWork | None = None,
+        path_of: PathOf = lambda _tx, _tenant_id, _group_id: None,
         enrichment: Enrichment | None = None,
         audit: AuditLog | None = None,
         redact: Callable[[str, bytes], bytes] = lambda _, text: text,
         micros: Callable[[], int] = now_micros,
     ) -> None:
-        """`start_work` starts enrichment in the background; without it nothing is enriched unasked."""
+        """`start_work` starts enrichment in the background; without it nothing is enriched unasked.
+
+        `path_of` tells conversations, which have a path, from other groups.
+        """
         self._audit = audit
         self._redact = redact
         self._database = database
         self._threshold = threshold
         self._edges = edges
         self._start_work = start_work
+        self._path_of = path_of
         self._enrichment = enrichment or Enrichment(database, NoModel, micros=micros)
         self._micros = micros
 
@@ -92,6 +100,11 @@ class Entities:
             return
         for entity_id in ripe_entities(tx, tenant_id, touched, self._edges):
             self._start_work(tx, tenant_id, entity_id)
+
+    def on_end(self, tx: Transaction, tenant_id: str, entity_id: str, *, is_done: bool) -> None:
+        """Hear that the enrichment of an entity ended: where it failed, the next mention starts another."""
+        if not is_done:
+            let_ripen(tx, tenant_id, entity_id)
 
     async def create(
         self,
@@ -155,10 +168,12 @@ class Entities:
     async def active(
         self, tenant_id: str, group_id: str, *, episode_ids: Sequence[str] | None = None, limit: int = 50
     ) -> list[ActiveEntity]:
-        """Return the entities of a conversation by relevance: to a path of episodes, else to its last ones."""
+        """Return the entities of a group by relevance: to these episodes, else to its active path or its last ones."""
 
         def work(tx: Transaction) -> list[ActiveEntity]:
-            path = recent_episodes(tx, tenant_id, group_id, _RECENT) if episode_ids is None else episode_ids
+            path = self._path_of(tx, tenant_id, group_id) if episode_ids is None else episode_ids
+            if path is None:
+                path = recent_episodes(tx, tenant_id, group_id, _RECENT)
             return active_entities(tx, tenant_id, group_id, path, limit=limit)
 
         return await self._database.read(tenant_id, work)
