@@ -232,6 +232,8 @@ def test_hostile_content(site: Site, person: Profile) -> None:
     tab.go(f"{site.url}sessions/{HOSTILE_SESSION}?call={events[4]['event_id']}")
     assert "⟨U+202E⟩" in tab.text("main")
     assert HOSTILE[0] in tab.text("main")
+    brackets = "[...document.fonts].filter(f => f.unicodeRange.startsWith('U+27E8') && f.status === 'loaded').length"
+    assert tab.wait(brackets), "the brackets around what cannot be seen are drawn by a font of ours"
     joined = "[...document.querySelectorAll('main *')].filter(e => getComputedStyle(e).fontVariantLigatures !== 'none')"
     assert tab.evaluate(f"{joined}.map(e => e.className)") == [], "a ligature draws what nobody wrote"
     assert tab.evaluate("document.title").startswith('hostile <b>session</b> "quoted"')

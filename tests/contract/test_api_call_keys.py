@@ -137,3 +137,34 @@ async def test_a_call_is_a_message_in_the_common_envelope(home: ApiHome) -> None
 
 
 _SAID = ("role", "type", "status", "confidence_score", "risk_tags")
+
+
+async def test_a_key_tells_its_history(home: ApiHome) -> None:
+    """Under a key stand the call that took it, who got its answer again and who was refused."""
+    ada = await home.tenant("ada")
+    mia = await home.user(ada.tenant_id, "mia")
+    eve = await home.tenant("eve")
+    call = {"tool_name": "pay", "payload": {"amount": 5}, "session_id": "first"}
+    assert made(await ada.door.post("/v1/calls", call, Idempotency_Key="task-7"))["replayed"] is False
+    for _ in range(2):
+        again = await mia.door.post("/v1/calls", {**call, "session_id": "again"}, Idempotency_Key="task-7")
+        assert made(again)["replayed"] is True
+    other = {**call, "payload": {"amount": 6}, "session_id": "other"}
+    assert (await ada.door.post("/v1/calls", other, Idempotency_Key="task-7")).status == 422
+    await asyncio.to_thread(home.raven.collector.flush)
+    found = (await ada.door.get("/v1/idempotency-keys/task-7")).json()
+    assert (found["tool_id"], found["state"]) == ("pay", "success")
+    first = (await ada.door.get(f"/v1/events/{found['event_id']}")).json()
+    assert (first["session_id"], first["output"], first["idempotency_key"]) == ("first", {"payments": 1}, "task-7")
+    repeats = {each["kind"]: each for each in found["repeats"]}
+    assert {kind: (each["session_id"], each["times"], each["caller"]) for kind, each in repeats.items()} == {
+        "replayed": ("again", 2, mia.user_id),
+        "conflict": ("other", 1, ada.user_id),
+    }
+    replayed = (await ada.door.get(f"/v1/events/{repeats['replayed']['event_id']}")).json()
+    assert (replayed["session_id"], replayed["tags"], replayed["idempotency_key"]) == ("again", ["cached-result"], None)
+    seen = {
+        each["kind"]: each["caller"] for each in (await mia.door.get("/v1/idempotency-keys/task-7")).json()["repeats"]
+    }
+    assert seen == {"replayed": mia.user_id, "conflict": None}
+    assert (await eve.door.get("/v1/idempotency-keys/task-7")).status == 404

@@ -207,6 +207,10 @@ ASKED: dict[str, Callable[[Operations], Any]] = {
     "approval": lambda o: o.approval("a"),
     "inbox": lambda o: o.inbox(kind="call"),
     "inbox_item": lambda o: o.inbox_item("call:a"),
+    "reservations": lambda o: o.reservations(),
+    "reserve_inbox_item": lambda o: o.reserve_inbox_item("call:a"),
+    "release_inbox_item": lambda o: o.release_inbox_item("call:a"),
+    "user_names": lambda o: o.user_names(),
     "trace": lambda o: o.trace("x"),
     "trace_svg": lambda o: o.trace_svg("x"),
     "publish": lambda o: o.publish(

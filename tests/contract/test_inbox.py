@@ -13,8 +13,9 @@ from tests.governed import approved_task
 from tests.postgres import PostgresLogin
 from tests.registry_kit import make_definition, make_verdict
 from tests.working import FAST, reach, working
+from twinraven.foundation.clock import to_micros
 from twinraven.foundation.errors import TwinRavenError
-from twinraven.inbox import InboxAnswer
+from twinraven.inbox import InboxAnswer, Reservations
 from twinraven.tenancy import Principal
 
 ASK = {
@@ -266,3 +267,50 @@ async def test_what_nobody_can_decide_any_more_hides_nothing(tmp_path: Path) -> 
         assert [item["ref"] for item in await _items(home.door)] == [live.decision_id]
         over = await home.door.get(_path(f"judgement:{gone.decision_id}"))
         assert (over.status, over.json()["state"]) == (200, "expired")
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+async def test_reviewers_see_who_is_looking(tmp_path: Path, store: str, request: pytest.FixtureRequest) -> None:
+    """Whoever opens an item is seen by the others for a while; it keeps nobody from deciding, and ends with that."""
+    login: PostgresLogin | None = request.getfixturevalue("postgres_login") if store == "postgres" else None
+    async with api_home(tmp_path, needs_key=True, postgres=login) as home:
+        ada = await home.tenant("ada")
+        eve = await home.user(ada.tenant_id, "eve", role="approver")
+        bob = await home.user(ada.tenant_id, "bob")
+        item_id = await _wanted(home, 7, ada)
+        hold = f"{_path(item_id)}/reservation"
+
+        async def lookers(who: Seeds) -> list[str]:
+            return [each["name"] for each in (await who.door.get("/v1/inbox-reservations")).json()["items"]]
+
+        assert [each["name"] for each in (await ada.door.ask("PUT", hold)).json()["items"]] == ["ada"]
+        assert [each["name"] for each in (await eve.door.ask("PUT", hold)).json()["items"]] == ["ada", "eve"]
+        assert (await bob.door.ask("PUT", hold)).status == 404
+        assert (await lookers(ada), await lookers(bob)) == (["ada", "eve"], [])
+        assert (await ada.door.ask("DELETE", hold)).status == 204
+        assert await lookers(ada) == ["eve"]
+        shown = await ada.door.get(_path(item_id))
+        done = await ada.door.post(f"{_path(item_id)}/decide", {"choice": "approve"}, If_Match=shown.tag)
+        assert done.status == 200, done.body
+        assert await lookers(ada) == []
+        assert (await ada.door.ask("PUT", hold)).status == 409
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+async def test_a_reservation_ends_by_itself(tmp_path: Path, store: str, request: pytest.FixtureRequest) -> None:
+    """Two minutes after somebody last looked they are looking no more; whoever looks again is looking since then."""
+    login: PostgresLogin | None = request.getfixturevalue("postgres_login") if store == "postgres" else None
+    async with api_home(tmp_path, postgres=login) as home:
+        now = [1_000_000_000_000_000]
+        held = Reservations(home.raven.database, micros=lambda: now[0])
+        await held.take("default", "call:1", "ada")
+        began = now[0]
+        now[0] += 119_000_000
+        (kept,) = await held.take("default", "call:1", "ada")
+        assert to_micros(kept.since) == began
+        now[0] += 119_000_000
+        assert len(await held.current("default")) == 1
+        now[0] += 2_000_000
+        assert await held.current("default") == []
+        (again,) = await held.take("default", "call:1", "ada")
+        assert to_micros(again.since) == now[0]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fences import Attempt, assert_fenced, methods_of
 from tests.houses import VALUE, House, OpenHouse, house_opener
-from twinraven.foundation.clock import from_micros
+from twinraven.foundation.clock import from_micros, to_micros
 from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, NotFound
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy import LOCAL_USER
@@ -233,6 +233,8 @@ async def test_no_method_of_the_store_crosses_tenants(house: House, database: Da
         "remove": lambda tx: store.remove(tx, mine, stranger.user_id, theirs.secret_id),
         "add_version": lambda tx: store.add_version(tx, stolen, created_at=1),
         "current": lambda tx: store.current(tx, mine, stranger.user_id, theirs.secret_id),
+        "last_use": lambda tx: store.last_use(tx, mine, theirs.secret_id),
+        "note_use": lambda tx: store.note_use(tx, mine, theirs.secret_id, at=2, unless_since=2),
         "versions": lambda tx: store.versions(tx, mine),
         "rewrap": lambda tx: store.rewrap(tx, stolen),
         "keks_in_use": lambda tx: store.keks_in_use(tx, mine),
@@ -252,3 +254,22 @@ async def test_no_method_of_the_store_crosses_tenants(house: House, database: Da
     marks = (victim, theirs.secret_id, "victim's")
     await assert_fenced(database, attempts, intruder=mine, victim=victim, tables=_TABLES, marks=marks)
     assert await house.vault.reveal(theirs.ref, for_user=stranger.user_id) == "their-value"
+
+
+async def test_a_secret_says_when_it_was_last_used(house: House) -> None:
+    """What a connector was given is noted, once a minute at most; reading about a secret is no use of it."""
+    made, begin = await house.keep(), house.now
+
+    async def used_at() -> int | None:
+        found = (await house.vault.get("default", LOCAL_USER, made.secret_id)).last_used_at
+        return None if found is None else to_micros(found)
+
+    with pytest.raises(NotFound):
+        await house.vault.reveal(made.ref, for_user="somebody")
+    assert await used_at() is None
+    for elapsed_s, noted_s in ((0, 0), (59, 0), (61, 61)):
+        house.now = begin + elapsed_s * 1_000_000
+        assert await house.vault.reveal(made.ref, for_user=LOCAL_USER) == VALUE
+        assert await used_at() == begin + noted_s * 1_000_000
+    rotated = await house.vault.rotate("default", LOCAL_USER, made.secret_id, "another-value")
+    assert rotated.as_json()["last_used_at"] is not None

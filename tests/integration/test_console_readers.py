@@ -12,11 +12,14 @@ from urllib.parse import quote
 import pytest
 
 from tests.api_client import Door
+from tests.api_homes import make_chain
 from tests.console_desk import fill_desk, make_desk
-from tests.console_pages import Pages, console_over, hidden, words
+from tests.console_pages import Pages, console_over, hidden, links, words
+from tests.registry_kit import make_definition, make_verdict
 from tests.unit.catalog.town import service_body, tool_body
 from twinraven.app import TwinRaven
-from twinraven.calls import CallContext, CallFailed
+from twinraven.calls import ApprovalRequest, CallContext, CallFailed
+from twinraven.foundation.errors import ApprovalPending
 from twinraven.muninn import Outcome
 
 HUGE = 10**25 + 7
@@ -175,3 +178,87 @@ async def test_a_mistake_is_named_beside_the_form(tmp_path: Path) -> None:
             merged = await pages.post(f"entities/{entity.entity_id}/merge", other_id=other)
             assert merged.status in (400, 404), other
             assert "Nothing was changed" in words(merged.body.decode()), other
+
+
+async def test_a_key_has_a_page_with_its_history(tmp_path: Path) -> None:
+    """From a call its key is reached: the first answer, who got it again and who was refused, in the reader's words."""
+    async with console_over(make_desk(tmp_path)) as (pages, _):
+
+        async def note(session_id: str, text: str) -> int:
+            payload = {"user_id": "U-1", "text": text}
+            body = {"tool_name": "add_note", "payload": payload, "session_id": session_id}
+            return (await pages.door.post("/v1/calls", body, Idempotency_Key="note-7")).status
+
+        assert [await note("one", "hello"), await note("two", "hello"), await note("three", "bye")] == [200, 200, 422]
+        first = (await pages.door.get("/v1/events?session_id=one")).json()["items"][0]["event_id"]
+        call = await pages.text(f"calls/{first}")
+        assert "/console/keys/note-7" in links(call)
+        shown = await pages.text("keys/note-7")
+        said = words(shown)
+        assert "Its effect has happened" in said
+        assert f"/console/calls/{first}" in links(shown)
+        assert "note_id" in said
+        assert re.search(r"replayed the first answer two", said)
+        assert re.search(r"refused the key means another request three", said)
+        alike = await pages.text(f"calls?tool_id=add_note&same_as={first}")
+        assert "Those of the newest 3 calls of add_note with the arguments of this one" in words(alike)
+        assert [each for each in links(alike) if each.startswith("/console/sessions/") and "?" not in each] == [
+            "/console/sessions/two",
+            "/console/sessions/one",
+        ]
+
+
+async def test_people_are_called_by_name(tmp_path: Path) -> None:
+    """Who asked and who decided is named to those who decide; a member is shown their own name and no one else's."""
+    async with console_over(make_desk(tmp_path), needs_key=True) as (pages, raven):
+        approver, member = await signed_in(pages, raven, "approver"), await signed_in(pages, raven, "member")
+        users = {each.name: each.user_id for each in await raven.tenancy.users("default")}
+        wish = {"order_id": "O-1", "reason": "late"}
+        asker = CallContext(session_id="asked", caller=users["member person"])
+        with pytest.raises(CallFailed):
+            await raven.calls.call("cancel_order", wish, asker)
+        (waiting,) = await raven.approvals.list("default", limit=5)
+        path = f"review/calls/{waiting.approval_id}"
+        shown = await approver.text(path)
+        assert "member person wants to run this, once" in words(shown)
+        assert users["member person"] not in words(shown)
+        assert "default approver person , approver" in words(shown)
+        seen = hidden(shown, "seen")
+        assert (await approver.post(path, verdict="deny", note="no", seen=seen)).status == 303
+        theirs = words(await member.text(path))
+        assert "member person wants to run this, once" in theirs
+        assert "approver person" not in theirs
+
+
+async def test_a_version_that_waits_is_no_version_to_go_back_to(tmp_path: Path) -> None:
+    """Beside a tool in service its next version leads to Review; only one that was in service can be rolled back to."""
+    async with console_over(make_desk(tmp_path, tools={"modules": ["tests.api_homes"]})) as (pages, raven):
+        chain = make_chain()
+        await raven.chains.add("default", [chain])
+        for number in (1, 2, 3):
+            made = make_definition("one", chain_id=str(chain.chain_id), description=f"the words of {number}")
+            draft = await raven.registry.draft("default", made, evidence_hash=f"e{number}")
+            await raven.registry.register("default", draft.definition, make_verdict())
+            if number < 3:
+                await raven.registry.promote("default", "one", by="local")
+        shown = await pages.text("learned/one")
+        assert "Roll back to version 1" in words(shown)
+        assert "Roll back to version 3" not in words(shown)
+        assert "/console/review/tools/one/3" in links(shown)
+
+
+async def test_what_a_grant_covers_is_named(tmp_path: Path) -> None:
+    """A reviewer of a call with other tools inside is told which of them the grant is for."""
+    async with console_over(make_desk(tmp_path)) as (pages, raven):
+        wish = ApprovalRequest(
+            tenant_id="default", tool_id="settle_return", key="return-7", is_spare_key=False, body=b"{}",
+            arguments=b"{}", covers=("settle_return", "issue_refund", "add_note"), definition={"settle_return": "d"},
+            effect="write", sensitivity="low", rule="rules[1]", reason="refunds need a person", caller="local",
+            session_id="s", correlation_id="c",
+        )  # fmt: skip
+        with pytest.raises(ApprovalPending):
+            await raven.approvals.seek(wish)
+        (waiting,) = await raven.approvals.list("default", limit=5)
+        shown = await pages.text(f"review/calls/{waiting.approval_id}")
+        assert "Covers issue_refund , add_note , inside this one run" in words(shown)
+        assert "/console/tools/add_note" in links(shown)

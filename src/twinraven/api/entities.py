@@ -165,6 +165,8 @@ ENTITIES: Mapping[str, Entity] = {
     "ToolCall": Entity("calls", stated={"timestamp": {"type": "string", "format": "date-time"}}),
     "Approval": Entity("calls", stated={"arguments": _OBJECT}),
     "KeyHistory": Entity("calls"),
+    "KeyRepeat": Entity("calls"),
+    "Reservation": Entity("inbox", stated={"name": {"type": "string"}}),
     "InboxItem": Entity(
         "inbox",
         left_out=("addressees",),

@@ -29,6 +29,7 @@ def inbox(home: Home) -> Inbox:
         EscalatedJudgements,
         Inbox,
         LearnedToolReviews,
+        Reservations,
         RunQuestions,
         UnknownEffects,
         UnknownStepEffects,
@@ -48,7 +49,8 @@ def inbox(home: Home) -> Inbox:
             EntityDuplicates(entities(home)),
             EscalatedJudgements(judge(home)),
             UnknownEffects(delivery(home)),
-        )
+        ),
+        Reservations(database(home), micros=home.micros),
     )
 
 

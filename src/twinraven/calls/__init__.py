@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from twinraven.calls.claims import Claim, Claims, EarlierAnswer, EffectWord
     from twinraven.calls.envelope import Envelope, EnvelopeImpact
     from twinraven.calls.evidence import CallEvidence
-    from twinraven.calls.key_history import KeyHistory, read_key_history
+    from twinraven.calls.key_history import KeyHistory, KeyRepeat, find_key_of, read_key_history
     from twinraven.calls.model import (
         CallAudit,
         CallContext,
@@ -67,6 +67,7 @@ __all__ = [
     "FirstHealthCheck",
     "Grant",
     "KeyHistory",
+    "KeyRepeat",
     "OpenGate",
     "PolicyDecision",
     "PolicyGate",
@@ -79,6 +80,7 @@ __all__ = [
     "StepJournal",
     "TaskDecision",
     "ToolCall",
+    "find_key_of",
     "is_decided",
     "read_key_history",
     "read_rules",

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from twinraven.calls.sql import KeyUse, RepeatKind, note_repeat
 from twinraven.foundation.canonical import canonical_json, content_hash, parse_json, to_json_value
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import (
@@ -32,6 +33,7 @@ from twinraven.foundation.errors import (
 )
 from twinraven.foundation.ids import new_id
 from twinraven.foundation.redaction import Redact, keep_everything
+from twinraven.muninn import clean_text
 from twinraven.storage import Database, Row, Transaction
 
 Settled = Literal["success", "failed", "unknown"]
@@ -103,7 +105,7 @@ class Claims:
         """Return the hash that requests are compared by."""
         return self._hash_body(tenant_id, text)
 
-    async def claim(
+    async def claim(  # noqa: PLR0913 - each by name
         self,
         tenant_id: str,
         key: str,
@@ -114,18 +116,27 @@ class Claims:
         along: Along | None = None,
         epoch: int | None = None,
         takes_key: bool = False,
+        use: KeyUse | None = None,
     ) -> Claim | EarlierAnswer:
         """Take the key, or learn what came of it; raises if it is running or means something else.
 
         `along` runs in the transaction that takes the key, so that both happen or neither. Without a time
         limit the key belongs to what `along` stored, which others will do: it is not given up because time passed, nor
-        because nobody knows whether the commit arrived.
+        because nobody knows whether the commit arrived. Of a call, `use` is kept for the history of the key.
         """
         owner = new_id()
         hashed = self._hash_body(tenant_id, request_body(tool_id, body))
         now = self._micros()
 
-        wanted = {"tenant": tenant_id, "key": key, "hash": hashed, "owner": owner, "now": now, "epoch": epoch}
+        wanted = {
+            "tenant": tenant_id,
+            "key": key,
+            "hash": hashed,
+            "owner": owner,
+            "now": now,
+            "epoch": epoch,
+            "event": None if use is None else use.event_id,
+        }
 
         def work(tx: Transaction) -> Row | None:
             refuse_secret_key(self._redact_names, tenant_id, key)
@@ -140,12 +151,15 @@ class Claims:
                     along(tx)
                 return None
             self._expire(tx, tenant_id, key, before=before, epoch=epoch)
-            return tx.fetch_one(
+            found = tx.fetch_one(
                 "SELECT body_hash, state, response, tool_id FROM idempotency_claims "
                 "WHERE tenant_id = :tenant AND idempotency_key = :key",
                 tenant=tenant_id,
                 key=key,
             )
+            if use is not None and found is not None:
+                self._note_repeat(tx, tenant_id, key, _repeat_kind(found, hashed), use, tool_id=tool_id, at=now)
+            return found
 
         try:
             row = await self.database.write(tenant_id, work)
@@ -260,6 +274,18 @@ class Claims:
             key=key,
         )
 
+    def _note_repeat(
+        self, tx: Transaction, tenant_id: str, key: str, kind: RepeatKind, use: KeyUse, *, tool_id: str, at: int
+    ) -> None:
+        """Keep for the history of a key that it was named again; names are redacted as those of an event are."""
+
+        def clean(name: str) -> str:
+            return self._redact_names(tenant_id, clean_text(name).encode()).decode()
+
+        caller = None if use.caller is None else clean(use.caller)
+        told = KeyUse(use.event_id, clean(use.session_id), caller)
+        note_repeat(tx, tenant_id, key, kind, told, tool_id=tool_id, at=at)
+
     async def _withdraw(self, claim: Claim) -> None:
         """Withdraw a claim whose commit is uncertain: nothing was sent under it, so it must not stay."""
         with suppress(TwinRavenError):
@@ -279,6 +305,13 @@ class Claims:
         )
 
 
+def _repeat_kind(claim: Row, hashed: str) -> RepeatKind:
+    """Return what came of a request under a key that was taken."""
+    if claim["body_hash"] != hashed:
+        return "conflict"
+    return "running" if claim["state"] == "running" else "replayed"
+
+
 def _members(response: dict[str, Any]) -> str:
     """Encode an object as JSON, each member by itself: an output may already be as deep as JSON may."""
     members = (f'"{name}":{canonical_json(to_json_value(value)).decode()}' for name, value in response.items())
@@ -293,12 +326,13 @@ _LOST: dict[str, Any] = {
 
 _INSERT = """
     INSERT INTO idempotency_claims
-        (tenant_id, idempotency_key, tool_id, body_hash, state, owner, claimed_at, epoch)
-    VALUES (:tenant, :key, :tool, :hash, 'running', :owner, :now, :epoch) ON CONFLICT DO NOTHING"""
+        (tenant_id, idempotency_key, tool_id, body_hash, state, owner, claimed_at, epoch, event_id)
+    VALUES (:tenant, :key, :tool, :hash, 'running', :owner, :now, :epoch, :event) ON CONFLICT DO NOTHING"""
 
 _TAKE_OVER = """
     UPDATE idempotency_claims
-    SET state = 'running', owner = :owner, claimed_at = :now, epoch = :epoch, settled_at = NULL, response = NULL
+    SET state = 'running', owner = :owner, claimed_at = :now, epoch = :epoch, settled_at = NULL, response = NULL,
+        event_id = :event
     WHERE tenant_id = :tenant AND idempotency_key = :key AND body_hash = :hash AND {left}"""
 _LOST_EPOCH = "state IN ('running', 'unknown') AND epoch < :epoch"
 _UNANSWERED = "epoch IS NULL AND (state = 'unknown' OR (state = 'running' AND claimed_at < :before))"

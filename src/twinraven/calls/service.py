@@ -38,6 +38,7 @@ from twinraven.calls.ports import (
     SecretRedaction,
 )
 from twinraven.calls.settling import Settle, all_of, settle_with
+from twinraven.calls.sql import KeyUse
 from twinraven.catalog import Catalog, Sensitivity, ToolAnswer, ToolEntry
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.correlation import current_correlation
@@ -260,6 +261,7 @@ class Calls:
                 along=along,
                 epoch=call.context.epoch,
                 takes_key=call.entry.takes_key,
+                use=KeyUse(str(call.event_id), call.context.session_id, call.context.caller),
             )
         )
         try:

@@ -1,6 +1,9 @@
-"""Stores approvals in SQL. The state is computed in the query, so that all readers agree on it."""
+"""Stores approvals in SQL, their state computed in the query so that all readers agree on it, and repeats of keys."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
 
 from twinraven.calls.approval import Approval, ApprovalState, ApprovalVerdict
 from twinraven.foundation.canonical import parse_json
@@ -28,6 +31,19 @@ _STATED = """
         AND c.idempotency_key = a.idempotency_key AND c.body_hash = a.body_hash
     WHERE a.tenant_id = :tenant
 """
+
+
+RepeatKind = Literal["replayed", "conflict", "running"]
+"""What came of a request under a key that was taken: the first answer, a refusal as another request, or neither yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyUse:
+    """The call that names a key: its event, its session and who made it."""
+
+    event_id: str
+    session_id: str
+    caller: str | None
 
 
 class SqlApprovalStore:
@@ -137,6 +153,45 @@ class SqlApprovalStore:
             note=note,
         )
         return bool(done)
+
+
+def note_repeat(
+    tx: Transaction,
+    tenant_id: str,
+    key: str,
+    kind: RepeatKind,
+    use: KeyUse,
+    *,
+    tool_id: str,
+    at: int,
+) -> None:
+    """Count a request under a key that was taken, by its session; the newest of a session stands for it."""
+    tx.execute(
+        "INSERT INTO key_repeats "
+        "(tenant_id, idempotency_key, kind, session_id, tool_id, caller, event_id, times, first_at, last_at) "
+        "VALUES (:tenant, :key, :kind, :session, :tool, :caller, :event, 1, :at, :at) "
+        "ON CONFLICT (tenant_id, idempotency_key, kind, session_id) DO UPDATE SET times = key_repeats.times + 1, "
+        "tool_id = :tool, caller = :caller, event_id = :event, last_at = :at",
+        tenant=tenant_id,
+        key=key,
+        kind=kind,
+        session=use.session_id,
+        tool=tool_id,
+        caller=use.caller,
+        event=use.event_id,
+        at=at,
+    )
+
+
+def repeats_of(tx: Transaction, tenant_id: str, key: str, *, limit: int) -> list[Row]:
+    """Return the requests under a key after the one that took it, by session, the newest first."""
+    return tx.fetch_all(
+        "SELECT kind, session_id, tool_id, caller, event_id, times, first_at, last_at FROM key_repeats "
+        "WHERE tenant_id = :tenant AND idempotency_key = :key ORDER BY last_at DESC, kind, session_id LIMIT :limit",
+        tenant=tenant_id,
+        key=key,
+        limit=limit,
+    )
 
 
 def is_decided(tx: Transaction, tenant_id: str, approval_id: str) -> bool:

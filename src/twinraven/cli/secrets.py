@@ -22,6 +22,7 @@ _COLUMNS = (
     TableColumn("type", "TYPE"),
     TableColumn("version", "VERSION", right=True),
     TableColumn("updated_at", "SET", text=short_time, spare=1),
+    TableColumn("last_used_at", "USED", text=short_time, spare=3),
     TableColumn("id", "ID", spare=2),
 )
 

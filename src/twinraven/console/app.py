@@ -131,7 +131,8 @@ class Console:
         if isinstance(found, Redirect):
             await reply.redirect(found.location, found.headers)
         elif headers.get(b"hx-request") == b"true":
-            await reply.page(found.status, self._renderer.part(found.template, {"me": visit.me, **found.values}))
+            values = {"me": visit.me, "names": await _names(visit), **found.values}
+            await reply.page(found.status, self._renderer.part(found.template, values))
         else:
             await self._show(page, visit, found, reply, begun=begun)
 
@@ -141,6 +142,7 @@ class Console:
         """Send a page in its frame; `begun` is when what it shows was begun to be read."""
         frame = {
             "me": visit.me,
+            "names": await _names(visit),
             "title": found.title,
             "section": page.section,
             "groups": menu(visit.has, is_admin=visit.me.is_admin),
@@ -148,6 +150,7 @@ class Console:
             "live": page.live,
             "held": page.held,
             "begun": begun,
+            "again_s": 0,
             "command": found.command,
             "asked": visit.api.asked,
         }
@@ -258,6 +261,13 @@ def _problem(status: int, problem: Mapping[str, Any], correlation_id: str) -> Pa
 
 async def _no_page(_: PageRequest) -> PageView:
     return _problem(404, _NO_PAGE, "")
+
+
+async def _names(visit: PageRequest) -> Mapping[str, str]:
+    """Return what users are called, by id, as far as the viewer may know: everybody knows their own name."""
+    path = "/v1/user-names" if visit.me.may_decide else "/v1/me"
+    found = (await visit.api.send("GET", path)).body
+    return found if visit.me.may_decide else {found["user_id"]: found["name"]}
 
 
 _NOWHERE: Final = ConsolePage("GET", "", _no_page, section="")

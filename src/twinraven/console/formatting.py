@@ -21,6 +21,7 @@ _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
+_ID: Final = re.compile(r"\b[0-9a-f]{32}\b")
 _TOKEN: Final = re.compile(r'("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|-?\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b')
 
 
@@ -181,6 +182,16 @@ def short(name: str) -> str:
     """Return the beginning of a long id, behind what it is of: `effect:6aec0683`."""
     kind, colon, rest = name.rpartition(":")
     return f"{kind}{colon}{rest[:8]}"
+
+
+def short_ids(text: str) -> str:
+    """Return a text with its long ids cut to their first characters."""
+    return _ID.sub(lambda found: found[0][:8], text)
+
+
+def sentence(text: str) -> str:
+    """Return a text with a full stop, unless it ends with a mark of its own."""
+    return text if text[-1:] in ("", ".", "!", "?", "…") else f"{text}."
 
 
 def spaced(text: str) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 
 from twinraven.console import formatting
 
@@ -29,12 +30,29 @@ _FILTERS: tuple[Callable[..., Any], ...] = (
     formatting.pretty,
     formatting.seg,
     formatting.seen,
+    formatting.sentence,
     formatting.spaced,
-    formatting.actor,
     formatting.short,
+    formatting.short_ids,
     formatting.plural,
     formatting.tone,
 )
+
+
+@pass_context
+def named(context: Context, user_id: str | None, nobody: str = "–") -> str:
+    """Return what a user is called, where the viewer may know it, else the id."""
+    return nobody if user_id is None else context.get("names", {}).get(user_id, user_id)
+
+
+@pass_context
+def actor(context: Context, text: str) -> str:
+    """Return who did something, by name: a user where the viewer may know theirs."""
+    kind, colon, user_id = text.partition(":")
+    return formatting.actor(f"{kind}:{named(context, user_id)}") if colon else named(context, text)
+
+
+_NAMING: tuple[Callable[..., Any], ...] = (named, actor)
 
 
 class Renderer:
@@ -49,7 +67,7 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.filters.update({each.__name__: each for each in _FILTERS})
+        self._environment.filters.update({each.__name__: each for each in (*_FILTERS, *_NAMING)})
         self._environment.globals["static"] = address  # pyright: ignore[reportArgumentType] - any value may be global
 
     def page(self, template: str, values: Mapping[str, Any]) -> str:

@@ -2,7 +2,8 @@
 
 Calls that policy leaves to people, questions of runs, effects whose end nobody knows, learned tools and changed tools
 are each kept by the part they belong to. An inbox item is derived from what is kept there and stored nowhere else, so
-that the two cannot disagree. An item carries the hash of exactly what it shows, and a decision names that hash.
+that the two cannot disagree. An item carries the hash of exactly what it shows, and a decision names that hash. The one
+thing kept here is who is looking at an item just now.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
         ItemHold,
         ItemKind,
         ItemState,
+        Reservation,
     )
+    from twinraven.inbox.reservations import Reservations
     from twinraven.inbox.service import Inbox
     from twinraven.inbox.source import InboxSource
     from twinraven.inbox.sources.calls import CallApprovals
@@ -50,6 +53,8 @@ __all__ = [
     "ItemKind",
     "ItemState",
     "LearnedToolReviews",
+    "Reservation",
+    "Reservations",
     "RunQuestions",
     "UnknownEffects",
     "UnknownStepEffects",

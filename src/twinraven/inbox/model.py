@@ -163,6 +163,24 @@ class InboxItem:
 
 
 @dataclass(frozen=True, slots=True)
+class Reservation:
+    """Says that a user is looking at an item, and until when that holds; it keeps nobody from deciding."""
+
+    item_id: str
+    user_id: str
+    since: datetime
+    until: datetime
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "item_id": self.item_id,
+            "user_id": self.user_id,
+            "since": iso(self.since),
+            "until": iso(self.until),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class InboxAnswer:
     """A person's decision, and the hash of what they saw."""
 

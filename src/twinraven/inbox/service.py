@@ -14,7 +14,8 @@ from typing import Final
 
 from twinraven.foundation.errors import IllegalTransition, InvalidInput, NotFound, PolicyViolation, StaleState
 from twinraven.foundation.json_schema import compile_schema
-from twinraven.inbox.model import ITEM_KINDS, SHORTEST_HASH, InboxAnswer, InboxItem, ItemKind
+from twinraven.inbox.model import ITEM_KINDS, SHORTEST_HASH, InboxAnswer, InboxItem, ItemKind, Reservation
+from twinraven.inbox.reservations import Reservations
 from twinraven.inbox.source import InboxSource
 from twinraven.tenancy import Principal
 
@@ -24,8 +25,9 @@ LONGEST_NOTE: Final = 2_000
 class Inbox:
     """Lists and decides everything that waits for a person."""
 
-    def __init__(self, sources: Iterable[InboxSource]) -> None:
+    def __init__(self, sources: Iterable[InboxSource], reservations: Reservations) -> None:
         self._sources = {source.kind: source for source in sources}
+        self._reservations = reservations
 
     async def list(self, *, by: Principal, kind: ItemKind | None = None) -> list[InboxItem]:
         """List the items that this user may decide, the oldest first."""
@@ -57,18 +59,40 @@ class Inbox:
     async def decide(self, item_id: str, said: InboxAnswer, *, by: Principal) -> InboxItem:
         """Decide an item exactly as it was shown; the first of two deciders wins, the other is told."""
         item = await self.get(item_id, by=by)
-        if by.kind == "agent":
-            raise PolicyViolation("a person must decide what waits for people", item_id=item_id, user_id=by.user_id)
+        _refuse_agent(item_id, by)
         _refuse_over(item)
         _check(item, said)
         await self._sources[item.kind].decide(item, said, by=by)
+        await self._reservations.release(by.tenant_id, item_id)
         after = await self.get(item_id, by=by)
         # What is decided may no longer be for this person's eyes, and is then known from here alone.
         return after if after.state != "open" else replace(after, decision=said.choice)
 
+    async def reserve(self, item_id: str, *, by: Principal) -> list[Reservation]:
+        """Say that this person is looking at an open item, and return all who are; decisions stay free to everybody."""
+        item = await self.get(item_id, by=by)
+        _refuse_agent(item_id, by)
+        _refuse_over(item)
+        return await self._reservations.take(by.tenant_id, item_id, by.user_id)
+
+    async def release(self, item_id: str, *, by: Principal) -> None:
+        """Say that this person no longer looks at an item."""
+        await self.get(item_id, by=by)
+        await self._reservations.release(by.tenant_id, item_id, by.user_id)
+
+    async def reservations(self, *, by: Principal) -> list[Reservation]:
+        """Return who is looking at what; whoever may not decide everything sees their own."""
+        found = await self._reservations.current(by.tenant_id)
+        return [each for each in found if by.may_decide or each.user_id == by.user_id]
+
 
 def _missing(item_id: str) -> NotFound:
     return NotFound(f"nothing in the inbox is called {item_id!r}", item_id=item_id, fix="twinraven inbox list")
+
+
+def _refuse_agent(item_id: str, by: Principal) -> None:
+    if by.kind == "agent":
+        raise PolicyViolation("a person must decide what waits for people", item_id=item_id, user_id=by.user_id)
 
 
 def _refuse_over(item: InboxItem) -> None:

@@ -120,6 +120,10 @@ class AdministrationOperations(ServerRequests):
         """Return the users of the tenant."""
         return self._list(UserInfo, "users")
 
+    async def user_names(self) -> dict[str, str]:
+        """Return what the users of the tenant are called, by id; for those who decide."""
+        return dict(await self._get("user-names"))
+
     async def user(self, user_id: str) -> UserInfo:
         """Return one of them."""
         return read(UserInfo, await self._get("users", user_id))

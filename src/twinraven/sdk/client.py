@@ -341,6 +341,10 @@ class Client:
 
     inbox = listed(Operations.inbox)
     inbox_item = finished(Operations.inbox_item)
+    reservations = finished(Operations.reservations)
+    reserve_inbox_item = finished(Operations.reserve_inbox_item)
+    release_inbox_item = finished(Operations.release_inbox_item)
+    user_names = finished(Operations.user_names)
     trace = finished(Operations.trace)
     trace_svg = finished(Operations.trace_svg)
     decide = finished(Operations.decide)

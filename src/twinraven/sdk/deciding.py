@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from twinraven.sdk.deciding_model import InboxItemInfo, InboxItemKind
+from twinraven.sdk.deciding_model import InboxItemInfo, InboxItemKind, ReservationInfo
 from twinraven.sdk.exchange import RequestSpec, path_of
 from twinraven.sdk.model import JsonObject
 from twinraven.sdk.reading import read
@@ -22,6 +22,21 @@ class InboxOperations(ServerRequests):
     async def inbox_item(self, item_id: str) -> InboxItemInfo:
         """Return one item: what will happen, to what, why it is asked, what it costs, and the evidence."""
         return read(InboxItemInfo, await self._get("inbox", item_id))
+
+    async def reservations(self) -> list[ReservationInfo]:
+        """Return who is looking at which item just now, as far as you may know."""
+        return self._reserved(await self._get("inbox-reservations"))
+
+    async def reserve_inbox_item(self, item_id: str) -> list[ReservationInfo]:
+        """Say for two minutes that you are looking at an item, and return all who are; nobody is kept from deciding."""
+        return self._reserved(await self._exchange.json(RequestSpec("PUT", path_of("inbox", item_id, "reservation"))))
+
+    async def release_inbox_item(self, item_id: str) -> None:
+        """Say that you no longer look at an item."""
+        await self._exchange.send(RequestSpec("DELETE", path_of("inbox", item_id, "reservation")))
+
+    def _reserved(self, said: JsonObject) -> list[ReservationInfo]:
+        return [read(ReservationInfo, each) for each in said["items"]]
 
     async def trace(self, id: str) -> JsonObject:
         """Return everything before and after whatever has this id, as nodes and links."""

@@ -14,6 +14,17 @@ InboxItemState = Literal["open", "decided", "expired"]
 
 
 @dataclass(frozen=True, slots=True)
+class ReservationInfo:
+    """A user who is looking at an item, and until when that holds."""
+
+    item_id: str
+    user_id: str
+    name: str
+    since: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class InboxItemInfo:
     """An inbox item that waits or waited for a person."""
 

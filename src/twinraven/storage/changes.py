@@ -53,7 +53,7 @@ WATCHED: Final[tuple[WatchedTable, ...]] = (
     WatchedTable("catalog", "catalog_version", "version", is_log=False),
     *(
         WatchedTable(topic, "change_marks", "mark", is_log=False, where=f"topic = '{topic}'")
-        for topic in ("runs", "conversations", "work")
+        for topic in ("runs", "conversations", "work", "reservations")
     ),
 )
 

@@ -33,6 +33,8 @@ class Secret:
     version: int
     created_at: datetime
     updated_at: datetime
+    last_used_at: datetime | None = None
+    """When a connector was last given its value, to the minute; None where none ever was."""
 
     @property
     def ref(self) -> SecretRef:
@@ -48,6 +50,7 @@ class Secret:
             "version": self.version,
             "created_at": iso(self.created_at),
             "updated_at": iso(self.updated_at),
+            "last_used_at": None if self.last_used_at is None else iso(self.last_used_at),
         }
 
 

@@ -8,13 +8,15 @@ before anybody can use it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
 from twinraven.audit import AuditLog, KeyRing, NewAuditEntry
 from twinraven.foundation.clock import from_micros, now_micros
 from twinraven.foundation.correlation import correlation_or_new
-from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, StaleState
+from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, StaleState, StorageError
 from twinraven.foundation.ids import new_id
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy import actor_of
@@ -34,6 +36,7 @@ NameCheck = Callable[[str, str, str], Awaitable[str | None]]
 """Says, for a tenant, a user and a text, what that user knows by a name that holds the text: "a tool"."""
 
 LONGEST_VALUE = 65_536
+USE_NOTED_EVERY = timedelta(minutes=1)
 _LONGEST_NAME = 200
 
 
@@ -221,15 +224,29 @@ class Vault:
     async def reveal(self, ref: SecretRef, *, for_user: str, tool_owner: str | None = None) -> str:
         """Return the value to a connector that is about to use it: for the owner's calls of the owner's tools alone."""
 
-        def work(tx: Transaction) -> str:
+        def work(tx: Transaction) -> tuple[str, int | None]:
             mine = tool_owner in (None, for_user)
             stored = self._store.current(tx, ref.tenant_id, for_user, ref.secret_id) if mine else None
             place, sealed = _present(stored, ref.secret_id)
             value = self._cipher.open(sealed, place).decode()
             self._watch.revealed(ref.tenant_id, value)
-            return value
+            return value, self._store.last_use(tx, ref.tenant_id, ref.secret_id)
 
-        return await self._database.read(ref.tenant_id, work)
+        value, used = await self._database.read(ref.tenant_id, work)
+        await self._note_use(ref, used)
+        return value
+
+    async def _note_use(self, ref: SecretRef, used: int | None) -> None:
+        """Store that a secret was used, once a minute at most; a store that refuses holds up no call."""
+        now = self._micros()
+        since = now - USE_NOTED_EVERY // timedelta(microseconds=1)
+        if used is not None and used >= since:
+            return
+        with suppress(StorageError):
+            await self._database.write(
+                ref.tenant_id,
+                lambda tx: self._store.note_use(tx, ref.tenant_id, ref.secret_id, at=now, unless_since=since),
+            )
 
     async def rotate_kek(self) -> KekRotation:
         """Wrap everything anew; may be stopped at any point and run again."""

@@ -8,7 +8,8 @@ from twinraven.vault.cipher import SealBinding, SealedValue
 from twinraven.vault.model import Secret
 from twinraven.vault.store import StoredVersion
 
-_COLUMNS = "tenant_id, secret_id, owner_id, name, type, shared, version, created_at, updated_at"
+_STATED = "tenant_id, secret_id, owner_id, name, type, shared, version, created_at, updated_at"
+_COLUMNS = f"{_STATED}, last_used_at"
 _MINE = "tenant_id = :tenant AND owner_id = :owner"
 _VERSION = (
     "SELECT v.tenant_id, v.secret_id, v.version, s.owner_id, v.kek_id, v.wrapped_key, v.ciphertext "
@@ -44,7 +45,7 @@ class SqlSecretStore:
 
     def add(self, tx: Transaction, secret: Secret) -> None:
         tx.execute(
-            f"INSERT INTO secrets ({_COLUMNS}) "
+            f"INSERT INTO secrets ({_STATED}) "
             "VALUES (:tenant, :secret, :owner, :name, :type, :shared, :version, :created, :updated)",
             tenant=secret.tenant_id,
             secret=secret.secret_id,
@@ -129,6 +130,24 @@ class SqlSecretStore:
         )
         return None if row is None else _to_version(row)
 
+    def last_use(self, tx: Transaction, tenant_id: str, secret_id: str) -> int | None:
+        row = tx.fetch_one(
+            "SELECT last_used_at FROM secrets WHERE tenant_id = :tenant AND secret_id = :secret",
+            tenant=tenant_id,
+            secret=secret_id,
+        )
+        return None if row is None else row["last_used_at"]
+
+    def note_use(self, tx: Transaction, tenant_id: str, secret_id: str, *, at: int, unless_since: int) -> None:
+        tx.execute(
+            "UPDATE secrets SET last_used_at = :at WHERE tenant_id = :tenant AND secret_id = :secret "
+            "AND (last_used_at IS NULL OR last_used_at < :since)",
+            tenant=tenant_id,
+            secret=secret_id,
+            at=at,
+            since=unless_since,
+        )
+
     def versions(self, tx: Transaction, tenant_id: str) -> list[StoredVersion]:
         rows = tx.fetch_all(f"{_VERSION} WHERE v.tenant_id = :tenant ORDER BY v.secret_id, v.version", tenant=tenant_id)
         return [_to_version(row) for row in rows]
@@ -165,6 +184,7 @@ def _to_secret(row: Row) -> Secret:
         version=row["version"],
         created_at=from_micros(row["created_at"]),
         updated_at=from_micros(row["updated_at"]),
+        last_used_at=None if row["last_used_at"] is None else from_micros(row["last_used_at"]),
     )
 
 

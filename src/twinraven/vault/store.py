@@ -61,6 +61,14 @@ class SecretStore(Protocol):
         """Return the version in force."""
         ...
 
+    def last_use(self, tx: Transaction, tenant_id: str, secret_id: str) -> int | None:
+        """Return when a connector was last given the value, in microseconds."""
+        ...
+
+    def note_use(self, tx: Transaction, tenant_id: str, secret_id: str, *, at: int, unless_since: int) -> None:
+        """Store that a connector was given the value, unless that was noted since a moment."""
+        ...
+
     def versions(self, tx: Transaction, tenant_id: str) -> list[StoredVersion]:
         """Return every version of every secret, for rotation and redaction alone."""
         ...

@@ -50,3 +50,12 @@ def test_costs_have_the_digits_of_their_currency() -> None:
     """Yen have no cents, dinars three digits, and what has no currency is a plain number."""
     costs = [ItemCost(1250, "EUR"), ItemCost(1250, "JPY"), ItemCost(1250, "KWD"), ItemCost(7), ItemCost(tokens=1200)]
     assert [cost_of(each.as_json()) for each in costs] == ["12.50 EUR", "1250 JPY", "1.250 KWD", "7", "1,200 tokens"]
+
+
+def test_a_learned_tool_says_what_it_is_worth() -> None:
+    """The turns that a learned tool would save stand beside it; what was not measured is worth nothing."""
+    found = [
+        waiting_of(item(kind="learned_tool", ref="one@2", evidence={"savings": savings}), {}).worth
+        for savings in ({"turns_saved": 135.0, "value": 1.3}, None)
+    ]
+    assert found == [135.0, 0.0]

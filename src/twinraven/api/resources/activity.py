@@ -150,8 +150,8 @@ async def list_transitions(request: Request) -> Response:
         media="text/event-stream",
         note=(
             "Each message is an event `change` whose data names a topic (events, approvals, catalog, runs, "
-            "conversations, work); null where anything may have changed: at the beginning, unless `since` is stated "
-            "and the server has watched from then on. It says when to ask again, not what is there."
+            "conversations, work, reservations); null where anything may have changed: at the beginning, unless "
+            "`since` is stated and the server has watched from then on. It says when to ask again, not what is there."
         ),
     )
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from twinraven.api.schemas import TEXT, form, listing, ref
@@ -13,7 +14,7 @@ from twinraven.foundation.errors import (
     PolicyViolation,
     StaleState,
 )
-from twinraven.inbox import ITEM_KINDS, InboxAnswer, InboxItem
+from twinraven.inbox import ITEM_KINDS, InboxAnswer, InboxItem, Reservation
 from twinraven.serving import (
     JsonSchema,
     MatchRequired,
@@ -121,6 +122,60 @@ async def decide_item(request: Request) -> Response:
         bound_to = bound_to or seen.bound_to
     said = InboxAnswer(body["choice"], str(bound_to), body.get("note", ""), body.get("answer"))
     return _shown(await request.raven.inbox.decide(item_id, said, by=request.who))
+
+
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/inbox-reservations",
+        "listReservations",
+        "Who is looking at which item just now",
+        listing("Reservation"),
+        note="Approvers and administrators see everybody's, others their own.",
+    )
+)
+async def list_reservations(request: Request) -> Response:
+    return await _reserved(request, await request.raven.inbox.reservations(by=request.who))
+
+
+@ROUTES.handles(
+    Route(
+        "PUT",
+        "/v1/inbox/{item_id}/reservation",
+        "reserveInboxItem",
+        "Say that one is looking at an item, for two minutes; the answer says who else is",
+        listing("Reservation"),
+        parameters={"item_id": _ITEM},
+        errors=(NotFound, IllegalTransition, PolicyViolation),
+        note="It keeps nobody from deciding. Say it again to hold on to it.",
+    )
+)
+async def reserve_item(request: Request) -> Response:
+    return await _reserved(request, await request.raven.inbox.reserve(request.path["item_id"], by=request.who))
+
+
+@ROUTES.handles(
+    Route(
+        "DELETE",
+        "/v1/inbox/{item_id}/reservation",
+        "releaseInboxItem",
+        "Say that one no longer looks at an item",
+        None,
+        status=204,
+        parameters={"item_id": _ITEM},
+        errors=(NotFound,),
+    )
+)
+async def release_item(request: Request) -> Response:
+    await request.raven.inbox.release(request.path["item_id"], by=request.who)
+    return Response(status=204)
+
+
+async def _reserved(request: Request, found: Sequence[Reservation]) -> Response:
+    users = await request.raven.tenancy.users(request.tenant_id) if found else ()
+    names = {each.user_id: each.name for each in users}
+    items = [{**each.as_json(), "name": names.get(each.user_id, each.user_id)} for each in found]
+    return Response({"items": items, "next_cursor": None})
 
 
 def _shown(item: InboxItem) -> Response:

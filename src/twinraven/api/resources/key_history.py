@@ -17,10 +17,10 @@ ROUTES: Final = RouteTable()
         "GET",
         "/v1/idempotency-keys/{key}",
         "showKeyHistory",
-        "What was called under an idempotency key, how it stands, and who was asked",
+        "What was called under an idempotency key, how it stands, who repeated it, and who was asked",
         ref("KeyHistory"),
         errors=(NotFound,),
-        note="Of requests for approval a member sees their own; an administrator sees everybody's.",
+        note="Of requests for approval and of callers a member sees their own; an administrator sees everybody's.",
     )
 )
 async def show_key(request: Request) -> Response:

@@ -11,6 +11,7 @@ from uuid import UUID
 from twinraven.api.event_recording import is_kept_already, keep_all, keyed_id, without_secret_tools
 from twinraven.api.live import live_events
 from twinraven.api.schemas import FLAG, OBJECT, OUTCOME, TEXT, TIME, UUID_TEXT, form, listing, listing_of, ref
+from twinraven.calls import find_key_of
 from twinraven.foundation.actors import Actor, parse_actor
 from twinraven.foundation.clock import to_micros
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound, PolicyViolation
@@ -34,6 +35,11 @@ _TAGS: Final[dict[str, Any]] = {
     "maxItems": 50,
 }
 _MOST_SHOWN: Final = 500
+_DETAIL: Final[dict[str, Any]] = {
+    "output_stored": FLAG,
+    "output": {},
+    "idempotency_key": {"type": ["string", "null"], "description": "the key that the call took, if it took one"},
+}
 _VERDICT: Final[dict[str, Any]] = {
     "oneOf": [form({"outcome": OUTCOME, "stated_by": TEXT, "stated_at": TIME}), {"type": "null"}]
 }
@@ -197,7 +203,7 @@ async def follow_events(request: Request) -> Response:
         "/v1/events/{event_id}",
         "showEvent",
         "One call, with its output where it is kept",
-        {"allOf": [ref("MuninnEvent"), {"type": "object", "properties": {"output_stored": FLAG, "output": {}}}]},
+        {"allOf": [ref("MuninnEvent"), {"type": "object", "properties": _DETAIL}]},
         parameters={"event_id": UUID_TEXT},
         errors=(NotFound,),
     )
@@ -206,7 +212,12 @@ async def show_event(request: Request) -> Response:
     store = request.raven.events
     event = await store.event(request.tenant_id, UUID(request.path["event_id"]))
     kept = {} if event.output_hash is None else await store.outputs(request.tenant_id, [event.output_hash])
-    body = {**event.as_json(), "output_stored": bool(kept), "output": kept.get(event.output_hash or "")}
+    body = {
+        **event.as_json(),
+        "output_stored": bool(kept),
+        "output": kept.get(event.output_hash or ""),
+        "idempotency_key": await find_key_of(request.raven.database, request.tenant_id, str(event.event_id)),
+    }
     return Response(body)
 
 

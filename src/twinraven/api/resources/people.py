@@ -38,14 +38,37 @@ ROUTES: Final = RouteTable()
         "showMe",
         "Whom the key stands for",
         form(
-            {"tenant_id": TEXT, "user_id": TEXT, "kind": _KIND, "role": _ROLE, "key_id": {"type": ["string", "null"]}}
+            {
+                "tenant_id": TEXT,
+                "user_id": TEXT,
+                "name": TEXT,
+                "kind": _KIND,
+                "role": _ROLE,
+                "key_id": {"type": ["string", "null"]},
+            }
         ),
     )
 )
 async def show_me(request: Request) -> Response:
     who = request.who
-    told = {"tenant_id": who.tenant_id, "user_id": who.user_id, "kind": who.kind, "role": who.role}
+    user = await request.raven.tenancy.user(who.tenant_id, who.user_id)
+    told = {"tenant_id": who.tenant_id, "user_id": who.user_id, "name": user.name, "kind": who.kind, "role": who.role}
     return Response({**told, "key_id": who.key_id})
+
+
+@ROUTES.handles(
+    Route(
+        "GET",
+        "/v1/user-names",
+        "listUserNames",
+        "What the users of the tenant are called, by id",
+        {"type": "object", "additionalProperties": TEXT},
+        decides=True,
+        note="For approvers and administrators, who are shown by whom something was asked, decided or done.",
+    )
+)
+async def list_names(request: Request) -> Response:
+    return Response({each.user_id: each.name for each in await request.raven.tenancy.users(request.tenant_id)})
 
 
 @ROUTES.handles(

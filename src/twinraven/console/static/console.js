@@ -219,6 +219,8 @@ function heard(message) {
   if (wait <= 0) refresh();
   else if (!due) due = setTimeout(() => { due = 0; refresh(); }, wait);
 }
+// Whoever looks at a page of the inbox says so again and again, as long as it is seen.
+if (lamp.dataset.again) setInterval(() => { if (!document.hidden) refresh(); }, 1000 * lamp.dataset.again);
 document.addEventListener("visibilitychange", () => { if (!document.hidden && stale) refresh(); });
 
 const wire = new BroadcastChannel("twinraven");

@@ -14,14 +14,24 @@ from twinraven.console.views.spans import last_day
 PAGES: Final = PageTable()
 _FILTERS: Final = ("raised", "tool_id", "error_code", "tag", "session_id", "correlation_id", "since", "until")
 _PER_PAGE: Final = 100
+_COMPARED: Final = 500
 _MOST_KINDS: Final = 12
 _NARROWED: Final = frozenset({"error_code", "tag", "session_id", "correlation_id"})
 _BAD_REQUEST: Final = 400
+_TOLD: Final[Mapping[str | None, str]] = {
+    "success": "Its effect has happened. Whoever sends the same call under it gets the first answer.",
+    "failed": "The call failed for good. Whoever sends it again under this key gets the same error.",
+    "running": "The call is running. Whoever sends it again meanwhile is told to ask later.",
+    "unknown": "Whether the call took effect is unknown, so it is not sent again until a person says what happened.",
+}
+_FREE: Final = "The key is free: a call under it asked for approval first, or failed in a way that may be tried again."
 
 
 @PAGES.shows("/calls", "calls", live="events", held=True)
 async def list_calls(visit: PageRequest) -> PageView:
     where = {name: visit.query[name] for name in _FILTERS if visit.query.get(name)}
+    if visit.query.get("same_as"):
+        return await _same_arguments(visit, visit.query["same_as"])
     page, kinds = await asyncio.gather(
         visit.api.get("events", newest=True, limit=_PER_PAGE, cursor=visit.query.get("cursor"), **where),
         _kinds_of_failure(visit, where),
@@ -31,10 +41,27 @@ async def list_calls(visit: PageRequest) -> PageView:
         "events": page["items"],
         "where": where,
         "kinds": kinds,
+        "alike": None,
         "is_later": "cursor" in visit.query,
         "more": None if more is None else f"/console/calls?{urlencode(more)}",
     }
     return PageView("calls.html", "Calls", values, command=command_line("events", "list", "--newest", *_options(where)))
+
+
+async def _same_arguments(visit: PageRequest, event_id: str) -> PageView:
+    """Show which of the newest calls of a tool had the arguments of one call."""
+    event = await visit.api.get("events", event_id)
+    page = await visit.api.get("events", tool_id=event["tool_id"], newest=True, limit=_COMPARED)
+    values: dict[str, Any] = {
+        "events": [each for each in page["items"] if each["input_hash"] == event["input_hash"]][:_PER_PAGE],
+        "where": {"tool_id": event["tool_id"]},
+        "kinds": [],
+        "alike": {"event": event, "compared": len(page["items"])},
+        "is_later": False,
+        "more": None,
+    }
+    command = command_line("events", "list", "--newest", "--tool", event["tool_id"])
+    return PageView("calls.html", "Calls", values, command=command)
 
 
 async def _kinds_of_failure(visit: PageRequest, where: Mapping[str, str]) -> list[tuple[Mapping[str, Any], str]]:
@@ -81,9 +108,10 @@ async def show_call(visit: PageRequest) -> PageView:
 async def show_key(visit: PageRequest) -> PageView:
     """Show the history of an idempotency key."""
     found = await visit.api.get("idempotency-keys", visit.path["key"])
+    call = None if found["event_id"] is None else await visit.api.find("events", found["event_id"])
     return PageView(
         "key.html",
         f"Key {found['idempotency_key']}",
-        {"found": found},
+        {"found": found, "call": call, "told": _TOLD.get(found["state"], _FREE)},
         command=command_line("trace", found["idempotency_key"]),
     )

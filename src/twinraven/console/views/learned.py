@@ -13,7 +13,7 @@ from markupsafe import Markup
 from twinraven.console.api_caller import ApiRefused
 from twinraven.console.drawing.columns import TimeColumn, columns, meter
 from twinraven.console.drawing.wiring import wiring
-from twinraven.console.formatting import plural
+from twinraven.console.formatting import brief, count, percent, plural
 from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
 from twinraven.console.views.spans import last_days
 from twinraven.foundation.clock import iso
@@ -120,6 +120,34 @@ def _saved_by_day(tool_id: str, begin: datetime, days: Mapping[str, Mapping[str,
     return columns(found, height=96, title=f"Turns saved on each of the last {_DAYS} days")
 
 
+def _versions(tool: Mapping[str, Any], status: str) -> list[int]:
+    """Return the other versions that stand so: only one that was in service can be rolled back to."""
+    current = tool["current_version"]
+    return [each["version"] for each in tool["versions"] if each["status"] == status and each["version"] != current]
+
+
+def flag_words(name: str, figures: Mapping[str, Any]) -> str:
+    """Return what maintenance found, with its figures; of a flag that is not known, the figures."""
+    if name == "drift" and "original_support" in figures:
+        return (
+            f"agents hardly make these calls in this order any more: in {percent(figures['support'], 1)} of "
+            f"{plural(figures['sessions'], 'session')}, {percent(figures['original_support'], 1)} when it was learned"
+        )
+    if name == "fails_more_than_its_parts" and "expected" in figures:
+        return (
+            f"{percent(figures['rate'])} of {plural(figures['calls'], 'call')} fail, where its parts would lead one to "
+            f"expect {percent(figures['expected'])}"
+        )
+    if name == "saves_no_turns" and "uses" in figures:
+        return f"{plural(figures['uses'], 'use')} saved no turn"
+    if name == "not_taken" and "taken" in figures:
+        return (
+            f"agents took it in {count(figures['taken'])} of {plural(figures['fitted'], 'session')} where it fitted, "
+            "and made its calls by hand in the others"
+        )
+    return brief(dict(figures), 160)
+
+
 async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
     tool_id = visit.path["tool_id"]
     found = await visit.api.show("learned-tools", tool_id)
@@ -155,8 +183,9 @@ async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
         "definition": definition,
         "picture": wiring(tool_id, review["steps"], list(review["parameters"].get("properties", {}))),
         "adoption": adoption,
-        "flags": tool["flags"],
-        "earlier": [each["version"] for each in tool["versions"] if each["version"] != tool["current_version"]],
+        "flags": [(name, flag_words(name, figures), figures.get("since")) for name, figures in tool["flags"].items()],
+        "earlier": _versions(tool, "promoted"),
+        "waiting": _versions(tool, "testing"),
         "diff": [({"+": "add", "-": "del", "@": "at"}.get(line[:1], ""), line) for line in review["diff"]],
         "refusal": None if refusal is None else refusal.problem,
     }

@@ -10,9 +10,11 @@ from twinraven.console.page_requests import PageRequest, PageTable, PageView, Re
 from twinraven.console.views.evidence import evidence_of
 from twinraven.console.views.runs import answer_choices
 from twinraven.console.views.waiting_items import (
+    AGAIN_S,
     KINDS,
     cost_of,
     everything_waiting,
+    look_at,
     next_waiting,
     task_names,
     waiting_count,
@@ -23,7 +25,7 @@ PAGES: Final = PageTable()
 _REFUSED: Final = (400, 409, 412)
 
 
-@PAGES.shows("/review", "review", live="approvals catalog events/10 runs work")
+@PAGES.shows("/review", "review", live="approvals catalog events/10 runs work reservations")
 async def review_queue(visit: PageRequest) -> PageView:
     kind = visit.query.get("kind", "")
     found, in_all = await everything_waiting(visit, kind if kind in KINDS else "")
@@ -37,12 +39,13 @@ async def review_queue(visit: PageRequest) -> PageView:
         ],
         "waits": found,
         "in_all": in_all,
+        "again_s": AGAIN_S,
         "last": None if last is None or not last["items"] else last["items"][0],
     }
     return PageView("review.html", "Review", values, command="twinraven inbox list")
 
 
-@PAGES.shows("/review/items/{item_id}", "review", live="approvals catalog events runs work")
+@PAGES.shows("/review/items/{item_id}", "review", live="approvals catalog events runs work reservations")
 async def review_item(visit: PageRequest) -> PageView:
     return await _page(visit, refusal=None)
 
@@ -86,6 +89,8 @@ async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
         "answer_hint": hint,
         "following": await next_waiting(visit, item_id),
         "form": visit.form,
+        "looking": await look_at(visit, item_id) if item["state"] == "open" else "",
+        "again_s": AGAIN_S,
         "refusal": None if refusal is None else refusal.problem,
     }
     status = 200 if refusal is None else refusal.status

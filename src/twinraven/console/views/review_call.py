@@ -8,7 +8,7 @@ from typing import Any, Final
 from twinraven.console.api_caller import ApiRefused
 from twinraven.console.drawing.strip import strip
 from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
-from twinraven.console.views.waiting_items import next_waiting, plain_reason
+from twinraven.console.views.waiting_items import AGAIN_S, look_at, next_waiting, plain_reason
 
 PAGES: Final = PageTable()
 _COMPARED: Final = 300
@@ -17,7 +17,7 @@ _LED: Final = 6
 _STALE: Final = (409, 412)
 
 
-@PAGES.shows("/review/calls/{approval_id}", "review", live="approvals")
+@PAGES.shows("/review/calls/{approval_id}", "review", live="approvals reservations")
 async def review_call(visit: PageRequest) -> PageView:
     return await _page(visit, note="", refusal=None)
 
@@ -50,12 +50,15 @@ async def _page(visit: PageRequest, *, note: str, refusal: ApiRefused | None) ->
         "approval": approval,
         "why": plain_reason(approval),
         "arguments": [(name, value, _strip(name, value, ran)) for name, value in approval["arguments"].items()],
+        "inside": [each for each in approval["covers"] if each != approval["tool_id"]],
         "seen": found.tag,
         "definition": definitions[0] if definitions else "",
         "before": ran[:_SHOWN_BEFORE],
         "led": [each for each in events if not each["parent_event_id"]][-_LED:],
         "following": await next_waiting(visit, f"call:{approval['approval_id']}"),
         "note": note,
+        "looking": await look_at(visit, f"call:{approval['approval_id']}") if approval["state"] == "pending" else "",
+        "again_s": AGAIN_S,
         "refusal": None if refusal is None else refusal.problem,
     }
     status = 200 if refusal is None else refusal.status

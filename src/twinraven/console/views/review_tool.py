@@ -10,7 +10,7 @@ from typing import Any, Final
 from twinraven.console.api_caller import ApiRefused, typed_value
 from twinraven.console.drawing.wiring import wiring
 from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
-from twinraven.console.views.waiting_items import next_waiting
+from twinraven.console.views.waiting_items import AGAIN_S, look_at, next_waiting
 
 PAGES: Final = PageTable()
 _STALE: Final = (409, 412)
@@ -30,7 +30,7 @@ class Source:
     rivals: str
 
 
-@PAGES.shows("/review/tools/{tool_id}/{version}", "review", live="catalog")
+@PAGES.shows("/review/tools/{tool_id}/{version}", "review", live="catalog reservations")
 async def review_tool(visit: PageRequest) -> PageView:
     return await _page(visit, refusal=None)
 
@@ -80,6 +80,8 @@ async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
         "diff": [(_line_kind(line), line) for line in review["diff"]],
         "following": await next_waiting(visit, f"learned_tool:{tool_id}@{version}"),
         "form": visit.form,
+        "looking": await look_at(visit, f"learned_tool:{tool_id}@{version}") if review["status"] == "testing" else "",
+        "again_s": AGAIN_S,
         "refusal": None if refusal is None else refusal.problem,
     }
     command = command_line("approve", tool_id, "--version", version)

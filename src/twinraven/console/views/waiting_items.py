@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from twinraven.console.api_caller import api_path, members
+from twinraven.console.api_caller import ApiRefused, api_path, members
 from twinraven.console.formatting import brief, percent
 from twinraven.console.page_requests import PageRequest
 
+AGAIN_S: Final = 60
+"""How often a page that is looked at says so; what it says holds for twice as long."""
 _MOST: Final = 200
 _MOST_TASKS: Final = 50
+_NOT_THEIRS: Final = (403, 404, 409)
 KINDS: Final[Mapping[str, str]] = {
     "call": "calls",
     "learned_tool": "learned tools",
@@ -39,22 +42,62 @@ class WaitingItem:
     by: str | None
     ends: str | None
     cost: str
+    worth: float
+    """The turns that it would save, where it is a learned tool."""
     holds: str
     """What of a wallet cannot be spent as long as it waits."""
+    looking: str
+    """Which others are looking at it just now."""
 
 
 async def everything_waiting(visit: PageRequest, kind: str = "") -> tuple[list[WaitingItem], int]:
-    """Return the longest waiting, of one kind or of all: what ends first, then by age; and how much waits in all."""
+    """Return the longest waiting, of one kind or of all, by urgency; and how much waits in all."""
     page = await visit.api.get("inbox", limit=_MOST, kind=kind or None)
     names = await task_names(visit, page["items"])
-    found = [waiting_of(each, names) for each in page["items"]]
-    return sorted(found, key=lambda each: (each.ends is None, each.ends or "", each.since)), int(page["count"])
+    looking = await _others_looking(visit) if page["items"] else {}
+    found = [waiting_of(each, names, looking.get(each["item_id"], ())) for each in page["items"]]
+    return sorted(found, key=_urgency), int(page["count"])
+
+
+def _urgency(item: WaitingItem) -> tuple[bool, str, float, str]:
+    """Order what ends first, then what is worth most, then by age."""
+    return item.ends is None, item.ends or "", -item.worth, item.since
 
 
 async def next_waiting(visit: PageRequest, item_id: str) -> str:
-    """Return the URL of the next item after one was viewed or decided."""
+    """Return the URL of the next item after one was viewed or decided; what nobody else is looking at comes first."""
     found, _ = await everything_waiting(visit)
-    return next((each.href for each in found if each.item_id != item_id), "/console/review")
+    others = sorted((each for each in found if each.item_id != item_id), key=lambda each: bool(each.looking))
+    return others[0].href if others else "/console/review"
+
+
+async def look_at(visit: PageRequest, item_id: str) -> str:
+    """Reserve an open item for whoever views it, if they may decide it, and return which others are looking at it."""
+    try:
+        found = await visit.api.send("PUT", api_path("inbox", item_id, "reservation"))
+    except ApiRefused as refusal:
+        if refusal.status not in _NOT_THEIRS:
+            raise
+        return ""
+    return _looking([each["name"] for each in found.body["items"] if each["user_id"] != visit.me.user_id])
+
+
+async def _others_looking(visit: PageRequest) -> dict[str, list[str]]:
+    """Return the names of the others who are looking at items, by item."""
+    found = await visit.api.send("GET", "/v1/inbox-reservations")
+    names: dict[str, list[str]] = {}
+    for each in found.body["items"]:
+        if each["user_id"] != visit.me.user_id:
+            names.setdefault(each["item_id"], []).append(each["name"])
+    return names
+
+
+def _looking(names: Sequence[str]) -> str:
+    """Say who is looking."""
+    if not names:
+        return ""
+    listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    return f"{listed} {'is' if len(names) == 1 else 'are'} looking"
 
 
 async def waiting_count(visit: PageRequest, kind: str = "") -> int:
@@ -78,7 +121,7 @@ def task_words(task: Mapping[str, Any]) -> str:
     return str(members(task["spec_json"]).get("description") or task["task_type"])
 
 
-def waiting_of(item: Mapping[str, Any], names: Mapping[str, str]) -> WaitingItem:
+def waiting_of(item: Mapping[str, Any], names: Mapping[str, str], looking: Sequence[str] = ()) -> WaitingItem:
     """Return an item of the inbox as a line of the queue; `names` says what tasks are about."""
     kind, ref, evidence = item["kind"], str(item["ref"]), item["evidence"]
     name, about = _told(item, names)
@@ -103,7 +146,9 @@ def waiting_of(item: Mapping[str, Any], names: Mapping[str, str]) -> WaitingItem
         by=item["requested_by"],
         ends=item["expires_at"],
         cost=cost_of(item["cost"]),
+        worth=float(members(evidence.get("savings")).get("turns_saved") or 0) if kind == "learned_tool" else 0.0,
         holds=hold_of(item["holds"]),
+        looking=_looking(looking),
     )
 
 

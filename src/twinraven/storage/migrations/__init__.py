@@ -53,6 +53,7 @@ STEPS = (
     "m0034_health_history",
     "m0035_kept_figures",
     "m0036_held_spans",
+    "m0037_marks_of_use",
 )
 """In order; the number in the name is the version."""
 
