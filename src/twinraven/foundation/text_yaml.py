@@ -4,6 +4,9 @@ Written to be copied, like `text_values`. It is the part of YAML that answers ar
 anchors, tags, several documents, two equal keys or a line that fits nowhere gives None, as does one that nests nothing.
 """
 
+# Narrowed JSON has no types, and a reader of an export is better off without casts.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import json

@@ -96,7 +96,7 @@ def _lead_away(script: SessionScript, rng: random.Random) -> None:
 
 def _lead_on(script: SessionScript, rng: random.Random) -> None:
     email, customer = f"y{rng.randrange(10**6)}@mail.test", f"C-{rng.randrange(10**9)}"
-    body = {"id": customer, "address": f"town {rng.randrange(10**5)}", "invoices": []}
+    body: dict[str, Any] = {"id": customer, "address": f"town {rng.randrange(10**5)}", "invoices": []}
     script.call("search_customer", {"email": email}, {"hits": 1, "customer": {"id": customer}}, said=f"I am {email}")
     script.call("load_customer", {"customer_id": customer, "detail": "full"}, body)
     script.call("get_partner_score", {"address": body["address"]}, {"score": rng.randrange(90)})
