@@ -7,7 +7,8 @@ joined and its exit handlers run. What start-up itself does is tested with the i
 
 `ForkServer` is the client's side; `python fork_server.py FD LISTENER` is the server, which speaks on the socket it
 inherits: one datagram for a command with its three files, answered by one with `{"id": …, "code": …}` at its end.
-It speaks the same on connections to LISTENER, where `forked_command.py` asks for commands that another program starts.
+It speaks the same on connections to LISTENER, where `forked_command.py` asks for commands that another program starts;
+a command ends with whoever asked for it.
 A command whose first argument is `script:PATH` is that Python file instead, and `module:NAME` a module of its folder.
 One that `waits` begins when it has read a byte from its input, so that a tracer can be attached first.
 """
@@ -111,9 +112,10 @@ def serve(channel: socket.socket, listener: socket.socket) -> dict[str, Any]:
                 continue
             asker = asking[descriptor]
             text, files = _receive(asker)
-            if not text and asker is channel:
-                os._exit(0)
             if not text:
+                _kill([pid for other, _, pid in running.values() if asker in (other, channel)])
+                if asker is channel:
+                    os._exit(0)
                 poll.unregister(asker)
                 del asking[descriptor]
                 asker.close()
@@ -130,7 +132,13 @@ def serve(channel: socket.socket, listener: socket.socket) -> dict[str, Any]:
             for file in files:
                 os.close(file)
             if asker is not channel and not _tell(asker, {"pid": pid}):
-                os.kill(pid, signal.SIGKILL)
+                _kill([pid])
+
+
+def _kill(commands: Sequence[int]) -> None:
+    """Kill the commands of whoever has gone: who was killed could not pass it on, and stood in their place."""
+    for pid in commands:
+        os.kill(pid, signal.SIGKILL)
 
 
 def _receive(asker: socket.socket) -> tuple[bytes, list[int]]:
