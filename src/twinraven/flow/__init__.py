@@ -38,13 +38,13 @@ if TYPE_CHECKING:
         MakeCall,
         Pause,
         Rested,
-        StepRun,
         TimedOut,
         Waiting,
     )
     from twinraven.flow.results import FlowFailed, FlowResult, FlowStatus, StepResult
     from twinraven.flow.run import FlowRun, PauseFor, RunEnvironment, StepInvoker
     from twinraven.flow.schedule import Schedule, late_call
+    from twinraven.flow.step_run import StepRun
     from twinraven.flow.validation import SLUG, ToolLookup, check_input_names, validate_definition
 
 __all__ = [

@@ -19,7 +19,7 @@ from twinraven.catalog import Catalog, Effect, Sensitivity, ToolAnswer, ToolEntr
 from twinraven.flow.definition import FlowDefinition, StepDefinition
 from twinraven.flow.executor import FlowExecutor
 from twinraven.flow.plan import MAX_STEPS, compile_flow
-from twinraven.flow.protocol import StepRun
+from twinraven.flow.step_run import StepRun
 from twinraven.flow.validation import ToolLookup
 from twinraven.foundation.canonical import JsonObject, canonical_json, content_hash
 from twinraven.foundation.errors import InvalidDefinition, NotFound, ToolUnavailable

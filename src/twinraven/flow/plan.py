@@ -29,7 +29,7 @@ from twinraven.flow.mapping import (
     compile_reference,
     compile_value,
 )
-from twinraven.flow.protocol import StepRun
+from twinraven.flow.step_run import StepRun
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.errors import InvalidInput
 from twinraven.foundation.json_schema import Schema, compile_schema

@@ -24,12 +24,12 @@ from twinraven.flow.protocol import (
     MakeCall,
     Pause,
     Rested,
-    StepRun,
     TimedOut,
     Waiting,
 )
 from twinraven.flow.results import FlowResult
 from twinraven.flow.schedule import Schedule, late_call
+from twinraven.flow.step_run import StepRun
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.foundation.time_limit import TimeLimit, TimeLimits

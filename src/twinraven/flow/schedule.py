@@ -32,10 +32,10 @@ from twinraven.flow.protocol import (
     MakeCall,
     Pause,
     Rested,
-    StepRun,
     TimedOut,
 )
 from twinraven.flow.results import FlowFailed, FlowResult, FlowStatus, StepProgress, whole_output
+from twinraven.flow.step_run import StepRun
 from twinraven.foundation.canonical import JsonObject, to_json_value
 from twinraven.foundation.errors import EffectUnknown, InvalidInput, InvalidOutput, ToolTimeout, TwinRavenError
 

@@ -14,7 +14,7 @@ from typing import Final
 
 _FOUNDATION: Final = "errors clock canonical references predicates"
 _READERS: Final = "text_values text_lines text_yaml text_tables text_shapes text_readers"
-_FLOW: Final = "fields definition graph operators mapping protocol plan results schedule run"
+_FLOW: Final = "fields definition graph operators mapping step_run plan protocol results schedule run"
 _SOURCES: Final = {
     "twinraven.foundation": (*_FOUNDATION.split(), *_READERS.split(), "time_limit"),
     "twinraven.flow": (*_FLOW.split(),),
