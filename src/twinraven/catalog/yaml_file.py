@@ -61,7 +61,8 @@ class CatalogFile:
 
             def represent_str(self, data: str) -> yaml.ScalarNode:
                 style = '"' if _FOLDED.search(data) else None
-                return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+                scalar: yaml.ScalarNode = cast("Any", self).represent_scalar("tag:yaml.org,2002:str", data, style=style)
+                return scalar
 
         Dumper.add_representer(str, Dumper.represent_str)
         return yaml.dump(sections, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
