@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -106,6 +107,29 @@ async def test_the_system_measures_itself(home: ApiHome) -> None:
         wish = SeriesQuery(now - timedelta(days=1), now + timedelta(minutes=1), 86_400, "search")
         points = await home.raven.metrics.series(ada.tenant_id, calls["metric_id"], wish)
         assert sum(int(point.value) for point in points) == 3
+
+
+@pytest.mark.req("AD-28")
+async def test_a_long_log_is_measured_in_parts_beside_the_requests(
+    home: ApiHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer waits only so long and says that it does not hold everything yet; in the end each call counts once."""
+    for name, value in (("app.measuring._BATCH", 2), ("app.measuring._AT_ONCE", 2)):
+        monkeypatch.setattr(f"twinraven.{name}", value)
+    ada = await home.tenant("ada")
+    for number in range(7):
+        call = {"tool_name": "search", "payload": {"query": "x"}, "session_id": f"s{number}"}
+        made(await ada.door.post("/v1/calls", call))
+    listed = made(await ada.door.get("/v1/metric-definitions?scope=tool"))["items"]
+    [calls] = [each["metric_id"] for each in listed if each["name"] == "calls"]
+    monkeypatch.setattr("twinraven.api.resources.metrics._PATIENCE_S", 0)
+    asked = f"/v1/metrics/{calls}/series?entity_id=search&bucket_s=86400"
+    first = made(await ada.door.get(asked))
+    assert first["is_counting"]
+    async with asyncio.timeout(60):
+        while (found := made(await ada.door.get(asked)))["is_counting"]:
+            pass
+    assert sum(int(point["value"]) for point in found["items"]) == 7
 
 
 @pytest.mark.req("AD-28")

@@ -41,6 +41,8 @@ RUN_MS: Final = MetricRequest("run_ms", "process", "avg", "integer", "millisecon
 QUEUE_MS: Final = MetricRequest("queue_ms", "process", "avg", "integer", "milliseconds until a run made its first call")
 OWN: Final = (CALLS, FAILED_CALLS, CALL_MS, TURNS_SAVED, TOKENS, COST, RUN_MS, QUEUE_MS)
 _BATCH: Final = 2_000
+_AT_ONCE: Final = 20_000
+"""How many calls are measured before their figures are stored."""
 _HOUR: Final = 3_600_000_000
 _RUN: Final = "run:"
 _HOUSE: Final = "house:"
@@ -100,9 +102,10 @@ async def _exists(home: Home, tenant_id: str, scope: Scope, entity_id: str) -> b
 
 
 async def _measure_calls(home: Home, tenant_id: str, begin: int) -> CollectedMeasurements:
-    """Return the figures of every call that has arrived since, by tool and hour."""
+    """Return the figures of the calls that have arrived since, by tool and hour, up to a number of calls."""
     store = events(home)
-    through = await store.settled(tenant_id)
+    through = settled = await store.settled(tenant_id)
+    counted = 0
     totals: dict[tuple[MetricRequest, str, int], int] = defaultdict(int)
     figures: list[SystemMeasurement] = []
     after = begin
@@ -115,12 +118,15 @@ async def _measure_calls(home: Home, tenant_id: str, begin: int) -> CollectedMea
         figures += await _queue_times(home, tenant_id, found)
         figures += await _model_figures(home, tenant_id, found)
         after = found[-1].arrival
+        counted += len(found)
+        if counted >= _AT_ONCE:
+            through = after
     figures += [
         SystemMeasurement(metric, tool_id, value, hour * _HOUR)
         for (metric, tool_id, hour), value in totals.items()
         if value
     ]
-    return CollectedMeasurements(figures, max(begin, through))
+    return CollectedMeasurements(figures, max(begin, through), is_all=through >= settled)
 
 
 def _count(home: Home, tenant_id: str, event: MuninnEvent, totals: dict[tuple[MetricRequest, str, int], int]) -> None:

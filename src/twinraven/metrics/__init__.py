@@ -19,7 +19,7 @@ from twinraven.metrics.model import (
     Scope,
     SeriesQuery,
 )
-from twinraven.metrics.service import CollectedMeasurements, Metrics, SystemMeasurement
+from twinraven.metrics.service import CollectedMeasurements, Metrics, SystemMeasurement, check_series
 
 __all__ = [
     "AGGREGATIONS",
@@ -36,4 +36,5 @@ __all__ = [
     "Scope",
     "SeriesQuery",
     "SystemMeasurement",
+    "check_series",
 ]

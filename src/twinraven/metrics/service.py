@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -44,6 +46,7 @@ from twinraven.metrics.sql import (
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy import Principal
 
+_logger: Final = logging.getLogger(__name__)
 MOST_POINTS: Final = 2_000
 _AHEAD_MICROS: Final = 86_400_000_000
 _OWN: Final = "definitions"
@@ -69,6 +72,8 @@ class CollectedMeasurements(NamedTuple):
 
     figures: Sequence[SystemMeasurement]
     up_to: int
+    is_all: bool = True
+    """Whether there was nothing behind the cursor when it was read; a source may give a long log in parts."""
 
 
 Source = Callable[[str, int], Awaitable[CollectedMeasurements]]
@@ -88,13 +93,14 @@ class Metrics:
         own: Sequence[MetricRequest] = (),
         micros: Callable[[], int] = now_micros,
     ) -> None:
-        """`own` are the system's own metrics, which a tenant has from its first collection on."""
+        """`own` are the system's own metrics, which a tenant has from its first look at its metrics on."""
         self._own = tuple(own)
         self._database = database
         self._exists = exists
         self._audit = audit
         self._sources = dict(sources or {})
         self._micros = micros
+        self._collecting: dict[tuple[str, asyncio.AbstractEventLoop], asyncio.Task[int]] = {}
 
     async def define(self, wish: MetricRequest, *, by: Principal) -> MetricDefinition:
         """Define a metric; its name is unique within its scope. For administrators."""
@@ -171,7 +177,8 @@ class Metrics:
     async def definitions(
         self, tenant_id: str, *, scope: str | None = None, limit: int = 10_000, after: str | None = None
     ) -> list[MetricDefinition]:
-        """Definitions by scope and name."""
+        """Definitions by scope and name, the system's own among them."""
+        await self._define_own(tenant_id)
         return await self._database.read(
             tenant_id, lambda tx: list_definitions(tx, tenant_id, scope=scope, limit=limit, after=after)
         )
@@ -217,10 +224,13 @@ class Metrics:
 
         return await self._database.read(tenant_id, work)
 
-    async def series(self, tenant_id: str, metric_id: str, wish: SeriesQuery) -> list[MetricPoint]:
-        """Return the values summed up by stretches of time; the system's own figures are collected first."""
+    async def series(
+        self, tenant_id: str, metric_id: str, wish: SeriesQuery, *, collects: bool = True
+    ) -> list[MetricPoint]:
+        """Return the values summed up by stretches of time; unless told otherwise, the system's own come first."""
         check_series(wish)
-        await self.collect(tenant_id)
+        if collects:
+            await self.collect(tenant_id)
 
         def work(tx: Transaction) -> list[MetricPoint]:
             found = _present(tx, tenant_id, metric_id)
@@ -232,7 +242,27 @@ class Metrics:
     async def collect(self, tenant_id: str) -> int:
         """Append what the system measured of itself since the last time; says how many values."""
         await self._define_own(tenant_id)
-        return sum([await self._collect(tenant_id, name, source) for name, source in self._sources.items()])
+        return sum([await self._collect_all(tenant_id, name, source) for name, source in self._sources.items()])
+
+    async def collect_within(self, tenant_id: str, seconds: float) -> bool:
+        """Collect for so long and go on in the background; says whether everything is collected."""
+        here = asyncio.get_running_loop()
+        task = self._collecting.get((tenant_id, here))
+        if task is None:
+            task = self._collecting[tenant_id, here] = asyncio.ensure_future(self.collect(tenant_id))
+            task.add_done_callback(lambda done: self._end_collecting(tenant_id, here, done))
+        done, _ = await asyncio.wait((task,), timeout=seconds)
+        for ended in done:
+            ended.result()  # raises what kept it from measuring
+        return bool(done)
+
+    async def aclose(self) -> None:
+        """Stop what goes on in the background of this event loop."""
+        here = asyncio.get_running_loop()
+        tasks = [task for (_, loop), task in self._collecting.items() if loop is here]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def append_in(self, tx: Transaction, tenant_id: str, figures: Sequence[SystemMeasurement]) -> None:
         """Append figures of the system with the caller's own rows."""
@@ -279,11 +309,26 @@ class Metrics:
 
         await self._database.write(tenant_id, work)
 
-    async def _collect(self, tenant_id: str, name: str, source: Source) -> int:
+    def _end_collecting(self, tenant_id: str, loop: asyncio.AbstractEventLoop, task: asyncio.Task[int]) -> None:
+        del self._collecting[tenant_id, loop]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # Who waits is told as well; the next who asks tries again.
+            _logger.warning("the system's own figures were not collected: %s", error)
+
+    async def _collect_all(self, tenant_id: str, name: str, source: Source) -> int:
+        """Collect a source part by part, each of them stored before the next is read."""
+        total = 0
+        while True:
+            is_all, found = await self._collect(tenant_id, name, source)
+            total += found
+            if is_all:
+                return total
+
+    async def _collect(self, tenant_id: str, name: str, source: Source) -> tuple[bool, int]:
         begin = await self._database.read(tenant_id, lambda tx: collected_up_to(tx, tenant_id, name))
         found = await source(tenant_id, begin)
         if found.up_to == begin and not found.figures:
-            return 0
+            return True, 0
 
         def work(tx: Transaction) -> int:
             # Whoever collected meanwhile has these figures already.
@@ -293,7 +338,7 @@ class Metrics:
             set_collected(tx, tenant_id, name, found.up_to)
             return len(found.figures)
 
-        return await self._database.write(tenant_id, work)
+        return found.is_all, await self._database.write(tenant_id, work)
 
     def _tell(self, tx: Transaction, event: str, metric_id: str, by: Principal, **data: Any) -> None:
         self._audit.append(tx, NewAuditEntry(by.tenant_id, event, "metric", metric_id, by.actor, data=data))

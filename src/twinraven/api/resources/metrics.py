@@ -17,6 +17,7 @@ from twinraven.metrics import (
     MetricRequest,
     MetricValue,
     SeriesQuery,
+    check_series,
 )
 from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, page_of
 
@@ -33,6 +34,8 @@ _WINDOW: Final = (
     QueryParameter("dimension", TEXT, "only with this dimension, as name=value; several are separated by commas"),
 )
 _DAY: Final = timedelta(days=1)
+_PATIENCE_S: Final = 1.0
+"""How long a request waits for the system's own figures; they are collected all the same."""
 
 
 @ROUTES.handles(
@@ -47,7 +50,6 @@ _DAY: Final = timedelta(days=1)
     )
 )
 async def list_definitions(request: Request) -> Response:
-    await request.raven.metrics.collect(request.tenant_id)
     limit = int(request.query["limit"])
     found = await request.raven.metrics.definitions(
         request.tenant_id, scope=request.query.get("scope"), limit=limit + 1, after=_after(request)
@@ -199,19 +201,24 @@ async def list_values(request: Request) -> Response:
         "/v1/metrics/{metric_id}/series",
         "showMetricSeries",
         "The values summed up by stretches of time",
-        form({"items": {"type": "array", "items": ref("MetricPoint")}}),
+        form({"items": {"type": "array", "items": ref("MetricPoint")}, "is_counting": FLAG}),
         query=(
             *_WINDOW,
             QueryParameter("bucket_s", {"type": "integer", "minimum": 1}, "seconds of one stretch; 3600 by default"),
             QueryParameter("aggregation", {"enum": list(AGGREGATIONS)}, "another than the definition's"),
         ),
         errors=(NotFound,),
-        note="Stretches without values are left out.",
+        note="Stretches without values are left out. `is_counting` says that calls are recorded which the system's own "
+        "figures do not hold yet.",
     )
 )
 async def show_series(request: Request) -> Response:
-    found = await request.raven.metrics.series(request.tenant_id, request.path["metric_id"], _wish(request.query))
-    return Response({"items": [each.as_json() for each in found]})
+    metrics = request.raven.metrics
+    wish = _wish(request.query)
+    check_series(wish)
+    is_counting = not await metrics.collect_within(request.tenant_id, _PATIENCE_S)
+    found = await metrics.series(request.tenant_id, request.path["metric_id"], wish, collects=False)
+    return Response({"items": [each.as_json() for each in found], "is_counting": is_counting})
 
 
 def _wish(query: Mapping[str, Any]) -> SeriesQuery:

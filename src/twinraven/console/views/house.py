@@ -66,6 +66,7 @@ async def metrics(visit: PageRequest) -> PageView:
         "defined": known,
         "chosen": chosen,
         "points": _points(items_of(series)),
+        "is_counting": series is not None and series["is_counting"],
     }
     command = command_line("metrics", *(["list"] if chosen is None else ["show", chosen["scope"], chosen["name"]]))
     return PageView("metrics.html", "Metrics", values, command=command)
