@@ -25,6 +25,7 @@ _LATE: Final = ("retireTool",)
 _REFUSED: Final = frozenset(
     [
         "decideInboxItem",
+        "reserveInboxItem",
         "extractAnew",
         "showGraph",
         "publish",

@@ -99,7 +99,7 @@ async def test_everything_that_can_be_closed_is(tmp_path: Path, monkeypatch: pyt
         await raven.aclose()
         assert closed == expected
         kinds = {type(part).__name__ for part, _ in expected}
-    assert kinds >= {"Collector", "SpanReceiver", "LearnedTools", "Redactor", "LearningRounds", "PythonConnector"}
+    assert kinds >= {"Collector", "SpanReceiver", "LearnedTools", "Metrics", "LearningRounds", "PythonConnector"}
     assert kinds >= {"ServiceConnectors"}
     assert not any(inspect.iscoroutinefunction(part.close) for part in every if isinstance(part, Closeable))
     assert asyncio.all_tasks() == {asyncio.current_task()}
