@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from twinraven.audit import AuditLog, NewAuditEntry
 from twinraven.foundation.clock import from_micros, now_micros, to_micros
@@ -46,7 +44,9 @@ from twinraven.metrics.sql import (
 from twinraven.storage import Database, Transaction
 from twinraven.tenancy import Principal
 
-_logger: Final = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    import asyncio
+
 MOST_POINTS: Final = 2_000
 _AHEAD_MICROS: Final = 86_400_000_000
 _OWN: Final = "definitions"
@@ -246,6 +246,8 @@ class Metrics:
 
     async def collect_within(self, tenant_id: str, seconds: float) -> bool:
         """Collect for so long and go on in the background; says whether everything is collected."""
+        import asyncio
+
         here = asyncio.get_running_loop()
         task = self._collecting.get((tenant_id, here))
         if task is None:
@@ -258,6 +260,8 @@ class Metrics:
 
     async def aclose(self) -> None:
         """Stop what goes on in the background of this event loop."""
+        import asyncio
+
         here = asyncio.get_running_loop()
         tasks = [task for (_, loop), task in self._collecting.items() if loop is here]
         for task in tasks:
@@ -312,8 +316,10 @@ class Metrics:
     def _end_collecting(self, tenant_id: str, loop: asyncio.AbstractEventLoop, task: asyncio.Task[int]) -> None:
         del self._collecting[tenant_id, loop]
         if not task.cancelled() and (error := task.exception()) is not None:
+            import logging
+
             # Who waits is told as well; the next who asks tries again.
-            _logger.warning("the system's own figures were not collected: %s", error)
+            logging.getLogger(__name__).warning("the system's own figures were not collected: %s", error)
 
     async def _collect_all(self, tenant_id: str, name: str, source: Source) -> int:
         """Collect a source part by part, each of them stored before the next is read."""
