@@ -130,6 +130,14 @@ async def test_a_long_log_is_measured_in_parts_beside_the_requests(
         while (found := made(await ada.door.get(asked)))["is_counting"]:
             pass
     assert sum(int(point["value"]) for point in found["items"]) == 7
+    for number in range(5):
+        call = {"tool_name": "search", "payload": {"query": "y"}, "session_id": f"s{number}"}
+        made(await ada.door.post("/v1/calls", call))
+    await home.raven.metrics.collect(ada.tenant_id)
+    now = datetime.now(UTC)
+    wish = SeriesQuery(now - timedelta(days=1), now + timedelta(minutes=1), 86_400, "search")
+    points = await home.raven.metrics.series(ada.tenant_id, calls, wish, collects=False)
+    assert sum(int(point.value) for point in points) == 12
 
 
 @pytest.mark.req("AD-28")
