@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
@@ -295,8 +295,9 @@ class Upstream:
         async with asyncio.timeout(self._limits.connect_s) as limit, link as connection:
             await self._on_tools(self.server.name, await connection.tools())
             limit.reschedule(None)
+            wished = list(self._wanted)  # from here on, wishes reach this connection by themselves
             await self._come_up(connection)
-            work = (connection.watch_lists(), self._resubscribe(connection), self._set_log_level())
+            work = (connection.watch_lists(), self._resubscribe(connection, wished), self._set_log_level())
             watching = [asyncio.ensure_future(part) for part in work]
             try:
                 await self._stay(connection)
@@ -313,9 +314,11 @@ class Upstream:
         if level is not None:
             await self.tell(lambda connection: connection.set_log_level(level))
 
-    async def _resubscribe(self, connection: UpstreamConnection) -> None:
+    async def _resubscribe(self, connection: UpstreamConnection, wished: Sequence[str]) -> None:
         """Wish again what was wished of an earlier connection; what changed in between was not heard."""
-        for uri in list(self._wanted):
+        for uri in wished:
+            if uri not in self._wanted:
+                continue
             try:
                 await connection.subscribe(uri)
             except TwinRavenError as error:
