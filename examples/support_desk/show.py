@@ -38,7 +38,9 @@ NEW_TICKETS = 120
 LATER_TICKETS = 160
 TURN_S = 0.02
 SEED = 11
-MONTH_US = 32 * 86_400 * 1_000_000
+DAY_US = 86_400 * 1_000_000
+DAYS_AGO = 33
+"""When the story begins. It ends now, so that nothing it leaves behind lies in the future."""
 WHO = "demo"
 _ROOT = Path(__file__).resolve().parents[2]
 _DESK_TOOLS = '''"""The tools of the demo's support desk; the home's settings name this module."""
@@ -62,7 +64,7 @@ class Show:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._canvas: Canvas = canvas_for(sys.stdout)
-        self._later_us = 0
+        self._ago_us = DAYS_AGO * DAY_US
 
     async def run(self) -> None:
         if self._folder.exists():
@@ -88,7 +90,7 @@ class Show:
     def _open(self, desk: SupportDesk, name: str = "home") -> TwinRaven:
         home = self._folder / name / ".twinraven"
         home.mkdir(parents=True)
-        return open_home(home, functions=desk_tools(desk), micros=lambda: now_micros() + self._later_us)
+        return open_home(home, functions=desk_tools(desk), micros=lambda: now_micros() - self._ago_us)
 
     async def _first_day(self, raven: TwinRaven, tickets: Sequence[Ticket]) -> None:
         self._say("A day at the support desk")
@@ -145,6 +147,7 @@ class Show:
     async def _next_day(self, raven: TwinRaven, tickets: Sequence[Ticket], offered: Sequence[SynthesizedTool]) -> None:
         """Half of the agents have the tools and half do not yet; the record grows, and so does the evidence."""
         self._say("The next day, and a second version")
+        self._ago_us -= DAY_US
         middle = len(tickets) // 2
         await self._work(raven, tickets[:middle], "old")
         await self._work(raven, tickets[middle:], "new", [OfferedTool(each) for each in offered])
@@ -178,7 +181,7 @@ class Show:
     ) -> None:
         """Most questions are answered from the handbook now, and few customers are looked up; the registry notices."""
         self._say("A month later, customers ask other things")
-        self._later_us = MONTH_US
+        self._ago_us = 0
         for number in range(LATER_TICKETS):
             door = CallDoor(raven.calls, f"later-{number}")
             with suppress(CallFailed):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
 from tests.acceptance.cli import Shell
 from tests.lean import run_lean
+from twinraven.app import open_home
+from twinraven.foundation.clock import parse_iso, utc_now
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -17,6 +21,19 @@ def readme_lines() -> set[str]:
     first_minute = README.read_text().partition("**1. Watch it.**")[2].partition("**2. ")[0]
     quoted = "\n".join(first_minute.split("```")[1::2])
     return {line.strip() for line in quoted.splitlines()} - {"", "…"}
+
+
+def check_times(home: Path) -> None:
+    """The story is over: it began more than a month ago, and nothing of it lies in the future."""
+    shell, now = Shell(home), utc_now()
+    acts = [parse_iso(each["timestamp"]) for each in shell.json("audit", "show", "--limit", "1000")]
+    sessions = shell.json("sessions", "list", "--limit", "1000")
+    begun = [parse_iso(each["started_at"]) for each in sessions]
+    with open_home(home / ".twinraven") as raven:
+        verdict = asyncio.run(raven.events.verdict("default", sessions[-1]["session_id"]))
+    assert verdict is not None
+    assert max(min(acts), min(begun), verdict.stated_at) < now - timedelta(days=30)
+    assert max(*acts, *begun) <= now
 
 
 def test_the_whole_story_holds(tmp_path: Path) -> None:
@@ -36,6 +53,7 @@ def test_the_whole_story_holds(tmp_path: Path) -> None:
     assert used
     assert all(int(count) > 0 for count, _ in used)
     assert "and it verifies" in said
+    check_times(folder / "home")
     waiting = re.search(r"(\w+): v2 is validated and waits for a person's yes", said)
     assert waiting is not None
     shell = Shell(folder / "home")

@@ -48,7 +48,9 @@ def audit(home: Home) -> AuditLog:
     from twinraven.audit import AuditLog
 
     clean = redactor(home)
-    log = AuditLog(database(home), signer(home), redact=clean.redact, redact_names=clean.redact_known)
+    log = AuditLog(
+        database(home), signer(home), redact=clean.redact, redact_names=clean.redact_known, micros=home.micros
+    )
 
     def unlinked(tx: Transaction, tenant_id: str) -> list[UnlinkedEffect]:
         from twinraven.effects import find_unlinked

@@ -121,7 +121,7 @@ def rounds(home: Home) -> LearningRounds:
     from twinraven.huginn import RoundStore
 
     # Each round runs on an event loop of its own, so it gets connections to a model of its own.
-    return LearningRounds(RoundStore(database(home)), partial(_make_huginn, home))
+    return LearningRounds(RoundStore(database(home), micros=home.micros), partial(_make_huginn, home))
 
 
 def mining_run(home: Home) -> MiningRun:

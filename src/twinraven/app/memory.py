@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def events(home: Home) -> EventStore:
     from twinraven.muninn import SqlEventStore
 
-    return SqlEventStore(database(home))
+    return SqlEventStore(database(home), micros=home.micros)
 
 
 @Part

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from twinraven.foundation.actors import SYSTEM, Actor, ActorType
-from twinraven.foundation.clock import iso, utc_now
+from twinraven.foundation.clock import iso
 from twinraven.foundation.correlation import correlation_or_new
 from twinraven.foundation.ids import new_id
 
@@ -47,7 +47,8 @@ class NewAuditEntry:
     message: str | None = None
     correlation_id: str = field(default_factory=correlation_or_new)
     id: str = field(default_factory=new_id)
-    timestamp: datetime = field(default_factory=utc_now)
+    timestamp: datetime | None = None
+    """When it happened; None is when it is appended, by the log's clock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from twinraven.audit.sql import SqlAuditStore
 from twinraven.audit.store import AuditStore
 from twinraven.foundation.actors import SYSTEM, Actor
 from twinraven.foundation.canonical import canonical_json, parse_json, to_json_value
-from twinraven.foundation.clock import to_micros
+from twinraven.foundation.clock import from_micros, now_micros, to_micros
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
 from twinraven.foundation.ids import new_id
 from twinraven.foundation.redaction import Redact, keep_everything
@@ -57,12 +57,14 @@ class AuditLog:
         redact: Redact = keep_everything,
         redact_names: Redact | None = None,
         store: AuditStore | None = None,
+        micros: Callable[[], int] = now_micros,
     ) -> None:
         self._database = database
         self._signer = signer
         self._redact = redact
         self._redact_names = redact_names or redact
         self._store = store or SqlAuditStore()
+        self._micros = micros
         self._links: list[LinkCheck] = []
 
     def register_links(self, check: LinkCheck) -> None:
@@ -252,7 +254,7 @@ class AuditLog:
             event_type=entry.event_type,
             actor_type=actor.type,
             actor_id=None if actor.id is None else self._clean_name(entry.tenant_id, actor.id),
-            timestamp=to_micros(entry.timestamp),
+            timestamp=self._micros() if entry.timestamp is None else to_micros(entry.timestamp),
             correlation_id=self._clean_name(entry.tenant_id, entry.correlation_id),
             code=entry.code,
             message=None if entry.message is None else self._redacted_text(entry.tenant_id, entry.message),
@@ -346,7 +348,7 @@ def _to_record(row: ChainRow, entry: NewAuditEntry) -> AuditRecord:
         event_type=row.event_type,
         actor_type=entry.actor.type,
         actor_id=row.actor_id,
-        timestamp=entry.timestamp,
+        timestamp=from_micros(row.timestamp),
         correlation_id=row.correlation_id,
         code=row.code,
         message=row.message,

@@ -7,6 +7,7 @@ one may start. An interrupted round has kept whatever it had registered; startin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -57,12 +58,13 @@ class LearningRound:
 class RoundStore:
     """Rounds in SQL."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, micros: Callable[[], int] = now_micros) -> None:
         self._database = database
+        self._micros = micros
 
     async def start(self, tenant_id: str, *, by: str) -> LearningRound:
         """Create a new running round, or Conflict where one runs."""
-        round_id, now = str(new_uuid()), now_micros()
+        round_id, now = str(new_uuid()), self._micros()
 
         def work(tx: Transaction) -> None:
             tx.execute(
@@ -99,7 +101,7 @@ class RoundStore:
                 "WHERE tenant_id = :tenant AND round_id = :round AND state = 'running'",
                 tenant=tenant_id,
                 round=str(round_id),
-                now=now_micros(),
+                now=self._micros(),
                 progress=progress,
             ),
         )
@@ -122,7 +124,7 @@ class RoundStore:
                 tenant=tenant_id,
                 round=str(round_id),
                 state=state,
-                now=now_micros(),
+                now=self._micros(),
                 outcome=None if outcome is None else orjson.dumps(outcome).decode(),
                 error=None if error is None else orjson.dumps(error).decode(),
             ),
@@ -140,7 +142,7 @@ class RoundStore:
         )
         if row is None:
             raise NotFound(f"no round {round_id!r}", round_id=round_id)
-        return _with_end(row)
+        return self._with_end(row)
 
     async def rounds(self, tenant_id: str, *, limit: int) -> list[LearningRound]:
         """Return the newest rounds."""
@@ -153,14 +155,13 @@ class RoundStore:
                 limit=limit,
             ),
         )
-        return [_with_end(row) for row in rows]
+        return [self._with_end(row) for row in rows]
 
-
-def _with_end(row: Row) -> LearningRound:
-    """Return a round; one of which nothing was heard for long was interrupted."""
-    found = _of_row(row)
-    lost = found.state == "running" and now_micros() - row["seen_at"] > LOST_AFTER_S * 1_000_000
-    return replace(found, state="interrupted", finished_at=from_micros(row["seen_at"])) if lost else found
+    def _with_end(self, row: Row) -> LearningRound:
+        """Return a round; one of which nothing was heard for long was interrupted."""
+        found = _of_row(row)
+        lost = found.state == "running" and self._micros() - row["seen_at"] > LOST_AFTER_S * 1_000_000
+        return replace(found, state="interrupted", finished_at=from_micros(row["seen_at"])) if lost else found
 
 
 def _of_row(row: Row) -> LearningRound:

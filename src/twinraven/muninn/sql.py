@@ -50,8 +50,9 @@ _INSIDE_ONE = """EXISTS (SELECT 1 FROM muninn_event_log o
 class SqlEventStore:
     """`EventStore` on a database of ours."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, micros: Callable[[], int] = now_micros) -> None:
         self._database = database
+        self._micros = micros
 
     async def event(self, tenant_id: str, event_id: UUID) -> MuninnEvent:
         row = await self._database.read(
@@ -192,7 +193,7 @@ class SqlEventStore:
                 tenant=tenant_id,
                 session=session_id,
                 outcome=Outcome(outcome).value,
-                stated_at=now_micros(),
+                stated_at=self._micros(),
                 stated_by=stated_by,
             )
 
