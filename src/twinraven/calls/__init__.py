@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         SkillInvocationResponse,
         StepJournal,
         ToolCall,
+        inner_request,
         side_effect_of,
     )
     from twinraven.calls.policy import Rule, RulesGate, read_rules
@@ -81,6 +82,7 @@ __all__ = [
     "TaskDecision",
     "ToolCall",
     "find_key_of",
+    "inner_request",
     "is_decided",
     "read_key_history",
     "read_rules",

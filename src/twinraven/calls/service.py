@@ -157,8 +157,10 @@ class Calls:
             await asyncio.to_thread(self._concealment.prepare, request.tenant_id)
             self._prepared.add(request.tenant_id)
         call = Invocation(request, context, entry, new_uuid(), self._micros(), request.payload)
-        outer = current_correlation.get()
-        current_correlation.set(call.correlation_id)
+        outer, own = current_correlation.get(), call.correlation_id
+        # A call inside a composite carries the composite's, and a context variable is dear to set.
+        if own != outer:
+            current_correlation.set(own)
         try:
             call.end = await self._run(call)
         except asyncio.CancelledError:
@@ -166,7 +168,8 @@ class Calls:
                 await asyncio.shield(self._abandon(call))
             raise
         finally:
-            current_correlation.set(outer)
+            if own != outer:
+                current_correlation.set(outer)
         return call
 
     async def _run(self, call: Invocation) -> CallEnd:

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from twinraven.calls import CallContext, CallFrame, Calls, SkillInvocationRequest
+from twinraven.calls import CallContext, CallFrame, Calls, inner_request
 from twinraven.catalog import Catalog, Effect, Sensitivity, ToolAnswer, ToolEntry
 from twinraven.flow.definition import FlowDefinition, StepDefinition
 from twinraven.flow.executor import FlowExecutor
@@ -22,6 +22,7 @@ from twinraven.flow.plan import MAX_STEPS, compile_flow
 from twinraven.flow.step_run import StepRun
 from twinraven.flow.validation import ToolLookup
 from twinraven.foundation.canonical import JsonObject, canonical_json, content_hash
+from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import InvalidDefinition, NotFound, ToolUnavailable
 from twinraven.muninn import FALLBACK, RETRY
 
@@ -111,6 +112,7 @@ class _InnerCalls:
         self._calls = calls
         self._catalog = catalog
         self._outer = outer
+        self._created_at = utc_now()
         self._effects: dict[str, bool] = {}
         self._contexts: dict[int | None, CallContext] = {}
 
@@ -129,13 +131,16 @@ class _InnerCalls:
         self, tool_id: str, params: JsonObject, *, step: StepRun, timeout_ms: int | None
     ) -> Coroutine[Any, Any, Any]:
         """Make the call of a step; the run ends one that is late, and the path then records it as such."""
-        outer, writes = self._outer, self.writes(tool_id)
-        request = SkillInvocationRequest(
-            tool_name=tool_id,
-            payload=params,
+        outer, writes = self._outer, self._effects.get(tool_id)
+        if writes is None:
+            writes = self.writes(tool_id)
+        request = inner_request(
+            tool_id,
+            params,
+            created_at=self._created_at,
             tenant_id=outer.tenant_id,
-            correlation_id=outer.correlation_id,
             task_id=outer.task_id,
+            correlation_id=outer.correlation_id,
             idempotency_key=_inner_key(outer.key, step) if writes and outer.key is not None else None,
         )
         context = self._contexts.get(timeout_ms) or self._reading(timeout_ms)

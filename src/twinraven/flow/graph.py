@@ -8,13 +8,14 @@ runs beside one whose result it uses, directly or through others: saying so is a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from twinraven.flow.definition import StepDefinition
 from twinraven.flow.fields import invalid
 
 
-class StepGraph(NamedTuple):
+@dataclass(slots=True)
+class StepGraph:
     """Per step, by index: which steps have to end right before it starts, and which ones wait for it."""
 
     before: tuple[tuple[int, ...], ...]
@@ -23,6 +24,8 @@ class StepGraph(NamedTuple):
     """How many stand in `before`."""
     unlocks: tuple[tuple[int, ...], ...]
     """The steps that have this one in `before`."""
+    first: tuple[int, ...]
+    """The steps that wait for none."""
 
 
 def build_graph(steps: Sequence[StepDefinition], needs: Sequence[frozenset[int]], ids: Mapping[str, int]) -> StepGraph:
@@ -38,7 +41,8 @@ def build_graph(steps: Sequence[StepDefinition], needs: Sequence[frozenset[int]]
     for number, direct in enumerate(before):
         for earlier in direct:
             unlocks[earlier].append(number)
-    return StepGraph(tuple(before), tuple(map(len, before)), tuple(map(tuple, unlocks)))
+    first = tuple(number for number, direct in enumerate(before) if not direct)
+    return StepGraph(tuple(before), tuple(map(len, before)), tuple(map(tuple, unlocks)), first)
 
 
 def _in_order(number: int, allowed: Sequence[int]) -> int:

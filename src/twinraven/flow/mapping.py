@@ -31,7 +31,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from twinraven.flow.fields import Fields, invalid, refuse_excess
 from twinraven.flow.operators import (
@@ -61,14 +62,16 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 Source: TypeAlias = "Callable[[Scope], Any]"
 
 
-class MappedValue(NamedTuple):
+@dataclass(slots=True)
+class MappedValue:
     """A value to be, and what it refers to."""
 
     resolve: Source
     references: tuple[Reference, ...]
 
 
-class MappedInputs(NamedTuple):
+@dataclass(slots=True)
+class MappedInputs:
     """The inputs of one call."""
 
     members: tuple[tuple[str, Source, str | None], ...]

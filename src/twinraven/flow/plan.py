@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from twinraven.flow.definition import MAX_BACKOFF_MS, FlowDefinition, RetryPolicy, StepDefinition
@@ -61,7 +62,9 @@ _STEP_ID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _NOTHING: frozenset[int] = frozenset()
 
 
-class PlannedStep(NamedTuple):
+# What a run reads of a plan it reads from slots: the members of a tuple take three times as long.
+@dataclass(slots=True)
+class PlannedStep:
     """A step with everything parsed that its run needs."""
 
     definition: StepDefinition
@@ -74,11 +77,14 @@ class PlannedStep(NamedTuple):
     fallback: tuple[PlannedStep, ...] = ()
     skips: bool = False
     """Whether the composite goes on without it when it fails."""
+    names: tuple[str, ...] = ()
+    """The names by which references see it: its index, and its id where it has one."""
     first: StepRun | None = None
     """The first attempt of a step that is no for_each step, made once for all runs."""
 
 
-class WiredField(NamedTuple):
+@dataclass(slots=True)
+class WiredField:
     """One named value of `internal_wiring`."""
 
     key: str
@@ -94,7 +100,8 @@ class AbortCondition(NamedTuple):
     asks_output_of: frozenset[int]
 
 
-class FlowPlan(NamedTuple):
+@dataclass(slots=True)
+class FlowPlan:
     """A definition that can be run."""
 
     definition: FlowDefinition
@@ -102,6 +109,8 @@ class FlowPlan(NamedTuple):
     steps: tuple[PlannedStep, ...]
     graph: StepGraph
     wiring: tuple[WiredField, ...]
+    wired_first: tuple[WiredField, ...]
+    """The named values that need no step."""
     wired_after: tuple[tuple[WiredField, ...], ...]
     """By step: the named values that change when it ends."""
     aborts: tuple[AbortCondition, ...]
@@ -127,6 +136,7 @@ def compile_flow(definition: FlowDefinition, *, max_steps: int = MAX_STEPS) -> F
         steps=steps,
         graph=graph,
         wiring=compiler.wiring,
+        wired_first=tuple(wired for wired in compiler.wiring if not wired.needs),
         wired_after=_wired_after(compiler.wiring, len(steps)),
         aborts=compiler.aborts(),
         output=compiler.output(),
@@ -175,12 +185,14 @@ class _PlanCompiler:
         covered = number in self._strategy.retry_policy or bool(fallback)
         behavior = step.on_failure or ("abort" if covered else self._strategy.default_behavior)
         default = DEFAULT_RETRY if behavior == "retry" else _NO_RETRY
-        return planned._replace(
+        return replace(
+            planned,
             # A fallback may look at the failure it stands in for, which is no need of the step itself.
             needs=planned.needs.union(*(other.needs for other in fallback)) - {number},
             retry=self._strategy.retry_policy.get(number, default),
             fallback=fallback,
             skips=behavior == "skip",
+            names=tuple(dict.fromkeys((str(number), step.step_id))),
             first=StepRun(number, id=step.id) if step.for_each is None else None,
         )
 

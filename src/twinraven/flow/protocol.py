@@ -2,12 +2,13 @@
 
 `Schedule` decides and does nothing; a driver does and decides nothing. The asyncio driver (`run`) makes calls, the
 replaying one (`replay`) answers them from history, and a durable one answers them from a journal, by `StepRun.place`.
-All of these are tuples, because some are made for every call.
+All of these have slots and are not frozen, because some are made for every call.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from twinraven.flow.step_run import StepRun
 from twinraven.foundation.canonical import JsonObject
@@ -30,40 +31,46 @@ class Waiting(Exception):
         """A moment in microseconds since the epoch; None until the run is woken."""
 
 
-class Answered(NamedTuple):
+@dataclass(slots=True)
+class Answered:
     """Event: a call gave its output."""
 
     run: StepRun
     output: Any
 
 
-class Failed(NamedTuple):
+@dataclass(slots=True)
+class Failed:
     """Event: a call failed."""
 
     run: StepRun
     error: TwinRavenError
 
 
-class Rested(NamedTuple):
+@dataclass(slots=True)
+class Rested:
     """Event: the pause before an attempt is over."""
 
     run: StepRun
 
 
-class Deferred(NamedTuple):
+@dataclass(slots=True)
+class Deferred:
     """Event: a call, or the pause before it, has to wait."""
 
     run: StepRun
     until: int | None
 
 
-class Halted(NamedTuple):
+@dataclass(slots=True)
+class Halted:
     """Event: the run is cancelled with this error; writes under way finish, nothing else starts."""
 
     error: TwinRavenError
 
 
-class TimedOut(NamedTuple):
+@dataclass(slots=True)
+class TimedOut:
     """Event: the time of the whole run is over, in these words; everything under way is interrupted."""
 
     what: str
@@ -73,7 +80,8 @@ CallEvent = Answered | Failed | Rested | Deferred
 Event = CallEvent | Halted | TimedOut
 
 
-class MakeCall(NamedTuple):
+@dataclass(slots=True)
+class MakeCall:
     """Action: call a tool. The parameters are the driver's own copy."""
 
     run: StepRun
@@ -84,20 +92,23 @@ class MakeCall(NamedTuple):
     is_write: bool
 
 
-class Pause(NamedTuple):
+@dataclass(slots=True)
+class Pause:
     """Action: wait before this attempt, then tell that it `Rested`."""
 
     run: StepRun
     milliseconds: int
 
 
-class CancelCall(NamedTuple):
+@dataclass(slots=True)
+class CancelCall:
     """Action: give up a call or a pause; nothing has to be told of it any more."""
 
     run: StepRun
 
 
-class Finish(NamedTuple):
+@dataclass(slots=True)
+class Finish:
     """Action: the run has ended; it is the last action, and no event is asked for after it."""
 
     result: FlowResult

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from twinraven.flow.plan import FlowPlan
 from twinraven.flow.protocol import (
@@ -48,7 +49,8 @@ class StepInvoker(Protocol):
         ...
 
 
-class RunEnvironment(NamedTuple):
+@dataclass(slots=True)
+class RunEnvironment:
     """The environment of a run: its calls, which tools write, its pauses, its clock, timers and end."""
 
     invoke: StepInvoker

@@ -23,8 +23,8 @@ from twinraven.flow.plan import CONCURRENCY, FlowPlan, PlannedStep, WiredField
 from twinraven.flow.protocol import (
     Action,
     Answered,
-    CallEvent,
     CancelCall,
+    Deferred,
     Event,
     Failed,
     Finish,
@@ -73,6 +73,11 @@ class _Unit:
         "tool_id",
     )
 
+    # Set when a call is made, which is as soon as there is a unit.
+    is_resting: bool
+    is_write: bool
+    tool_id: str
+
     def __init__(self, progress: StepProgress, scope: JsonObject, item: int | None) -> None:
         self.progress = progress
         self.scope = scope
@@ -84,8 +89,6 @@ class _Unit:
         self.results: list[JsonObject] | None = None  # of the fallback, once it was begun
         self.output: Any = None
         self.error: TwinRavenError | None = None
-        self.is_write = self.is_resting = False
-        self.tool_id = ""
 
     @property
     def place(self) -> int:
@@ -110,12 +113,10 @@ class Schedule:
         self._writes = writes
         self._progress = [StepProgress(step, number) for number, step in enumerate(plan.steps)]
         self._wiring: dict[str, JsonObject] = {wired.key: {} for wired in plan.wiring}
-        seen: JsonObject = {}
-        for progress in self._progress:
-            seen[str(progress.number)] = seen[progress.step.definition.step_id] = progress.seen
+        seen: JsonObject = {name: each.seen for each in self._progress for name in each.step.names}
         self._scope: JsonObject = {"parameters": parameters, "steps": seen, "internal_wiring": self._wiring}
         self._blockers = list(plan.graph.blockers)
-        self._ready = deque(number for number, count in enumerate(self._blockers) if not count)
+        self._ready = deque(plan.graph.first)
         self._flights: dict[StepRun, _Unit] = {}
         self._waits: list[int | None] = []
         self._stopped: TwinRavenError | None = None
@@ -125,13 +126,17 @@ class Schedule:
     def start(self, now: int) -> list[Action]:
         """Begin the run; `now` is in microseconds."""
         self._started = self._now = now
-        self._wire(wired for wired in self._plan.wiring if not wired.needs)
+        self._wire(self._plan.wired_first)
         return self._next_actions()
 
     def advance(self, event: Event, now: int) -> list[Action]:
         """Take in what happened, and give what to do next; what is told of a call that was given up is ignored."""
         self._now = now
-        if isinstance(event, Halted):
+        if isinstance(event, Answered):  # first, because nearly every event is one
+            unit = self._flights.pop(event.run, None)
+            if unit is not None:
+                self._take_output(unit, event.output)
+        elif isinstance(event, Halted):
             self._stop(event.error)
         elif isinstance(event, TimedOut):
             self._time_out(event.what)
@@ -139,23 +144,24 @@ class Schedule:
             self._take(unit, event)
         return self._next_actions()
 
-    def _take(self, unit: _Unit, event: CallEvent) -> None:
-        if isinstance(event, Answered):
-            if unit.is_write:
-                unit.progress.changed = True
-            try:
-                output = to_json_value(event.output)
-            except InvalidInput as error:
-                problem = f"{unit.tool_id!r} answered what is not JSON: {error.message}"
-                self._fail(unit, InvalidOutput(problem))
-                return
-            if unit.results is None:
-                self._complete(unit, output)
-            else:
-                unit.output = output
-                unit.results.append({"output": output})
-                self._fall_back(unit, unit.results)
-        elif isinstance(event, Failed):
+    def _take_output(self, unit: _Unit, output: Any) -> None:
+        progress = unit.progress
+        if unit.is_write:
+            progress.changed = True
+        try:
+            output = to_json_value(output)
+        except InvalidInput as error:
+            self._fail(unit, InvalidOutput(f"{unit.tool_id!r} answered what is not JSON: {error.message}"))
+            return
+        if unit.results is None:
+            self._complete(unit, output)
+        else:
+            unit.output = output
+            unit.results.append({"output": output})
+            self._fall_back(unit, unit.results)
+
+    def _take(self, unit: _Unit, event: Failed | Rested | Deferred) -> None:
+        if isinstance(event, Failed):
             self._fail(unit, event.error)
         elif isinstance(event, Rested):
             self._call(unit, unit.progress.step, unit.params)
@@ -403,9 +409,9 @@ class Schedule:
         if self._waits and self._stopped is None:
             status = "waiting"
         for progress in self._progress:
-            if progress.has_begun and not progress.is_settled:
+            if progress.status == "not_run" and progress.has_begun:
                 progress.ended = self._now
-                progress.settle_once("waiting" if status == "waiting" else "cancelled")
+                progress.settle("waiting" if status == "waiting" else "cancelled", None)
         output = None
         if status == "success":
             mapping = self._plan.output

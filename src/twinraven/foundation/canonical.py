@@ -41,6 +41,7 @@ bytes the latter raises and drops an exception each time."""
 _WHOLE_FLOAT = re.compile(rb"\.0(?:[,\]}]|\Z)")
 _EXPONENT = re.compile(rb"e[+-]?[0-9]+(?:[,\]}]|\Z)")
 _BEYOND_BASIC = re.compile(rb"[\xf0-\xf4]")
+_AS_TEXT = orjson.OPT_NON_STR_KEYS
 _STRICT = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 _ESCAPED = re.compile('[\x00-\x1f"\\\\]')
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -96,8 +97,14 @@ def parse_json(text: bytes | str, *, field: str = "value") -> Any:
 
 def to_json_value(value: Any) -> Any:
     """Any Python value as the JSON value that stands for it, detached from the original."""
-    encoded = plain_json(value)
-    return _convert(value, 0) if encoded is None else orjson.loads(encoded)
+    # What `plain_json` does, without a call for it: every argument and answer of a flow comes through here.
+    try:
+        encoded = orjson.dumps(value, _stand_in, _AS_TEXT)
+    except (TypeError, RecursionError):
+        return _convert(value, 0)
+    if encoded.find(NULL) >= 0 and not _is_finite(value):
+        return _convert(value, 0)
+    return orjson.loads(encoded)
 
 
 def plain_json(value: Any) -> bytes | None:
@@ -108,7 +115,7 @@ def plain_json(value: Any) -> bytes | None:
     Floats stay floats, so the text reads back as the value was.
     """
     try:
-        encoded = orjson.dumps(value, default=_stand_in, option=orjson.OPT_NON_STR_KEYS)
+        encoded = orjson.dumps(value, _stand_in, _AS_TEXT)
     except (TypeError, RecursionError):
         return None
     return None if encoded.find(NULL) >= 0 and not _is_finite(value) else encoded

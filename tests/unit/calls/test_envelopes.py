@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from twinraven.calls import CallContext, SkillInvocationRequest, side_effect_of
+from twinraven.calls import CallContext, SkillInvocationRequest, inner_request, side_effect_of
 from twinraven.catalog import Effect
+from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import InvalidInput
 
 SOUND: dict[str, Any] = {
@@ -89,3 +90,18 @@ def test_a_context_that_could_not_be_recorded_is_refused_before_the_call(fields:
     whole: dict[str, Any] = {"session_id": "s", **fields}
     with pytest.raises(InvalidInput, match=field):
         CallContext(**whole)
+
+
+def test_a_request_inside_a_composite_is_like_one_that_was_checked() -> None:
+    """What a composite asks of its tools has every field of a request, and an id of its own."""
+    stated: dict[str, Any] = {
+        "created_at": utc_now(),
+        "tenant_id": "acme",
+        "task_id": "t-1",
+        "correlation_id": "x-1",
+        "idempotency_key": "k:0",
+    }
+    first, second = (inner_request("refund", {"order_id": 7}, **stated) for _ in range(2))
+    assert first.id != second.id
+    assert first == SkillInvocationRequest("refund", {"order_id": 7}, id=first.id, **stated)
+    assert first.extra is not second.extra

@@ -32,7 +32,7 @@ Schema = Any
 async def run_flow(definition: JsonObject, writing: Collection[str], call: Call, parameters: JsonObject) -> Any:
     """Run a definition with the caller's own tools, and give its answer or raise its error."""
     plan = compile_flow(FlowDefinition.from_json(definition), max_steps=1_000_000)
-    plan = plan._replace(budget_ms=plan.definition.timeout_ms or MAX_TIMEOUT_MS)
+    plan.budget_ms = plan.definition.timeout_ms or MAX_TIMEOUT_MS
 
     async def invoke(tool_id: str, params: JsonObject, *, step: StepRun, timeout_ms: int | None) -> Any:
         del step, timeout_ms
