@@ -120,7 +120,6 @@ def inner_request(
     tool_name: str,
     payload: dict[str, Any],
     *,
-    created_at: datetime,
     tenant_id: str,
     task_id: str | None,
     correlation_id: str | None,
@@ -133,7 +132,7 @@ def inner_request(
     """
     request = _unchecked(SkillInvocationRequest)
     request.tool_name, request.payload, request.tenant_id = tool_name, payload, tenant_id
-    request.id, request.created_at, request.extra = new_id(), created_at, {}
+    request.id, request.created_at, request.extra = new_id(), utc_now(), {}
     request.task_id, request.correlation_id, request.idempotency_key = task_id, correlation_id, idempotency_key
     request.skill_id = request.campaign_id = request.goal_id = request.side_effect = request.sensitivity = None
     return request

@@ -22,7 +22,6 @@ from twinraven.flow.plan import MAX_STEPS, compile_flow
 from twinraven.flow.step_run import StepRun
 from twinraven.flow.validation import ToolLookup
 from twinraven.foundation.canonical import JsonObject, canonical_json, content_hash
-from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import InvalidDefinition, NotFound, ToolUnavailable
 from twinraven.muninn import FALLBACK, RETRY
 
@@ -112,7 +111,6 @@ class _InnerCalls:
         self._calls = calls
         self._catalog = catalog
         self._outer = outer
-        self._created_at = utc_now()
         self._effects: dict[str, bool] = {}
         self._contexts: dict[int | None, CallContext] = {}
 
@@ -137,7 +135,6 @@ class _InnerCalls:
         request = inner_request(
             tool_id,
             params,
-            created_at=self._created_at,
             tenant_id=outer.tenant_id,
             task_id=outer.task_id,
             correlation_id=outer.correlation_id,

@@ -94,8 +94,8 @@ def test_a_context_that_could_not_be_recorded_is_refused_before_the_call(fields:
 
 def test_a_request_inside_a_composite_is_like_one_that_was_checked() -> None:
     """What a composite asks of its tools has every field of a request, and an id of its own."""
+    begun = utc_now()
     stated: dict[str, Any] = {
-        "created_at": utc_now(),
         "tenant_id": "acme",
         "task_id": "t-1",
         "correlation_id": "x-1",
@@ -103,5 +103,8 @@ def test_a_request_inside_a_composite_is_like_one_that_was_checked() -> None:
     }
     first, second = (inner_request("refund", {"order_id": 7}, **stated) for _ in range(2))
     assert first.id != second.id
-    assert first == SkillInvocationRequest("refund", {"order_id": 7}, id=first.id, **stated)
+    assert begun <= first.created_at <= second.created_at <= utc_now()
+    assert first == SkillInvocationRequest(
+        "refund", {"order_id": 7}, id=first.id, created_at=first.created_at, **stated
+    )
     assert first.extra is not second.extra
