@@ -73,6 +73,8 @@ class PlannedStep:
     condition: Predicate | None
     for_each: Reference | None
     needs: frozenset[int]
+    timeout_ms: int | None = None
+    """Its own time, where it does not have that of the whole."""
     retry: RetryPolicy = _NO_RETRY
     fallback: tuple[PlannedStep, ...] = ()
     skips: bool = False
@@ -230,7 +232,7 @@ class _PlanCompiler:
         if step.for_each is not None:
             for_each = compile_reference(step.for_each, f"{where}.for_each")
             needs |= self._needs([for_each], place._replace(where=f"{where}.for_each", has_item=False))
-        return PlannedStep(step, step.tool_id, inputs, condition, for_each, needs)
+        return PlannedStep(step, step.tool_id, inputs, condition, for_each, needs, step.timeout_ms)
 
     def _fallbacks(self, number: int, step: StepDefinition) -> Iterable[PlannedStep]:
         sequence = self._strategy.fallback_steps.get(number, ())

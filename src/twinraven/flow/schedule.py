@@ -96,11 +96,8 @@ class _Unit:
 
     def run(self) -> StepRun:
         """Return the current attempt."""
-        planned = self.progress.step
-        step = planned.definition
+        step = self.progress.step.definition
         if self.results is None:
-            if self.attempt == 1 and planned.first is not None:
-                return planned.first
             return StepRun(step.step_index, self.item, self.attempt, None, step.id)
         return StepRun(step.step_index, self.item, 1, self.position, step.id)
 
@@ -184,7 +181,7 @@ class Schedule:
             self._end(progress)
         elif step.for_each is None:
             unit = _Unit(progress, self._scope, None)
-            self._call(unit, step, unit.params)
+            self._call(unit, step, unit.params, step.first)
         else:
             self._begin_each(progress)
 
@@ -233,15 +230,17 @@ class Schedule:
             unit = _Unit(progress, {**self._scope, "item": progress.items[number]}, number)
             self._call(unit, progress.step, unit.params)
 
-    def _call(self, unit: _Unit, step: PlannedStep, params: JsonObject) -> None:
+    def _call(self, unit: _Unit, step: PlannedStep, params: JsonObject, run: StepRun | None = None) -> None:
         """One attempt; the tool gets copies, so that it cannot change what other steps see."""
-        tool_id, run = step.tool_id, unit.run()
+        tool_id = step.tool_id
+        if run is None:
+            run = unit.run()
         unit.progress.attempts += 1
         unit.is_write = is_write = self._writes(tool_id)
         unit.is_resting, unit.tool_id = False, tool_id
         self._flights[run] = unit
         copied: JsonObject = to_json_value(params)
-        self._actions.append(MakeCall(run, tool_id, copied, step.definition.timeout_ms, is_write))
+        self._actions.append(MakeCall(run, tool_id, copied, step.timeout_ms, is_write))
 
     def _fail(self, unit: _Unit, error: TwinRavenError) -> None:
         if unit.results is not None:
@@ -313,7 +312,10 @@ class Schedule:
         """Take the output of a call, or what stands in for it."""
         progress = unit.progress
         if unit.item is None:
-            progress.settle_calls(1, output)
+            if progress.errors:
+                progress.settle_calls(1, output)
+            else:
+                progress.settle("ran", output)
             self._end(progress)
             return
         progress.outputs[unit.item] = output
@@ -326,12 +328,14 @@ class Schedule:
 
     def _end(self, progress: StepProgress) -> None:
         progress.ended = self._now
-        self._wire(self._plan.wired_after[progress.number])
+        plan, blockers = self._plan, self._blockers
+        if wired := plan.wired_after[progress.number]:
+            self._wire(wired)
         if progress.errors and self._aborts(progress):
             return
-        for number in self._plan.graph.unlocks[progress.number]:
-            self._blockers[number] -= 1
-            if not self._blockers[number]:
+        for number in plan.graph.unlocks[progress.number]:
+            blockers[number] = left = blockers[number] - 1
+            if not left:
                 self._ready.append(number)
 
     def _aborts(self, progress: StepProgress) -> bool:
