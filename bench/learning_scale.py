@@ -32,6 +32,16 @@ def fill(home: Path, sessions: int) -> None:
         for first in range(0, sessions, _CHUNK):
             lines = trace_lines(min(_CHUNK, sessions - first), first=first)
             run_to_end(raven.importer.import_calls("default", lines))
+            _report(f"imported {min(first + _CHUNK, sessions):,} of {sessions:,} sessions")
+
+
+def _report(text: str) -> None:
+    """Write where a long measurement stands to stderr: the CPU and the peak memory of this process so far."""
+    print(f"{time.process_time():9.1f} s {_peak_bytes() / 2**20:8.0f} MiB  {text}", file=sys.stderr, flush=True)
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def parsing_s(sessions: int) -> float:
@@ -55,6 +65,7 @@ class Phases:
 
     def say(self, text: str) -> None:
         """Book what was spent since the last message, and begin the phase that this one names by its first word."""
+        _report(text)
         now = time.process_time()
         self.spent[self._current] = self.spent.get(self._current, 0.0) + now - self._since
         self._current, self._since = text.split(" ", 1)[0], now
@@ -68,10 +79,9 @@ def learn(home: Path) -> dict[str, Any]:
         outcome = round_outcome(run_to_end(raven.huginn.learn("default", by="bench", progress=phases.say)))
     phases.say("end")
     spent = time.process_time() - begun
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     figures = {name: outcome[name] for name in ("sessions", "chains", "drafts", "proven")}
     proposed = len(outcome["proposals"])
-    return {**figures, "proposals": proposed, "learn_s": spent, "phases_s": phases.spent, "peak_bytes": peak}
+    return {**figures, "proposals": proposed, "learn_s": spent, "phases_s": phases.spent, "peak_bytes": _peak_bytes()}
 
 
 def measure(sessions: int, folder: Path) -> dict[str, Any]:

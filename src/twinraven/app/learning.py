@@ -150,6 +150,7 @@ def learning_config(home: Home) -> LearningConfig:
         max_tools=home.settings.learning.max_tools,
         max_extra_calls=home.settings.learning.max_extra_calls,
         list_writes=home.settings.learning.list_writes,
+        trust_unnamed=home.settings.learning.trust_unnamed,
         sample=sample_limits(home),
     )
     asked = mining_run(home).config

@@ -55,6 +55,8 @@ class LearningConfig:
     """Extra calls that all tools of a round together may make, as a share of the recorded calls."""
     list_writes: bool = False
     """Whether a tool may be proposed that writes once for each element of a list that a read gave."""
+    trust_unnamed: bool = False
+    """Whether sessions that name nobody are one's own, so that what few of them do may be learned, too."""
     sample: SampleLimits = field(default_factory=SampleLimits)
 
 
@@ -149,6 +151,8 @@ class LearningWindow:
     sessions: int
     chains: list[CandidateChain]
     turns: int
+    relevant: int
+    """The sessions that the sample was drawn from."""
 
 
 class Learner:
@@ -175,7 +179,7 @@ class Learner:
         say(f"mining {report.sessions} sessions")
         report.chains = self.mine(sessions) if window is None else window.chains
         say(f"wiring {len(report.chains)} chains")
-        votes = Votes(sessions)
+        votes = self.votes(sessions, window)
         drafts = self._cross_fit_all(report, sessions, votes)
         rehearsal = Rehearsal(RecordedAnswers(sessions), self.index, self._facts.writes)
         for number, (chain, fitted) in enumerate(drafts):
@@ -216,7 +220,12 @@ class Learner:
         self, chain: CandidateChain, sessions: Sequence[SessionTrace], *, with_writes: bool = False
     ) -> CrossFitted | str:
         """Return one chain as a tool that the folds agree on, or the reason why not."""
-        return self._cross_fit(chain, Folds(sessions), Votes(sessions), with_writes=with_writes)
+        return self._cross_fit(chain, Folds(sessions), self.votes(sessions), with_writes=with_writes)
+
+    def votes(self, sessions: Sequence[SessionTrace], window: LearningWindow | None = None) -> Votes:
+        """Return the sessions as voters; those of a window are a sample of its relevant ones."""
+        drawn = 1.0 if window is None or not window.sessions else window.relevant / window.sessions
+        return Votes(sessions, drawn=drawn, trusted=self._config.trust_unnamed)
 
     def _cross_fit_all(
         self, report: LearningReport, sessions: Sequence[SessionTrace], votes: Votes

@@ -30,7 +30,6 @@ from twinraven.huginn.tool_facts import ToolFacts
 from twinraven.huginn.traces import SessionTrace
 from twinraven.huginn.validation.judge import validate
 from twinraven.huginn.validation.model import ValidationResult
-from twinraven.huginn.voting import Votes
 from twinraven.muninn import EventStore
 from twinraven.registry import (
     BRING_TOOLS,
@@ -95,7 +94,10 @@ class _Evidence:
 
     @property
     def trial(self) -> TrialRecord:
-        return TrialRecord(self.study, self.judge, self.rehearsal, self.config.criteria, self.facts, self.learner.index)
+        votes = self.learner.votes(self.sessions, self.window)
+        return TrialRecord(
+            self.study, self.judge, self.rehearsal, self.config.criteria, self.facts, self.learner.index, votes
+        )
 
     async def worth(self, tool: ToolCandidate) -> ToolWorth:
         """Return the savings of the tool alone."""
@@ -278,9 +280,8 @@ class Huginn:
             and essence(fitted.tool.definition) == essence(definition)
         ):
             judges = fitted.judges
-        return await validate(
-            tool, judges, record.rehearsal, self._config.criteria, now=self._now(), votes=Votes(record.sessions)
-        )
+        votes = record.learner.votes(record.sessions, record.window)
+        return await validate(tool, judges, record.rehearsal, self._config.criteria, now=self._now(), votes=votes)
 
     async def _is_new(self, tenant_id: str, definition: SynthesizedTool) -> bool:
         """Return whether a model may be asked: this evidence has neither a draft nor a person's no."""
@@ -337,7 +338,9 @@ class Huginn:
         config = config or self._config
         learner = Learner(config, facts, now=self._now)
         chains = [*loaded.chains, *(mine_both_ways(scripts, of_scripts, now=self._now()) if scripts else ())]
-        window = LearningWindow(loaded.sessions + len(scripts), chains, loaded.turns)
+        window = LearningWindow(
+            loaded.sessions + len(scripts), chains, loaded.turns, relevant=loaded.relevant + len(scripts)
+        )
         return _Evidence(tenant_id, sessions, study, judge, learner, facts, config, window)
 
 

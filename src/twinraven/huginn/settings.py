@@ -76,6 +76,9 @@ class LearningSettings:
     list_writes: bool = setting(
         False, Flag(), "Propose tools that write once for each element of a list that a read gave, too."
     )
+    trust_unnamed: bool = setting(
+        False, Flag(), "Sessions that name nobody are your own: learn what only few of them do, too."
+    )
 
     ask_model: bool = setting(
         False, Flag(), "Let the configured model word drafts and propose sources for what stayed open."

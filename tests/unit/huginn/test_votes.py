@@ -12,6 +12,7 @@ import pytest
 from tests.unit.huginn.billing_world import SessionScript, billing_sessions, traces
 from twinraven.huginn import LearningConfig, LearningReport, SessionTrace, ToolFacts
 from twinraven.huginn.learning import Learner
+from twinraven.huginn.voting import TRUST
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 FETCH, QUOTE, ORDER = "fetch_url", "get_shipping_quote", "get_order"
@@ -119,11 +120,82 @@ async def test_few_nameless_sessions_do_not_lead_what_many_read_to_another_tool(
     assert any("the log names nobody" in reason for reasons in told for reason in reasons)
 
 
-async def test_a_rare_habit_with_tools_of_its_own_is_learned_from_nameless_sessions() -> None:
-    """One habit of twenty sessions among six hundred that name nobody is learned: most who begin it go on."""
+def _begin_elsewhere(script: SessionScript, rng: random.Random) -> None:
+    code, invoice = f"code-{rng.randrange(10**6)}", f"INV{rng.randrange(10**9)}"
+    script.call("get_voucher", {"code": code}, {"invoice": {"id": invoice}}, said=f"redeem {code}")
+    script.call("get_invoice", {"invoice_id": invoice}, {"id": invoice, "total": rng.randrange(90)})
 
-    sessions = [replace(session, principal=None) for session in [*honest(580), *forged(20, _look_at_a_unit)]]
-    assert "get_unit" in proven(await learn(sessions))
+
+def _rate(script: SessionScript, rng: random.Random) -> None:
+    town = f"town {rng.randrange(10**5)}"
+    script.call("get_rate", {"town": town}, {"rate": rng.randrange(90)}, said=f"the rate of {town}")
+
+
+def nameless(sessions: list[SessionTrace]) -> list[SessionTrace]:
+    return [replace(session, principal=None) for session in sessions]
+
+
+@pytest.mark.parametrize("make", [_begin_elsewhere, _look_at_a_unit])
+async def test_what_few_nameless_sessions_do_is_not_learned(make: Any) -> None:
+    """A twentieth of the sessions of a log that names nobody teaches no chain, also where its first tool is its own."""
+    report = await learn(nameless([*honest(380), *forged(20, make)]))
+    told = [draft.verdict for draft in report.drafts if draft.tool.chain[0] in ("get_voucher", "find_site")]
+    assert told
+    for verdict in told:
+        assert not verdict.passed
+        assert "actor" in str(verdict.failure_reasons)
+        assert TRUST in str(verdict.failure_reasons)
+    assert {"search_customer", "load_customer", "get_invoice"} <= proven(report)
+
+
+async def test_few_nameless_sessions_do_not_join_tools_that_many_call() -> None:
+    """Where many call both tools apart, a twentieth of nameless sessions cannot make one lead to the other."""
+
+    def pass_on(script: SessionScript, rng: random.Random) -> None:
+        town, customer = f"town {rng.randrange(10**5)}", f"C-{rng.randrange(10**9)}"
+        body: dict[str, Any] = {"id": customer, "address": town, "invoices": []}
+        script.call("load_customer", {"customer_id": customer, "detail": "full"}, body, said=f"about {customer}")
+        script.call("get_rate", {"town": town}, {"rate": rng.randrange(90)})
+
+    sessions = nameless([*honest(260), *forged(120, _rate), *forged(20, pass_on)])
+    assert "get_rate" not in proven(await learn(sessions))
+    assert "get_rate" in proven(await learn(nameless([*honest(260), *forged(60, pass_on)])))
+
+
+async def test_one_named_session_takes_no_guard_from_a_log_that_names_nobody() -> None:
+    """Sessions without a name stay nobody's where a few others have one."""
+    first, *others = forged(20, _begin_elsewhere)
+    assert "get_voucher" not in proven(await learn([*nameless([*honest(380), *others]), first]))
+
+
+async def test_a_rare_habit_of_sessions_known_to_be_ones_own_is_learned() -> None:
+    """Whoever says that all sessions are their own learns from few of them."""
+    config = LearningConfig(trust_unnamed=True)
+    sessions = nameless([*honest(380), *forged(20, _look_at_a_unit)])
+    assert "get_unit" in proven(await Learner(config, ToolFacts(), now=lambda: NOW).learn(sessions))
+
+
+@pytest.mark.parametrize(("days", "learned"), [(7, True), (2, False)])
+async def test_a_rare_nameless_habit_is_learned_where_it_is_no_burst(days: int, learned: bool) -> None:
+    """What few nameless sessions do counts if they began on several days, and not if on one or two."""
+    habit = [_begun(session, number % days) for number, session in enumerate(forged(21, _look_at_a_unit))]
+    others = [_begun(session, number % 9) for number, session in enumerate(honest(380))]
+    report = await learn(nameless([*others, *habit]))
+    assert ("get_unit" in proven(report)) is learned
+    if not learned:
+        reasons = next(draft.verdict.failure_reasons for draft in report.drafts if "get_unit" in draft.tool.chain)
+        assert f"on {days} days" in str(reasons)
+
+
+def _begun(session: SessionTrace, day: int) -> SessionTrace:
+    start = (NOW.timestamp() + day * 86_400) * 1_000_000
+    return replace(session, calls=tuple(replace(call, start_us=int(start) + call.seq) for call in session.calls))
+
+
+async def test_a_nameless_team_of_one_learns_within_a_week() -> None:
+    """Twenty sessions that name nobody and are all there is are enough: the log is one person's, whoever that is."""
+    report = await learn(nameless(billing_sessions(20, seed=5, tasks=20)))
+    assert "load_customer" in proven(report)
 
 
 async def test_one_mistake_in_a_dozen_sessions_costs_no_tool() -> None:

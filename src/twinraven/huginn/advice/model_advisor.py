@@ -28,6 +28,7 @@ from twinraven.huginn.tool_facts import ToolFacts
 from twinraven.huginn.traces import SessionTrace
 from twinraven.huginn.validation.judge import validate
 from twinraven.huginn.validation.model import Criteria, ValidationResult
+from twinraven.huginn.voting import Votes
 from twinraven.registry import SynthesizedTool
 
 MAX_ANSWER_CHARS = 64_000
@@ -43,6 +44,7 @@ class TrialRecord:
     criteria: Criteria
     facts: ToolFacts
     index: TraceIndex
+    votes: Votes
 
     def instances(self, tool: ToolCandidate) -> list[Instance]:
         """Return the instances of the chain in the training sessions."""
@@ -211,7 +213,8 @@ class AdviceRound:
         variant = propose_variant(tool, wanted, proposed.source, instances, trial.index, by=self.model)
         if isinstance(variant, str):
             return variant
-        verdict = await validate(variant.tool, trial.judge, trial.rehearsal, trial.criteria, now=self._counsel.now())
+        now = self._counsel.now()
+        verdict = await validate(variant.tool, trial.judge, trial.rehearsal, trial.criteria, now=now, votes=trial.votes)
         return (variant.tool, verdict) if verdict.passed else f"replay: {verdict.failure_reasons[0]}"
 
 

@@ -27,8 +27,9 @@ _NOTHING = "\0nothing"
 
 @dataclass(slots=True)
 class _Tally:
-    """What replaying came to."""
+    """What replaying came to, on so many sessions."""
 
+    sessions: int
     fitted: int = 0
     uses: int = 0
     hits: int = 0
@@ -73,7 +74,7 @@ class _Score:
     """Sessions that agree with each step."""
     carried: bool
     unusual: tuple[str, ...]
-    """Why steps rest on too few of the sessions that come to them, where nobody is named."""
+    """Why steps rest on too few sessions, of all or of those that come to them, where nobody is named."""
 
     @property
     def low(self) -> float:
@@ -104,7 +105,7 @@ async def validate(
     votes: Votes | None = None,
 ) -> ValidationResult:
     """Replay every place where the tool fits, and say whether it passes."""
-    tally = _Tally()
+    tally = _Tally(len(sessions))
     for session in sessions:
         for position, call in enumerate(session.calls):
             if call.tool_id != tool.first.tool_id:
@@ -228,14 +229,18 @@ def _score(tool: ToolCandidate, tally: _Tally, criteria: Criteria, votes: Votes)
         agreed=agreed,
         by_step=voters,
         carried=all(votes.carries(owners) for owners in voters.values()),
-        unusual=tuple(_unusual_steps(tool, voters, votes)),
+        unusual=tuple(_unusual_steps(tool, voters, votes, tally.sessions)),
     )
 
 
-def _unusual_steps(tool: ToolCandidate, voters: dict[int, set[SessionTrace]], votes: Votes) -> Iterator[str]:
+def _unusual_steps(
+    tool: ToolCandidate, voters: dict[int, set[SessionTrace]], votes: Votes, judged: int
+) -> Iterator[str]:
     steps = tool.definition.steps
-    for number in sorted(voters.keys() - {0}):
-        refusal = votes.refusal_to_lead(voters[number], after=steps[number - 1].tool_id, to=steps[number].tool_id)
+    for number in sorted(voters):
+        refusal = votes.refusal_of_rare(voters[number], among=judged)
+        if refusal is None and number:
+            refusal = votes.refusal_to_lead(voters[number], after=steps[number - 1].tool_id, to=steps[number].tool_id)
         if refusal is not None:
             yield f"step {number} ({steps[number].tool_id}): {refusal}"
 

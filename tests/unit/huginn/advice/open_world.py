@@ -97,7 +97,9 @@ def open_world(*, note: str = SAMPLE_NOTE, entries: tuple[ToolEntry, ...] = ()) 
     fitted = learner.cross_fit(chain, study)
     assert isinstance(fitted, CrossFitted), fitted
     rehearsal = Rehearsal(RecordedAnswers(sessions), learner.index, facts.writes)
-    return World(fitted.tool, TrialRecord(study, judge, rehearsal, Criteria(), facts, learner.index))
+    return World(
+        fitted.tool, TrialRecord(study, judge, rehearsal, Criteria(), facts, learner.index, learner.votes(sessions))
+    )
 
 
 def answer(*sources: str, **members: Any) -> dict[str, Any]:
