@@ -21,7 +21,10 @@ from twinraven.foundation.errors import StorageBusy
 from twinraven.storage.sqlite import library
 
 SECTIONS = ("muninn", "mining", "validation", "retention")
-KEYS = [each.key for each in describe_settings() if each.key.partition(".")[0] in SECTIONS]
+KEYS = [
+    *(each.key for each in describe_settings() if each.key.partition(".")[0] in SECTIONS),
+    "learning.trust_unnamed",
+]
 CUSTOMERS, OTHERS = 120, 20
 CHAIN = ("find_customer", "load_customer")
 TOKEN = "q8Zr3vT1xY7bN5mK2pL9sD4fG6hJ0aQwE8uR"
@@ -226,6 +229,8 @@ def check_sample(desk: Desk) -> None:
     (proposal, *_) = own.json("learn")["proposals"]
     shown = own.json("registry", "show", proposal["tool_id"])
     assert shown["versions"][0]["validation"]["sessions_replayed"] <= 100
+    # What is counted on the sample is weighed against the sample's share of the log's turns.
+    assert shown["versions"][0]["savings"]["assistant_turns"] == 100 * len(customer_steps(0))
 
 
 def check_session_calls(desk: Desk) -> None:
@@ -298,6 +303,15 @@ def check_threshold(desk: Desk) -> None:
         assert (own.json("learn")["proven"] == 1) is passes
 
 
+def check_unnamed(desk: Desk) -> None:
+    own = fresh(desk, "unnamed")
+    rare = [(f"r{number:03}", customer_steps(number)) for number in range(14)]
+    own.record_all([*rare, *((f"o{number:03}", [Step("get_time", {"n": number})]) for number in range(240))])
+    for trusted in (False, True):
+        own.configure(learning={"trust_unnamed": trusted})
+        assert bool(own.json("learn")["proven"]) is trusted
+
+
 def check_similarity(desk: Desk) -> None:
     chain = desk.mine()[CHAIN]
     name = desk.json("synthesize", chain["chain_id"])["tool_id"]
@@ -342,5 +356,6 @@ CHECKS: dict[str, Check] = {
     "validation.threshold": check_threshold,
     "validation.min_uses": check_validation("min_uses", 1_000),
     "validation.max_latency_ratio": check_validation("max_latency_ratio", 0.5),
+    "learning.trust_unnamed": check_unnamed,
     "retention.days": check_retention,
 }

@@ -151,6 +151,8 @@ class LearningWindow:
     sessions: int
     chains: list[CandidateChain]
     turns: int
+    """The assistant's turns, divided by how many relevant sessions one of the sample stands for: savings are counted on
+    the sample, and a tool's schema costs tokens in every turn."""
     relevant: int
     """The sessions that the sample was drawn from."""
 

@@ -339,7 +339,10 @@ class Huginn:
         learner = Learner(config, facts, now=self._now)
         chains = [*loaded.chains, *(mine_both_ways(scripts, of_scripts, now=self._now()) if scripts else ())]
         window = LearningWindow(
-            loaded.sessions + len(scripts), chains, loaded.turns, relevant=loaded.relevant + len(scripts)
+            sessions=loaded.sessions + len(scripts),
+            chains=chains,
+            turns=round(loaded.turns / loaded.scale),
+            relevant=loaded.relevant + len(scripts),
         )
         return _Evidence(tenant_id, sessions, study, judge, learner, facts, config, window)
 
