@@ -17,7 +17,7 @@ from bench.dialogue_sets import FOLDER, HELD_OUT, VOICES, Asked, Dialogue, Said,
 
 ANNOTATED: Final = (
     "couple", "team", "notes", "rowers", "quarry", "mentors", "truck", "runners", "bakers", "gamers",
-    "ferry", "allotment", "studio",
+    "ferry", "allotment", "studio", "helper", "ward", "tuner", "falcons",
 )  # fmt: skip
 TWO_PEOPLE: Final = ("couple", "rowers", "quarry", "mentors")
 """Dialogues whose sessions can stand between those of each other."""

@@ -1,18 +1,17 @@
-"""Writes the table of related words (knowledge/related_words.txt) from the vectors of a sentence embedder.
+"""Writes the table of word vectors (knowledge/word_vectors.bin) from a sentence embedder.
 
     python -m tools.relate_words
 
 The words are the whole words of BERT's vocabulary (knowledge/wordpieces.txt), from the most frequent on; the extra
 `embeddings` gives each a vector (all-MiniLM-L6-v2, Apache 2.0), from which the mean of all is taken: without that,
-every word is a little like every other. Words of one stem are one. Two words are related where one is among the
-sixteen nearest of the other at a cosine of at least 0.4. A line holds a stem, and behind each bar the stems that are as
-near as `STEPS` says. No dialogue and no question had a part in it, so that it is tuned to none.
+every word is a little like every other. Words of one stem are one. Of 384 dimensions the 128 that vary most are kept,
+as numbers of eight bits. No dialogue and no question had a part in it, so that it is tuned to none.
+
+The first line holds the stems, from the most frequent on; their vectors follow in the same order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -20,16 +19,15 @@ from numpy.typing import NDArray
 
 from tools.common_words import FOLDER
 from twinraven.knowledge import installed_embedder
-from twinraven.knowledge.concepts import STEPS
 from twinraven.knowledge.stemming import stem
+from twinraven.knowledge.word_vectors import WIDTH
 from twinraven.knowledge.words import is_stop_word
 
-TARGET: Final = FOLDER / "related_words.txt"
-NEAREST: Final = 16
+TARGET: Final = FOLDER / "word_vectors.bin"
 STEMS: Final = 12_000
 _FORMS: Final = 4
 """Words of one stem that are looked at; each counts half as much as the one before."""
-_ROWS: Final = 1_000
+_LARGEST: Final = 127
 
 Vectors = NDArray[np.float32]
 
@@ -41,7 +39,10 @@ def main() -> None:
     pieces = (FOLDER / "wordpieces.txt").read_text(encoding="utf-8").splitlines()
     words = [each for each in pieces if each.isascii() and each.isalpha() and len(each) > 1]
     stems, vectors = _by_stem(words, embedder.embed(words))
-    TARGET.write_text("".join(f"{line}\n" for line in sorted(_lines(stems, vectors))), encoding="utf-8")
+    narrow = _narrowed(vectors)
+    largest: Vectors = np.abs(narrow).max(axis=1, keepdims=True)
+    packed: NDArray[np.int8] = np.round(narrow * (_LARGEST / largest)).astype(np.int8)
+    TARGET.write_bytes(" ".join(stems).encode() + b"\n" + packed.tobytes())
 
 
 def _by_stem(words: list[str], vectors: Vectors) -> tuple[list[str], Vectors]:
@@ -56,23 +57,14 @@ def _by_stem(words: list[str], vectors: Vectors) -> tuple[list[str], Vectors]:
     return stems, _unit(np.array(summed, dtype=np.float32))
 
 
+def _narrowed(vectors: Vectors) -> Vectors:
+    """The vectors in the dimensions in which they vary most."""
+    *_, axes = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
+    return _unit(vectors @ axes[:WIDTH].T)
+
+
 def _unit(vectors: Vectors) -> Vectors:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-
-
-def _lines(stems: list[str], vectors: Vectors) -> Iterator[str]:
-    for first in range(0, len(stems), _ROWS):
-        alike = vectors[first : first + _ROWS] @ vectors.T
-        for row, cosines in enumerate(alike):
-            cosines[first + row] = -1
-            near = [int(each) for each in np.argpartition(-cosines, NEAREST)[:NEAREST]]
-            bounds = (2.0, *STEPS)
-            steps = [
-                " ".join(sorted(stems[at] for at in near if low <= cosines[at] < high))
-                for high, low in pairwise(bounds)
-            ]
-            if any(steps):
-                yield f"{stems[first + row]}|{'|'.join(steps)}"
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def samples(tx: Transaction, dialogue: Dialogue) -> Iterator[Sample]:
         found = look_up(tx, "default", state, asked.text, EpisodeFilter())
         wanted = {seqs[name] for name in asked.evidence}
         if found.candidates:
-            values = signals_of(found.question, found.scores, found.candidates, found.turns)
+            values = signals_of(found.question, found.scores, found.candidates, found.turns, passages=found.passages)
             marks = np.array([seq in wanted for seq in found.candidates])
         else:
             values, marks = np.zeros((1, len(SIGNALS))), np.array([False])

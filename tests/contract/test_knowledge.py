@@ -157,19 +157,32 @@ async def test_a_question_for_a_name_prefers_turns_that_bring_one(knowledge: Kno
 
 
 @pytest.mark.req("AD-29")
-async def test_a_hit_says_how_much_it_tells_and_how_much_of_the_question_it_covers(knowledge: Knowledge) -> None:
-    """The words of a question may stand in a turn and the one before; detail is measured beside the dialogue."""
+async def test_a_hit_says_how_much_it_tells_and_how_much_of_the_question_is_near(knowledge: Knowledge) -> None:
+    """The words of a question may stand in a turn and those beside it; detail is measured beside the dialogue."""
     told = (
         "How is the violin?", "Great, the lessons are on Monday in the old mill, and my teacher lends me hers.",
         "Lessons, lessons, lessons.", "Fine.",
     )  # fmt: skip
     await knowledge.remember_all("t", [NewEpisode("g", f"n{n}", text, speaker="Ann") for n, text in enumerate(told)])
     hits = {hit.name: hit.why["signals"] for hit in await knowledge.search("t", "violin lessons", group_id="g")}
-    assert hits["n1"]["covers"] > hits["n2"]["covers"] > 0
+    assert hits["n1"]["near"] == hits["n2"]["near"] > 0
     assert hits["n1"]["detail"] > hits["n2"]["detail"]
 
 
 @pytest.mark.req("AD-29")
+async def test_an_answer_is_found_by_what_it_is_about(knowledge: Knowledge) -> None:
+    """An answer that shares no word with the question, and is beside none, is found, and the nearest word is named."""
+    told = [f"We painted fence number {number} and the gate." for number in range(40)]
+    told[10] = "Pickle ate my pancakes."
+    told[30] = "The surgeon sewed it up, and now there is a fever."
+    await knowledge.remember_all("t", [NewEpisode("g", f"n{place}", text) for place, text in enumerate(told)])
+    found = await knowledge.search("t", "What happened to Pickle in hospital?", group_id="g")
+    answer = next(hit for hit in found if hit.name == "n30")
+    assert (answer.why["words"], answer.why["related"]) == ([], {})
+    assert answer.why["similar"]["hospital"] == "surgeon"
+    assert min(answer.why["signals"][name] for name in ("theme", "near")) > 0
+
+
 async def test_a_search_of_all_groups_prefers_those_whose_speakers_are_named(knowledge: Knowledge) -> None:
     """Ann's dialogue answers a question about Ann, though another one has more of its words."""
     others = ("Pottery class? I signed up for the pottery class.", "The pottery class is on Friday.")

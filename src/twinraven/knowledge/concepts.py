@@ -3,7 +3,7 @@
 Questions about a dialogue are asked in other words than those that were said. Vectors would bridge that with a model;
 two tables do it with none, and a hit can say which word stood for which. One holds a few hundred everyday concepts,
 written by hand: people, work, health, home, leisure, travel, food, animals, feelings, time. The other
-(related_words.txt, written by tools/relate_words.py) holds the nearest neighbours of common words.
+(word_vectors.py) knows the nearest neighbours of common words.
 
 A third table (common_words.txt, written by tools/common_words.py) says how common a word is in English: a dialogue is
 too short to tell that "first" says less than "regatta".
@@ -17,6 +17,7 @@ from importlib import resources
 from typing import Final
 
 from twinraven.knowledge.stemming import stem
+from twinraven.knowledge.word_vectors import nearest_stems
 
 _SYNONYMS: Final = """
 child kid son daughter toddler baby little; wife husband spouse partner married marriage; parent mom dad family folks
@@ -146,8 +147,6 @@ def _related() -> dict[str, frozenset[str]]:
     return {each: frozenset(others - {each}) for each, others in found.items()}
 
 
-STEPS: Final = (0.7, 0.6, 0.5, 0.4)
-"""How similar the neighbours of a word are at least, from the nearest on."""
 _BY_HAND: Final = 0.35
 """How well a word of the table by hand stands for another."""
 _COMMON_WEIGHT: Final = 0.4
@@ -175,19 +174,11 @@ def rarity(term: str) -> float:
     return _COMMON_WEIGHT + (1 - _COMMON_WEIGHT) * share
 
 
-@cache
-def _neighbours() -> dict[str, str]:
-    """Return each stem of the table, and what stands behind it."""
-    table = resources.files("twinraven.knowledge").joinpath("related_words.txt").read_text(encoding="utf-8")
-    return {name: rest for name, _, rest in (line.partition("|") for line in table.splitlines())}
-
-
 def related(term: str, *, is_name: bool = False) -> dict[str, float]:
     """Return the stems that may stand for this one, and how well; of a name no neighbours, which are other names."""
     found: dict[str, float] = {}
     if not is_name:
-        for similarity, listed in zip(STEPS, _neighbours().get(term, "").split("|"), strict=False):
-            found.update(dict.fromkeys(listed.split(), similarity / 2))
+        found.update((other, similarity / 2) for other, similarity in nearest_stems(term))
     for each in _related().get(term, ()):
         found[each] = max(_BY_HAND, found.get(each, 0.0))
     found.pop(term, None)

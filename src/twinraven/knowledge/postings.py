@@ -70,6 +70,11 @@ def score_term(term: QueryTerm, found: Mapping[str, Postings], *, turns: int, me
     return TermScores(exact, best)
 
 
+def weigh_terms(terms: Sequence[QueryTerm], found: Mapping[str, Postings], *, turns: int) -> list[float]:
+    """Return how much each term counts: its own weight, and the more the fewer turns have it."""
+    return [each.weight * _idf(len(found.get(each.term, ())), turns) for each in terms]
+
+
 def _idf(holders: int, turns: int) -> float:
     return math.log(1 + (turns - holders + 0.5) / (holders + 0.5))
 

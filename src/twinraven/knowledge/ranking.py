@@ -16,10 +16,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from twinraven.knowledge.dates import DaySpan
+from twinraven.knowledge.passages import NO_FIT, PassageFit
 from twinraven.knowledge.postings import Floats, TermScores
 from twinraven.knowledge.questions import Question
 from twinraven.knowledge.reading import TurnMarks
+from twinraven.knowledge.turn_features import TurnFeatures
 from twinraven.knowledge.weights import WEIGHTS
 
 SIGNALS: Final = tuple(WEIGHTS)
@@ -33,21 +34,6 @@ _REACH: Final = 2
 _ENDS_ASKING: Final = int(TurnMarks.ENDS_ASKING)
 
 Doubles = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class TurnFeatures:
-    """The ranking features of a turn besides its words."""
-
-    seq: int
-    session: int
-    speaker: str | None
-    """In lower case."""
-    marks: int
-    length: int
-    day: int | None
-    dates: tuple[DaySpan, ...]
-    names: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +78,13 @@ def rank(
     *,
     limit: int,
     cosines: Mapping[int, float] | None = None,
+    passages: Mapping[int, PassageFit],
 ) -> list[RankedTurn]:
     """Return the best candidates, best first; `turns` also holds the one before each."""
     listed = [seq for seq in candidates if seq in turns]
     if not listed:
         return []
-    values = signals_of(question, scores, listed, turns, cosines=cosines)
+    values = signals_of(question, scores, listed, turns, cosines=cosines, passages=passages)
     weights = np.array([WEIGHTS[name] for name in SIGNALS])
     parts = values * weights
     totals = parts.sum(axis=1)
@@ -123,6 +110,7 @@ def signals_of(
     turns: Mapping[int, TurnFeatures],
     *,
     cosines: Mapping[int, float] | None = None,
+    passages: Mapping[int, PassageFit],
 ) -> Doubles:
     """Return one row for each candidate, one column for each signal."""
     at = np.array(listed)
@@ -153,9 +141,11 @@ def signals_of(
         "personal": _marked(marks, TurnMarks.PERSONAL),
         "length": np.minimum(np.log1p([turn.length for turn in facts]) / 4, 1.0),
         "detail": _detail(facts),
-        "covers": _covered(question, scores, at),
         "named": _names_brought(question, facts),
         "meaning": np.array([(cosines or {}).get(seq, 0.0) for seq in listed]),
+        "near": np.array([passages.get(seq, NO_FIT).near for seq in listed]),
+        "theme": np.array([passages.get(seq, NO_FIT).theme for seq in listed]),
+        "session_theme": np.array([passages.get(seq, NO_FIT).session_theme for seq in listed]),
     }
     found["session"] = _session_fit(facts, words)
     found["by_rules"] = _by_rules(found)
@@ -194,16 +184,6 @@ def _detail(facts: Sequence[TurnFeatures]) -> Doubles:
     """Return how much each turn says beside the others, whatever is usual in the dialogue."""
     lengths = np.array([turn.length for turn in facts], dtype=np.float64)
     return np.minimum(lengths / (_MUCH * max(lengths.mean(), 1.0)), 1.0)
-
-
-def _covered(question: Question, scores: Sequence[TermScores], at: NDArray[np.int64]) -> Doubles:
-    """Return the share of the question's words that a turn and the one before have, by how well it stands there."""
-    covered, weights = np.zeros(len(at)), 0.0
-    for term, score in zip(question.terms, scores, strict=True):
-        best = float(score.best.max()) or 1.0
-        covered += term.weight * np.maximum(score.best[at], _beside(score.best, at, -1)) / best
-        weights += term.weight
-    return covered / (weights or 1.0)
 
 
 def _names_brought(question: Question, facts: Sequence[TurnFeatures]) -> Doubles:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from twinraven.knowledge.dates import day_terms
 from twinraven.knowledge.embedding import Vectors
 from twinraven.knowledge.model import Episode, EpisodeFilter, Hit
-from twinraven.knowledge.postings import ENOUGH, Postings, TermScores, score_term
+from twinraven.knowledge.passages import PASSAGE, PassageFit, best_passages, fit_passages, similar_word
+from twinraven.knowledge.postings import ENOUGH, Postings, TermScores, score_term, weigh_terms
 from twinraven.knowledge.questions import Question, play_participants_down, read_question, without_dates
-from twinraven.knowledge.ranking import RankedTurn, TurnFeatures, choose_candidates, rank, word_scores
+from twinraven.knowledge.ranking import RankedTurn, choose_candidates, rank, word_scores
 from twinraven.knowledge.sql import (
     GroupState,
     allowed_parts,
@@ -25,6 +26,7 @@ from twinraven.knowledge.sql import (
     read_turns,
     to_episode,
 )
+from twinraven.knowledge.turn_features import TurnFeatures
 from twinraven.knowledge.vectors import VectorIndex, nearest, scaled, shared_with_neighbours
 from twinraven.storage import Row, Transaction
 
@@ -32,6 +34,9 @@ EVERYTHING = EpisodeFilter()
 _NAMING: Final = frozenset({"speaker", "other_speaker"})
 """Signals that every hit has where the question names a speaker of its group."""
 _OTHER_GROUP: Final = -0.5
+_WHOLE_PARTS: Final = 1_000
+_WHOLE_WORDS: Final = 20_000
+"""Groups of up to so many parts and words are compared whole; in larger ones the words choose what is compared."""
 _LONGEST_ASKED: Final = 31
 """Days of a date that turns are looked up by: a question about a whole year is left to its words."""
 
@@ -55,6 +60,7 @@ class SearchCandidates:
     cosines: Mapping[int, float]
     """How similar candidates are in meaning, from 0 to 1; empty without an embedder."""
     similarities: Mapping[int, float]
+    passages: Mapping[int, PassageFit]
 
 
 def look_up(
@@ -85,11 +91,24 @@ def look_up(
     dated = _dated(tx, tenant_id, state.group_id, question)
     chosen = choose_candidates(word_scores(scores, state.parts), allowed, dated)
     meant = shared_with_neighbours(similarities)
-    candidates = sorted({*chosen, *nearest(meant, allowed)})
-    beside = {seq - 1 for seq in candidates if seq}
-    turns = read_turns(tx, tenant_id, state.group_id, sorted({*candidates, *beside}))
-    cosines = scaled(meant, candidates)
-    return SearchCandidates(question, scores, candidates, turns, postings, cosines, similarities)
+    candidates = {*chosen, *nearest(meant, allowed)}
+    is_whole = state.parts <= _WHOLE_PARTS and state.words <= _WHOLE_WORDS
+    turns = read_turns(tx, tenant_id, state.group_id, _to_read(candidates, state.parts, is_whole=is_whole))
+    weights = weigh_terms(question.terms, postings, turns=state.parts)
+    passages = fit_passages(question, weights, turns)
+    if is_whole and candidates:
+        candidates.update(best_passages(passages, allowed))
+    listed = sorted(candidates)
+    cosines = scaled(meant, listed)
+    return SearchCandidates(question, scores, listed, turns, postings, cosines, similarities, passages)
+
+
+def _to_read(candidates: Set[int], parts: int, *, is_whole: bool) -> Sequence[int]:
+    """Return the parts whose features are compared: the candidates and their passages, or a small group whole."""
+    if not candidates or is_whole:
+        return range(parts if candidates else 0)
+    around = {seq + step for seq in candidates for step in PASSAGE}
+    return sorted(each for each in around if 0 <= each < parts)
 
 
 def _dated(tx: Transaction, tenant_id: str, group_id: str, question: Question) -> NDArray[np.int64] | None:
@@ -117,7 +136,13 @@ def search_group(
     found = look_up(tx, tenant_id, state, text, wanted, meaning=meaning)
     # A long episode may be found by several of its parts: some more are read so that `limit` names remain.
     best = rank(
-        found.question, found.scores, found.candidates, found.turns, limit=limit * 2, cosines=found.cosines or None
+        found.question,
+        found.scores,
+        found.candidates,
+        found.turns,
+        limit=limit * 2,
+        cosines=found.cosines or None,
+        passages=found.passages,
     )
     rows = read_parts(tx, tenant_id, group_id, [each.seq for each in best])
     hits: dict[str, Hit] = {}
@@ -179,15 +204,26 @@ def _why(ranked: RankedTurn, found: SearchCandidates) -> dict[str, Any]:
     """Return the words that matched, which stood for others, and what each signal added."""
     words: list[str] = []
     stood_for: dict[str, list[str]] = {}
+    similar: dict[str, str] = {}
     for term, score in zip(found.question.terms, found.scores, strict=True):
         if score.exact[ranked.seq] > 0:
             words.append(term.word)
         elif score.best[ranked.seq] > 0:
             stood_for[term.word] = [each for each in sorted(term.related) if _has(found, each, ranked.seq)]
+        elif (near := similar_word(term, _passage(found, ranked.seq))) is not None:
+            similar[term.word] = near
     turn = found.turns[ranked.seq]
     names: Sequence[str] = _linking_names(turn, found.turns) if "names" in ranked.signals else ()
     near = {"similarity": round(found.similarities[ranked.seq], 4)} if ranked.seq in found.similarities else {}
-    return {"words": words, "related": stood_for, "names": names, **near, "signals": ranked.signals}
+    found_by = {"words": words, "related": stood_for, "similar": similar, "names": names}
+    return {**found_by, **near, "signals": ranked.signals}
+
+
+def _passage(found: SearchCandidates, seq: int) -> list[str]:
+    """Return the words of a turn and of those beside it."""
+    own = found.turns[seq]
+    beside = (found.turns.get(seq + step) for step in PASSAGE)
+    return [stem for turn in beside if turn is not None and turn.session == own.session for stem in turn.stems]
 
 
 def _has(found: SearchCandidates, term: str, seq: int) -> bool:

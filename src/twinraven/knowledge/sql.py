@@ -13,7 +13,9 @@ from twinraven.knowledge.dates import DaySpan
 from twinraven.knowledge.model import Episode, EpisodeFilter
 from twinraven.knowledge.postings import BLOCK, CHAPTER, Postings, unpack
 from twinraven.knowledge.privacy import HiddenGroups
-from twinraven.knowledge.ranking import TurnFeatures
+from twinraven.knowledge.reading import split_speaker
+from twinraven.knowledge.turn_features import TurnFeatures
+from twinraven.knowledge.words import terms
 from twinraven.storage import Row, Transaction, chunks
 
 _EPISODE: Final = (
@@ -23,6 +25,8 @@ _EPISODE: Final = (
 _POSTINGS: Final = ("tenant_id", "group_id", "term", "block", "data")
 _IN_ONE: Final = 400
 """Values in one IN list, below what the older SQLite takes."""
+_READ: Final = 600
+"""Characters of a part whose words are compared with a question: what it is about stands in its beginning."""
 _DAY_MICROS: Final = 86_400_000_000
 _EPOCH_ORDINAL: Final = 719_163
 _FOUND: Final = (
@@ -175,7 +179,8 @@ def read_turns(tx: Transaction, tenant_id: str, group_id: str, wanted: Iterable[
     for some in chunks(wanted, _IN_ONE):
         names, values = listed_values(some)
         for rows in tx.stream(
-            "SELECT seq, session, speaker, marks, words, valid_at, dates, names FROM episodes "
+            "SELECT seq, session, speaker, marks, words, valid_at, dates, names, "
+            f"substr(content, 1, {_READ}) FROM episodes "
             f"WHERE tenant_id = :tenant AND group_id = :group AND seq IN ({names})",
             tenant=tenant_id,
             group=group_id,
@@ -186,7 +191,7 @@ def read_turns(tx: Transaction, tenant_id: str, group_id: str, wanted: Iterable[
 
 
 def _to_turn(row: tuple[Any, ...]) -> TurnFeatures:
-    seq, session, speaker, marks, words, valid_at, dates, names = row
+    seq, session, speaker, marks, words, valid_at, dates, names, content = row
     return TurnFeatures(
         seq,
         session,
@@ -196,7 +201,13 @@ def _to_turn(row: tuple[Any, ...]) -> TurnFeatures:
         None if valid_at is None else valid_at // _DAY_MICROS + _EPOCH_ORDINAL,
         tuple(DaySpan(*span) for span in cast("list[list[int]]", json.loads(dates))) if dates else (),
         frozenset(names.split("\n")) if names else frozenset(),
+        tuple(dict.fromkeys(terms(_without_speaker(content, speaker)))),
     )
+
+
+def _without_speaker(content: str, speaker: str | None) -> str:
+    written, rest = split_speaker(content)
+    return rest if written is not None and speaker is not None and written.lower() == speaker.lower() else content
 
 
 def allowed_parts(tx: Transaction, tenant_id: str, group_id: str, wanted: EpisodeFilter) -> list[int]:
