@@ -29,9 +29,9 @@ class Pages:
     async def get(self, path: str, **headers: str) -> Reply:
         return await self.door.get(f"/console/{path}", **headers)
 
-    async def text(self, path: str) -> str:
+    async def text(self, path: str, **headers: str) -> str:
         """A page that is there, as markup."""
-        reply = await self.get(path)
+        reply = await self.get(path, **headers)
         assert reply.status == 200, (path, reply.status, reply.body[-600:])
         return reply.body.decode()
 

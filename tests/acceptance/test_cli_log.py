@@ -107,7 +107,7 @@ def test_sessions_are_listed_in_the_documented_form(shell: Shell) -> None:
     listed = shell.json("sessions", "list")
     fields = ["session_id", "event_count", "started_at", "ended_at", "outcome"]
     assert [list(session) for session in listed] == [
-        [*fields, "failed", "turns", "tools", "first_words", "time_known", "is_judged"]
+        [*fields, "failed", "turns", "tools", "first_words", "lasted_ms", "time_known", "is_judged"]
     ] * 2
     assert {item["session_id"]: (item["event_count"], item["outcome"], item["failed"]) for item in listed} == {
         "a": (2, "success", 0),

@@ -67,6 +67,7 @@ async def test_sessions_are_listed_by_their_last_call(ada: Seeds) -> None:
     first, second = found[0], found[1]
     assert (first["tools"], first["first_words"], first["event_count"]) == (["search", "read"], "find the invoice", 2)
     assert (second["failed"], first["failed"], second["started_at"]) == (1, 0, iso(NOON + timedelta(minutes=1)))
+    assert [each["lasted_ms"] for each in found] == [600_005, 240_005, 5, 5, 5]
     whole = {each["session_id"]: each for each in made(await ada.door.get("/v1/sessions"))["items"]}
     for each in found:
         assert whole[each["session_id"]].items() <= each.items()

@@ -192,10 +192,62 @@ async def test_the_house_looks_after_itself(tmp_path: Path) -> None:
 async def test_empty_home(tmp_path: Path) -> None:
     """A home in which nothing happened says how calls come in, and no page of it fails."""
     async with console_over(make_desk(tmp_path)) as (pages, _):
-        assert "Nothing was recorded yet" in words(await pages.text(""))
-        assert "Nothing waits for you" in words(await pages.text("review"))
+        today = words(await pages.text("", host="localhost:8765"))
+        assert "Nothing was recorded yet" in today
+        assert "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://localhost:8765/v1/traces" in today
+        review = await pages.text("review")
+        assert "Nothing waits for you" in words(review)
+        assert 'class="filters"' not in review
+        assert "Nothing was recorded yet" in words(await pages.text("flow?days=30"))
+        assert "time-strip" not in await pages.text("sessions")
+        audit = words(await pages.text("audit"))
+        assert "Nothing was written yet" in audit
+        assert "No entry fits" not in audit
         for path in PLAIN:
             assert (await pages.get(path.strip("/"))).status in (200, 404), path
+
+
+async def test_what_needs_a_model_says_so(pages: Pages) -> None:
+    """Without a model, what was typed stays on the page, with the setting that is missing."""
+    begun = await pages.post("talk", title="a question")
+    talk = begun.headers["location"].removeprefix("/console/")
+    assert 'value="chat_with_tools"' in await pages.text(talk)
+    forms: list[tuple[str, dict[str, str]]] = [
+        (f"{talk}/say", {"content": "where is my lamp", "answered": "yes"}),
+        ("talk", {"title": "where is my lamp", "process_id": "chat"}),
+        ("plans", {"request": "where is my lamp"}),
+    ]
+    for path, form in forms:
+        reply = await pages.post(path, {}, **form)
+        text = words(reply.body.decode())
+        assert reply.status == 409, (path, text[-400:])
+        assert "What to do: set model.name" in text, path
+        assert "where is my lamp" in reply.body.decode(), path
+    alone = await pages.post(f"{talk}/say", content="a note")
+    assert alone.status == 303
+    assert "a note" in words(await pages.text(talk))
+
+
+async def test_a_mistyped_id_is_typed_again_where_it_was_typed(pages: Pages) -> None:
+    """The trace of what is not there is the page on which one asks for a trace, with what was typed."""
+    reply = await pages.get("trace/mistyped")
+    assert reply.status == 404
+    text = reply.body.decode()
+    assert "Nothing is called so" in words(text)
+    assert re.search(r'name="id" value="mistyped"', text)
+
+
+async def test_a_session_of_a_run_leads_to_the_run(full: Path) -> None:
+    """The calls of a run name it; a session that is only called like one does not."""
+    async with console_over(full) as (pages, _):
+        runs = (await pages.door.get("/v1/runs?limit=100")).json()["items"]
+        run = next(each for each in runs if each["target"] == "replace_item")
+        text = await pages.text(f"sessions/run%3A{run['run_id']}")
+        assert f"/console/runs/{run['run_id']}" in links(text)
+        assert "of a run of replace_item" in words(text)
+        event: Json = {"session_id": "run:nobody", "tool_id": "get_order", "input_params": {}}
+        assert (await pages.door.post("/v1/events", {"events": [event]})).status == 201
+        assert "of a run of" not in words(await pages.text("sessions/run%3Anobody"))
 
 
 async def test_figures_are_those_of_the_api(pages: Pages) -> None:

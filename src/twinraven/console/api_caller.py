@@ -92,6 +92,12 @@ class ApiCaller:
     """The paths that were read, in order."""
     correlation_id: str = field(default_factory=new_id)
 
+    @property
+    def origin(self) -> str:
+        """The address of this server, as the browser called it."""
+        host = dict(self.scope["headers"]).get(b"host", b"localhost").decode("latin-1")
+        return f"{self.scope.get('scheme', 'http')}://{host}"
+
     async def get(self, *parts: str, **query: Any) -> Any:
         """Return the body of a GET request."""
         return (await self.show(*parts, **query)).body

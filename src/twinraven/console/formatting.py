@@ -194,6 +194,15 @@ def sentence(text: str) -> str:
     return text if text[-1:] in ("", ".", "!", "?", "…") else f"{text}."
 
 
+def coded(text: str) -> Markup:
+    """Return a text in which what stands between backticks is set as code."""
+    parts = [
+        Markup("<code>{}</code>").format(seen(part)) if at % 2 else escape(seen(part))
+        for at, part in enumerate(text.split("`"))
+    ]
+    return Markup("").join(parts)
+
+
 def spaced(text: str) -> str:
     """Return a name of a kind as words: `learned_tool.promoted` as "learned tool promoted"."""
     return text.replace(".", " ").replace("_", " ")

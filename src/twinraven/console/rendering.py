@@ -23,6 +23,7 @@ _FILTERS: tuple[Callable[..., Any], ...] = (
     formatting.percent,
     formatting.day,
     formatting.clock,
+    formatting.coded,
     formatting.ago,
     formatting.brief,
     formatting.cut,

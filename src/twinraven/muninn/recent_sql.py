@@ -58,6 +58,7 @@ SELECT count(*) AS number FROM (
 _SUMMARIES: Final = """
 SELECT session_id, count(*) AS event_count, sum(raised) AS failed, count(DISTINCT turn) AS turns,
     min(timestamp) AS started_at, max(timestamp) AS ended_at, min(time_known) AS time_known,
+    max(timestamp + 1000 * latency_ms) AS over_at,
     (SELECT count(*) FROM session_verdicts v WHERE v.tenant_id = :tenant AND v.session_id = log.session_id) AS verdicts,
     COALESCE((SELECT v.outcome FROM session_verdicts v WHERE v.tenant_id = :tenant AND v.session_id = log.session_id
      ORDER BY v.arrival DESC LIMIT 1),
@@ -116,6 +117,8 @@ class RecentSession:
     """The tools it called itself, in order, the first few."""
     first_words: str | None
     """What came from outside first, shortened."""
+    lasted_ms: int
+    """From the beginning of its first call to the end of the call that ended last."""
     place: tuple[int, int] = field(default=(0, 0), compare=False)
     time_known: bool = True
     """Whether its calls came with times; else an import gave them times in their order."""
@@ -133,6 +136,7 @@ class RecentSession:
             "turns": self.turns,
             "tools": list(self.tools),
             "first_words": self.first_words,
+            "lasted_ms": self.lasted_ms,
             "time_known": self.time_known,
             "is_judged": self.is_judged,
         }
@@ -246,6 +250,7 @@ def _session(tx: Transaction, tenant_id: str, last: Row) -> RecentSession:
         turns=summary["turns"],
         tools=tuple(row["tool_id"] for row in tx.fetch_all(_TOOLS, most=_MOST_TOOLS, **about)),
         first_words=None if words is None else words["outside_input"][:_MOST_WORDS],
+        lasted_ms=(summary["over_at"] - summary["started_at"]) // 1000,
         place=(last["timestamp"], last["arrival"]),
         time_known=bool(summary["time_known"]),
         is_judged=bool(summary["verdicts"]) or summary["outcome"] != Outcome.PARTIAL.value,

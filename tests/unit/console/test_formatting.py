@@ -14,6 +14,11 @@ def test_invisible_characters_are_shown() -> None:
     assert formatting.visible("x\u202e") == "x⟨U+202E⟩"
 
 
+def test_code_in_words() -> None:
+    """What stands between backticks is set as code, and escaped like everything else."""
+    assert formatting.coded("in `a<b`, or <i>") == "in <code>a&lt;b</code>, or &lt;i&gt;"
+
+
 def test_durations() -> None:
     """Durations are as short as they can be read."""
     assert [formatting.took(ms) for ms in (None, 12, 1500, 12_000, 61_000, 3_700_000)] == [

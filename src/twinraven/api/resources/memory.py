@@ -80,6 +80,10 @@ _RECENT: Final[dict[str, Any]] = {
     "turns": {"type": "integer"},
     "tools": {"type": "array", "items": {"type": "string"}},
     "first_words": {"type": ["string", "null"]},
+    "lasted_ms": {
+        "type": "integer",
+        "description": "from the beginning of its first call to the end of the call that ended last",
+    },
     "time_known": {**FLAG, "description": "whether its calls came with times; else an import gave them times in order"},
     "is_judged": {**FLAG, "description": "whether somebody said how it went; else `partial` stands for not known"},
 }

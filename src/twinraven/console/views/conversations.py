@@ -16,6 +16,8 @@ from twinraven.console.page_requests import PageRequest, PageTable, PageView, Re
 
 PAGES: Final = PageTable()
 _MOST_TURNS: Final = 500
+_BUILT_IN: Final = (("chat", "Chat"), ("chat_with_tools", "Chat with tools"))
+"""What answers without anybody having saved a process; the first where nobody chose."""
 _PER_PAGE: Final = 100
 _REFUSED: Final = (400, 404, 409, 422, 503)
 
@@ -31,27 +33,44 @@ class ThreadTurn:
 
 @PAGES.shows("/talk", "talk", live="conversations events", needs="conversations")
 async def list_conversations(visit: PageRequest) -> PageView:
+    return await _list(visit, refusal=None)
+
+
+async def _list(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
     status = visit.query.get("status", "")
     page = await visit.api.get(
         "conversations", status=status or None, limit=_PER_PAGE, cursor=visit.query.get("cursor")
     )
-    processes = await visit.api.find("processes", limit=500)
     more = {"status": status, "cursor": page["next_cursor"]} if page["next_cursor"] else None
     values = {
         "conversations": page["items"],
         "status": status,
-        "processes": items_of(processes),
+        "processes": await _answerers(visit),
+        "form": visit.form,
+        "refusal": None if refusal is None else refusal.problem,
         "more": None if more is None else f"/console/talk?{urlencode(more)}",
     }
-    return PageView("talks.html", "Conversations", values, command="twinraven conversations list")
+    code = 200 if refusal is None else refusal.status
+    return PageView("talks.html", "Conversations", values, command="twinraven conversations list", status=code)
 
 
 @PAGES.takes("/talk", "talk", needs="conversations")
-async def begin_conversation(visit: PageRequest) -> Redirect:
+async def begin_conversation(visit: PageRequest) -> PageView | Redirect:
     form = visit.form
     body = {name: form[name].strip() for name in ("title", "process_id") if form.get(name, "").strip()}
-    made = await visit.api.post("conversations", body=body)
+    try:
+        made = await visit.api.post("conversations", body=body)
+    except ApiRefused as refusal:
+        if refusal.status not in _REFUSED:
+            raise
+        return await _list(visit, refusal=refusal)
     return Redirect(_at(made["id"]))
+
+
+async def _answerers(visit: PageRequest) -> list[tuple[str, str]]:
+    """Return what may answer, by id: the two that are always there, and the tenant's processes."""
+    found = items_of(await visit.api.find("processes", limit=500))
+    return list((dict(_BUILT_IN) | {each["id"]: each["name"] or each["id"] for each in found}).items())
 
 
 @PAGES.shows("/talk/{conversation_id}", "talk", live="conversations events", needs="conversations")
@@ -67,7 +86,8 @@ async def say(visit: PageRequest) -> PageView | Redirect:
     if form.get("parent_turn"):
         body["parent_turn"] = form["parent_turn"]
     if form.get("answered") == "yes":
-        return await _act(visit, ("messages",), body)
+        chosen = {"process_id": form["process_id"]} if form.get("process_id") else {}
+        return await _act(visit, ("messages",), {**body, **chosen})
     return await _act(visit, ("turns",), {**body, "speaker": "user"})
 
 
@@ -107,12 +127,14 @@ async def _act(
 
 async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
     conversation_id = visit.path["conversation_id"]
-    talk, turns, path, memory = await asyncio.gather(
+    talk, turns, path, memory, processes = await asyncio.gather(
         visit.api.get("conversations", conversation_id),
         visit.api.get("conversations", conversation_id, "turns", limit=_MOST_TURNS),
         visit.api.get("conversations", conversation_id, "path", turn_id=visit.query.get("turn")),
         visit.api.find("conversations", conversation_id, "memory", turn_id=visit.query.get("turn")),
+        _answerers(visit),
     )
+    preferred = talk["default_process"]["process_id"] if talk["default_process"] else _BUILT_IN[0][0]
     values = {
         "talk": talk,
         "at": _at(conversation_id),
@@ -122,6 +144,8 @@ async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
         "memory": memory,
         "bars": None if memory is None else _bars(memory),
         "chosen": visit.query.get("turn", ""),
+        "processes": processes,
+        "answerer": visit.form.get("process_id") or preferred,
         "typed": visit.form.get("content", ""),
         "refusal": None if refusal is None else refusal.problem,
     }

@@ -47,6 +47,7 @@ async def what_follows(visit: PageRequest) -> PageView:
     most = max(counts.values(), default=1)
     values: dict[str, Any] = {
         "picture": picture,
+        "is_empty": not found and not await _has_calls(visit),
         "lines": [(each, meter(each["count"] / most)) for each in found[:100]],
         "left_out": len(counts) - len(shown),
         "tool_id": tool_id,
@@ -55,3 +56,7 @@ async def what_follows(visit: PageRequest) -> PageView:
         "sessions": f"/console/sessions?tool_id={quote(tool_id, safe='')}" if tool_id else "",
     }
     return PageView("flow.html", "What follows what", values, command="twinraven mine")
+
+
+async def _has_calls(visit: PageRequest) -> bool:
+    return bool((await visit.api.get("sessions", order="newest", limit=1))["items"])

@@ -29,15 +29,20 @@ _LOOKS: Final = {
 
 @PAGES.shows("/plans", "plans", live="runs events", needs="plans")
 async def list_plans(visit: PageRequest) -> PageView:
+    return await _list(visit, refusal=None)
+
+
+async def _list(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
     page = await visit.api.get("plans", limit=_PER_PAGE, cursor=visit.query.get("cursor"))
     more = {"cursor": page["next_cursor"]} if page["next_cursor"] else None
     values = {
         "plans": list(zip(page["items"], await _requests(visit, page["items"]), strict=True)),
         "more": None if more is None else f"/console/plans?{urlencode(more)}",
-        "typed": "",
-        "refusal": None,
+        "typed": visit.form.get("request", ""),
+        "refusal": None if refusal is None else refusal.problem,
     }
-    return PageView("plans.html", "Plans", values, command="twinraven plan list")
+    status = 200 if refusal is None else refusal.status
+    return PageView("plans.html", "Plans", values, command="twinraven plan list", status=status)
 
 
 async def _requests(visit: PageRequest, runs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -54,12 +59,17 @@ def _goal(plan: Mapping[str, Any]) -> str:
 
 
 @PAGES.takes("/plans", "plans", needs="plans")
-async def start_plan(visit: PageRequest) -> Redirect:
+async def start_plan(visit: PageRequest) -> PageView | Redirect:
     """Begin a plan for a request."""
     body: dict[str, Any] = {"request": visit.form.get("request", "")}
     if visit.form.get("ttl", "").isdigit():
         body["ttl"] = int(visit.form["ttl"])
-    run = await visit.api.post("plans", body=body)
+    try:
+        run = await visit.api.post("plans", body=body)
+    except ApiRefused as refusal:
+        if refusal.status not in (400, 409, 422):
+            raise
+        return await _list(visit, refusal=refusal)
     return Redirect(_at(run["run_id"]))
 
 

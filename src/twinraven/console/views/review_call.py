@@ -54,7 +54,7 @@ async def _page(visit: PageRequest, *, note: str, refusal: ApiRefused | None) ->
         "seen": found.tag,
         "definition": definitions[0] if definitions else "",
         "before": ran[:_SHOWN_BEFORE],
-        "led": [each for each in events if not each["parent_event_id"]][-_LED:],
+        "led": [each for each in events if not each["parent_event_id"] and not _is_ask(each, approval)][-_LED:],
         "following": await next_waiting(visit, f"call:{approval['approval_id']}"),
         "note": note,
         "looking": await look_at(visit, f"call:{approval['approval_id']}") if approval["state"] == "pending" else "",
@@ -64,6 +64,12 @@ async def _page(visit: PageRequest, *, note: str, refusal: ApiRefused | None) ->
     status = 200 if refusal is None else refusal.status
     command = command_line("approvals", "show", approval["approval_id"])
     return PageView("review_call.html", f"{approval['tool_id']} asks", values, command=command, status=status)
+
+
+def _is_ask(event: Mapping[str, Any], approval: Mapping[str, Any]) -> bool:
+    """Whether a call of the session is the one that asks, which the page shows whole."""
+    asked = ("tool_id", "input_params", "error_code")
+    return [event[name] for name in asked] == [approval["tool_id"], approval["arguments"], "APPROVAL_PENDING"]
 
 
 def _strip(name: str, value: Any, ran: Sequence[Mapping[str, Any]]) -> Any:

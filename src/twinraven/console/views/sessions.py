@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from markupsafe import Markup
+
 from twinraven.console.api_caller import ApiRefused
 from twinraven.console.drawing.columns import TimeColumn, columns
 from twinraven.console.drawing.timeline import lay_out
@@ -44,7 +46,7 @@ class SessionLine:
 @PAGES.shows("/sessions", "sessions", live="events", held=True)
 async def list_sessions(visit: PageRequest) -> PageView:
     where = {name: visit.query[name] for name in _FILTERS if visit.query.get(name)}
-    page, activity = await asyncio.gather(
+    page, (strip, has_activity) = await asyncio.gather(
         visit.api.get("sessions", order="newest", limit=_PER_PAGE, cursor=visit.query.get("cursor"), **where),
         _recent_activity(visit),
     )
@@ -53,7 +55,8 @@ async def list_sessions(visit: PageRequest) -> PageView:
         "lines": [_line(each) for each in page["items"]],
         "where": where,
         "is_filtered": bool(where),
-        "strip": activity,
+        "strip": strip,
+        "has_activity": has_activity,
         "more": None if more is None else f"/console/sessions?{urlencode(more)}",
         "is_later": "cursor" in visit.query,
     }
@@ -67,13 +70,14 @@ def _options(where: Mapping[str, str]) -> list[str]:
     return [*given, "--failed"] if where.get("failed") == "true" else given
 
 
-async def _recent_activity(visit: PageRequest) -> Any:
-    """Return the last three days as a strip that sets the range."""
+async def _recent_activity(visit: PageRequest) -> tuple[Markup, bool]:
+    """Return the last three days as a strip that sets the range, and whether there were any calls in them."""
     begin, until = last_hours(_STRIP_HOURS)
     found = await visit.api.get("activity", since=iso(begin), until=iso(until), bucket_s=3600, tools=0, failures=0)
     buckets = {each["begins_at"]: each for each in found["buckets"]}
     hours = [begin + timedelta(hours=hour) for hour in range(_STRIP_HOURS)]
-    return columns([_hour(at, buckets) for at in hours], height=66, title="Calls in each hour of the last three days")
+    strip = columns([_hour(at, buckets) for at in hours], height=66, title="Calls in each hour of the last three days")
+    return strip, any(each["calls"] for each in found["buckets"])
 
 
 def _hour(at: datetime, buckets: Mapping[str, Mapping[str, Any]]) -> TimeColumn:
@@ -89,7 +93,6 @@ def _hour(at: datetime, buckets: Mapping[str, Mapping[str, Any]]) -> TimeColumn:
 
 
 def _line(session: Mapping[str, Any]) -> SessionLine:
-    began, ended = (datetime.fromisoformat(session[name]) for name in ("started_at", "ended_at"))
     return SessionLine(
         session_id=session["session_id"],
         words=session["first_words"],
@@ -99,7 +102,7 @@ def _line(session: Mapping[str, Any]) -> SessionLine:
         turns=session["turns"],
         tools=session["tools"],
         ended_at=session["ended_at"],
-        lasted_ms=(ended - began).total_seconds() * 1000,
+        lasted_ms=session["lasted_ms"],
         time_known=session["time_known"],
         is_judged=session["is_judged"],
     )
@@ -127,12 +130,20 @@ async def _session_page(visit: PageRequest) -> PageView:
         "is_full": is_full,
         "chosen": None if chosen is None else chosen["event_id"],
         "event": chosen,
+        "run": await _run_of(visit, session_id),
         "begin": begin,
         "onwards": onwards,
         "at": f"/console/sessions/{quote(session_id, safe='')}",
         "keep": "&idle=full" if is_full else "",
     }
     return PageView("session.html", session_id, values, command=command_line("sessions", "show", session_id))
+
+
+async def _run_of(visit: PageRequest, session_id: str) -> Any:
+    """Return the run whose calls a session holds, if it is one of a run."""
+    run_id = session_id.removeprefix("run:").partition(":")[0]
+    is_of_run = visit.has("runs") and session_id.startswith("run:")
+    return await visit.api.find("runs", run_id) if is_of_run and run_id else None
 
 
 async def _chosen(visit: PageRequest, event_id: str) -> Any:

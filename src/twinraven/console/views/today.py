@@ -72,6 +72,7 @@ async def today(visit: PageRequest) -> PageView:
     recent = await visit.api.get("sessions", order="newest", limit=1)
     values = {
         "is_empty": not recent["items"],
+        "origin": visit.api.origin,
         "last": recent["items"][0] if recent["items"] else None,
         "calls": sum(each["calls"] for each in buckets.values()),
         "failed": sum(each["failed"] for each in buckets.values()),

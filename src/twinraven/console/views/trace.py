@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
+from twinraven.console.api_caller import ApiRefused
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
 from twinraven.console.formatting import spaced
 from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
@@ -48,7 +49,23 @@ async def find_trace(visit: PageRequest) -> PageView | Redirect:
 @PAGES.shows("/trace/{key}", "trace", needs="trace")
 async def show_trace(visit: PageRequest) -> PageView:
     key = visit.path["key"]
-    found = await visit.api.get("trace", key)
+    try:
+        found = await visit.api.get("trace", key)
+    except ApiRefused as refusal:
+        if refusal.status != 404:
+            raise
+        # Whoever mistyped an id types it again in the same place.
+        missing: dict[str, Any] = {
+            "found": None,
+            "picture": None,
+            "lines": [],
+            "key": key,
+            "effects": [],
+            "is_missing": True,
+        }
+        # Nothing here tells when it was made: what is another's is answered as if it had never been.
+        values = {**missing, "live": "", "begun": ""}
+        return PageView("trace.html", "Trace", values, command=command_line("trace", key), status=404)
     noted = _entries(found)
     nodes = tuple(_node(each, found["start"], noted) for each in found["nodes"] if not _is_folded(each, found["start"]))
     edges = tuple(GraphEdge(each["before"], each["after"], note=each["word"]) for each in found["links"])
