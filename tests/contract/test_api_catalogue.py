@@ -149,8 +149,10 @@ async def test_answers_are_spelt_in_camel_case_on_request(owner: Seeds) -> None:
     assert {"lastHealthCheck", "requiresSecret", "createdAt", "stateVersion"} <= created.keys()
     assert not any("_" in name for name in created)
     plain = made(await owner.door.get(f"/v1/services/{created['id']}"))
-    assert plain["connection_schema"] == schema
+    assert (plain["connection_schema"], plain["schema_version"]) == (schema, 1)
     assert made(await owner.door.get(f"/v1/services/{created['id']}?case=snake")) == plain
+    path, other = f"/v1/services/{created['id']}?case=camel", {"connectionSchema": {"type": "object"}}
+    assert made(await owner.door.patch(path, other, If_Match="*"))["schemaVersion"] == 2
     first = made(await owner.door.get("/v1/services?limit=1&case=camel"))
     assert "connectionSchema" in first["items"][0]
     second = await owner.door.get(f"/v1/services?limit=1&case=camel&cursor={first['nextCursor']}")

@@ -10,11 +10,15 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.api_homes import ApiHome, Seeds, api_home, login_of, made
+from tests.api_homes import ApiHome, Seeds, api_home, login_of, made, search
+from tests.homes import make_home
+from twinraven.app import open_home
+from twinraven.calls import CallContext
 from twinraven.catalog import tool
 from twinraven.foundation.canonical import input_hash
-from twinraven.foundation.clock import parse_iso, utc_now
+from twinraven.foundation.clock import now_micros, parse_iso, utc_now
 from twinraven.foundation.errors import StorageUnavailable, TwinRavenError
+from twinraven.muninn import EventFilter
 from twinraven.muninn.batch import BatchCommitter, Encoded
 
 
@@ -152,6 +156,29 @@ async def test_what_is_stated_of_a_recorded_call_is_kept(ada: Seeds) -> None:
     assert (kept[0]["latency_ms"], kept[0]["tags"], kept[3]["latency_ms"], kept[3]["tags"]) == (
         70, ["eu", "night"], 0, []
     )  # fmt: skip
+
+
+@pytest.mark.req("TR-04")
+async def test_times_without_a_zone_and_negative_latencies_are_refused(ada: Seeds) -> None:
+    """The door names the field, and records nothing of the request; a time of another zone is kept in UTC."""
+    for stated in ({"timestamp": "2026-01-01T10:00:00"}, {"timestamp": "yesterday"}, {"latency_ms": -1}):
+        refused = await ada.door.post("/v1/events", {"events": [event(1), event(2, **stated)]})
+        assert refused.status == 400, refused.body
+        assert next(iter(stated)) in refused.json()["details"]["field"]
+    assert await recorded(ada) == []
+    told = {"timestamp": "2026-01-01T10:00:00+02:00"}
+    (event_id,) = made(await ada.door.post("/v1/events", {"events": [event(1, **told)]}))["event_ids"]
+    assert made(await ada.door.get(f"/v1/events/{event_id}"))["timestamp"] == "2026-01-01T08:00:00.000000Z"
+
+
+@pytest.mark.req("TR-04")
+async def test_a_clock_that_is_set_back_gives_no_negative_latency(tmp_path: Path) -> None:
+    """A call that ends before it began, as the clock has it, is recorded and took no time."""
+    clock = iter(range(now_micros(), 0, -1_000_000))
+    with open_home(make_home(tmp_path), functions=[search], micros=clock.__next__) as raven:
+        await raven.calls.call("search", {"query": "x"}, CallContext("s"))
+        (found,) = await raven.events.events("default", EventFilter(session_id="s"))
+    assert (found.latency_ms, found.raised) == (0, False)
 
 
 @pytest.mark.req("RG-02")

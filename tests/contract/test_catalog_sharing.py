@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.unit.catalog.town import Town
 from twinraven.catalog import Catalog, HealthStatus, ServiceChange, TemplateChange, ToolChange, ToolPlacement
+from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import Conflict, NotFound, PolicyViolation, ToolUnavailable
 from twinraven.storage import Database
 from twinraven.tenancy import Principal
@@ -73,6 +75,7 @@ async def test_what_is_not_yours_and_not_shared_is_not_there(town: Town) -> None
     for ask, ref in doors:
         for stranger in (town.bob, town.eve):
             assert await answer_to(ask, stranger, ref) == await answer_to(ask, stranger, "0" * 32)
+    span = (utc_now() - timedelta(hours=1), utc_now())
     for stranger in (town.bob, town.eve):
         assert await answer_to(doors_to_services(town)["get"], stranger, "shop") == await answer_to(
             doors_to_services(town)["get"], stranger, "none"
@@ -83,6 +86,7 @@ async def test_what_is_not_yours_and_not_shared_is_not_there(town: Town) -> None
         assert await town.catalog.services.services(stranger) == []
         assert await town.catalog.tools.tools(stranger) == []
         assert await town.catalog.templates.templates(stranger, "service", include_archived=True) == []
+        assert await town.catalog.health.history(stranger, *span, width=timedelta(hours=1)) == []
     assert await town.catalog.services.service(town.ada, "shop") == service
     assert await town.catalog.tools.tool(town.ada, "get_order") == tool
 
@@ -118,12 +122,15 @@ async def test_what_is_shared_reaches_the_tenant_and_no_further(town: Town) -> N
 
 @pytest.mark.req("AD-06")
 async def test_using_anothers_service_needs_it_to_be_shared(town: Town) -> None:
-    """Bob's tool on Ada's service can be made once she shares it, and not before."""
+    """Bob's tool on Ada's service can be made once she shares it; she is told of it, and not what it is called."""
     service = await town.serve()
     with pytest.raises(NotFound, match="no service"):
         await town.equip(service, town.bob)
     await town.catalog.services.update(town.ada, "shop", ServiceChange(shared=True))
     tool = await town.equip(service, town.bob)
+    with pytest.raises(Conflict, match="used by 1 of other users") as refusal:
+        await town.catalog.services.delete(town.ada, "shop")
+    assert "get_order" not in str(refusal.value.as_json())
     assert (tool.owner_id, tool.service_id) == (town.bob.user_id, service.service_id)
     assert (await town.equip("shop", town.bob, key="by_name")).service_id == service.service_id
 
@@ -181,7 +188,7 @@ async def test_a_name_means_ones_own_service_first(town: Town) -> None:
         await town.catalog.services.service(carol, "shop")
 
 
-@pytest.mark.req("AD-04")
+@pytest.mark.req("AD-04", "AD-06")
 async def test_a_shared_tool_with_a_secret_is_visible_and_not_runnable(town: Town) -> None:
     """It runs for its owner alone; without a secret anybody who sees it may run it."""
     service = await town.serve(shared=True)

@@ -148,12 +148,17 @@ async def test_instances_never_notice(town: Town) -> None:
 
 @pytest.mark.req("AD-08", "AD-06")
 async def test_a_shared_template_serves_others(town: Town) -> None:
-    """What Bob makes of Ada's template is Bob's, and stays his when she no longer shares it."""
+    """What Bob makes of Ada's template is Bob's, and stays his when she archives it or no longer shares it."""
     template = await town.draw(name="web shop", shared=True)
     service = await town.catalog.templates.make_service(town.bob, template.template_id, "bobs shop")
     assert (service.owner_id, service.service_template_id) == (town.bob.user_id, template.template_id)
     await town.catalog.templates.update(town.ada, "service", template.template_id, TemplateChange(shared=False))
     assert await town.catalog.services.service(town.bob, "bobs shop") == service
+    update = town.catalog.templates.update
+    archived = await update(town.ada, "service", template.template_id, TemplateChange(shared=True, archived=True))
+    assert await town.catalog.templates.templates(town.bob, "service") == []
+    assert await town.catalog.templates.templates(town.bob, "service", include_archived=True) == [archived]
+    await update(town.ada, "service", template.template_id, TemplateChange(shared=False, archived=False))
     with pytest.raises(NotFound):
         await town.catalog.templates.make_service(town.bob, template.template_id, "another")
 

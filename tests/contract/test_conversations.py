@@ -12,6 +12,7 @@ from tests.postgres import PostgresLogin
 from tests.talking import BOB, Speaker, bound, settled, talking_home, talking_process
 from tests.working import reach, working
 from twinraven.app import TwinRaven
+from twinraven.audit import AuditFilter
 from twinraven.conversations import (
     MOST_CONTENT,
     AnswerUnfinished,
@@ -69,7 +70,10 @@ async def test_a_conversation_is_kept_and_its_process_is_a_hint(raven: TwinRaven
     answer = await talk.answer(made.conversation_id, process_id="other", by=LOCAL)
     assert (await talk.get(made.conversation_id, by=LOCAL)).default_process == "other"
     assert answer.active.process_id == "other"
+    await talk.regenerate(made.conversation_id, answer.turn_id, process_id="plain", by=LOCAL)
+    assert (await talk.get(made.conversation_id, by=LOCAL)).default_process == "plain"
     assert (await talk.archive(made.conversation_id, by=LOCAL)).status == "archived"
+    assert await talk.list(by=LOCAL, status="active") == []
     with pytest.raises(ConversationArchived):
         await talk.say(made.conversation_id, "more", by=LOCAL)
     with pytest.raises(ConversationArchived):
@@ -77,6 +81,10 @@ async def test_a_conversation_is_kept_and_its_process_is_a_hint(raven: TwinRaven
     assert [each.status for each in await talk.list(by=LOCAL, status="archived")] == ["archived"]
     assert (await talk.unarchive(made.conversation_id, by=LOCAL)).status == "active"
     assert [each.conversation_id for each in await talk.list(by=LOCAL)] == [made.conversation_id]
+    entries = await raven.audit.entries("default", AuditFilter(subject_id=made.conversation_id))
+    assert [entry.event_type.partition(".")[2] for entry in entries] == ["created", "archived", "unarchived"]
+    chosen = await talk.create(by=LOCAL, process_id="other")
+    assert (chosen.default_process, chosen.default_since is not None) == ("other", True)
     with pytest.raises((AppendOnly, StorageError)):
         await raven.database.write("default", lambda tx: tx.execute("DELETE FROM conversations"))
 
@@ -189,15 +197,19 @@ async def test_a_process_that_a_conversation_refers_to_is_not_deleted(raven: Twi
 
 
 @pytest.mark.req("AD-18")
-async def test_a_fork_copies_the_active_path(raven: TwinRaven) -> None:
+async def test_a_fork_copies_the_active_path(raven: TwinRaven, speaker: Speaker) -> None:
     """Up to the origin, which is recorded; the copy goes its own way, and the original knows nothing of it."""
     talk, conversation_id = raven.conversations, await begun(raven)
+    speaker.gate = asyncio.Event()
     async with working(raven):
         said, answer = await talk.converse(conversation_id, "one", process_id="plain", by=LOCAL)
+        with pytest.raises(AnswerUnfinished):
+            await talk.fork(conversation_id, by=LOCAL)
+        speaker.gate.set()
         done = await settled(raven, answer)
         edited = await talk.edit(conversation_id, said.turn_id, "uno", by=LOCAL)
         await talk.switch(conversation_id, said.turn_id, said.active.alternative_id, by=LOCAL)
-        await talk.say(conversation_id, "two", by=LOCAL)
+        await talk.say(conversation_id, "two", speaker="system", turn_type="tool_result", by=LOCAL)
         other = next(each for each in edited.alternatives if each.alternative_id != said.active.alternative_id)
         with pytest.raises(InvalidInput, match="is not the active alternative"):
             await talk.fork(conversation_id, turn_id=said.turn_id, alternative_id=other.alternative_id, by=LOCAL)
@@ -215,7 +227,11 @@ async def test_a_fork_copies_the_active_path(raven: TwinRaven) -> None:
         assert not {turn.turn_id for turn in path} & {said.turn_id, answer.turn_id}
         _, more = await talk.converse(fork.conversation_id, "three", by=LOCAL)
         await settled(raven, more)
-        assert len(await talk.path(conversation_id, by=LOCAL)) == 3
+        whole = await talk.fork(conversation_id, by=LOCAL)
+        copied, path = [await talk.path(each, by=LOCAL) for each in (whole.conversation_id, conversation_id)]
+        told = [[(turn.speaker, turn.turn_type, turn.active.content) for turn in each] for each in (copied, path)]
+        assert (told[0], whole.current_turn_id, len(path)) == (told[1], copied[-1].turn_id, 3)
+        assert len(await bound(raven, whole.conversation_id)) == 3
     await talk.archive(conversation_id, by=LOCAL)
     with pytest.raises(ConversationArchived):
         await talk.fork(conversation_id, by=LOCAL)
@@ -232,6 +248,7 @@ async def test_a_quote_is_recorded_and_shown_as_quoted(raven: TwinRaven, speaker
         asked, reply = await talk.converse(conversation_id, "and?", quotes=[first.alternative_id], by=LOCAL)
         await settled(raven, reply)
     assert asked.active.quotes == (first.alternative_id,)
+    assert asked.active.as_json()["quotes"] == [first.alternative_id]
     memory = await talk.memory(conversation_id, turn_id=asked.turn_id, by=LOCAL)
     assert [(item.kind, item.alternative_id) for item in memory.items] == [
         ("path", said.active.alternative_id),
@@ -246,6 +263,14 @@ async def test_a_quote_is_recorded_and_shown_as_quoted(raven: TwinRaven, speaker
     assert first.alternative_id not in [item["alternative_id"] for item in memory.as_json()["immediate_path"]]
     with pytest.raises(InvalidInput, match="on the path"):
         await talk.say(conversation_id, "x", quotes=[second.alternative_id], by=LOCAL)
+    elsewhere = await talk.create(by=LOCAL)
+    with pytest.raises(NotFound, match="quotes: this conversation has no alternative"):
+        await talk.say(elsewhere.conversation_id, "x", quotes=[first.alternative_id], by=LOCAL)
+    both = [reply.active.alternative_id, first.alternative_id]
+    edited = await talk.edit(conversation_id, asked.turn_id, "so?", quotes=both, by=LOCAL)
+    assert edited.active.quotes == tuple(both)
+    memory = await talk.memory(conversation_id, turn_id=asked.turn_id, by=LOCAL)
+    assert [item.alternative_id for item in memory.of("quote")] == both
 
 
 @pytest.mark.req("AD-22")
@@ -278,13 +303,13 @@ async def test_working_memory_is_the_active_path_and_its_exact_sum(raven: TwinRa
 async def test_what_was_said_becomes_one_episode_each(raven: TwinRaven, speaker: Speaker) -> None:
     """After the turn and by a worker: named for the alternative, in the conversation's group, bound once."""
     talk, conversation_id = raven.conversations, await begun(raven)
-    long = "word " * 3_000
+    long = f"{'word ' * 3_000}and no more"
     said = await talk.say(conversation_id, "the parcel went to Lisbon", by=LOCAL)
     assert said.active.episode_id is None
     assert not await raven.knowledge.episodes("default", group_id=conversation_id)
-    await talk.edit(conversation_id, said.turn_id, "the parcel went to Porto", by=LOCAL)
-    await talk.say(conversation_id, long, speaker="system", turn_type="tool_result", by=LOCAL)
-    await talk.say(conversation_id, long.replace("word", "text"), by=LOCAL)
+    edited = await talk.edit(conversation_id, said.turn_id, "the parcel went to Porto", by=LOCAL)
+    given = await talk.say(conversation_id, long, speaker="system", turn_type="tool_result", by=LOCAL)
+    told = await talk.say(conversation_id, long.replace("word", "text"), by=LOCAL)
     await talk.say(conversation_id, "so far: a parcel", speaker="system", turn_type="summary", by=LOCAL)
     speaker.failures = 1
     async with working(raven):
@@ -293,10 +318,17 @@ async def test_what_was_said_becomes_one_episode_each(raven: TwinRaven, speaker:
     assert failed.state == "failed"
     assert failed.episode_id is None
     episodes = {each.name: each for each in await raven.knowledge.episodes("default", group_id=conversation_id)}
-    assert set(episodes) == {f"Turn:{each.alternative_id}" for each in found if each.content is not None}
+    assert list(episodes) == [f"Turn:{turn.active.alternative_id}" for turn in (said, edited, given, told)]
     whole = {name: await raven.knowledge.episode("default", each.episode_id) for name, each in episodes.items()}
     contents = {each.alternative_id: whole[f"Turn:{each.alternative_id}"] for each in found if each.content is not None}
-    assert contents[said.active.alternative_id].content == "the parcel went to Lisbon"
+    first = contents[said.active.alternative_id]
+    assert (first.content, first.speaker, first.valid_at) == (
+        "the parcel went to Lisbon",
+        "user",
+        said.active.settled_at,
+    )
+    (result,) = [episode for episode in contents.values() if episode.source == "tool_result"]
+    assert (result.speaker, result.content.endswith("and no more")) == ("system", True)
     lengths = {episode.source: len(episode.content) for episode in contents.values() if len(episode.content) > 1_000}
     assert lengths["tool_result"] < 2_100
     assert lengths["message"] == len(long)
@@ -304,6 +336,23 @@ async def test_what_was_said_becomes_one_episode_each(raven: TwinRaven, speaker:
     assert {each.episode_id for each in found if each.episode_id} == {each.episode_id for each in episodes.values()}
     hits = await raven.knowledge.search("default", "where did the parcel go, Porto?", group_id=conversation_id)
     assert any("Porto" in hit.content for hit in hits)
+
+
+@pytest.mark.req("AD-20")
+async def test_what_nobody_answered_becomes_an_episode_too(raven: TwinRaven, speaker: Speaker) -> None:
+    """A message whose answer fails is remembered, and so is what is said after all that was said had its episode."""
+    talk, conversation_id = raven.conversations, await begun(raven)
+    speaker.failures = 1
+    async with working(raven):
+        said, answer = await talk.converse(conversation_id, "one", process_id="plain", by=LOCAL)
+        assert (await settled(raven, answer)).state == "failed"
+        await bound(raven, conversation_id)
+        await talk.edit(conversation_id, said.turn_id, "uno", by=LOCAL)
+        found = await bound(raven, conversation_id)
+    assert [(each.content, each.episode_id is not None) for each in found if each.content] == [
+        ("one", True),
+        ("uno", True),
+    ]
 
 
 @pytest.mark.req("AD-20", "AD-22")

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.recording import assert_linked, start_recorder
 from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, NotFound, TwinRavenError
 from twinraven.muninn import Collector, EventFilter, MuninnEvent, Outcome, SqlEventStore, ToolTransition
+from twinraven.muninn.columns import COLUMNS
 from twinraven.storage import Database
 
 pytestmark = pytest.mark.tenants("a", "b")
@@ -208,6 +209,21 @@ async def test_impossible_latencies_and_times_are_refused(collector: Collector, 
         with pytest.raises(InvalidInput, match="timestamp"):
             session.record("ping", {}, timestamp=moment)
     assert await store.counts(TENANT) == (0, 0)
+
+
+@pytest.mark.req("TR-04")
+async def test_the_database_takes_no_negative_latency(
+    database: Database, collector: Collector, store: SqlEventStore
+) -> None:
+    """A program that writes to the log beside the collector cannot store what the collector refuses."""
+    await collector.observe("s").record("ping", {}, latency_ms=1)
+    stated = {"event_id": f"'{uuid4()}'", "latency_ms": "latency_ms - 2"}
+    copied = f"SELECT {', '.join(stated.get(name, name) for name in COLUMNS)} FROM muninn_event_log"
+    with pytest.raises(TwinRavenError):
+        await database.write(
+            TENANT, lambda tx: tx.execute(f"INSERT INTO muninn_event_log ({', '.join(COLUMNS)}) {copied}")
+        )
+    assert await store.counts(TENANT) == (1, 1)
 
 
 @pytest.mark.req("TR-04")

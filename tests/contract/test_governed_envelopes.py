@@ -13,6 +13,7 @@ from tests.api_homes import login_of
 from tests.governing import AGENT, Governed, decision, draft, envelope, governed, outside, result
 from twinraven.api import api_app
 from twinraven.app import open_home
+from twinraven.foundation.canonical import canonical_json, content_hash
 from twinraven.foundation.errors import InvalidInput
 from twinraven.foundation.ids import new_id
 from twinraven.serving import Authenticator
@@ -231,14 +232,24 @@ async def test_dependencies_form_a_graph_without_cycles(house: Governed) -> None
 
 @pytest.mark.req("CH-04", "CH-13")
 async def test_a_spec_never_changes(house: Governed) -> None:
-    """A revision is the next version, the one before stays as it was, and the task keeps its id."""
+    """A revision is the next version, by which the task is attempted; the one before stays as it was."""
     (task,) = await house.plan(draft("one", dependencies=[]))
-    body = {"payload": {**task.spec_json, "description": "Draft it better"}, "state_version": task.state_version}
-    revised = (await house.door.post(f"/v1/tasks/{task.task_id}/specs", body)).json()
+    path, better = f"/v1/tasks/{task.task_id}", {"description": "Draft it better", "inputs": {"topic": "two"}}
+    body = {"payload": {**task.spec_json, **better}, "state_version": task.state_version}
+    revised = (await house.door.post(f"{path}/specs", body)).json()
     assert (revised["task_id"], revised["spec_version"]) == (task.task_id, 2)
-    versions = (await house.door.get(f"/v1/tasks/{task.task_id}/specs")).json()["items"]
-    assert [each["spec_json"]["description"] for each in versions] == ["Draft it better", "Draft one"]
+    versions = (await house.door.get(f"{path}/specs")).json()["items"]
+    assert [each["spec_json"] for each in versions] == [revised["spec_json"], task.spec_json]
+    assert [each["spec_hash"] for each in versions] == [
+        content_hash(canonical_json(each["spec_json"])) for each in versions
+    ]
+    assert {each["created_by"] for each in versions} == {str(LOCAL.actor)}
     twice = envelope("planner.task", {**PAYLOAD, "task_id": task.task_id}, goal_id=house.goal.goal_id)
     assert error(await house.door.post("/v1/tasks", twice))[:2] == (409, "CONFLICT")
     await house.work()
-    assert [topic for topic, _ in house.studio.asked] == ["one"]
+    assert [topic for topic, _ in house.studio.asked] == ["two"]
+    shown = (await house.door.get(path)).json()
+    assert (shown["spec_json"], shown["runs"][0]["spec_version"]) == (revised["spec_json"], 2)
+    assert revised["spec_json"] == {**task.spec_json, **better}
+    late = await house.door.post(f"{path}/specs", {**body, "state_version": shown["state_version"]})
+    assert error(late)[:2] == (409, "ILLEGAL_TRANSITION")

@@ -13,6 +13,7 @@ from tests.contract.test_effects import wallet_of
 from tests.governing import Governed, draft, governed
 from twinraven.effects import MessageRequest, PaymentRequest, PublishRequest
 from twinraven.foundation.errors import Conflict, StorageError, TwinRavenError
+from twinraven.foundation.ids import new_id
 from twinraven.governance.states import TABLES
 from twinraven.storage import Transaction
 from twinraven.tenancy import LOCAL, Principal
@@ -42,8 +43,15 @@ async def rows(house: Governed, table: str) -> list[dict[str, Any]]:
 async def copied(house: Governed, table: str, tenant_id: str, **changes: Any) -> None:
     """A row of a table, written for another tenant or with other links, is refused."""
     row = (await rows(house, table))[0] | changes | {"tenant_id": tenant_id}
+    with pytest.raises((StorageError, Conflict)):
+        await inserted(house, table, row)
+
+
+async def inserted(house: Governed, table: str, row: dict[str, Any]) -> None:
+    """The database takes a row."""
     columns, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
-    await refused(house, f"INSERT INTO {table} ({columns}) VALUES ({marks})", tenant_id, **row)
+    statement = f"INSERT INTO {table} ({columns}) VALUES ({marks})"
+    await house.raven.database.write(row["tenant_id"], lambda tx: tx.execute(statement, **row))
 
 
 LINKED = (
@@ -141,7 +149,7 @@ EFFECT_COLUMNS = {
 
 @pytest.mark.req("CH-11")
 async def test_what_an_effect_is_and_what_allows_it_stays(house: Governed) -> None:
-    """No program gives an effect another decision, budget, channel or payee, nor deletes or replaces it."""
+    """No program gives an effect another decision, budget, channel or payee, nor a second effect its key."""
     raven, task = house.raven, (await rows(house, "tasks"))[0]["task_id"]
     await raven.campaigns.add_budget(house.goal.campaign_id, total="9", currency="EUR", by=LOCAL)
     wallet_id = await wallet_of(raven)
@@ -158,6 +166,10 @@ async def test_what_an_effect_is_and_what_allows_it_stays(house: Governed) -> No
             names = ", ".join(before[0])
             await refused(house, f"INSERT OR REPLACE INTO {table} ({names}) SELECT {names} FROM {table}")
         assert await rows(house, table) == before, table
+    for table, key in (("publish_events", "publish_id"), ("transactions", "transaction_id")):
+        (first,) = await rows(house, table)
+        await copied(house, table, "default", **{key: new_id()})
+        await inserted(house, table, first | {key: new_id(), "idempotency_key": "another"})
 
 
 @pytest.mark.req("CH-20")

@@ -224,7 +224,7 @@ async def test_a_process_and_a_plan_are_attempted_like_a_tool(small: Governed) -
 
 @pytest.mark.req("CH-17")
 async def test_stale_writes_are_told_the_current_version(house: Governed) -> None:
-    """Campaigns, budgets and tasks are changed at the version that was seen, or not at all."""
+    """Campaigns, budgets, tasks and goals are changed at the version that was seen, or not at all."""
     door, campaign_id = house.door, house.goal.campaign_id
     made = await door.post(f"/v1/campaigns/{campaign_id}/budgets", {"total": "100.00", "currency": "EUR"})
     budget = made.json()
@@ -246,6 +246,13 @@ async def test_stale_writes_are_told_the_current_version(house: Governed) -> Non
         assert (again.status, again.json()["details"]["current"]) == (412, 2)
         fresh = await door.ask(method, path + part, {**body, "state_version": 2})
         assert (fresh.status, fresh.json()["state_version"]) == (200, 3)
+    goal = f"/v1/goals/{house.goal.goal_id}"
+    for ending in (f"/v1/tasks/{task.task_id}", goal):
+        current = (await door.get(ending)).json()["state_version"]
+        refused = await door.post(f"{ending}/cancel", {"state_version": current + 1})
+        assert (refused.status, refused.json()["details"]["current"]) == (412, current)
+        ended = await door.post(f"{ending}/cancel", {"state_version": current})
+        assert (ended.status, ended.json()["status"]) == (200, "cancelled")
     for wrong in ({"total": "1.001"}, {"total": "-5"}, {"total": 5}):
         path = f"/v1/budgets/{budget['budget_id']}"
         assert (await door.ask("PATCH", path, {**wrong, "state_version": 3})).status == 400

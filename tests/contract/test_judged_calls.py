@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.api_client import Reply
-from tests.api_homes import api_home
+from tests.api_homes import api_home, make_chain
 from tests.governed import approved_task
+from tests.registry_kit import make_definition, make_verdict
 from tests.working import reach, working
+from twinraven.app import TwinRaven
 from twinraven.audit import AuditFilter
+from twinraven.flow import StepDefinition
 from twinraven.foundation.ids import new_id
 
 
@@ -46,6 +51,39 @@ async def test_a_judged_call_names_its_decision(tmp_path: Path) -> None:
             for key, named in (("w1", {"task_id": None}), ("w2", {})):
                 refused = await home.door.post("/v1/calls", {**wrapped, **named}, Idempotency_Key=key)
                 assert told(refused) == (403, "POLICY_VIOLATION"), refused.body
+
+
+@pytest.mark.req("CH-15")
+async def test_a_learned_tool_is_judged_by_what_is_inside(tmp_path: Path) -> None:
+    """A learned tool with a judged tool inside begins only under its task's decision, whoever approves the rest."""
+    rules = [{"tool": "refund", "then": "judge"}, {"tool": "pay", "then": "ask"}]
+    async with api_home(tmp_path, policy={"rules": rules}) as home:
+        task = await approved_task(home.raven)
+        refund = StepDefinition(1, "refund", {"order": 7})
+        await learned(home.raven, "look_and_refund", StepDefinition(0, "search", {"query": "x"}), refund)
+        await learned(home.raven, "pay_and_refund", StepDefinition(0, "pay", {"amount": 1}), refund)
+        for name in ("look_and_refund", "pay_and_refund"):
+            call: dict[str, Any] = {"tool_name": name, "payload": {}, "session_id": name}
+            refused = await home.door.post("/v1/calls", call, Idempotency_Key=f"{name}-1")
+            assert told(refused) == (403, "POLICY_VIOLATION"), refused.body
+            home.raven.collector.flush()
+            found = (await home.door.get(f"/v1/events?session_id={name}")).json()["items"]
+            assert [each["tool_id"] for each in found] == [name]
+        assert (await home.door.get("/v1/approvals")).json()["items"] == []
+        call = {"tool_name": "look_and_refund", "payload": {}, "session_id": "s", "task_id": task.task_id}
+        ran = await home.door.post("/v1/calls", call, Idempotency_Key="judged")
+        assert ran.json()["status"] == "success", ran.body
+
+
+async def learned(raven: TwinRaven, tool_id: str, *steps: StepDefinition) -> None:
+    """Put a learned tool of these steps into service."""
+    chain = make_chain()
+    await raven.chains.add("default", [chain])
+    plain = make_definition(tool_id, chain_id=str(chain.chain_id))
+    definition = replace(plain, parameters={"type": "object", "properties": {}}, steps=steps)
+    draft = await raven.registry.draft("default", definition, evidence_hash=tool_id)
+    await raven.registry.register("default", draft.definition, make_verdict())
+    await raven.registry.promote("default", tool_id, by="local")
 
 
 @pytest.mark.req("CH-02", "CH-09")

@@ -103,15 +103,18 @@ def ends(report: MaintenanceReport) -> list[tuple[str, str, str]]:
 async def test_an_unused_tool_is_retired(house: House) -> None:
     """After the configured days without a call a tool is retired as unused; a call in between keeps it."""
     await house.promote()
-    await house.promote("used", steps=("read", "summarize"))
+    await house.promote("in_use", steps=("read", "summarize"))
     house.clock.now += 20 * DAY
-    await record_calls(house, "used", answered=1)
+    await record_calls(house, "in_use", answered=1)
     house.clock.now += 11 * DAY
     report = await house.maintenance.run(TENANT)
     assert verbs(report) == [("search_read", "retire", "auto_unused")]
     record = await record_of(house)
     assert (record.retirement_reason, record.status) == (RetirementReason.AUTO_UNUSED, ToolStatus.RETIRED)
-    assert (await record_of(house, "used")).is_in_service
+    assert record.in_service_since is None
+    (told,) = [change for change in house.told if change.event_type == "tool.retired"]
+    assert told.data == {"reason": "auto_unused", "note": "not called for 31 days"}
+    assert (await record_of(house, "in_use")).is_in_service
 
 
 @pytest.mark.req("RG-11", "RG-15")
@@ -143,6 +146,9 @@ async def test_time_out_of_service_does_not_age(house: House) -> None:
     await house.registry.release(TENANT, "search_read", by="ann")
     house.clock.now += 25 * DAY
     assert verbs(await house.maintenance.run(TENANT)) == []
+    await house.register("waiting", steps=("read", "summarize"))
+    since = from_micros(house.clock.now + DAY)
+    assert [record.tool_id for record in await house.maintenance.stale(TENANT, unused_since=since)] == ["search_read"]
     since = from_micros(house.clock.now - 24 * DAY)
     assert [record.tool_id for record in await house.maintenance.stale(TENANT, unused_since=since)] == ["search_read"]
     since = from_micros(house.clock.now - 26 * DAY)

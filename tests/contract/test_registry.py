@@ -169,7 +169,7 @@ async def test_a_verdict_must_say_something(house: House, verdict: dict[str, obj
 
 @pytest.mark.req("RG-07", "TR-18")
 async def test_a_tool_waits_for_approval(house: House) -> None:
-    """With required approval a tool that passed is tested, not offered, until somebody promotes it."""
+    """With required approval a tool that passed is not offered until somebody promotes it, or a newer version."""
     await house.register()
     assert await status_of(house, 1) is ToolStatus.TESTING
     with pytest.raises(NotFound):
@@ -177,6 +177,9 @@ async def test_a_tool_waits_for_approval(house: House) -> None:
     record = await house.registry.promote(TENANT, "search_read", by="ann")
     assert record.is_in_service
     assert await house.call("search_read", {"q": "x"}) is not None
+    for description in ("Better.", "Best."):
+        await house.register(description=description)
+    assert (await house.registry.promote(TENANT, "search_read", by="ann")).current_version == 3
 
 
 @pytest.mark.req("RG-07", "RG-15")
@@ -199,6 +202,7 @@ async def test_a_guessed_effect_always_waits_for_a_person(house: House) -> None:
     eager.close()
 
 
+@pytest.mark.req("RG-07")
 async def test_what_a_model_had_a_hand_in_waits_for_a_person(house: House) -> None:
     """Words that a model wrote are read by somebody before other models see them, whatever the setting says."""
     eager = house.with_settings(require_approval=False)
@@ -214,6 +218,7 @@ async def test_what_a_model_had_a_hand_in_waits_for_a_person(house: House) -> No
 async def test_promotion_supersedes_and_keeps(house: House) -> None:
     """Until a new version is promoted the old one serves; afterwards it is superseded, on disk and in the rows."""
     await house.promote()
+    await house.registry.flag(TENANT, "search_read", "drift", {"ratio": 0.1}, by="ann")
     await house.register(description="Searches, reads, better.")
     assert (await house.registry.tool(TENANT, "search_read")).record.current_version == 1
     assert house.learned.definition(TENANT, "search_read").version == 1
@@ -221,7 +226,7 @@ async def test_promotion_supersedes_and_keeps(house: House) -> None:
     tool = await house.registry.tool(TENANT, "search_read")
     first, second = tool.versions
     assert (tool.record.current_version, house.learned.definition(TENANT, "search_read").version) == (2, 2)
-    assert (first.superseded_at, second.superseded_at) == (second.promoted_at, None)
+    assert (first.superseded_at, second.superseded_at, tool.record.flags) == (second.promoted_at, None, {})
     assert (house.folder / "search_read" / "v1.json").exists()
     assert await agrees(house)
 
@@ -246,6 +251,7 @@ async def test_rollback_brings_a_version_back(house: House) -> None:
     tool = await house.registry.tool(TENANT, "search_read")
     assert (tool.record.current_version, tool.record.status) == (1, ToolStatus.PROMOTED)
     assert [version.superseded_at is None for version in tool.versions] == [True, False, False]
+    assert (house.told[-1].event_type, house.told[-1].version, house.told[-1].by) == ("tool.rolled_back", 1, "ann")
     assert house.learned.definition(TENANT, "search_read").description == "One."
     await house.registry.rollback(TENANT, "search_read", to_version=3, by="ann")
     assert house.learned.definition(TENANT, "search_read").description == "Three."

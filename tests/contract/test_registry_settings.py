@@ -20,7 +20,7 @@ from twinraven.foundation.errors import InvalidDefinition, StorageFull
 from twinraven.muninn import Outcome
 from twinraven.registry import ToolRecord
 
-_DAY = 86_400_000_000
+_HOUR = 3_600_000_000
 
 
 async def register(
@@ -62,8 +62,9 @@ async def test_an_unused_tool_ends_after_the_days_of_the_settings(tmp_path: Path
     home = make_home(tmp_path, registry={"require_approval": False, "auto_retire_after_days": 3})
     with open_home(home, functions=[search, read]) as raven:
         await register(raven)
-    for days, expected in ((2, []), (4, ["auto_unused"])):
-        with open_home(home, functions=[search, read], micros=lambda days=days: now_micros() + days * _DAY) as raven:
+    for hours, expected in ((71, []), (73, ["auto_unused"])):
+        late = hours * _HOUR
+        with open_home(home, functions=[search, read], micros=lambda late=late: now_micros() + late) as raven:
             report = await raven.maintenance.run("default", dry_run=True)
             assert [action.name for action in report.actions if action.verb == "retire"] == expected
 

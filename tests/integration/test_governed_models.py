@@ -52,6 +52,7 @@ async def test_a_model_is_told_why_its_work_came_back(tmp_path: Path) -> None:
         assert ["too sure" in str(each) for each in model.exchanges] == [False, False, True, True]
 
 
+@pytest.mark.req("CH-17")
 async def test_a_plan_is_made_anew_when_the_goal_has_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the goal moves while the model thinks, the model is asked about the state as it is now."""
     answers = said(outside("late")), said(outside("fresh"))

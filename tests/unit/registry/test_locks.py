@@ -11,7 +11,7 @@ from twinraven.foundation.errors import InvalidInput, StorageBusy
 from twinraven.registry import ToolFolders, UnsafePath
 from twinraven.registry import locks as locking
 from twinraven.registry.folders import SafeFolder
-from twinraven.registry.locks import ToolLocks
+from twinraven.registry.locks import ToolLock, ToolLocks
 
 
 @pytest.fixture
@@ -56,28 +56,33 @@ async def test_many_who_want_several_locks_all_get_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("RG-14")
+@pytest.mark.parametrize("is_taken", [False, True])
 async def test_a_lock_that_its_holder_removed_meanwhile_is_none(
-    locks: ToolLocks, monkeypatch: pytest.MonkeyPatch
+    locks: ToolLocks, monkeypatch: pytest.MonkeyPatch, is_taken: bool
 ) -> None:
-    """Who opened the file before its holder removed it takes the file that is there now, and has it alone."""
+    """Who opened the file before its holder removed it takes the file that is there now, unless somebody has it."""
     first = locks.try_acquire("default", "a")
     assert first is not None
-    opened = locking._open_lock  # pyright: ignore[reportPrivateUsage]
+    opened, taken = locking._open_lock, list[ToolLock | None]()  # pyright: ignore[reportPrivateUsage]
 
     def open_late(folder: SafeFolder, tool_id: str) -> tuple[int, bool]:
         found = opened(folder, tool_id)
         monkeypatch.setattr(locking, "_open_lock", opened)
         first.finish()
+        taken.extend(locks.try_acquire("default", "a") for _ in range(is_taken))
         return found
 
     monkeypatch.setattr(locking, "_open_lock", open_late)
     second = locks.try_acquire("default", "a")
+    assert (second is None) == is_taken
+    second = second or taken[0]
     assert second is not None
     assert locks.try_acquire("default", "a") is None
     second.finish()
     assert locks.marked("default") == []
 
 
+@pytest.mark.req("RG-03")
 async def test_a_lock_left_behind_is_a_mark(locks: ToolLocks, tmp_path: Path) -> None:
     """The next holder learns that somebody died and which files that one meant to touch."""
     (held,) = await locks.acquire("default", ["a"])
