@@ -7,7 +7,8 @@ The words are the whole words of BERT's vocabulary (knowledge/wordpieces.txt), f
 every word is a little like every other. Words of one stem are one. Of 384 dimensions the 128 that vary most are kept,
 as numbers of eight bits. No dialogue and no question had a part in it, so that it is tuned to none.
 
-The first line holds the stems, from the most frequent on; their vectors follow in the same order.
+The first line holds the stems, from the most frequent on; their vectors follow in the same order, then the numbers of
+the sixteen stems that are nearest to each.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from tools.common_words import FOLDER
 from twinraven.knowledge import installed_embedder
 from twinraven.knowledge.stemming import stem
-from twinraven.knowledge.word_vectors import WIDTH
+from twinraven.knowledge.word_vectors import NEIGHBOURS, WIDTH
 from twinraven.knowledge.words import is_stop_word
 
 TARGET: Final = FOLDER / "word_vectors.bin"
@@ -42,7 +43,10 @@ def main() -> None:
     narrow = _narrowed(vectors)
     largest: Vectors = np.abs(narrow).max(axis=1, keepdims=True)
     packed: NDArray[np.int8] = np.round(narrow * (_LARGEST / largest)).astype(np.int8)
-    TARGET.write_bytes(" ".join(stems).encode() + b"\n" + packed.tobytes())
+    unpacked = _unit(packed.astype(np.float32))
+    near = [np.sort(np.argpartition(-_others(unpacked, at), NEIGHBOURS)[:NEIGHBOURS]) for at in range(len(stems))]
+    neighbours: NDArray[np.uint16] = np.array(near, dtype="<u2")
+    TARGET.write_bytes(" ".join(stems).encode() + b"\n" + packed.tobytes() + neighbours.tobytes())
 
 
 def _by_stem(words: list[str], vectors: Vectors) -> tuple[list[str], Vectors]:
@@ -61,6 +65,13 @@ def _narrowed(vectors: Vectors) -> Vectors:
     """The vectors in the dimensions in which they vary most."""
     *_, axes = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
     return _unit(vectors @ axes[:WIDTH].T)
+
+
+def _others(vectors: Vectors, at: int) -> Vectors:
+    """How much all are like one; itself least."""
+    alike = vectors @ vectors[at]
+    alike[at] = -1
+    return alike
 
 
 def _unit(vectors: Vectors) -> Vectors:

@@ -12,7 +12,7 @@ too short to tell that "first" says less than "regatta".
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Final
 
@@ -151,6 +151,7 @@ _BY_HAND: Final = 0.35
 """How well a word of the table by hand stands for another."""
 _COMMON_WEIGHT: Final = 0.4
 """The weight of the most common word; what is in no table has 1."""
+_MANY_WORDS: Final = 16_384
 _COMMON_SCALE: Final = 1200
 
 
@@ -166,6 +167,7 @@ def is_common(term: str) -> bool:
     return term in _places()
 
 
+@lru_cache(_MANY_WORDS)
 def rarity(term: str) -> float:
     """Return the rarity of a stem, from 0.4 for the most common to 1; frequencies fall with the rank (Zipf)."""
     places = _places()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from twinraven.knowledge.concepts import rarity
 from twinraven.knowledge.questions import QueryTerm, Question
 from twinraven.knowledge.turn_features import TurnFeatures
-from twinraven.knowledge.word_vectors import WIDTH, Vectors, word_vector, word_vectors
+from twinraven.knowledge.word_vectors import WIDTH, Vectors, has_vector, word_vectors
 
 PASSAGE: Final = (-2, -1, 0, 1)
 """The turns of a passage, beside its own."""
@@ -47,9 +47,9 @@ NO_FIT: Final = PassageFit(0.0, 0.0, 0.0)
 class _Words:
     """The words of all turns, one after the other."""
 
-    known: list[str]
+    known: dict[str, int]
     flat: Places
-    """Places in `known`."""
+    """The numbers of `known`."""
     starts: Places
     filled: NDArray[np.bool_]
 
@@ -62,11 +62,12 @@ def fit_passages(
     words = _words([turns[seq].stems for seq in seqs])
     if not words.known:
         return {}
-    vectors = word_vectors(words.known)
+    vectors = word_vectors(list(words.known))
+    asked = word_vectors(["" if term.is_name else term.term for term in question.terms])
     sessions = np.array([turns[seq].session for seq in seqs])
     beside = [_beside(np.array(seqs), sessions, step) for step in PASSAGE]
-    near = _near(question.terms, weights, words, vectors, beside)
-    asked = _sum_of(question.terms)
+    near = _near(question.terms, weights, words, vectors @ asked.T, beside)
+    theme: Doubles = np.array([term.weight for term in question.terms]) @ asked.astype(np.float64)
     sums = _turn_sums(words, vectors, len(seqs))
     passages = np.zeros_like(sums)
     for step, (at, inside) in zip(PASSAGE, beside, strict=True):
@@ -74,8 +75,8 @@ def fit_passages(
     _, session_of = np.unique(sessions, return_inverse=True)
     whole = np.zeros((session_of.max() + 1, WIDTH))
     np.add.at(whole, session_of, sums)
-    themes = _scaled(_cosines(passages, asked))
-    session_themes = _scaled(_cosines(whole, asked)[session_of])
+    themes = _scaled(_cosines(passages, theme))
+    session_themes = _scaled(_cosines(whole, theme)[session_of])
     return {
         seq: PassageFit(*fit)
         for seq, fit in zip(
@@ -92,10 +93,9 @@ def best_passages(fits: Mapping[int, PassageFit], allowed: NDArray[np.bool_] | N
 
 def similar_word(term: QueryTerm, stems: Sequence[str]) -> str | None:
     """Return the word of a passage that comes nearest to a term, if any has something in common with it."""
-    asked = None if term.is_name else word_vector(term.term)
-    if asked is None or not stems:
+    if term.is_name or not has_vector(term.term) or not stems:
         return None
-    alike = word_vectors(list(stems)) @ asked
+    alike = word_vectors(stems) @ word_vectors([term.term])[0]
     best = int(alike.argmax())
     return stems[best] if alike[best] > _LEAST_ALIKE else None
 
@@ -105,7 +105,7 @@ def _words(listed: Sequence[Sequence[str]]) -> _Words:
     flat = [places.setdefault(each, len(places)) for stems in listed for each in stems]
     sizes = np.array([len(stems) for stems in listed], dtype=np.int64)
     ends = np.cumsum(sizes)
-    return _Words(list(places), np.array(flat, dtype=np.int64), (ends - sizes)[sizes > 0], sizes > 0)
+    return _Words(places, np.array(flat, dtype=np.int64), (ends - sizes)[sizes > 0], sizes > 0)
 
 
 def _beside(seqs: Places, sessions: Places, step: int) -> tuple[Places, NDArray[np.bool_]]:
@@ -118,18 +118,17 @@ def _near(
     terms: Sequence[QueryTerm],
     weights: Sequence[float],
     words: _Words,
-    vectors: Vectors,
+    alike: Vectors,
     beside: Sequence[tuple[Places, NDArray[np.bool_]]],
 ) -> Doubles:
     """Return the share of the question's words that each passage has or comes near, beside the best passage."""
     total = np.zeros(len(words.filled))
-    for term, weight in zip(terms, weights, strict=True):
-        alike = np.array([float(each == term.term) for each in words.known])
-        asked = None if term.is_name else word_vector(term.term)
-        if asked is not None:
-            alike = np.maximum(alike, (vectors @ asked - _LEAST_ALIKE) / (1 - _LEAST_ALIKE))
+    for term, weight, each in zip(terms, weights, alike.T, strict=True):
+        shared = np.maximum(0.0, (each - _LEAST_ALIKE) / (1 - _LEAST_ALIKE))
+        if term.term in words.known:
+            shared[words.known[term.term]] = 1.0
         best = np.zeros(len(words.filled))
-        best[words.filled] = np.maximum.reduceat(alike[words.flat], words.starts)
+        best[words.filled] = np.maximum.reduceat(shared[words.flat], words.starts)
         total += weight * np.maximum.reduce([np.where(inside, best[at], 0.0) for at, inside in beside])
     return total / (total.max() or 1.0)
 
@@ -140,15 +139,6 @@ def _turn_sums(words: _Words, vectors: Vectors, turns: int) -> Doubles:
     sums = np.zeros((turns, WIDTH))
     sums[words.filled] = np.add.reduceat(weighed[words.flat], words.starts, axis=0)
     return sums
-
-
-def _sum_of(terms: Sequence[QueryTerm]) -> Doubles:
-    asked = np.zeros(WIDTH)
-    for term in terms:
-        vector = None if term.is_name else word_vector(term.term)
-        if vector is not None:
-            asked += term.weight * vector
-    return asked
 
 
 def _cosines(rows: Doubles, asked: Doubles) -> Doubles:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from twinraven.foundation.clock import from_micros, to_micros
@@ -27,6 +28,7 @@ _IN_ONE: Final = 400
 """Values in one IN list, below what the older SQLite takes."""
 _READ: Final = 600
 """Characters of a part whose words are compared with a question: what it is about stands in its beginning."""
+_STEMS_KEPT: Final = 8_192
 _DAY_MICROS: Final = 86_400_000_000
 _EPOCH_ORDINAL: Final = 719_163
 _FOUND: Final = (
@@ -201,13 +203,16 @@ def _to_turn(row: tuple[Any, ...]) -> TurnFeatures:
         None if valid_at is None else valid_at // _DAY_MICROS + _EPOCH_ORDINAL,
         tuple(DaySpan(*span) for span in cast("list[list[int]]", json.loads(dates))) if dates else (),
         frozenset(names.split("\n")) if names else frozenset(),
-        tuple(dict.fromkeys(terms(_without_speaker(content, speaker)))),
+        _stems(content, speaker),
     )
 
 
-def _without_speaker(content: str, speaker: str | None) -> str:
+@lru_cache(_STEMS_KEPT)
+def _stems(content: str, speaker: str | None) -> tuple[str, ...]:
+    """Return the different stems of a turn; kept, because a group that is searched once is searched again."""
     written, rest = split_speaker(content)
-    return rest if written is not None and speaker is not None and written.lower() == speaker.lower() else content
+    is_named = written is not None and speaker is not None and written.lower() == speaker.lower()
+    return tuple(dict.fromkeys(terms(rest if is_named else content)))
 
 
 def allowed_parts(tx: Transaction, tenant_id: str, group_id: str, wanted: EpisodeFilter) -> list[int]:

@@ -6,7 +6,8 @@ the package, and no model runs. Stems that it lacks, names above all, are compar
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 from typing import Final, NamedTuple
 
@@ -14,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 WIDTH: Final = 128
-_NEIGHBOURS: Final = 16
+NEIGHBOURS: Final = 16
 _LEAST_ALIKE: Final = 0.45
-_MANY_WORDS: Final = 4_096
 
 Vectors = NDArray[np.float32]
 
@@ -24,7 +24,10 @@ Vectors = NDArray[np.float32]
 class _Table(NamedTuple):
     stems: list[str]
     places: dict[str, int]
-    vectors: Vectors
+    packed: NDArray[np.int8]
+    """A row for each stem, and one of zeros for all others."""
+    near: NDArray[np.uint16]
+    """The places of each stem's neighbours."""
 
 
 @cache
@@ -32,33 +35,37 @@ def _table() -> _Table:
     data = resources.files("twinraven.knowledge").joinpath("word_vectors.bin").read_bytes()
     named, _, packed = data.partition(b"\n")
     stems = named.decode().split(" ")
-    vectors = np.frombuffer(packed, dtype=np.int8).reshape(len(stems), WIDTH).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return _Table(stems, {stem: place for place, stem in enumerate(stems)}, vectors)
+    cut = len(stems) * WIDTH
+    rows = np.frombuffer(packed + bytes(WIDTH), dtype=np.int8)
+    vectors = np.concatenate([rows[:cut], rows[-WIDTH:]]).reshape(-1, WIDTH)
+    near = np.frombuffer(packed[cut:], dtype="<u2").reshape(-1, NEIGHBOURS)
+    return _Table(stems, {stem: place for place, stem in enumerate(stems)}, vectors, near)
 
 
-def word_vector(stem: str) -> Vectors | None:
-    """Return the vector of a stem, of unit length."""
+def has_vector(stem: str) -> bool:
+    return stem in _table().places
+
+
+def word_vectors(stems: Sequence[str]) -> Vectors:
+    """Return a row of unit length for each stem; of zeros for one that the table lacks."""
+    table = _table()
+    return _unpacked(table, np.array([table.places.get(each, -1) for each in stems], dtype=np.int64))
+
+
+def nearest_stems(stem: str) -> list[tuple[str, float]]:
+    """Return the stems that are most alike, and how much."""
     table = _table()
     place = table.places.get(stem)
-    return None if place is None else table.vectors[place]
+    if place is None:
+        return []
+    near = table.near[place]
+    own, *others = _unpacked(table, np.concatenate([[place], near.astype(np.int64)]))
+    alike = [float(each @ own) for each in others]
+    return [(table.stems[at], like) for at, like in zip(near.tolist(), alike, strict=True) if like >= _LEAST_ALIKE]
 
 
-def word_vectors(stems: list[str]) -> Vectors:
-    """Return a row for each stem; of zeros for one that the table lacks."""
-    table = _table()
-    places = np.array([table.places.get(each, -1) for each in stems], dtype=np.int64)
-    return np.where(places[:, None] >= 0, table.vectors[places], np.float32(0))
-
-
-@lru_cache(_MANY_WORDS)
-def nearest_stems(stem: str) -> tuple[tuple[str, float], ...]:
-    """Return the stems that are most alike, and how much."""
-    asked = word_vector(stem)
-    if asked is None:
-        return ()
-    table = _table()
-    alike = table.vectors @ asked
-    alike[table.places[stem]] = -1
-    near: list[int] = np.argpartition(-alike, _NEIGHBOURS)[:_NEIGHBOURS].tolist()
-    return tuple((table.stems[at], float(alike[at])) for at in sorted(near) if alike[at] >= _LEAST_ALIKE)
+def _unpacked(table: _Table, places: NDArray[np.int64]) -> Vectors:
+    rows = table.packed[places].astype(np.float32)
+    sizes: Vectors = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    sizes[sizes == 0] = 1
+    return rows / sizes
