@@ -137,10 +137,12 @@ def write_missing(tx: Transaction, items: list[Encoded]) -> None:
 def _write_tenant(tx: Transaction, items: list[Encoded]) -> None:
     blobs = {blob[1]: blob for _, blob in items if blob is not None}
     if blobs:
-        tx.insert_missing("blobs", BLOB_COLUMNS, list(blobs.values()))
+        # In the order of their index: hashes are random, and each page of it is then changed once a batch.
+        tx.insert_missing("blobs", BLOB_COLUMNS, [blobs[name] for name in sorted(blobs)])
     rows = [row for row, _ in items]
     # Most events leave most of the optional columns empty; what no row of the batch fills need not be sent.
-    filled = [place for place, column in enumerate(zip(*rows, strict=True)) if column.count(None) < len(column)]
+    columns = enumerate(zip(*rows, strict=True))
+    filled = [place for place, column in columns if column[0] is not None or set(column) != {None}]
     pick = itemgetter(*filled)
     tx.insert_rows("muninn_event_log", pick(COLUMNS), list(map(pick, rows)))
 

@@ -8,12 +8,13 @@ events' own outcomes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import Field, dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from twinraven.foundation.actors import Actor, ActorType
@@ -158,6 +159,20 @@ class Observation(NamedTuple):
     def actor(self) -> Actor | None:
         """On whose behalf the call ran."""
         return None if self.actor_type is None else Actor(self.actor_type, self.actor_id)
+
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+
+def maker_of(kind: type[T]) -> Callable[[Iterable[Any]], T]:
+    """Return what makes a named tuple of all its fields in order, for what is made for every call of a trace.
+
+    Its own constructor binds each field to its name, which costs several times as much.
+    """
+    return partial(tuple.__new__, kind)  # pyright: ignore[reportUnknownMemberType]
+
+
+make_observation: Final = maker_of(Observation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,12 +103,14 @@ class TraceReader:
 
 def _guess(documents: Iterator[Line]) -> tuple[str, Iterator[Line]]:
     """Return the format of the first line that shows one; None for a file without any."""
-    head = list(islice(documents, _LOOKED_AT))
-    found = next(filter(None, (_format_of(text) for _, text in head)), None)
-    if found is None:
-        fix = f"state the format with --format, or write one of those known: {', '.join(FORMATS)}"
-        raise InvalidInput(_unknown(head), field="file", **({"fix": fix} if head else {}))
-    return found, chain(head, documents)
+    head: list[Line] = []
+    for document in islice(documents, _LOOKED_AT):
+        head.append(document)
+        found = _format_of(document[1])
+        if found is not None:
+            return found, chain(head, documents)
+    fix = f"state the format with --format, or write one of those known: {', '.join(FORMATS)}"
+    raise InvalidInput(_unknown(head), field="file", **({"fix": fix} if head else {}))
 
 
 def _unknown(head: list[Line]) -> str:

@@ -75,11 +75,17 @@ def _from_blocks(read: Callable[[int], bytes]) -> Iterator[Line]:
 def _split(text: bytes, number: int) -> Any:
     """Yield the filled lines of a text that ends with one; returns the number of the line after it."""
     place = 0
-    for hit in _FILLED.finditer(text):
-        number += text.count(b"\n", place, hit.start())
-        place = hit.start()
-        yield number, hit.group()
-    return number + text.count(b"\n", place)
+    while end := text.find(b"\n", place) + 1:
+        line = text[place:end]
+        if not line.isspace():
+            yield number, line
+            number, place = number + 1, end
+            continue
+        # There may be a million of them in a row.
+        filled = _FILLED.search(text, place)
+        place, passed = len(text) if filled is None else filled.start(), place
+        number += text.count(b"\n", passed, place)
+    return number
 
 
 def _refuse_foreign(beginning: bytes) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats.content_blocks import usual_blocks
@@ -74,6 +74,10 @@ _ITEM_SILENT: Final = (
     "item_reference",
     "compaction",
 )
+_GEMINI: Final = {
+    "call": ("function_call", "functionCall"),
+    "response": ("function_response", "functionResponse"),
+}
 _BLOCK_SILENT: Final = (
     "thinking",
     "redacted_thinking",
@@ -270,9 +274,9 @@ def _result(block: Message) -> CallAnswered:
     return CallAnswered(None if call_id is None else str(call_id), None, plain_output(given), raised=is_error)
 
 
-def _gemini(block: Message, kind: str) -> Message | None:
+def _gemini(block: Message, kind: Literal["call", "response"]) -> Message | None:
     """Return a part of Gemini's, in either spelling."""
-    for name in (f"function_{kind}", f"function{kind.title()}"):
+    for name in _GEMINI[kind]:
         if isinstance(block.get(name), dict):
             return cast("Message", block[name])
     return None

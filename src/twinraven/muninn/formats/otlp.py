@@ -26,7 +26,6 @@ from twinraven.muninn.formats import genai
 from twinraven.muninn.formats.span_facts import (
     AttributeNames,
     Attributes,
-    SpanToolFacts,
     kind_of,
     label_of,
     messages_of,
@@ -42,6 +41,7 @@ from twinraven.muninn.formats.spans import (
     SpanLog,
     ToolSpan,
     derived_id,
+    make_tool_span,
 )
 from twinraven.muninn.formats.trace import (
     ForeignCall,
@@ -49,6 +49,7 @@ from twinraven.muninn.formats.trace import (
     LineError,
     TraceCounts,
     items_of,
+    make_call,
     members_of,
     parse_object,
 )
@@ -56,7 +57,7 @@ from twinraven.muninn.model import check_turn
 
 _TRACE_ID, _SPAN_ID = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{16}")
 _ERROR = (2, "STATUS_CODE_ERROR", "ERROR")
-_LATEST = 2**53
+_FIRST, _LATEST = 1000, 2**53 * 1000
 _SHARED = 4096
 """How many ids of traces and parents are kept: many spans name the same, which is checked and held once."""
 _ACTOR_TYPE, _ACTOR_ID = map(genai.attribute_of, ("actor_type", "actor_id"))
@@ -125,8 +126,8 @@ class OtlpParser:
             self._log.state_session(key[0], session)
         around = (key[0], parent) if parent else None
         if kind == "tool":
-            call, facts = _tool(span, key, session, attributes, names)
-            return ToolSpan(key, around, call, session, number, facts.call_id, facts.is_complete, names.is_ours)
+            call, call_id, is_complete = _tool(span, key, session, attributes, names)
+            return make_tool_span((key, around, call, session, number, call_id, is_complete, names.is_ours))
         if parent:
             self._log.state_parent(key, parent)
         self.seen.count(label_of(attributes))
@@ -188,32 +189,22 @@ def _iso_nanos(stated: Any) -> int | None:
 
 def _tool(
     span: Members, key: SpanKey, session: str | None, attributes: Attributes, names: AttributeNames
-) -> tuple[ForeignCall, SpanToolFacts]:
+) -> tuple[ForeignCall, str | None, bool]:
     began, ended = _times(span)
-    facts = tool_facts(attributes, names, str(span.get("name") or ""))
+    tool, params, output, raised, call_id, is_complete = tool_facts(attributes, names, str(span.get("name") or ""))
     status = span.get("status")
-    raised, output = facts.raised, facts.output
     if status:
         stated = members_of(status, "status")
         raised = raised or stated.get("code") in _ERROR
         if output is None and raised and stated.get("message"):
             output = {"error": str(stated["message"])}
     is_known = ended is not None and ended >= began
-    # By place as far as that can be read: this runs for every call.
-    call = ForeignCall(
-        f"otlp:{key[0]}:{key[1]}",
-        session or key[0],
-        facts.tool,
-        facts.params,
-        began // 1000,
-        is_known,
-        output,
-        0 if ended is None or not is_known else (ended - began + 500_000) // 1_000_000,
-        raised,
-        _text(attributes, genai.ERROR_TYPE) if raised else None,
-        event_id=derived_id("otlp", key),
-    )
-    return _with_our_own(call, attributes) if names.is_ours else call, facts
+    latency_ms = 0 if ended is None or not is_known else (ended - began + 500_000) // 1_000_000
+    error_code = _text(attributes, genai.ERROR_TYPE) if raised else None
+    identity, stated_session, event_id = f"otlp:{key[0]}:{key[1]}", session or key[0], derived_id("otlp", key)
+    found = (identity, stated_session, tool, params, began // 1000, is_known, output, latency_ms, raised, error_code)
+    call = make_call((*found, None, None, None, None, (), None, event_id, None, None, None))
+    return _with_our_own(call, attributes) if names.is_ours else call, call_id, is_complete
 
 
 def _with_our_own(call: ForeignCall, attributes: Attributes) -> ForeignCall:
@@ -310,7 +301,7 @@ def _nanos(span: Members, name: str) -> int | None:
     found = span.get(name)
     if isinstance(found, str) and len(found) < 21 and found.isdecimal() and found.isascii():
         found = int(found)
-    if type(found) is int and 0 < found // 1000 < _LATEST:
+    if type(found) is int and _FIRST <= found < _LATEST:
         return found
     if found in (None, 0, ""):
         return None
@@ -347,9 +338,10 @@ def _attributes(listed: Any) -> Members:
     if isinstance(listed, dict):
         return cast("Members", listed)
     try:
-        return {item["key"]: item["value"]["stringValue"] for item in listed}
-    except (KeyError, TypeError):
+        texts = {item["key"]: item["value"].get("stringValue") for item in listed}
+    except (AttributeError, KeyError, TypeError):
         return _mixed_attributes(listed)
+    return _mixed_attributes(listed) if None in texts.values() else texts
 
 
 def _mixed_attributes(listed: Any) -> Members:
@@ -358,7 +350,10 @@ def _mixed_attributes(listed: Any) -> Members:
         try:
             value = item["value"]
             text = value.get("stringValue")
-            found[item["key"]] = _value(value) if text is None else text
+            if text is None:
+                number = value.get("intValue") if len(value) == 1 else None
+                text = _value(value) if number is None else _number(number, "intValue")
+            found[item["key"]] = text
         except (AttributeError, KeyError, TypeError):
             pair = members_of(item, "an attribute")
             found[str(pair.get("key"))] = _value(pair.get("value"))

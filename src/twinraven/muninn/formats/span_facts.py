@@ -85,7 +85,12 @@ _ASKED: Final = (
     ("input.value", "output.value"),
     ("gen_ai.prompt", "gen_ai.completion"),
 )
-_FLAT: Final = (("llm.input_messages.", "llm.output_messages."), ("gen_ai.prompt.", "gen_ai.completion."))
+_FLAT: Final = tuple(
+    (f"{asked}{place}", asked, answered)
+    for asked, answered in (("llm.input_messages.", "llm.output_messages."), ("gen_ai.prompt.", "gen_ai.completion."))
+    for place in ("0.role", "0.message.role")
+)
+"""An attribute that shows that messages are flattened, and how the names of those that went in and came out begin."""
 _PRINTED: Final = re.compile(
     r"content=(?P<content>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\") .*?tool_call_id='(?P<id>[^']*)'"
 )
@@ -246,8 +251,8 @@ def unwrapped_output(given: Any) -> tuple[Any, str | None, bool]:
 def messages_of(attributes: Attributes) -> tuple[list[Any], list[Any]]:
     """Return the messages that went into a model and those that came out of it."""
     get = attributes.get
-    for asked, answered in _FLAT:
-        if f"{asked}0.role" in attributes or f"{asked}0.message.role" in attributes:
+    for mark, asked, answered in _FLAT:
+        if mark in attributes:
             return _nested(attributes, asked), _nested(attributes, answered)
     for asked, answered in _ASKED:
         found = messages_in_value(get(asked))

@@ -25,7 +25,7 @@ from twinraven.muninn.formats.conversation import CallRequested, ConversationFac
 from twinraven.muninn.formats.conversation_merging import ConversationMerger, GrowingConversation, SpokenMessage
 from twinraven.muninn.formats.messages import moves_of
 from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError
-from twinraven.muninn.model import Observation, check_name
+from twinraven.muninn.model import Observation, check_name, make_observation, maker_of
 
 WINDOW = 5_000
 HELD_BYTES = 64 << 20
@@ -57,6 +57,9 @@ class ToolSpan(NamedTuple):
     """Whether the span itself says the id of its event, instead of leading to one."""
 
 
+make_tool_span: Final = maker_of(ToolSpan)
+
+
 class ModelSpan(NamedTuple):
     """A turn of a model, with the messages that went in and came out."""
 
@@ -82,6 +85,9 @@ class _Held(NamedTuple):
     call_id: str | None
     incomplete: ForeignCall | None
     """The call itself, where its arguments may have to be taken from the model's request."""
+
+
+_make_held: Final = maker_of(_Held)
 
 
 @dataclass(slots=True)
@@ -129,17 +135,17 @@ class SpanLog:
         """Of calls the id that they state, or True for the one they lead to; False of models."""
         self._parents: BoundedMap[SpanKey, str] = BoundedMap(_REMEMBERED)
         self._sessions: BoundedMap[str, str] = BoundedMap(_REMEMBERED)
-        self._with_tools: BoundedMap[str, None] = BoundedMap(_REMEMBERED)
+        self._with_tools: BoundedMap[str, bool] = BoundedMap(_REMEMBERED)
         self._growth = ConversationMerger()
 
     def state_session(self, trace: str, session: str) -> None:
         """Note the conversation that a trace belongs to, as one of its spans states it."""
-        if trace not in self._sessions:
-            self._sessions[trace] = session
+        if self._sessions[trace] is None:
+            self._sessions.put(trace, session)
 
     def state_parent(self, key: SpanKey, parent: str) -> None:
         """Note the span of the same trace that is around one that is no call, such as an agent inside a tool."""
-        self._parents[key] = parent
+        self._parents.put(key, parent)
 
     def has_met(self, key: SpanKey) -> bool:
         """Return whether a span was held before."""
@@ -159,7 +165,7 @@ class SpanLog:
                 return (refusal,)
         else:
             self._window.append(span)
-            self._events[span.key] = False
+            self._events.put(span.key, False)
         return self._release(self._size) if len(self._window) >= 2 * self._size else ()
 
     def _hold_call(self, span: ToolSpan) -> LineError | None:
@@ -172,12 +178,13 @@ class SpanLog:
                 self.state_parent(key, parent[1])
             return LineError(line, f"{call.identity}: {error.message}")
         incomplete = None if is_complete else call
-        self._window.append(_Held(key, parent, session, seen.timestamp, line, seen, call_id, incomplete))
-        self._events[key] = seen.event_id if states_id else True
-        if key[0] not in self._with_tools:
-            self._with_tools[key[0]] = None
-        if session is not None and session not in self._with_tools:
-            self._with_tools[session] = None
+        self._window.append(_make_held((key, parent, session, call.timestamp, line, seen, call_id, incomplete)))
+        self._events.put(key, seen.event_id if states_id else True)
+        with_tools = self._with_tools
+        if with_tools[key[0]] is None:
+            with_tools.put(key[0], True)
+        if session is not None and with_tools[session] is None:
+            with_tools.put(session, True)
         return None
 
     def weigh(self, size: int) -> Iterator[Heard]:
@@ -223,22 +230,22 @@ class SpanLog:
                     context.said.clear()
         except TwinRavenError as error:
             return LineError(span.line, f"{seen.source_key}: {error.message}")
-        return Observation._make(facts)
+        return make_observation(facts)
 
     def _around(self, key: SpanKey) -> UUID | None:
         """Return the call around a span: its parent, or what is around that, as far as it is known."""
         for _ in range(_DEEPEST):
-            found = self._events.get(key)
+            found = self._events[key]
             if found:
                 return derived_id(self._prefix, key) if found is True else found
-            outer = self._parents.get(key)
+            outer = self._parents[key]
             if outer is None:
                 return None
             key = (key[0], outer)
         return None
 
     def _take_turn(self, span: ModelSpan) -> Iterator[Heard]:
-        if span.parent is not None and self._events.get(span.parent) is False:
+        if span.parent is not None and self._events[span.parent] is False:
             return  # A model span inside another is the same turn, seen by a second instrumentation.
         session = self._session(span)
         context = self._contexts.of(session)
@@ -268,7 +275,7 @@ class SpanLog:
             yield from chain.heard(self._tenant_id)
 
     def _session(self, span: _Held | ModelSpan) -> str:
-        return span.session or self._sessions.get(span.key[0]) or span.key[0]
+        return span.session or self._sessions[span.key[0]] or span.key[0]
 
 
 def derived_id(format: str, key: SpanKey) -> UUID:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn, Protocol, cast
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast
 from uuid import UUID
 
 import xxhash
@@ -22,7 +22,7 @@ from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import new_uuid
 from twinraven.muninn.collector import check_tags, clean_text, encode_output, encode_params
-from twinraven.muninn.model import Observation, Outcome, check_latency, check_name
+from twinraven.muninn.model import Observation, Outcome, check_latency, check_name, make_observation, maker_of
 
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 _LAYERS = 3
@@ -116,8 +116,7 @@ class ForeignCall(NamedTuple):
         # A trace that does not know how the task went says no more than whether the call failed.
         stated = self.outcome or ("failure" if self.raised else "partial")
         actor = self.actor
-        # By place: a name costs more than the value it names, and this runs for every call.
-        return Observation(
+        facts = (
             tenant_id,
             self.event_id or new_uuid(),
             check_name(self.session_id, field="session_id"),
@@ -141,6 +140,10 @@ class ForeignCall(NamedTuple):
             None if actor is None else actor.id,
             self.corrects,
         )
+        return make_observation(facts)
+
+
+make_call: Final = maker_of(ForeignCall)
 
 
 def _refuse_outcome(stated: str) -> NoReturn:
