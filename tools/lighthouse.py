@@ -13,10 +13,13 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from tests.browsing import running_browser
-from tests.console_desk import fill_desk, make_desk
-from tests.console_site import Site, serving
+from tests.console_desk import fill_desk
+from tests.console_site import PAGES, Site, serving
+from tests.console_work import fill_work, make_work_desk
+from tools.screenshots import pages as pictured
 
 LEAST: Final = 95
 CATEGORIES: Final = ("performance", "accessibility", "best-practices", "seo")
@@ -57,9 +60,23 @@ def scores(url: str, port: int) -> tuple[dict[str, int], list[str]]:
     return points, lost
 
 
-def pages(site: Site) -> tuple[str, ...]:
-    """The pages that matter most, and the longest one."""
-    return ("", "review", "sessions", f"sessions/{site.ask('sessions?order=newest&limit=1')['items'][0]['session_id']}")
+def pages(site: Site) -> list[str]:
+    """Every page of the menu, and one of each kind of thing, the longest session among them."""
+    details = [
+        f"sessions/{site.ask('sessions?order=newest&limit=1')['items'][0]['session_id']}",
+        f"tasks/{site.ask('tasks?limit=1')['items'][0]['task_id']}",
+        f"plans/{site.ask('plans')['items'][0]['run_id']}",
+        f"entities/{site.ask('entities?limit=1')['items'][0]['entity_id']}",
+        f"chains/{site.ask('chains')['items'][0]['chain_id']}",
+        "trace/invoice-2026-7",
+        *(f"review/items/{quote(each['item_id'], safe='')}" for each in _one_of_each_kind(site)),
+    ]
+    return list(dict.fromkeys((*PAGES, "goals", "plans", "trace", *pictured(site).values(), *details)))
+
+
+def _one_of_each_kind(site: Site) -> list[dict[str, Any]]:
+    found = site.ask("inbox?limit=200")["items"]
+    return list({each["kind"]: each for each in found if each["kind"] not in ("call", "learned_tool")}.values())
 
 
 def main() -> None:
@@ -69,8 +86,9 @@ def main() -> None:
     install()
     is_low = False
     with tempfile.TemporaryDirectory() as temporary:
-        home = make_desk(Path(temporary))
-        fill_desk(home, sessions=60, hostile=False)
+        home = make_work_desk(Path(temporary))
+        fill_desk(home, sessions=120, hostile=False)
+        fill_work(home, hostile=False)
         with serving(home) as site, running_browser() as browser:
             for path in pages(site):
                 points, lost = scores(site.url + path, browser.port)

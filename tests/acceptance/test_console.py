@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Generator
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +21,7 @@ from tests.console_desk import HOSTILE, fill_desk, make_desk
 from tests.console_site import FOREIGN, HOSTILE_SESSION, IN_A_BROWSER, PAGES, Site, live, serving, start
 
 pytestmark = IN_A_BROWSER
+WIDTHS = (1440, 390)
 
 
 @pytest.fixture
@@ -240,7 +242,10 @@ def test_hostile_content(site: Site, person: Profile) -> None:
 
 
 def test_accessible(site: Site, browser: Browser, full_scale: bool) -> None:
-    """axe finds nothing on any page, in light and in dark (in short, in one of them), and pages are of bounded size."""
+    """axe finds nothing on any page, in light and in dark, wide and narrow, and pages are of bounded size.
+
+    In short each page is looked at in one theme, and wide.
+    """
     extra = [
         f"review/calls/{pending(site)[-1]['approval_id']}",
         "sessions/ticket-4101",
@@ -251,14 +256,14 @@ def test_accessible(site: Site, browser: Browser, full_scale: bool) -> None:
     found: dict[str, list[str]] = {}
     every = (*PAGES, *extra)
     shown = {"light": every, "dark": every} if full_scale else {"light": every[::2], "dark": every[1::2]}
-    for theme, paths in shown.items():
-        with browser.profile(theme=theme) as person:
+    for theme, width in product(shown, WIDTHS if full_scale else WIDTHS[:1]):
+        with browser.profile(theme=theme, width=width) as person:
             tab = person.open()
-            for path in paths:
+            for path in shown[theme]:
                 tab.go(site.url + path)
                 violations = tab.violations()
                 if violations:
-                    found[f"{path} {theme}"] = violations
+                    found[f"{path} {theme} {width}"] = violations
                 assert tab.evaluate("document.querySelectorAll('*').length") <= 3_000, path
                 assert tab.evaluate("document.querySelectorAll('h1').length") == 1, path
     assert found == {}
