@@ -15,6 +15,7 @@ from tests.working import FAST
 from twinraven.app import TwinRaven, open_home
 from twinraven.catalog import tool
 from twinraven.conversations import Alternative, ConversationTurn
+from twinraven.conversations.sql import ConversationStore
 from twinraven.foundation.errors import ToolError
 from twinraven.processes import Process
 from twinraven.tenancy import LOCAL, Principal
@@ -82,11 +83,29 @@ async def settled(raven: TwinRaven, turn: ConversationTurn, by: Principal = LOCA
 
 
 async def bound(raven: TwinRaven, conversation_id: str, by: Principal = LOCAL) -> list[Alternative]:
-    """All alternatives of a conversation, once each that says something has its episode."""
+    """All alternatives of a conversation, once each that says something has its episode.
+
+    Where one has none, a run that writes it is under way: it is started with what was said.
+    """
     async with asyncio.timeout(180):
         while True:
-            turns = await raven.conversations.turns(conversation_id, by=by, limit=1000)
-            found = [each for turn in turns if turn.turn_type != "summary" for each in turn.alternatives]
-            if all(each.episode_id is not None for each in found if each.content is not None):
+            found = await _told(raven, conversation_id, by)
+            waiting = _without_episode(found)
+            if not waiting:
                 return found
+            run = await raven.database.read(
+                by.tenant_id, lambda tx: ConversationStore().ingestion(tx, by.tenant_id, conversation_id)
+            )
+            if run is None:
+                left = waiting & _without_episode(await _told(raven, conversation_id, by))
+                assert not left, "nobody writes an episode of what was said"
             await asyncio.sleep(0.02)
+
+
+async def _told(raven: TwinRaven, conversation_id: str, by: Principal) -> list[Alternative]:
+    turns = await raven.conversations.turns(conversation_id, by=by, limit=1000)
+    return [each for turn in turns if turn.turn_type != "summary" for each in turn.alternatives]
+
+
+def _without_episode(found: list[Alternative]) -> set[str]:
+    return {each.alternative_id for each in found if each.content is not None and each.episode_id is None}

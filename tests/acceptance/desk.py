@@ -48,6 +48,8 @@ class Step:
     tags: tuple[str, ...] = ()
     gap_s: float = 1.0
     raised: bool = False
+    outside_input: str | None = None
+    time_known: bool = True
 
 
 class Desk:
@@ -102,6 +104,8 @@ class Desk:
                             timestamp=moment,
                             tags=step.tags,
                             raised=step.raised,
+                            outside_input=step.outside_input,
+                            time_known=step.time_known,
                         )
                         receipts.append(receipt)
                         moment += timedelta(milliseconds=step.latency_ms)

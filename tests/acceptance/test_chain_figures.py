@@ -54,6 +54,25 @@ def test_every_figure_of_a_chain_is_what_its_definition_says(desk: Desk) -> None
         (session, name) for session in ("s1", "s3") for name in "abc"
     ]
     assert desk.json("chains", "show", pair["chain_id"]) == pair
+    desk.configure(mining={"min_sessions": 1, "min_support": 0.01, "min_confidence": 0.9})
+    assert set(desk.mine()) == {("b", "c")}
+
+
+@pytest.mark.req("TR-11")
+def test_a_chain_ends_where_something_came_between(tmp_path: Path) -> None:
+    """No chain crosses what came from outside or a long idle time, and no latency counts that nobody measured."""
+    desk = Desk(tmp_path, mining={"min_sessions": 1, "min_support": 0.01}, muninn={"session_idle_gap_s": 60})
+    desk.record("plain", a_b_c(10, 20, 30))
+    desk.record("asked", [Step("a", {}), Step("b", {}, outside_input="go on"), Step("c", {})])
+    desk.record("idle", [Step("a", {}), Step("b", {}, gap_s=61), Step("c", {})])
+    desk.record("untimed", [Step(name, {}, latency_ms=1_000, time_known=False) for name in "abc"])
+    chains = desk.mine()
+    assert {tools: chain["sessions"] for tools, chain in chains.items()} == {
+        ("a", "b"): 2,
+        ("b", "c"): 4,
+        ("a", "b", "c"): 2,
+    }
+    assert [chains[tools]["avg_latency_ms"] for tools in (("a", "b"), ("b", "c"), ("a", "b", "c"))] == [30, 30, 60]
 
 
 @pytest.mark.req("TR-14")

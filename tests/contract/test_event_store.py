@@ -322,8 +322,11 @@ async def test_tags_are_extracted_from_the_record(collector: Collector, store: S
     await session.record("read", {"id": 1}, output=1, timestamp=NOON)
     await session.record_failure("read", {"id": 2}, error="down", timestamp=NOON)
     await session.record("read_mirror", {"id": 2}, output={"cached": True}, timestamp=NOON)
+    await session.record_failure("read", {"id": 3}, error="down", timestamp=NOON)
+    await session.record("look", {"id": 4}, timestamp=NOON)
+    await session.record("read_mirror", {"id": 3}, timestamp=NOON)
     tags = [event.tags for event in await events_of(store, "s")]
-    assert tags == [[], ["mine", "retry"], [], [], ["fallback-path", "cached-result"]]
+    assert tags == [[], ["mine", "retry"], [], [], ["fallback-path", "cached-result"], [], [], []]
     assert [event.input_params for event in await store.events(TENANT, EventFilter(tag="retry"))] == [{"id": 1}]
     assert await store.events(TENANT, EventFilter(tag="ret%")) == []
 

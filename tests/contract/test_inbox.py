@@ -145,6 +145,7 @@ async def test_questions_of_runs_are_answered_here(tmp_path: Path) -> None:
         await reach(home.raven, "r:1", "succeeded")
 
 
+@pytest.mark.req("AD-24")
 async def test_learned_tools_changed_tools_and_duplicates_wait_here(tmp_path: Path) -> None:
     """Each kind is listed with its evidence and decided by its own choices."""
     async with api_home(tmp_path) as home:
@@ -171,6 +172,7 @@ async def test_learned_tools_changed_tools_and_duplicates_wait_here(tmp_path: Pa
             done = await home.door.post(f"{_path(item['item_id'])}/decide", said, If_Match="*")
             assert (done.status, done.json()["state"]) == (200, "decided"), done.body
         assert await _items(home.door) == []
+        assert len(await raven.entities.entities("default", text="smith")) == 1
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])

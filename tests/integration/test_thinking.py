@@ -76,7 +76,7 @@ async def test_a_worker_sums_up(raven: TwinRaven) -> None:
         assert "Lisbon" in summary.content
         assert summary.token_count > 0
         assert summary.covers == tuple(f"Turn:talka{number}" for number in range(4))
-        assert summary.covers_up_to_turn == "turn-3"
+        assert (summary.covers_up_to_turn, summary.covers_up_to_alternative) == ("turn-3", "talka3")
         higher = await compressed(raven, CompressionRequest("talk", (summary.contents[-1].episode_id,)))
         assert (await raven.summaries.summary(TENANT, higher.summary_id or "")).level == 2
 
@@ -105,7 +105,7 @@ async def test_the_agent_reflects_at_the_threshold(raven: TwinRaven) -> None:
         begun = [run.run_id for run in await raven.runs.list(TENANT, limit=100) if "reflect-begin" in run.run_id]
     assert len(begun) == 1
     assert note.position == 0
-    assert note.conversation_context == "talk, compressions 1-5"
+    assert note.as_json()["conversation_context"] == note.conversation_context == "talk, compressions 1-5"
     assert note.made_by == "reflection"
     assert "Clara" in note.content
     [reflection] = await raven.introspections.reflections(TENANT, LOCAL.user_id)
@@ -239,10 +239,13 @@ async def test_an_entity_is_enriched_when_it_is_mentioned_often_enough(raven: Tw
     assert 0 < clara.confidence["facets"]["sentiment"] <= 1
     assert clara.enrichment["centrality"] > 0
     assert clara.enrichment["turns_read"] == 5
+    assert [each["name"] for each in clara.enrichment["neighbours"]] == ["Sintra"]
     assert "Clara" in clara.summary
     before = await raven.entities.details(TENANT, clara.entity_id)
     bad = "we see Clara sad, angry, hurt and sick: a terrible, awful, bad problem, the worst, and we hate what we lost."
     await say(raven, "walks", (f"Today {bad}", f"And again {bad}"), first=5)
+    begun = [run.run_id for run in await raven.runs.list(TENANT, limit=100) if clara.entity_id in run.run_id]
+    assert len(begun) == 1
     after = await raven.entities.enrich(TENANT, clara.entity_id)
     assert after.entity.facets["sentiment"] == ["positive", "negative"]
     assert after.entity.summary == before.entity.summary

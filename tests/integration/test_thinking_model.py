@@ -12,6 +12,7 @@ from tests.homes import opened_home
 from tests.integration.test_thinking import SAID, TENANT, compressed, notes_of, say, until
 from tests.scripted import scripted_model
 from twinraven.app import TwinRaven
+from twinraven.audit import AuditFilter
 from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, NotFound
 from twinraven.knowledge import CompressionRequest, EpisodeFilter
 from twinraven.processes import Process
@@ -68,6 +69,9 @@ async def test_a_model_compresses_enriches_and_reflects(tmp_path: Path) -> None:
             assert (enriched.facets, enriched.category) == ({"role": ["sister"]}, "Person")
             assert enriched.enriched_by == "model:scripted"
             assert enriched.confidence["facets"]["role"] == 0.9
+            question = model.exchanges[5].asked.last
+            around = (await raven.entities.neighbourhood(TENANT, clara.entity_id)).in_words()
+            assert [text for text in ("Name: Clara", "Lisbon", around, SAID[0]) if text not in question] == []
 
 
 @pytest.mark.req("AD-30")
@@ -99,7 +103,7 @@ async def test_the_agent_searches_what_its_user_may_read(tmp_path: Path) -> None
 
 @pytest.mark.req("AD-25")
 async def test_the_setting_says_how_many_mentions_start_enrichment(tmp_path: Path) -> None:
-    """With `enrichment_edge_threshold: 2` the second mention starts it, and one mention does not."""
+    """With `enrichment_edge_threshold: 2` the second mention starts it, also one that a merge brings."""
     knowledge = {"enrichment_edge_threshold": 2, "extraction": "rules"}
     with opened_home(tmp_path, knowledge=knowledge) as raven:
         await say(raven, "walks", ("I love walking with Clara in Sintra.", "I love walking with Clara again."))
@@ -113,6 +117,11 @@ async def test_the_setting_says_how_many_mentions_start_enrichment(tmp_path: Pat
         assert clara.enrichment["turns_read"] == 2
         [sintra] = await raven.entities.entities(TENANT, text="sintra")
         assert sintra.enriched_at is None
+        await say(raven, "talks", ("I met Theo.", "I met Matteo."))
+        [theo], [matteo] = [await raven.entities.entities(TENANT, text=name) for name in ("theo", "matteo")]
+        merged = await raven.entities.merge(TENANT, theo.entity_id, matteo.entity_id)
+        begun = [run.run_id for run in await raven.runs.list(TENANT, limit=100) if merged.kept_id in run.run_id]
+        assert len(begun) == 1
 
 
 @pytest.mark.req("AD-26")
@@ -127,6 +136,8 @@ async def test_summaries_are_written_repaired_covered_and_deleted(raven: TwinRav
     assert repaired.content == "Ann moved to Lisbon."
     assert repaired.contents[0].episode_id == episode.episode_id
     assert repaired.token_count > made.token_count
+    entries = await raven.audit.entries(TENANT, AuditFilter(subject_id=made.summary_id))
+    assert [entry.event_type for entry in entries] == ["summary.written", "summary.repaired"]
     covered = await raven.summaries.backfill(made.summary_id, "turn-1", "alternative-1", by=LOCAL)
     assert covered.covers_up_to_turn == "turn-1"
     with pytest.raises(Conflict, match="stated already"):
@@ -253,6 +264,7 @@ async def test_relevance_rises_and_falls_with_the_path(raven: TwinRaven) -> None
     assert own.entity_id not in {each.entity.entity_id for each in await raven.entities.active(TENANT, "talk")}
 
 
+@pytest.mark.req("AD-27")
 async def test_reflection_needs_an_owner(raven: TwinRaven) -> None:
     """A member's notes are no other member's; nothing is reflected where nothing was compressed."""
     note = await raven.introspections.add("ann", "hers", by=Principal(TENANT, "ann", "member"))
