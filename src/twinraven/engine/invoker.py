@@ -198,7 +198,9 @@ class DurableInvoker:
         self, tool_id: str, params: JsonObject, step: StepRun, timeout_ms: int | None
     ) -> CallOutcome:
         """Make a call within the step's time; a write that is late is unknown, and a person says what it did."""
-        limit = asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000)
+        if timeout_ms is None:
+            return await self.make(tool_id, params, step)
+        limit = asyncio.timeout(timeout_ms / 1000)
         try:
             async with limit:
                 return await self.make(tool_id, params, step)

@@ -30,7 +30,8 @@ class StepGraph:
 
 def build_graph(steps: Sequence[StepDefinition], needs: Sequence[frozenset[int]], ids: Mapping[str, int]) -> StepGraph:
     """Return the order of steps whose direct needs are known and point backwards; `ids` gives their indices."""
-    _check_parallel(steps, _closed([_bits(each) for each in needs])[1])
+    if any(step.parallelizable_with for step in steps):
+        _check_parallel(steps, _closed([_bits(each) for each in needs])[1])
     allowed = [_bits(step.parallelizable_with) for step in steps]
     waits = [
         _in_order(number, allowed) if step.after is None else _bits(_named(step, number, ids) | needs[number])

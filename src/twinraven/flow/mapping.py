@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 MAX_LITERAL_BYTES: Final = 64 * 1024
 
+_SHORT_TEXT = MAX_LITERAL_BYTES // 8  # no character takes more than six bytes
+_SMALL_INTEGER = 2**53
 _ESCAPED_TEXT = re.compile(r"\$\$+[.\[]")
 _NEEDS_ESCAPE = re.compile(r"\$+[.\[]")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
@@ -116,9 +118,10 @@ def compile_inputs(mapping: JsonObject, where: str) -> MappedInputs:
 
 def compile_value(value: Any, where: str) -> MappedValue:
     """Compile one mapped value, parsed once; errors name the place."""
-    refuse_excess(value, where)
-    if len(canonical_json(value)) > MAX_LITERAL_BYTES:
-        raise invalid(where, f"is larger than {MAX_LITERAL_BYTES} bytes; pass such values as parameters")
+    if not _is_small(value):
+        refuse_excess(value, where)
+        if len(canonical_json(value)) > MAX_LITERAL_BYTES:
+            raise invalid(where, f"is larger than {MAX_LITERAL_BYTES} bytes; pass such values as parameters")
     compiler = _ValueCompiler(where)
     source = compiler.compile(value)
     return MappedValue(source, tuple(compiler.references))
@@ -141,6 +144,15 @@ def compile_predicate(text: str, where: str) -> Predicate:
         return parse_predicate(text)
     except InvalidExpression as error:
         raise invalid(where, error.message) from None
+
+
+def _is_small(value: Any) -> bool:
+    """Return whether a value is so plain that no bound can refuse it, as most are: a reference, a word, a number."""
+    if type(value) is str:
+        return len(value) <= _SHORT_TEXT
+    if type(value) is int:
+        return -_SMALL_INTEGER <= value <= _SMALL_INTEGER
+    return value is None or type(value) is bool
 
 
 def _bare_parameter(value: Any, mapped: MappedValue) -> str | None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from twinraven.flow.definition import MAX_BACKOFF_MS, FlowDefinition, RetryPolicy, StepDefinition
@@ -187,16 +187,15 @@ class _PlanCompiler:
         covered = number in self._strategy.retry_policy or bool(fallback)
         behavior = step.on_failure or ("abort" if covered else self._strategy.default_behavior)
         default = DEFAULT_RETRY if behavior == "retry" else _NO_RETRY
-        return replace(
-            planned,
+        if fallback:
             # A fallback may look at the failure it stands in for, which is no need of the step itself.
-            needs=planned.needs.union(*(other.needs for other in fallback)) - {number},
-            retry=self._strategy.retry_policy.get(number, default),
-            fallback=fallback,
-            skips=behavior == "skip",
-            names=tuple(dict.fromkeys((str(number), step.step_id))),
-            first=StepRun(number, id=step.id) if step.for_each is None else None,
-        )
+            planned.needs = planned.needs.union(*(other.needs for other in fallback)) - {number}
+        planned.retry = self._strategy.retry_policy.get(number, default)
+        planned.fallback = fallback
+        planned.skips = behavior == "skip"
+        planned.names = (str(number),) if step.id is None else (str(number), step.id)
+        planned.first = StepRun(number, id=step.id) if step.for_each is None else None
+        return planned
 
     def aborts(self) -> tuple[AbortCondition, ...]:
         conditions: list[AbortCondition] = []
