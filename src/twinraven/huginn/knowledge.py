@@ -58,6 +58,19 @@ class SessionKnowledge:
             self._given.get(leaf, _NEVER) <= call or self._first(leaf) <= call for leaf in _leaves(value, keys=False)
         )
 
+    def is_unheard_of(self, value: Any, before: int) -> bool:
+        """Return whether part of a value stands nowhere in what came before the call at this position, not by a word.
+
+        Such a value says nothing about where the agent takes others from: it was made up, or mistaken.
+        """
+        said = [text for position, text in self._texts if position <= before]
+        return any(
+            self._first(leaf) > before
+            and self._own(leaf)
+            and not any(_stands_in(word, text) for word in _words(leaf) for text in said)
+            for leaf in _leaves(value, keys=False)
+        )
+
     def since(self, value: Any) -> int:
         """Return the first position before which every leaf of a value was known; far beyond any if never."""
         return max((self._first(leaf) for leaf in _leaves(value, keys=False)), default=0)
@@ -76,14 +89,7 @@ class SessionKnowledge:
         """Return whether no answer before its first use names a value, or a word of it new to the agent."""
         given = self._given.get(leaf, _NEVER)
         used = [text for text, position in self._given.items() if position < given]
-        words = [
-            leaf,
-            *(
-                word
-                for word in _WORD.findall(leaf)
-                if (len(word) > _SHORT or any(map(str.isdigit, word))) and not any(_stands_in(word, u) for u in used)
-            ),
-        ]
+        words = [leaf, *(word for word in _words(leaf) if not any(_stands_in(word, text) for text in used))]
         told = [(position, text) for text, position in self._told.items() if position <= given]
         return not any(_stands_in(word, text) for word in words for _, text in told)
 
@@ -99,6 +105,11 @@ class SessionKnowledge:
                     break
             self._answers[leaf] = first
         return first
+
+
+def _words(leaf: str) -> list[str]:
+    """Return the words of a value that tell it from others."""
+    return [word for word in _WORD.findall(leaf) if len(word) > _SHORT or any(map(str.isdigit, word))]
 
 
 def _stands_in(leaf: str, text: str) -> bool:

@@ -27,6 +27,8 @@ LEAST_DAYS = 5
 """Days on which sessions of so small a share must have begun, none of them with more than half of the sessions."""
 TRUST = "learning.trust_unnamed"
 """The setting that trusts them."""
+MOST_UNHEARD = 1 / 6
+"""Share of the votes that may be set aside, because nothing in their sessions names what was asked for."""
 _DAY_US = 86_400_000_000
 LEAST_GOING_ON = 0.5
 """Share of the sessions that come to a tool called by so few which must go on to it."""
@@ -141,6 +143,17 @@ class Votes:
             for principal, own in counts.items()
             if own > means[principal] and not self._is_main(principal)
         }
+
+
+def set_aside(unheard: float, votes: float, *, spared: int = 0) -> float:
+    """Return how many of these votes count neither for nor against: those for values that nothing names, if few.
+
+    Where a fold is left out, so many more are few: its mistakes weigh more.
+
+    A value that stands nowhere speaks for no other source, so it is taken for a mistake. Where there are many, agents
+    make such values up, and each speaks against every source.
+    """
+    return unheard if unheard <= MOST_UNHEARD * votes + spared else 0.0
 
 
 def _day(session: SessionTrace) -> int | None:

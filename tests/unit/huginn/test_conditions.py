@@ -13,8 +13,10 @@ from twinraven.foundation.clock import utc_now
 from twinraven.huginn import Learner, LearningConfig, SessionTrace, ToolCandidate, ToolFacts, run_backtest
 
 
-def watch_sessions(count: int, *, mistaken: int) -> list[SessionTrace]:
-    """The logs of every failed job are read; in so many sessions one that did not fail is read as well."""
+def watch_sessions(count: int, *, mistaken: int, made_up: int = 0) -> list[SessionTrace]:
+    """The logs of every failed job are read; in so many sessions one that did not fail is read as well, or one that no
+    list holds is asked for instead.
+    """
     rng = random.Random(8)
     scripts: list[SessionScript] = []
     for number in range(count):
@@ -23,6 +25,8 @@ def watch_sessions(count: int, *, mistaken: int) -> list[SessionTrace]:
         read = [job["job"] for job in jobs if job["state"] == "failed"]
         if number < mistaken:
             read.append(next(job["job"] for job in jobs if job["state"] == "done"))
+        if number >= count - made_up:
+            read[0] = f"j{rng.randrange(10**8)}"
         script = SessionScript(f"w{number}", f"task-{number}")
         script.call("list_jobs", {"queue": f"q{number}"}, {"jobs": jobs}, said=f"what is wrong with q{number}?")
         for job in read:
@@ -39,6 +43,12 @@ def condition_of(tool: ToolCandidate | str) -> Any:
 def test_a_few_mistakes_do_not_cost_a_condition() -> None:
     """Where one session in thirteen reads an element that the condition leaves out, the condition is kept."""
     condition = condition_of(synthesize(watch_sessions(52, mistaken=4), "list_jobs", "get_logs"))
+    assert condition == {"$where": {"of": "$.steps[0].output.jobs", "at": "$.state", "equals": "failed"}}
+
+
+def test_what_no_list_holds_says_nothing_about_a_condition() -> None:
+    """A condition is kept where agents ask, in a sixth of the sessions, for something that they made up."""
+    condition = condition_of(synthesize(watch_sessions(52, mistaken=0, made_up=9), "list_jobs", "get_logs"))
     assert condition == {"$where": {"of": "$.steps[0].output.jobs", "at": "$.state", "equals": "failed"}}
 
 

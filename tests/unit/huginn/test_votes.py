@@ -207,6 +207,37 @@ async def test_one_mistake_in_a_dozen_sessions_costs_no_tool() -> None:
     assert "get_unit" in proven(await learn(traces(scripts)))
 
 
+def _open_first(script: SessionScript, rng: random.Random, opened: str | None) -> None:
+    site = f"site {rng.randrange(10**6)}"
+    units = [f"u-{rng.randrange(10**8)}" for _ in range(3)]
+    script.call("find_site", {"site": site}, {"units": units}, said=f"how is {site}")
+    unit = {None: units[0], "second": units[1]}.get(opened, f"u-{rng.randrange(10**8)}")
+    script.call("get_unit", {"unit": unit}, {"pressure": rng.randrange(90)})
+
+
+@pytest.mark.parametrize(("opened", "learned"), [("made up", True), ("second", False)])
+@pytest.mark.parametrize("count", [15, 31])
+async def test_what_nothing_names_speaks_for_no_other_source(opened: str, learned: bool, count: int) -> None:
+    """Arguments made up in nearly a sixth of the sessions cost no tool; another choice as often does."""
+    rng = random.Random(8)
+    scripts = [SessionScript(f"k{number}", f"task-{number}") for number in range(count)]
+    for number, script in enumerate(scripts):
+        _open_first(script, rng, opened if number % 6 == 3 else None)
+    passed = [draft.tool.definition for draft in (await learn(traces(scripts))).drafts if draft.verdict.passed]
+    assert (
+        any(step.tool_id == "get_unit" and step.for_each is None for tool in passed for step in tool.steps) is learned
+    )
+
+
+async def test_where_agents_make_much_up_all_of_it_counts() -> None:
+    """A source that explains two thirds of the calls is none, whatever the others are given."""
+    rng = random.Random(8)
+    scripts = [SessionScript(f"k{number}", f"task-{number}") for number in range(30)]
+    for number, script in enumerate(scripts):
+        _open_first(script, rng, "made up" if number % 3 == 1 else None)
+    assert "get_unit" not in proven(await learn(traces(scripts)))
+
+
 async def test_the_same_habit_of_several_principals_is_learned() -> None:
     """What several people do, constant and all, may be learned: the control of the test before."""
     forgers = [replace(each, principal=f"person:u{k % 5}") for k, each in enumerate(forged(40, _partner))]

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from twinraven.foundation.canonical import canonical_json
 from twinraven.huginn.traces import SessionTrace
-from twinraven.huginn.voting import Backing, Votes
+from twinraven.huginn.voting import MOST_UNHEARD, Backing, Votes, set_aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +207,17 @@ class Samples:
     """Values that the tool's own schema names, as its default or a choice; these are trusted."""
     spared: int = 0
     """Votes that may be missing from the least share: where a fold is left out, its mistakes weigh more."""
+    is_unheard_of: Callable[[int], bool] | None = None
+    """Whether nothing in its session names the value of the sample at this place."""
 
     @property
     def total(self) -> float:
         return sum(self.weights)
+
+    def enough(self, aside: float = 0.0) -> float:
+        """Return the votes that a source must explain, where so many are set aside."""
+        # A vote is never missed by a part of it.
+        return math.floor(self.least_share * (self.total - aside)) - self.spared
 
     def best(self, found: Iterable[Iterable[Source]]) -> SourceEvidence | None:
         """Return the cheapest source among those that explain most votes, if it explains nearly all.
@@ -221,16 +228,18 @@ class Samples:
         weight: dict[Source, float] = {}
         asked: list[AbstractSet[Source]] = []
         total = left = self.total
-        # A vote is never missed by a part of it.
-        enough, most = math.floor(self.least_share * total) - self.spared, 0.0
+        least, most = self.enough(0.0 if self.is_unheard_of is None else MOST_UNHEARD * total + self.spared), 0.0
         for sources, own in zip(found, self.weights, strict=True):
             asked.append(frozenset(sources))
             left -= own
             for source in asked[-1]:
                 share = weight[source] = weight.get(source, 0.0) + own
                 most = max(most, share)
-            if most + left < enough - ROUNDING * total:
+            if most + left < least - ROUNDING * total:
                 return None
+        enough = self.enough()
+        if most < enough:
+            enough = self.enough(set_aside(self._unheard(asked), total, spared=self.spared))
         good = [source for source, share in weight.items() if share >= enough]
         if not good:
             return None
@@ -246,13 +255,24 @@ class Samples:
             return self._evidence(source, len(owners), owners, counted)
         return None
 
+    def _unheard(self, asked: Sequence[AbstractSet[Source]]) -> float:
+        """Return the votes for values that no source explains and nothing names."""
+        is_unheard_of = self.is_unheard_of
+        if is_unheard_of is None:
+            return 0.0
+        return sum(
+            own
+            for place, (sources, own) in enumerate(zip(asked, self.weights, strict=True))
+            if not sources and is_unheard_of(place)
+        )
+
     def constant(self, found: Iterable[Iterable[Source]]) -> SourceEvidence | None:
         """Return the value of all samples, or of nearly all, unless a field of the same name always held it too."""
         shares: Counter[str] = Counter()
         for value, own in zip(self.values, self.weights, strict=True):
             shares[value] += own  # pyright: ignore[reportArgumentType]
         value, share = shares.most_common(1)[0]
-        if share < self.least_share * self.total or SECRET_TOKEN in value:
+        if share < self.enough() or SECRET_TOKEN in value:
             # What redaction put in place of a secret is not a value that any tool would take.
             return None
         owners = [owner for owner, other in zip(self.owners, self.values, strict=True) if other == value]

@@ -8,9 +8,11 @@ otherwise the chain ends before that step. The arguments of the first call are a
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from twinraven.foundation.canonical import canonical_json
 from twinraven.huginn.instances import Instance
@@ -197,13 +199,30 @@ class _Inference:
             values = [_value(call, name) for _, call in samples]
             owners = [instance.session for instance, _ in samples]
             declared = self.facts.declared_values(tool_id, name)
-            argument = Samples(name, values, owners, weights, self.votes, LEAST_SHARE, declared, self.least.spared)
+            argument = Samples(
+                name,
+                values,
+                owners,
+                weights,
+                self.votes,
+                LEAST_SHARE,
+                declared,
+                self.least.spared,
+                partial(self._is_unheard_of, samples, name),
+            )
             evidence = self._source(argument, number, samples, mapped=mapped)
             if evidence is None:
                 asked.append(name)
             else:
                 sources[name] = evidence
         return _one_list(StepWiring(tool_id, sources, tuple(asked)))
+
+    def _is_unheard_of(self, samples: Sequence[tuple[Instance, RecordedCall]], name: str, place: int) -> bool:
+        instance, call = samples[place]
+        if name not in call.params:
+            return False
+        session = instance.session
+        return self.index.knowledge(session).is_unheard_of(call.params[name], session.calls.index(call))
 
     def _source(
         self, argument: Samples, number: int, samples: Sequence[tuple[Instance, RecordedCall]], *, mapped: bool
@@ -302,7 +321,7 @@ class _Inference:
                 call.params[name], begun[id(instance.session), value], brought=is_choice
             )
         )
-        return knew >= LEAST_SHARE * sum(weights)
+        return knew >= math.floor(LEAST_SHARE * sum(weights))
 
 
 def _plain(value: str, earlier: Sequence[RecordedCall], index: TraceIndex, *, mapped: bool) -> Sequence[Source]:

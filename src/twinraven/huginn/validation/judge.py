@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import compress
 from typing import Any
 
 from twinraven.foundation.ids import new_uuid
@@ -20,7 +21,7 @@ from twinraven.huginn.rehearsal import Rehearsal, RehearsedRun, ToolCandidate
 from twinraven.huginn.traces import RecordedCall, SessionTrace
 from twinraven.huginn.validation.model import MOST_DIFFERING, Criteria, EquivalenceScore, ValidationResult
 from twinraven.huginn.validation.similarity import similarity
-from twinraven.huginn.voting import Votes
+from twinraven.huginn.voting import Votes, set_aside
 
 _NOTHING = "\0nothing"
 
@@ -37,6 +38,8 @@ class _Tally:
     owners: list[SessionTrace] = field(default_factory=list[SessionTrace])
     steps: list[int] = field(default_factory=list[int])
     """For each pair, the step of the tool that it belongs to."""
+    unheard: list[bool] = field(default_factory=list[bool])
+    """For each pair, whether the tool makes another call than the agent, whose arguments nothing names."""
     failures: int = 0
     masked: int = 0
     unasked: int = 0
@@ -69,6 +72,8 @@ class _Score:
     mean: float
     least: float
     votes: float
+    counted: float
+    """The votes less those set aside, because nothing names what the agent asked for."""
     agreed: float
     by_step: dict[int, set[SessionTrace]]
     """Sessions that agree with each step."""
@@ -78,7 +83,7 @@ class _Score:
 
     @property
     def low(self) -> float:
-        return wilson_low(self.agreed, self.votes, z=SURENESS)
+        return wilson_low(self.agreed, self.counted, z=SURENESS)
 
 
 SURENESS = 1.2816
@@ -139,6 +144,7 @@ def _weigh(tally: _Tally, attempt: RehearsedRun, place: _Place) -> None:
         tally.pairs.append((given, call.output))
         tally.owners.append(place.session)
         tally.steps.append(step)
+        tally.unheard.append(given is _NOTHING and _is_unheard_of(call, place))
     tally.uses += 1
     tally.hits += good
     if not good and len(tally.differing) < MOST_DIFFERING:
@@ -183,6 +189,12 @@ def _comes_from_elsewhere(call: RecordedCall, since: int, place: _Place, index: 
     )
 
 
+def _is_unheard_of(call: RecordedCall, place: _Place) -> bool:
+    """Return whether nothing before a call names what it is given: the agent made it up."""
+    position = place.session.calls.index(call)
+    return place.rehearsal.knowledge(place.session).is_unheard_of(call.params, position)
+
+
 def _writes_unasked(attempt: RehearsedRun, place: _Place, expected: set[str]) -> bool:
     """Return whether a composite makes a write that the agent, going on as the tool does, did not make."""
     return any(call.key not in expected and place.rehearsal.writes(call.tool_id) for call in attempt.calls)
@@ -218,14 +230,16 @@ def _score(tool: ToolCandidate, tally: _Tally, criteria: Criteria, votes: Votes)
     weights = votes.weigh(tally.owners)
     total = sum(weights)
     agreed = sum(score * weight for score, weight in zip(scores, weights, strict=True))
+    counted = total - set_aside(sum(compress(weights, tally.unheard)), total)
     voters: dict[int, set[SessionTrace]] = {}
     for step, owner, score in zip(tally.steps, tally.owners, scores, strict=True):
         if score >= criteria.threshold:
             voters.setdefault(step, set()).add(owner)
     return _Score(
-        mean=agreed / total if total else 0.0,
+        mean=agreed / counted if counted else 0.0,
         least=min(scores, default=0.0),
         votes=total,
+        counted=counted,
         agreed=agreed,
         by_step=voters,
         carried=all(votes.carries(owners) for owners in voters.values()),
