@@ -83,19 +83,19 @@ async def settled(raven: TwinRaven, turn: ConversationTurn, by: Principal = LOCA
 
 
 async def bound(raven: TwinRaven, conversation_id: str, by: Principal = LOCAL) -> list[Alternative]:
-    """All alternatives of a conversation, once each that says something has its episode.
+    """All alternatives of a conversation, once each that says something has its episode and no run writes any more.
 
-    Where one has none, a run that writes it is under way: it is started with what was said.
+    Where one has none, such a run is under way: it is started with what was said.
     """
     async with asyncio.timeout(180):
         while True:
             found = await _told(raven, conversation_id, by)
             waiting = _without_episode(found)
-            if not waiting:
-                return found
             run = await raven.database.read(
                 by.tenant_id, lambda tx: ConversationStore().ingestion(tx, by.tenant_id, conversation_id)
             )
+            if run is None and not waiting:
+                return found
             if run is None:
                 left = waiting & _without_episode(await _told(raven, conversation_id, by))
                 assert not left, "nobody writes an episode of what was said"

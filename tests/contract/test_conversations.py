@@ -196,7 +196,7 @@ async def test_a_process_that_a_conversation_refers_to_is_not_deleted(raven: Twi
     await raven.processes.delete("unused", by=LOCAL)
 
 
-@pytest.mark.req("AD-18")
+@pytest.mark.req("AD-18", "AD-20")
 async def test_a_fork_copies_the_active_path(raven: TwinRaven, speaker: Speaker) -> None:
     """Up to the origin, which is recorded; the copy goes its own way, and the original knows nothing of it."""
     talk, conversation_id = raven.conversations, await begun(raven)

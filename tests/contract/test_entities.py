@@ -103,6 +103,9 @@ async def test_a_users_entity_takes_the_mentions_of_its_name(entities: Entities,
     details = await found(entities, "Theo Marsh")
     assert details.entity.entity_id == made.entity_id
     assert [each.type for each in details.sources] == ["user", "rules"]
+    for field, body in (("name", ("", "x")), ("summary", ("Ann", ""))):
+        with pytest.raises(InvalidInput, match=field):
+            await entities.create("t", *body)
     with pytest.raises(InvalidInput, match="category"):
         await entities.create("t", "Merlin", "Makes magic", category="Wizard", group_id="g")
 
@@ -230,7 +233,12 @@ async def test_enrichment_adds_and_never_removes(entities: Entities, knowledge: 
     assert lisbon.entity.facets["related"] == ["Theo"]
     assert lisbon.entity.confidence["facets"]["related"] < 1
     mine = await entities.create("t", "Lisbon", "My town", group_id="other")
-    assert (await entities.enrich("t", mine.entity_id)).entity.summary == "My town"
+    theo = (await found(entities, "Theo")).entity.entity_id
+    await entities.state("t", mine.entity_id, "home_of", "Theo", object_id=theo)
+    around = await entities.neighbourhood("t", mine.entity_id)
+    assert ([each.object_id for each in around.relations], around.degree) == ([theo], 1)
+    enriched = (await entities.enrich("t", mine.entity_id)).entity
+    assert (enriched.summary, (enriched.enrichment or {})["degree"]) == ("My town", 1)
 
 
 async def test_looking_for_duplicates_holds_nobody_up(

@@ -41,6 +41,26 @@ async def test_an_agent_remembers_and_recalls(home: ApiHome) -> None:
     assert {event["tool_id"] for event in events} == _TOOLS
 
 
+@pytest.mark.req("AD-23", "AD-29")
+async def test_an_agent_says_where_to_look_and_for_how_much(home: ApiHome) -> None:
+    """Group and limit of a search act, and so do those of a list of entities; a time that is stated is kept."""
+    ada = await home.tenant("ada")
+    for group, text in (("work", "Theo went to Lisbon."), ("home", "Clara went to Lisbon, too.")):
+        said = {"content": text, "group_id": group, "name": f"{group}-1", "speaker": "Ann", "valid_at": "2024-05-01"}
+        made(await call(ada.door, "memory_remember", said, Idempotency_Key=group))
+
+    async def found(tool: str, **wish: Any) -> list[dict[str, Any]]:
+        output = made(await call(ada.door, tool, wish))["output"]
+        return output["hits" if tool == "memory_search" else "entities"]
+
+    hits = await found("memory_search", query="Lisbon", group_id="home")
+    assert [(hit["group_id"], hit["name"], hit["speaker"]) for hit in hits] == [("home", "home-1", "Ann")]
+    assert hits[0]["valid_at"].startswith("2024-05-01")
+    assert [len(await found("memory_search", query="Lisbon", limit=limit)) for limit in (1, 2)] == [1, 2]
+    assert {each["group_id"] for each in await found("memory_entities", group_id="work")} == {"work"}
+    assert len(await found("memory_entities", limit=1)) == 1
+
+
 async def test_policy_and_schema_hold_for_memory(home: ApiHome, tmp_path: Path) -> None:
     """A rule can deny remembering, a wrong argument is refused by name, and what is not there is not found."""
     policy = {"rules": [{"tool": "memory_remember", "then": "deny", "reason": "sealed"}]}

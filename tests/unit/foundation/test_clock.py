@@ -46,6 +46,7 @@ def test_a_time_without_utc_is_refused_by_name() -> None:
         to_micros(datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=2))))
 
 
+@pytest.mark.req("TR-04")
 def test_iso_text_is_converted_to_utc() -> None:
     """Text with an offset becomes UTC; text without one, or that is no time, is refused."""
     assert parse_iso("2026-01-01T02:00:00+02:00") == datetime(2026, 1, 1, tzinfo=UTC)
