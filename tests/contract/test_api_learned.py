@@ -51,8 +51,9 @@ async def test_a_person_decides_at_the_door(tmp_path: Path) -> None:
         for number, description in ((1, "One."), (3, "Three.")):
             shown = made(await home.door.get(f"{path}/versions/{number}"))
             assert (shown["version"], shown["description"]) == (number, description)
-        await act("rollback", {"to_version": 1})
-        assert await state() == (1, "promoted", ["promoted", "draft", "promoted"])
+        for number in (1, 3, 1):
+            await act("rollback", {"to_version": number})
+            assert await state() == (number, "promoted", ["promoted", "draft", "promoted"])
         call = {"tool_name": "search_read", "payload": {"q": "x"}, "session_id": "s"}
         assert made(await home.door.post("/v1/calls", call))["status"] == "success"
         held = await act("quarantine", {"reason": "odd answers"})

@@ -52,8 +52,12 @@ async def test_values_are_typed_and_summed_up_in_every_way(home: ApiHome) -> Non
         assert found[0]["start"] == "2026-05-01T12:00:00.000000Z"
     of_ann = made(await ada.door.get(f"/v1/metrics/{metric}/series?{window}&dimension=user=ann"))["items"]
     assert [point["value"] for point in of_ann] == [5, 3]
+    made(await ada.door.post(values, {"entity_id": "read", "value": 9, "timestamp": "2026-05-01T12:05:00Z"}))
     listed = made(await ada.door.get(f"{values}?{window}&entity_id=search"))["items"]
-    assert (listed[0]["value"], listed[0]["dimensions"]) == (5, {"user": "ann"})
+    assert [each["value"] for each in listed] == [5, 1, 3]
+    assert listed[0]["dimensions"] == {"user": "ann"}
+    summed = made(await ada.door.get(f"/v1/metrics/{metric}/series?{window}&aggregation=sum&entity_id=search"))["items"]
+    assert [point["value"] for point in summed] == [6, 3]
     for wrong in (1.5, True, "3", 2**60):
         refused = await ada.door.post(values, {"entity_id": "search", "value": wrong})
         assert (refused.status, refused.json()["details"]["field"]) == (400, "value"), wrong

@@ -206,6 +206,44 @@ async def test_branches_over_http(tmp_path: Path) -> None:
         await home.raven.aclose()
 
 
+@pytest.mark.req("AD-16", "AD-17", "AD-18", "AD-22")
+async def test_a_client_says_where_over_http(tmp_path: Path) -> None:
+    """Parent, speaker, kind, quotes, budget, alternative and status that a client states are what it gets."""
+    async with (
+        scripted_model({"say": "Soon."}) as model,
+        api_home(tmp_path, engine=FAST, knowledge={"extraction": "rules"}, **model.settings()) as home,
+    ):
+        door = home.door
+        conversation_id = (await door.post("/v1/conversations", {})).json()["id"]
+        root = f"/v1/conversations/{conversation_id}"
+        said = (await door.post(f"{root}/turns", {"speaker": "user", "content": "When?"})).json()
+        edited = (await door.post(f"{root}/turns/{said['id']}/alternatives", {"content": "When exactly?"})).json()
+        left = edited["alternatives"][0]["id"]
+        refused = await door.post(f"{root}/forks", {"turn_id": said["id"], "alternative_id": left})
+        assert (refused.status, refused.json()["details"]["field"]) == (400, "alternative_id")
+        told = {"speaker": "system", "turn_type": "tool_result", "content": "Tuesday"}
+        result = (await door.post(f"{root}/turns", told)).json()
+        assert (result["speaker"], result["turn_type"]) == ("system", "tool_result")
+        below, other = {"parent_turn": said["id"]}, {"speaker": "user", "content": "Please."}
+        beside = (await door.post(f"{root}/turns", {**other, **below})).json()
+        asked = {"content": "Why?", "quotes": [left], **below}
+        question = (await door.post(f"{root}/messages", asked)).json()["said"]
+        assert question["alternatives"][0]["quotes"] == [left]
+        agent = (await door.post(f"{root}/turns", {"speaker": "agent", **below})).json()
+        assert {turn["child_of"]["turn_id"] for turn in (result, beside, question, agent)} == {said["id"]}
+        memory = (await door.get(f"{root}/memory?turn_id={result['id']}")).json()
+        assert [item["text"] for item in memory["items"]] == ["When exactly?", "Tuesday"]
+        small = (await door.get(f"{root}/memory?turn_id={result['id']}&budget=1")).json()
+        assert (small["budget"], [item["text"] for item in small["items"]]) == (1, ["Tuesday"])
+        path = (await door.get(f"{root}/path?turn_id={beside['id']}")).json()["items"]
+        assert [turn["id"] for turn in path] == [said["id"], beside["id"]]
+        await door.patch(root, {"status": "archived"})
+        for status, ids in (("archived", [conversation_id]), ("active", [])):
+            found = (await door.get(f"/v1/conversations?status={status}")).json()["items"]
+            assert [each["id"] for each in found] == ids
+        await home.raven.aclose()
+
+
 async def test_without_a_model_nothing_is_said(tmp_path: Path) -> None:
     """The error names the setting, and the conversation holds nothing."""
     async with api_home(tmp_path, engine=FAST) as home:
