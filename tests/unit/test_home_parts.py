@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -109,3 +111,11 @@ def test_opening_a_home_opens_the_database_alone(tmp_path: Path) -> None:
     """A command that asks one question pays for no other part."""
     with opened_home(tmp_path) as raven:
         assert raven.opened == (raven.database,)
+
+
+def test_a_home_that_is_not_opened_imports_no_context_but_its_settings() -> None:
+    """Every command imports the composition root, so what only one part needs is imported with that part."""
+    needless = ("metrics.service", "audit.service", "audit.chain", "tenancy.model", "flow.plan", "engine.worker")
+    words = f"import sys, twinraven.app.home; print([n for n in {needless} if 'twinraven.' + n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", words], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"

@@ -13,7 +13,6 @@ from twinraven.app.parts import Home, Part
 from twinraven.app.running import processes
 from twinraven.foundation.errors import NotFound
 from twinraven.storage import Transaction
-from twinraven.tenancy import Principal
 
 if TYPE_CHECKING:
     from twinraven.conversations import EntityItem, NoteItem, PathPlace, SummaryItem
@@ -80,6 +79,7 @@ class _BuiltIn:
 
     async def prepare(self, tenant_id: str, process_id: str) -> PreparedProcess:
         from twinraven.knowledge import PreparedProcess
+        from twinraven.tenancy import Principal
 
         kept = processes(self._home)
         try:
@@ -130,6 +130,7 @@ class KnowledgeCompressor:
         self, tenant_id: str, owner_id: str, conversation_id: str, episode_ids: Sequence[str], *, up_to: PathPlace
     ) -> str:
         from twinraven.knowledge import CompressionRequest
+        from twinraven.tenancy import Principal
 
         wish = CompressionRequest(conversation_id, tuple(episode_ids), up_to.turn_id, up_to.alternative_id)
         begun = await summaries(self._home).compress(wish, by=Principal(tenant_id, owner_id, "member"))
