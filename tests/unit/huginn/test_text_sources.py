@@ -175,3 +175,38 @@ async def test_what_the_caller_names_is_looked_up() -> None:
     assert draft.verdict.uses == draft.verdict.hits == 40
     mapped = definition.steps[1].input_mapping["thing_id"]
     assert mapped["$where"]["equals"] == "$.parameters.thing_name"
+
+
+def _aligned(rows: list[tuple[str, str, str]]) -> str:
+    return "\n".join("  ".join(cell.ljust(18) for cell in row).rstrip() for row in [("SKU", "PRODUCT", "STOCK"), *rows])
+
+
+def _piped(rows: list[tuple[str, str, str]]) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in [("SKU", "PRODUCT", "STOCK"), *rows]]
+    return "\n".join([lines[0], "|---|---|---|", *lines[1:]])
+
+
+def _listed(rows: list[tuple[str, str, str]]) -> str:
+    return "\n\n".join(f"SKU: {sku}\nPRODUCT: {product}\nSTOCK: {stock}" for sku, product, stock in rows)
+
+
+@pytest.mark.parametrize("write", [_aligned, _piped, _listed])
+async def test_what_the_caller_names_is_looked_up_in_a_text(write: Callable[[list[tuple[str, str, str]]], str]) -> None:
+    """An id in the row of a table, or in a record, whose name the user said is looked up by that name."""
+    rng = random.Random(5)
+    scripts: list[SessionScript] = []
+    for number in range(30):
+        rows = [
+            (f"SK-{rng.randrange(10**6):06}", f"amber {rng.randrange(10**4)}", str(rng.randrange(9))) for _ in "abcd"
+        ]
+        wanted, shelf = rng.choice(rows), f"shelf {rng.randrange(10**5)}"
+        script = SessionScript(f"s{number}", f"task-{number}")
+        script.call("list_products", {"shelf": shelf}, write(rows), said=f"what of {wanted[1]} on {shelf}?")
+        script.call("get_product", {"sku": wanted[0]}, {"price": rng.random()})
+        scripts.append(script)
+    (tool,) = chosen(await Learner(LearningConfig(), ToolFacts(), now=lambda: NOW).learn(traces(scripts)))
+    assert tool.shape == "chain"
+    looked_up = tool.definition.steps[1].input_mapping["sku"]["$at"]["of"]["$where"]
+    assert looked_up["at"] == "$.PRODUCT"
+    assert looked_up["equals"].startswith("$.parameters.")
+    assert "$read" in looked_up["of"]

@@ -1,6 +1,7 @@
 """Finds arguments that agents look up by name: the caller says "water bottle", an answer holds its id.
 
-Every place where the value stands under a key of an object, or beside a name in an element of a list, is a candidate.
+Every place where the value stands under a key of an object, or beside a name in an element of a list, is a candidate,
+also in what a reader makes of a text: the rows of a table, the fields of a record.
 The name becomes a parameter of the tool, if callers mostly could have said it when the chain began; where they could
 not, the tool does not fit.
 """
@@ -12,8 +13,9 @@ from typing import Any, cast
 
 from twinraven.foundation.canonical import canonical_json
 from twinraven.huginn.knowledge import SessionKnowledge
+from twinraven.huginn.synthesis.mapping_text import is_plain
 from twinraven.huginn.synthesis.sources import MISSING, LookUp, Path, Source
-from twinraven.huginn.synthesis.text_sources import follow
+from twinraven.huginn.synthesis.text_sources import follow, read_paths
 from twinraven.huginn.synthesis.trace_index import TraceIndex
 from twinraven.huginn.traces import RecordedCall
 
@@ -29,7 +31,7 @@ def look_ups(
     if value == MISSING:
         return found
     for number, call in enumerate(earlier):
-        for path in index.sample(call).output_paths.get(value, ()):
+        for path in (*index.sample(call).output_paths.get(value, ()), *read_paths(call, index).get(value, ())):
             for source, name in _candidates(number, path, call.output):
                 if len(name) >= _LEAST_NAME:
                     found[source] = found.get(source, False) or knowledge.mentions(name, before)
@@ -55,7 +57,7 @@ def _candidates(step: int, path: Path, output: Any) -> Iterator[tuple[LookUp, st
     if isinstance(last, str) and not any(isinstance(segment, int) for segment in path):
         yield LookUp(step, path[:-1]), last
     for place, segment in enumerate(path):
-        if isinstance(segment, int):
+        if isinstance(segment, int) and is_plain(path[place + 1 :]):
             item = follow(output, path[: place + 1])
             if isinstance(item, dict):
                 for name, member in list(cast("dict[str, Any]", item).items())[:MAX_FIELDS]:

@@ -106,7 +106,7 @@ def look_up_json(source: LookUp, parameter: str) -> dict[str, Any]:
     return {
         "parameter": parameter,
         "step": source.step,
-        "path": list(source.path),
+        "path": [{"read": segment.kind} if isinstance(segment, Read) else segment for segment in source.path],
         "by": list(source.by),
         "item_path": list(source.item_path),
     }
@@ -114,8 +114,12 @@ def look_up_json(source: LookUp, parameter: str) -> dict[str, Any]:
 
 def read_look_up(body: dict[str, Any]) -> tuple[LookUp, str]:
     """Read the inverse of `look_up_json`."""
-    paths = (tuple(body["path"]), tuple(body["by"]), tuple(body["item_path"]))
-    return LookUp(body["step"], *paths), body["parameter"]
+    path = tuple(map(_segment, body["path"]))
+    return LookUp(body["step"], path, tuple(body["by"]), tuple(body["item_path"])), body["parameter"]
+
+
+def _segment(stored: str | int | dict[str, str]) -> str | int | Read:
+    return Read(stored["read"]) if isinstance(stored, dict) else stored
 
 
 def _first_where(source: FirstWhere) -> Any:

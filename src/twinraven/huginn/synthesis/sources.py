@@ -379,7 +379,12 @@ def cost(source: Source) -> tuple[int, int, int, str]:
         length = len(source.list_path) + len(source.item_path)
         return (5 + _reading(source.list_path) + _reading(source.item_path), -source.step, length, repr(source))
     if isinstance(source, LookUp):
-        return (12, -source.step, len(source.path) + len(source.by) + len(source.item_path), repr(source))
+        return (
+            12 + _reading(source.path),
+            -source.step,
+            len(source.path) + len(source.by) + len(source.item_path),
+            repr(source),
+        )
     if isinstance(source, Joined):
         inner = [cost(part)[0] for part in source.parts if not isinstance(part, str)]
         literal = sum(len(part) for part in source.parts if isinstance(part, str))
