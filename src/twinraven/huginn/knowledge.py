@@ -58,6 +58,10 @@ class SessionKnowledge:
             self._given.get(leaf, _NEVER) <= call or self._first(leaf) <= call for leaf in _leaves(value, keys=False)
         )
 
+    def was_told(self, value: Any, before: int) -> bool:
+        """Return whether answers before the call at this position named every leaf of a value."""
+        return all(self._told.get(leaf, _NEVER) <= before for leaf in _leaves(value, keys=False))
+
     def is_unheard_of(self, value: Any, before: int) -> bool:
         """Return whether part of a value stands nowhere in what came before the call at this position, not by a word.
 

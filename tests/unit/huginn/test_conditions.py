@@ -52,6 +52,30 @@ def test_what_no_list_holds_says_nothing_about_a_condition() -> None:
     assert condition == {"$where": {"of": "$.steps[0].output.jobs", "at": "$.state", "equals": "failed"}}
 
 
+async def test_what_was_told_before_a_map_begins_says_nothing_about_it() -> None:
+    """Agents who look at another order and then open the items of the one before do not contradict that orders name
+    their items.
+    """
+    rng = random.Random(3)
+    scripts: list[SessionScript] = []
+    for number in range(40):
+        script = SessionScript(f"o{number}", f"task-{number}")
+        orders = [f"W{rng.randrange(10**8)}" for _ in range(2)]
+        items = [[f"item-{rng.randrange(10**8)}" for _ in range(2)] for _ in orders]
+        script.call("get_order", {"order": orders[0]}, {"items": items[0]}, said=f"my orders {' and '.join(orders)}")
+        goes_back = number % 3 == 1
+        if goes_back:
+            script.call("get_order", {"order": orders[1]}, {"items": items[1]})
+        for place, item in enumerate(items[0]):
+            said = "the first of them" if goes_back and place == 0 else None
+            script.call("get_item", {"item": item}, {"price": rng.randrange(90)}, said=said)
+        scripts.append(script)
+    report = await Learner(LearningConfig(), ToolFacts(), now=utc_now).learn(traces(scripts))
+    (draft,) = [each for each in report.drafts if each.tool.chain == ("get_order", "get_item")]
+    assert draft.verdict.passed, draft.verdict.failure_reasons
+    assert draft.verdict.equivalence_score.mean_similarity == 1
+
+
 @pytest.mark.parametrize("mistaken", [5, 6, 7])
 def test_a_condition_that_only_some_folds_see_does_not_cost_the_map(mistaken: int) -> None:
     """Around the share from which a condition is kept, the map is learned with it or without it, never refused."""

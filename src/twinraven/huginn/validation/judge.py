@@ -173,6 +173,8 @@ def _expected(place: _Place) -> Iterator[tuple[int, RecordedCall]]:
         if call.tool_id == steps[number].tool_id:
             if _comes_from_elsewhere(call, knowledge.since(call.params), place, index):
                 continue
+            if steps[number].for_each is not None and knowledge.was_told(call.params, place.position):
+                continue
             yield number, call
             number += steps[number].for_each is None
         elif call.tool_id == first.tool_id:
