@@ -13,6 +13,7 @@ import pytest
 from tests.acceptance.cli import Shell
 from tests.falkor import falkor_server
 from tests.homes import opened_home
+from tests.integration.test_thinking import reflect_on
 from tests.postgres import PostgresLogin
 from tests.scripted import RunningModel, scripted_model
 from twinraven.app import TwinRaven
@@ -64,6 +65,8 @@ def script() -> list[dict[str, Any]]:
         {"when": {"contains": "EdgeDuplicate"}, "json": {"duplicate_facts": [], "contradicted_facts": [0]}},
         {"when": {"contains": "NodeResolutions"}, "json": {"entity_resolutions": []}},
         {"when": {"contains": "SummarizedEntities"}, "json": {"summaries": []}},
+        {"when": {"contains": "Steps left: 8"}, "json": {"done": False, "searches": ["capital"]}},
+        {"when": {"contains": "Steps left: 7"}, "json": {"done": True, "notes": [{"position": 0, "content": "a"}]}},
     ]
 
 
@@ -142,11 +145,14 @@ async def test_both_backends_keep_one_contract(raven: TwinRaven) -> None:
     assert [len(each) for each in await knowledge.search_all(TENANT, [(GROUP, "bicycle")], limit=1)] == [1]
 
 
-@pytest.mark.req("AD-21")
+@pytest.mark.req("AD-21", "AD-30")
 async def test_graphiti_holds_episodes_entities_and_temporal_facts(
     tmp_path: Path, falkor: str, model: RunningModel
 ) -> None:
-    """Every turn is in the graph once, a later fact ends the earlier, and a fact leads to a turn without its words."""
+    """Every turn is in the graph once, a later fact ends the earlier, and a fact leads to a turn without its words.
+
+    The reflective agent is told the facts that led it to a turn.
+    """
     with opened_home(tmp_path, **graphed(falkor, model)) as raven:
         await raven.knowledge.remember_all(TENANT, turns("moves"))
         held = await taken_in(raven, "moves")
@@ -161,6 +167,10 @@ async def test_graphiti_holds_episodes_entities_and_temporal_facts(
         assert first["name"] == "D1:1"
         assert first["why"]["graph"]["facts"] == ["Ann resides in the Portuguese capital"]
         assert first["why"]["signals"]["graph"] > 0
+
+        await reflect_on(raven, "moves")
+        findings = model.exchanges[-1].asked.last
+        assert "- Ann: I moved to Lisbon with my sister. (known of it: Ann resides in the Portuguese" in findings
 
         asked = len(model.exchanges)
         forget = "UPDATE graph_progress SET next_seq = 0"

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.cli import Shell
 from tests.homes import opened_home
 from tests.postgres import PostgresLogin
 from twinraven.app import TwinRaven
+from twinraven.calls import CallContext
 from twinraven.catalog import tool
 from twinraven.foundation.errors import ToolError
 from twinraven.knowledge import Compression, CompressionRequest, Introspection, NewEpisode, Reflection
@@ -79,6 +81,14 @@ async def test_a_worker_sums_up(raven: TwinRaven) -> None:
         assert (summary.covers_up_to_turn, summary.covers_up_to_alternative) == ("turn-3", "talka3")
         higher = await compressed(raven, CompressionRequest("talk", (summary.contents[-1].episode_id,)))
         assert (await raven.summaries.summary(TENANT, higher.summary_id or "")).level == 2
+
+
+async def reflect_on(raven: TwinRaven, group: str) -> Any:
+    """What the tool of the reflective agent answers, called as the process that reflects calls it."""
+    told: dict[str, Any] = {"warning": "", "replaces": 0, "positions": 3, "notes": [], "compressions": []}
+    params = {**told, "user_id": LOCAL.user_id, "conversation_id": group}
+    context = CallContext("reflecting", caller=LOCAL.user_id)
+    return await raven.calls.call("memory_reflect", params, context)
 
 
 async def notes_of(raven: TwinRaven, count: int) -> list[Introspection]:
@@ -219,6 +229,42 @@ async def test_a_reflection_is_told_what_it_replaces_and_all_there_is(tmp_path: 
     assert about["notes"] == [{"position": 0, "content": "first"}, {"position": 1, "content": "second"}]
     assert [each["number"] for each in about["compressions"]] == [1, 2]
     assert [(note.position, note.content) for note in notes] == [(0, "rewritten"), (1, "second"), (2, "new")]
+
+
+@pytest.mark.req("AD-30")
+async def test_nobody_waits_for_a_reflection(tmp_path: Path) -> None:
+    """While the agent thinks, turns are said, summaries are made, and the command line says what is under way."""
+    release = asyncio.Event()
+
+    @tool(effect="read")
+    async def think(compressions: list[dict[str, Any]]) -> dict[str, Any]:
+        """Think for as long as the test wants."""
+        await release.wait()
+        return {"notes": [{"position": 0, "content": f"{len(compressions)} compressions."}]}
+
+    async def shown(*command: str) -> Any:
+        shell = Shell(tmp_path)
+        return (await asyncio.to_thread(shell.succeed, "introspection", *command, "--output", "json")).json
+
+    async def thinking() -> Any:
+        return await raven.introspections.reflections(TENANT, LOCAL.user_id) or None
+
+    knowledge = {"introspection_compression_threshold": 1, "embedder": "off", "extraction": "rules"}
+    with opened_home(tmp_path, functions=[think], knowledge=knowledge) as raven:
+        await raven.processes.save(thinking_process(), by=LOCAL)
+        async with raven.working():
+            ids = await say(raven, "talk", SAID[:1])
+            assert (await compressed(raven, CompressionRequest("talk", tuple(ids)))).state == "done"
+            await until(thinking)
+            talk = (await raven.conversations.create(by=LOCAL)).conversation_id
+            assert (await raven.conversations.say(talk, "I moved to Porto.", by=LOCAL)).sequence == 1
+            ids = await say(raven, "talk", SAID[1:2], first=1)
+            assert (await compressed(raven, CompressionRequest("talk", tuple(ids)))).state == "done"
+            assert {each["state"] for each in await shown("reflections")} == {"running"}
+            assert await shown("list") == []
+            release.set()
+            await notes_of(raven, 1)
+    assert [each["position"] for each in await shown("list")] == [0]
 
 
 @pytest.mark.req("AD-25")

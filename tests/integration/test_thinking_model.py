@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.homes import opened_home
-from tests.integration.test_thinking import SAID, TENANT, compressed, notes_of, say, until
+from tests.integration.test_thinking import SAID, TENANT, compressed, notes_of, reflect_on, say, until
 from tests.scripted import scripted_model
 from twinraven.app import TwinRaven
 from twinraven.audit import AuditFilter
 from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, NotFound
-from twinraven.knowledge import CompressionRequest, EpisodeFilter
+from twinraven.knowledge import CompressionRequest, EpisodeFilter, NewEpisode
 from twinraven.processes import Process
 from twinraven.storage import Transaction
 from twinraven.tenancy import LOCAL, Principal
@@ -99,6 +100,46 @@ async def test_the_agent_searches_what_its_user_may_read(tmp_path: Path) -> None
     assert "A fair salary" in findings
     assert "Entity Lisbon" in findings
     assert [each for each in ("secret-471", "Entity Salary") if each in findings] == []
+
+
+@pytest.mark.req("AD-30")
+async def test_the_agent_has_a_budget_of_its_own(tmp_path: Path) -> None:
+    """It may look things up seven times, for longer than other tools may take, and ends with the eighth answer."""
+    asking = {"json": {"done": False, "searches": ["Lisbon"]}, "delay_s": 0.1}
+    written = {"json": {"done": False, "notes": [{"position": 0, "content": "Ann lives in Lisbon."}]}, "times": 1}
+    steps = [{**asking, "when": {"contains": f"Steps left: {left}."}} for left in range(8, 1, -1)]
+    async with scripted_model(*steps, {**written, "when": {"contains": "Steps left: 1."}}) as model:
+        knowledge = {"introspection_compression_threshold": 20, "extraction": "rules", "embedder": "off"}
+        sections: dict[str, Any] = {
+            "knowledge": knowledge,
+            "calls": {"default_timeout_ms": 400},
+            **model.settings(timeout_s=5),
+        }
+        with opened_home(tmp_path, **sections) as raven:
+            found = await reflect_on(raven, "talk")
+        assert len(model.exchanges) == 8
+    assert found == {"notes": [{"position": 0, "content": "Ann lives in Lisbon."}], "by": "scripted"}
+
+
+@pytest.mark.req("AD-30", "AD-22")
+async def test_the_agent_is_told_when_a_relation_ended(tmp_path: Path) -> None:
+    """Of two homes, one after the other, the first is shown with its end, so that it is not taken for the present."""
+    told = [
+        answer(done=False, entities=["Theo"]),
+        answer(done=True, notes=[{"position": 0, "content": "Theo moved."}]),
+    ]
+    async with scripted_model(*told) as model:
+        knowledge = {"extraction": "rules", "embedder": "off"}
+        with opened_home(tmp_path, knowledge=knowledge, **model.settings()) as raven:
+            for day, city in ((5, "Lisbon"), (6, "Berlin")):
+                at = datetime(2023, day, 8, tzinfo=UTC)
+                await raven.knowledge.remember(
+                    TENANT, NewEpisode("g", f"n{day}", f"I moved to {city}.", speaker="Theo", valid_at=at)
+                )
+            await reflect_on(raven, "g")
+            findings = model.exchanges[1].asked.last
+    assert "Lisbon since 2023-05-08 until 2023-06-08" in findings
+    assert "Berlin since 2023-06-08." in findings
 
 
 @pytest.mark.req("AD-25")

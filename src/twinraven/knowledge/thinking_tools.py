@@ -17,6 +17,7 @@ from twinraven.foundation.errors import InvalidOutput, NotFound
 from twinraven.knowledge.access import GroupAccess
 from twinraven.knowledge.entities import Entities
 from twinraven.knowledge.extractive import SourceText, summarise
+from twinraven.knowledge.model import Hit
 from twinraven.knowledge.service import Knowledge
 from twinraven.knowledge.thinking import LanguageModel
 
@@ -187,7 +188,7 @@ class ThinkingConnector:
         lines: list[str] = []
         for query in wish.get("searches", ()):
             hits = await self._knowledge().search(tenant_id, query, limit=_MOST_HITS, hidden=hidden)
-            lines += [f"Search {query!r}:", *(f"- {hit.speaker or hit.name}: {hit.content[:400]}" for hit in hits)]
+            lines += [f"Search {query!r}:", *map(_in_words, hits)]
         for name in wish.get("entities", ()):
             found = await self._entities().entities(tenant_id, text=name, limit=3, hidden=hidden)
             for each in found:
@@ -196,6 +197,12 @@ class ThinkingConnector:
         if notes:
             lines.append(f"Written so far: positions {', '.join(str(place) for place in sorted(notes))}.")
         return "\n\n" + "\n".join(lines)
+
+
+def _in_words(hit: Hit) -> str:
+    """Return a hit as a line, with the facts of the graph that led to it."""
+    facts = "; ".join(hit.why.get("graph", {}).get("facts", ()))
+    return f"- {hit.speaker or hit.name}: {hit.content[:400]}{f' (known of it: {facts})' if facts else ''}"
 
 
 def _told(params: dict[str, Any]) -> str:

@@ -48,8 +48,15 @@ class EntityNeighbourhood:
 
     def in_words(self) -> str:
         near = ", ".join(f"{each.name} ({each.shared_turns})" for each in self.neighbours)
-        facts = "; ".join(f"{each.relation.replace('_', ' ')}: {each.value}" for each in self.relations)
+        facts = "; ".join(_in_words(each) for each in self.relations)
         return f"Beside it: {near or 'nobody'}. Relations: {facts or 'none'}."
+
+
+def _in_words(fact: TemporalFact) -> str:
+    """Return a relation with the time from and until which it held: what is over must not be taken for the present."""
+    since = "" if fact.valid_at is None else f" since {fact.valid_at:%Y-%m-%d}"
+    until = "" if fact.invalid_at is None else f" until {fact.invalid_at:%Y-%m-%d}"
+    return f"{fact.relation.replace('_', ' ')}: {fact.value}{since}{until}"
 
 
 def explore(tx: Transaction, tenant_id: str, entity: KnownEntity) -> EntityNeighbourhood:
