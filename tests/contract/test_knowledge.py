@@ -183,6 +183,24 @@ async def test_an_answer_is_found_by_what_it_is_about(knowledge: Knowledge) -> N
     assert min(answer.why["signals"][name] for name in ("theme", "near")) > 0
 
 
+@pytest.mark.req("AD-29")
+async def test_of_a_large_group_the_best_passages_are_compared(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a group beyond the limit, passages are compared for those turns that the other signals rank first."""
+    await knowledge.remember_all("t", talk())
+    asked = ("t", "Where is the pottery class that Ann signed up for?")
+    whole = await knowledge.search(*asked, group_id="g")
+    monkeypatch.setattr("twinraven.knowledge.searching._WHOLE_PARTS", 0)
+    large = await knowledge.search(*asked, group_id="g")
+    assert whole[0].name == large[0].name == "D1:3"
+    assert large[0].why["signals"]["near"] > 0
+    monkeypatch.setattr("twinraven.knowledge.searching._COMPARED", 1)
+    found = await knowledge.search(*asked, group_id="g")
+    assert [hit.name for hit in found if "near" in hit.why["signals"]] == ["D1:3"]
+
+
+@pytest.mark.req("AD-29")
 async def test_a_search_of_all_groups_prefers_those_whose_speakers_are_named(knowledge: Knowledge) -> None:
     """Ann's dialogue answers a question about Ann, though another one has more of its words."""
     others = ("Pottery class? I signed up for the pottery class.", "The pottery class is on Friday.")

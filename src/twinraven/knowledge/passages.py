@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from twinraven.knowledge.concepts import rarity
 from twinraven.knowledge.questions import QueryTerm, Question
-from twinraven.knowledge.turn_features import TurnFeatures
+from twinraven.knowledge.turn_features import TurnWords
 from twinraven.knowledge.word_vectors import WIDTH, Vectors, has_vector, word_vectors
 
 PASSAGE: Final = (-2, -1, 0, 1)
@@ -54,9 +54,7 @@ class _Words:
     filled: NDArray[np.bool_]
 
 
-def fit_passages(
-    question: Question, weights: Sequence[float], turns: Mapping[int, TurnFeatures]
-) -> dict[int, PassageFit]:
+def fit_passages(question: Question, weights: Sequence[float], turns: Mapping[int, TurnWords]) -> dict[int, PassageFit]:
     """Return how well the passage of each turn fits; a weight for each of the question's terms."""
     seqs = sorted(turns)
     words = _words([turns[seq].stems for seq in seqs])

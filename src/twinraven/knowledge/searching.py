@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -24,9 +24,10 @@ from twinraven.knowledge.sql import (
     read_parts,
     read_postings,
     read_turns,
+    read_words,
     to_episode,
 )
-from twinraven.knowledge.turn_features import TurnFeatures
+from twinraven.knowledge.turn_features import TurnFeatures, TurnWords
 from twinraven.knowledge.vectors import VectorIndex, nearest, scaled, shared_with_neighbours
 from twinraven.storage import Row, Transaction
 
@@ -36,7 +37,9 @@ _NAMING: Final = frozenset({"speaker", "other_speaker"})
 _OTHER_GROUP: Final = -0.5
 _WHOLE_PARTS: Final = 1_000
 _WHOLE_WORDS: Final = 20_000
-"""Groups of up to so many parts and words are compared whole; in larger ones the words choose what is compared."""
+"""Groups of up to so many parts and words are compared whole."""
+_COMPARED: Final = 30
+"""Of a larger group, so many passages are compared: those that the other signals rank first."""
 _LONGEST_ASKED: Final = 31
 """Days of a date that turns are looked up by: a question about a whole year is left to its words."""
 
@@ -60,6 +63,8 @@ class SearchCandidates:
     cosines: Mapping[int, float]
     """How similar candidates are in meaning, from 0 to 1; empty without an embedder."""
     similarities: Mapping[int, float]
+    words: Mapping[int, TurnWords]
+    """Of those turns whose passages were compared."""
     passages: Mapping[int, PassageFit]
 
 
@@ -91,24 +96,26 @@ def look_up(
     dated = _dated(tx, tenant_id, state.group_id, question)
     chosen = choose_candidates(word_scores(scores, state.parts), allowed, dated)
     meant = shared_with_neighbours(similarities)
-    candidates = {*chosen, *nearest(meant, allowed)}
+    candidates = sorted({*chosen, *nearest(meant, allowed)})
     is_whole = state.parts <= _WHOLE_PARTS and state.words <= _WHOLE_WORDS
-    turns = read_turns(tx, tenant_id, state.group_id, _to_read(candidates, state.parts, is_whole=is_whole))
+    words: dict[int, TurnWords] = {}
+    passages: dict[int, PassageFit] = {}
     weights = weigh_terms(question.terms, postings, turns=state.parts)
-    passages = fit_passages(question, weights, turns)
-    if is_whole and candidates:
-        candidates.update(best_passages(passages, allowed))
-    listed = sorted(candidates)
-    cosines = scaled(meant, listed)
-    return SearchCandidates(question, scores, listed, turns, postings, cosines, similarities, passages)
-
-
-def _to_read(candidates: Set[int], parts: int, *, is_whole: bool) -> Sequence[int]:
-    """Return the parts whose features are compared: the candidates and their passages, or a small group whole."""
-    if not candidates or is_whole:
-        return range(parts if candidates else 0)
-    around = {seq + step for seq in candidates for step in PASSAGE}
-    return sorted(each for each in around if 0 <= each < parts)
+    if candidates and is_whole:
+        words = read_words(tx, tenant_id, state.group_id, range(state.parts))
+        passages = fit_passages(question, weights, words)
+        candidates = sorted({*candidates, *best_passages(passages, allowed)})
+    beside = {seq - 1 for seq in candidates if seq}
+    turns = read_turns(tx, tenant_id, state.group_id, sorted({*candidates, *beside}))
+    cosines = scaled(meant, candidates)
+    if not is_whole:
+        best = rank(question, scores, candidates, turns, limit=_COMPARED, cosines=cosines or None, passages={})
+        around = {each.seq + step for each in best for step in PASSAGE}
+        inside = sorted(seq for seq in around if 0 <= seq < state.parts)
+        words = read_words(tx, tenant_id, state.group_id, inside)
+        fits = fit_passages(question, weights, words)
+        passages = {each.seq: fits[each.seq] for each in best if each.seq in fits}
+    return SearchCandidates(question, scores, candidates, turns, postings, cosines, similarities, words, passages)
 
 
 def _dated(tx: Transaction, tenant_id: str, group_id: str, question: Question) -> NDArray[np.int64] | None:
@@ -221,9 +228,11 @@ def _why(ranked: RankedTurn, found: SearchCandidates) -> dict[str, Any]:
 
 def _passage(found: SearchCandidates, seq: int) -> list[str]:
     """Return the words of a turn and of those beside it."""
-    own = found.turns[seq]
-    beside = (found.turns.get(seq + step) for step in PASSAGE)
-    return [stem for turn in beside if turn is not None and turn.session == own.session for stem in turn.stems]
+    own = found.words.get(seq)
+    if own is None:
+        return []
+    beside = [each for step in PASSAGE if (each := found.words.get(seq + step)) is not None]
+    return [stem for each in beside if each.session == own.session for stem in each.stems]
 
 
 def _has(found: SearchCandidates, term: str, seq: int) -> bool:

@@ -15,7 +15,7 @@ from twinraven.knowledge.model import Episode, EpisodeFilter
 from twinraven.knowledge.postings import BLOCK, CHAPTER, Postings, unpack
 from twinraven.knowledge.privacy import HiddenGroups
 from twinraven.knowledge.reading import split_speaker
-from twinraven.knowledge.turn_features import TurnFeatures
+from twinraven.knowledge.turn_features import TurnFeatures, TurnWords
 from twinraven.knowledge.words import terms
 from twinraven.storage import Row, Transaction, chunks
 
@@ -181,8 +181,7 @@ def read_turns(tx: Transaction, tenant_id: str, group_id: str, wanted: Iterable[
     for some in chunks(wanted, _IN_ONE):
         names, values = listed_values(some)
         for rows in tx.stream(
-            "SELECT seq, session, speaker, marks, words, valid_at, dates, names, "
-            f"substr(content, 1, {_READ}) FROM episodes "
+            "SELECT seq, session, speaker, marks, words, valid_at, dates, names FROM episodes "
             f"WHERE tenant_id = :tenant AND group_id = :group AND seq IN ({names})",
             tenant=tenant_id,
             group=group_id,
@@ -193,7 +192,7 @@ def read_turns(tx: Transaction, tenant_id: str, group_id: str, wanted: Iterable[
 
 
 def _to_turn(row: tuple[Any, ...]) -> TurnFeatures:
-    seq, session, speaker, marks, words, valid_at, dates, names, content = row
+    seq, session, speaker, marks, words, valid_at, dates, names = row
     return TurnFeatures(
         seq,
         session,
@@ -203,8 +202,23 @@ def _to_turn(row: tuple[Any, ...]) -> TurnFeatures:
         None if valid_at is None else valid_at // _DAY_MICROS + _EPOCH_ORDINAL,
         tuple(DaySpan(*span) for span in cast("list[list[int]]", json.loads(dates))) if dates else (),
         frozenset(names.split("\n")) if names else frozenset(),
-        _stems(content, speaker),
     )
+
+
+def read_words(tx: Transaction, tenant_id: str, group_id: str, wanted: Iterable[int]) -> dict[int, TurnWords]:
+    """Read what passages are compared by, of these parts of a group."""
+    found: dict[int, TurnWords] = {}
+    for some in chunks(wanted, _IN_ONE):
+        names, values = listed_values(some)
+        for rows in tx.stream(
+            f"SELECT seq, session, speaker, substr(content, 1, {_READ}) FROM episodes "
+            f"WHERE tenant_id = :tenant AND group_id = :group AND seq IN ({names})",
+            tenant=tenant_id,
+            group=group_id,
+            **values,
+        ):
+            found.update((row[0], TurnWords(row[1], _stems(row[3], row[2]))) for row in rows)
+    return found
 
 
 @lru_cache(_STEMS_KEPT)

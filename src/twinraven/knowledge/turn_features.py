@@ -1,8 +1,9 @@
-"""Holds what the ranking knows of a turn."""
+"""Holds what the ranking knows of a turn, and what passages are compared by."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from twinraven.knowledge.dates import DaySpan
 
@@ -20,5 +21,10 @@ class TurnFeatures:
     day: int | None
     dates: tuple[DaySpan, ...]
     names: frozenset[str]
+
+
+class TurnWords(NamedTuple):
+    """The different stems with which a turn begins, and its session."""
+
+    session: int
     stems: tuple[str, ...]
-    """The different ones with which it begins."""

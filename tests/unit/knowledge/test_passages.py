@@ -6,7 +6,7 @@ import pytest
 
 from twinraven.knowledge.passages import NO_FIT, PassageFit, best_passages, fit_passages, similar_word
 from twinraven.knowledge.questions import read_question
-from twinraven.knowledge.turn_features import TurnFeatures
+from twinraven.knowledge.turn_features import TurnWords
 from twinraven.knowledge.word_vectors import has_vector, nearest_stems, word_vectors
 from twinraven.knowledge.words import terms
 
@@ -14,10 +14,7 @@ from twinraven.knowledge.words import terms
 def fits(question: str, *sessions: list[str]) -> list[PassageFit]:
     """How well each turn fits, in order; every word counts alike."""
     told = [(number, text) for number, texts in enumerate(sessions) for text in texts]
-    turns = {
-        seq: TurnFeatures(seq, session, None, 0, 5, None, (), frozenset(), tuple(terms(text)))
-        for seq, (session, text) in enumerate(told)
-    }
+    turns = {seq: TurnWords(session, tuple(terms(text))) for seq, (session, text) in enumerate(told)}
     asked = read_question(question, [])
     found = fit_passages(asked, [1.0] * len(asked.terms), turns)
     return [found.get(seq, NO_FIT) for seq in turns]
