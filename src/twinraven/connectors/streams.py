@@ -8,9 +8,11 @@ other side has said anything while nobody asked.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
+from ipaddress import ip_address
 from typing import Any, Final, NoReturn, cast
 
 from httpcore2 import (
@@ -27,6 +29,8 @@ from httpcore2 import (
 
 _MOST_BUFFERED: Final = 256 * 1024
 """The size of the read buffer in bytes."""
+_HEAD_START_S: Final = 0.25
+"""How long an address of a host is tried alone, as RFC 8305 recommends: one of IPv6 may lead nowhere."""
 
 
 class _Wire(asyncio.Protocol):
@@ -110,6 +114,9 @@ class _Wire(asyncio.Protocol):
                 waiter.set_result(None)
 
 
+_Connected = tuple[asyncio.Transport, _Wire]
+
+
 class AsyncioStream(AsyncNetworkStream):
     """One connection."""
 
@@ -186,9 +193,7 @@ class AsyncioNetwork(AsyncNetworkBackend):
         local = None if local_address is None else (local_address, 0)
         try:
             async with _limit(timeout):
-                transport, wire = await asyncio.get_running_loop().create_connection(
-                    _Wire, host, port, local_addr=local
-                )
+                transport, wire = await _connect(host, port, local)
         except (OSError, TimeoutError) as error:
             _raise_unconnected(error)
         for option in socket_options or ():
@@ -197,6 +202,49 @@ class AsyncioNetwork(AsyncNetworkBackend):
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+async def _connect(host: str, port: int, local: tuple[str, int] | None) -> _Connected:
+    """Connect to the first address of a host that answers; each is tried a moment after the one before."""
+    loop = asyncio.get_running_loop()
+    untried = await _addresses(host, port)
+    trying: set[asyncio.Task[_Connected]] = set()
+    failure: BaseException = OSError(f"{host!r} has no address")
+    try:
+        while untried or trying:
+            if untried:
+                trying.add(asyncio.ensure_future(loop.create_connection(_Wire, untried.pop(0), port, local_addr=local)))
+            patience = _HEAD_START_S if untried else None
+            done, trying = await asyncio.wait(trying, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                error = task.exception()
+                if error is None:
+                    trying |= done - {task}
+                    return task.result()
+                failure = error
+    finally:
+        await _give_up(trying)
+    raise failure
+
+
+async def _addresses(host: str, port: int) -> list[str]:
+    """Return the addresses of a host; one that is an address, or has only one, is left as it is."""
+    try:
+        ip_address(host)
+    except ValueError:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+        return addresses if len(addresses) > 1 else [host]
+    return [host]
+
+
+async def _give_up(trying: set[asyncio.Task[_Connected]]) -> None:
+    """End the attempts that came second, also those that just succeeded."""
+    for task in trying:
+        task.cancel()
+    for late in await asyncio.gather(*trying, return_exceptions=True):
+        if not isinstance(late, BaseException):
+            late[0].abort()
 
 
 def _limit(seconds: float | None) -> AbstractAsyncContextManager[object]:

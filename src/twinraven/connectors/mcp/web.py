@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 import httpx2
-from httpcore2 import AsyncConnectionPool
+from httpcore2 import AsyncConnectionPool, AsyncNetworkBackend
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import Dispatcher
@@ -26,6 +26,7 @@ from twinraven.connectors.bodies import ACCEPTED, Gunzip, gunzip_of
 from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.connectors.mcp.wire import NOT_SENT
 from twinraven.connectors.network import GuardedNetwork
+from twinraven.connectors.streams import AsyncioNetwork
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import InvalidOutput
 
@@ -138,18 +139,29 @@ class CappedTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-class GuardedTransport(httpx2.AsyncHTTPTransport):
-    """Connects to addresses that the guard permits, and to no others."""
+class PooledTransport(httpx2.AsyncHTTPTransport):
+    """Sends requests over connections of our own backend.
 
-    def __init__(self, guard: AddressGuard, context: ssl.SSLContext) -> None:
+    At each request, and again at the end of its answer, the pool asks each idle connection whether it still stands.
+    That of the library looks the socket up and polls it; so the more calls came at once, the dearer each became.
+    """
+
+    def __init__(self, network: AsyncNetworkBackend, context: ssl.SSLContext) -> None:
         super().__init__(verify=context, trust_env=False)
         self._pool = AsyncConnectionPool(
             ssl_context=context,
-            network_backend=GuardedNetwork(guard),
+            network_backend=network,
             max_connections=_MOST_CONNECTIONS,
             max_keepalive_connections=_MOST_CONNECTIONS,
             keepalive_expiry=_IDLE_S,
         )
+
+
+class GuardedTransport(PooledTransport):
+    """Connects to addresses that the guard permits, and to no others."""
+
+    def __init__(self, guard: AddressGuard, context: ssl.SSLContext) -> None:
+        super().__init__(GuardedNetwork(guard), context)
 
 
 def _unreadable(error: InvalidOutput, on_fault: Callable[[str], None]) -> AnswerUnreadable:
@@ -173,10 +185,9 @@ async def web_link(
     transport: httpx2.AsyncBaseTransport | None = None,
 ) -> AsyncGenerator[Dispatcher[Any]]:
     """Speak to the address as long as the block does."""
-    limits = httpx2.Limits(
-        max_connections=_MOST_CONNECTIONS, max_keepalive_connections=_MOST_CONNECTIONS, keepalive_expiry=_IDLE_S
-    )
-    capped = CappedTransport(transport or httpx2.AsyncHTTPTransport(limits=limits), max_bytes, on_fault)
+    if transport is None:
+        transport = PooledTransport(AsyncioNetwork(), httpx2.create_ssl_context())
+    capped = CappedTransport(transport, max_bytes, on_fault)
     if server.transport == "sse":
         factory = partial(_client, transport=capped)
         async with sse_client(server.url, headers=dict(server.headers), httpx_client_factory=factory) as (read, write):
