@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.other_user import as_somebody_else
 from tests.records import add_blob, add_events, all_rows, blob_keys
 from twinraven.foundation.errors import (
     InvalidSetting,
@@ -140,19 +138,6 @@ def test_a_password_in_a_wrong_address_is_not_repeated() -> None:
     with pytest.raises(InvalidSetting) as refusal:
         open_database("mysql://root:hunter2@db/x")
     assert "hunter2" not in str(refusal.value)
-
-
-@contextmanager
-def as_somebody_else() -> Generator[None]:
-    """Run as a user that folders can be closed to; the superuser enters them all."""
-    is_root = os.geteuid() == 0
-    if is_root:
-        os.seteuid(65_534)
-    try:
-        yield
-    finally:
-        if is_root:
-            os.seteuid(0)
 
 
 def test_a_folder_that_may_not_be_entered_is_named(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ _COLUMNS = (
 
 def register(parser: CommandParser) -> None:
     parser.show_example("twinraven tenants create acme\ntwinraven tenants list")
-    listing = parser.command("list", "every tenant of this house")
+    listing = parser.command("list", "every tenant, with its id")
     listing.takes_output("table", "json", "csv")
     listing.runs(list_tenants, example="twinraven tenants list --output json")
     create = parser.command("create", "make a tenant, without users yet")

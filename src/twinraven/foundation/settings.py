@@ -113,7 +113,14 @@ def _default_text(item: Field[Any]) -> str:
 
 
 def _find_file(home: Path) -> Path | None:
-    found = [folder / FILE_NAME for folder in (home.parent, home) if (folder / FILE_NAME).is_file()]
+    try:
+        found = [folder / FILE_NAME for folder in (home.parent, home) if (folder / FILE_NAME).is_file()]
+    except OSError as error:
+        raise InvalidSetting(
+            f"the home {home} cannot be entered: {error.strerror}",
+            field=FILE_NAME,
+            fix=f"let your user read and write {home} and its files, or name another home with --home",
+        ) from error
     if len(found) > 1:
         raise InvalidSetting(f"there are two settings files, {found[0]} and {found[1]}; keep one", field=FILE_NAME)
     return found[0] if found else None

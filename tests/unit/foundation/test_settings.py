@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import twinraven
+from tests.other_user import as_somebody_else
 from twinraven.app import Settings, describe_settings, load_settings, settings_as_rows
 from twinraven.foundation.errors import InvalidSetting
 from twinraven.foundation.homes import find_home
@@ -27,6 +28,16 @@ def load(folder: Path, text: str | None = None, **env: str) -> Settings:
 
 def values(loaded: Settings) -> dict[str, Any]:
     return {row.key: row.value for row in settings_as_rows(loaded)}
+
+
+def test_a_home_that_may_not_be_entered_is_named(tmp_path: Path) -> None:
+    """Whoever may not look into the home is told which one it is and what to do, not what the system said of a file."""
+    home = tmp_path / ".twinraven"
+    home.mkdir(mode=0o000)
+    with as_somebody_else(), pytest.raises(InvalidSetting, match="cannot be entered: Permission denied") as refusal:
+        load_settings(home, {})
+    home.chmod(0o700)
+    assert str(home) in refusal.value.details["fix"]
 
 
 def test_defaults_are_the_documented_ones(tmp_path: Path) -> None:
