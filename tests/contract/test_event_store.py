@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.recording import assert_linked, start_recorder
 from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, NotFound, TwinRavenError
-from twinraven.muninn import Collector, EventFilter, MuninnEvent, Outcome, SqlEventStore, ToolTransition
+from twinraven.muninn import Collector, EventFilter, MuninnEvent, Outcome, SqlEventStore, ToolHour, ToolTransition
 from twinraven.muninn.columns import COLUMNS
 from twinraven.storage import Database
 
@@ -381,6 +382,36 @@ async def test_uses_and_transitions_count_the_agents_own_calls(collector: Collec
     uses = {use.tool_id: use for use in await store.tool_uses(TENANT)}
     assert (uses["read"].calls, uses["read"].raised, uses["read"].mean_latency_ms) == (1, 1, 30.0)
     assert await store.transitions(TENANT) == [ToolTransition("search", "read", 1)]
+
+
+async def test_calls_are_added_up_by_tool_and_hour(collector: Collector, store: SqlEventStore) -> None:
+    """Each stretch of the log adds up its own calls, and stretches of any length make the same sums together."""
+    session, hour = collector.observe("s"), int(NOON.timestamp()) // 3600
+    outer = await session.record("search", {}, latency_ms=10, timestamp=NOON)
+    await session.record("search", {}, latency_ms=5, timestamp=NOON + timedelta(minutes=59), parent_event_id=outer)
+    await session.record_failure("read", {}, error="x", latency_ms=30, timestamp=NOON + timedelta(minutes=1))
+    await session.record("search", {}, latency_ms=1, timestamp=NOON + timedelta(hours=1))
+    through = await store.settled(TENANT)
+    whole = {ToolHour("read", hour, 1, 1, 30, 0), ToolHour("search", hour, 2, 0, 15, 1)}
+    found, up_to = await store.tool_hours(TENANT, after=0, through=through, limit=100)
+    assert (set(found), up_to) == (whole | {ToolHour("search", hour + 1, 1, 0, 1, 1)}, through)
+    first, middle = await store.tool_hours(TENANT, after=0, through=through, limit=3)
+    assert set(first) == whole
+    rest, end = await store.tool_hours(TENANT, after=middle, through=through, limit=3)
+    assert (rest, end) == ([ToolHour("search", hour + 1, 1, 0, 1, 1)], through)
+    assert await store.tool_hours("other", after=0, through=through, limit=3) == ([], through)
+
+
+async def test_what_arrived_is_narrowed_by_tool_and_session(collector: Collector, store: SqlEventStore) -> None:
+    """Of a stretch of the log the calls of one tool are given, or those of sessions whose id begins so."""
+    for name in ("run:1", "Run:2", "run_3", "a run:4"):
+        for tool in ("f", "g"):
+            await collector.observe(name).record(tool, {}, timestamp=NOON)
+    arrived = partial(store.arrived, TENANT, after=0, through=await store.settled(TENANT), limit=100)
+    assert [each.session_id for each in await arrived(starts_with="run:")] == ["run:1"] * 2
+    assert [each.tool_id for each in await arrived(tool_id="g")] == ["g"] * 4
+    both = await arrived(tool_id="f", starts_with="run")
+    assert [each.session_id for each in both] == ["run:1", "run_3"]
 
 
 @pytest.mark.req("TR-06")

@@ -14,7 +14,7 @@ from twinraven.foundation.clock import to_micros
 from twinraven.foundation.errors import NotFound
 from twinraven.muninn import EventFilter, SessionFilter, SqlActivity, SqlEventStore
 from twinraven.muninn.columns import COLUMNS
-from twinraven.storage import Database, Row, Transaction, Work
+from twinraven.storage import Database, Dialect, Row, Transaction, Work
 from twinraven.storage.postgres import PostgresDatabase
 
 TENANT = "default"
@@ -40,6 +40,10 @@ class ExplainingTransaction:
         self._explain(sql, params)
         return self._tx.fetch_one(sql, **params)
 
+    @property
+    def dialect(self) -> Dialect:
+        return self._tx.dialect
+
     def _explain(self, sql: str, params: dict[str, Any]) -> None:
         word = "EXPLAIN QUERY PLAN" if self._tx.dialect == "sqlite" else "EXPLAIN"
         lines = [list(row.values())[-1] for row in self._tx.fetch_all(f"{word} {sql}", **params)]
@@ -52,6 +56,10 @@ class ExplainingDatabase:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.plans: list[str] = []
+
+    @property
+    def dialect(self) -> Dialect:
+        return self._database.dialect
 
     async def read(self, tenant_id: str, work: Work[Any]) -> Any:
         def explained(tx: Transaction) -> Any:
@@ -150,6 +158,23 @@ async def test_look_ups_walk_an_index(filled: ExplainingDatabase) -> None:
             assert not any(_reads_the_whole_log(line) for line in plan.splitlines()), f"{name}:\n{plan}"
         if name == "events of a time":
             assert any(_BOTH_ENDS.search(plan) for plan in filled.plans), filled.plans
+
+
+async def test_what_arrived_is_read_from_where_one_left_off(filled: ExplainingDatabase) -> None:
+    """Where the log ends and what is new in it is found along its key, and not through all calls of the tenant."""
+    store = SqlEventStore(cast("Database", filled))
+    through = await store.settled(TENANT)
+    assert through >= EVENTS
+    if filled.dialect == "sqlite":
+        assert [plan for plan in filled.plans if "tenant_id=?" in plan] == []
+    filled.plans.clear()
+    assert len(await store.arrived(TENANT, after=through - 5, through=through, limit=100)) == 5
+    assert len(await store.arrived(TENANT, after=through - 5, through=through, limit=100, tool_id="tool-1")) <= 1
+    hours, _ = await store.tool_hours(TENANT, after=through - 5, through=through, limit=100)
+    assert sum(each.calls for each in hours) == 5
+    along = "rowid>? AND rowid<?" if filled.dialect == "sqlite" else "muninn_event_log_pkey"
+    assert [plan for plan in filled.plans if along not in plan] == []
+    assert await store.settled("nobody") == 0
 
 
 async def test_a_page_of_sessions_reads_its_sessions(filled: ExplainingDatabase) -> None:

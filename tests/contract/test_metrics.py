@@ -118,8 +118,7 @@ async def test_a_long_log_is_measured_in_parts_beside_the_requests(
     home: ApiHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer waits only so long and says that it does not hold everything yet; in the end each call counts once."""
-    for name, value in (("app.system_figures._BATCH", 2), ("app.system_figures._AT_ONCE", 2)):
-        monkeypatch.setattr(f"twinraven.{name}", value)
+    monkeypatch.setattr("twinraven.app.system_figures._AT_ONCE", 2)
     ada = await home.tenant("ada")
     for number in range(7):
         call = {"tool_name": "search", "payload": {"query": "x"}, "session_id": f"s{number}"}

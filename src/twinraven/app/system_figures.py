@@ -6,10 +6,10 @@ transaction that ends it. So nothing is counted twice, and no call waits for a f
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from twinraven.app.calling import runs
@@ -26,7 +26,7 @@ from twinraven.tenancy import Principal
 if TYPE_CHECKING:
     from twinraven.conversations import Conversations
     from twinraven.engine import RunEnd
-    from twinraven.muninn import MuninnEvent
+    from twinraven.muninn import MuninnEvent, ToolHour
 
 CALLS: Final = MetricRequest("calls", "tool", "sum", "integer", "calls that were recorded")
 FAILED_CALLS: Final = MetricRequest("failed_calls", "tool", "sum", "integer", "recorded calls that raised an error")
@@ -39,7 +39,6 @@ COST: Final = MetricRequest("cost", "tool", "sum", "float", "what models cost, i
 RUN_MS: Final = MetricRequest("run_ms", "process", "avg", "integer", "milliseconds from a run's start to its end")
 QUEUE_MS: Final = MetricRequest("queue_ms", "process", "avg", "integer", "milliseconds until a run made its first call")
 OWN: Final = (CALLS, FAILED_CALLS, CALL_MS, TURNS_SAVED, TOKENS, COST, RUN_MS, QUEUE_MS)
-_BATCH: Final = 2_000
 _AT_ONCE: Final = 20_000
 """How many calls are measured before their figures are stored."""
 _HOUR: Final = 3_600_000_000
@@ -87,39 +86,29 @@ async def entity_exists(home: Home, tenant_id: str, scope: Scope, entity_id: str
 
 async def measure_calls(home: Home, tenant_id: str, begin: int) -> CollectedMeasurements:
     """Return the figures of the calls that have arrived since, by tool and hour, up to a number of calls."""
+    from twinraven.models import ASK_MODEL
+
     store = events(home)
-    through = settled = await store.settled(tenant_id)
-    counted = 0
-    totals: dict[tuple[MetricRequest, str, int], int] = defaultdict(int)
-    figures: list[SystemMeasurement] = []
-    after = begin
-    while after < through:
-        found = await store.arrived(tenant_id, after=after, through=through, limit=_BATCH)
-        if not found:
-            break
-        for event in found:
-            _count(home, tenant_id, event, totals)
-        figures += await _queue_times(home, tenant_id, found)
-        figures += await _model_figures(home, tenant_id, found)
-        after = found[-1].arrival
-        counted += len(found)
-        if counted >= _AT_ONCE:
-            through = after
-    figures += [
-        SystemMeasurement(metric, tool_id, value, hour * _HOUR)
-        for (metric, tool_id, hour), value in totals.items()
-        if value
-    ]
-    return CollectedMeasurements(figures, max(begin, through), is_all=through >= settled)
+    settled = await store.settled(tenant_id)
+    if settled <= begin:
+        return CollectedMeasurements((), begin)
+    hours, up_to = await store.tool_hours(tenant_id, after=begin, through=settled, limit=_AT_ONCE)
+    arrived = partial(store.arrived, tenant_id, after=begin, through=up_to, limit=_AT_ONCE)
+    figures = [figure for each in hours for figure in _figures_of_hour(home, tenant_id, each)]
+    figures += await _queue_times(home, tenant_id, await arrived(starts_with=_RUN))
+    figures += await _model_figures(home, tenant_id, await arrived(tool_id=ASK_MODEL))
+    return CollectedMeasurements(figures, up_to, is_all=up_to >= settled)
 
 
-def _count(home: Home, tenant_id: str, event: MuninnEvent, totals: dict[tuple[MetricRequest, str, int], int]) -> None:
-    hour = to_micros(event.timestamp) // _HOUR
-    totals[CALLS, event.tool_id, hour] += 1
-    totals[FAILED_CALLS, event.tool_id, hour] += event.raised
-    totals[CALL_MS, event.tool_id, hour] += event.latency_ms if event.time_known else 0
-    if event.parent_event_id is None and not event.raised:
-        totals[TURNS_SAVED, event.tool_id, hour] += _spared(home, tenant_id, event.tool_id)
+def _figures_of_hour(home: Home, tenant_id: str, added: ToolHour) -> list[SystemMeasurement]:
+    values = {
+        CALLS: added.calls,
+        FAILED_CALLS: added.raised,
+        CALL_MS: added.latency_ms,
+        TURNS_SAVED: added.answered * _spared(home, tenant_id, added.tool_id),
+    }
+    at = added.hour * _HOUR
+    return [SystemMeasurement(metric, added.tool_id, value, at) for metric, value in values.items() if value]
 
 
 def _spared(home: Home, tenant_id: str, tool_id: str) -> int:
@@ -132,7 +121,7 @@ def _spared(home: Home, tenant_id: str, tool_id: str) -> int:
 async def _queue_times(home: Home, tenant_id: str, found: Iterable[MuninnEvent]) -> list[SystemMeasurement]:
     figures: list[SystemMeasurement] = []
     for event in found:
-        if event.predecessor is None and event.session_id.startswith(_RUN):
+        if event.predecessor is None:
             run = await _run_of(home, tenant_id, event.session_id.removeprefix(_RUN))
             if run is not None:
                 target, created_at = run
@@ -151,9 +140,7 @@ async def _run_of(home: Home, tenant_id: str, run_id: str) -> tuple[str, datetim
 
 async def _model_figures(home: Home, tenant_id: str, found: Sequence[MuninnEvent]) -> list[SystemMeasurement]:
     """Tokens and cost, as a model's answers state them."""
-    from twinraven.models import ASK_MODEL
-
-    asked = [event for event in found if event.tool_id == ASK_MODEL and event.output_hash is not None]
+    asked = [event for event in found if event.output_hash is not None]
     outputs = await events(home).outputs(tenant_id, [str(event.output_hash) for event in asked]) if asked else {}
     figures: list[SystemMeasurement] = []
     for event in asked:

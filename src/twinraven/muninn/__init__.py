@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from twinraven.muninn.settings import MuninnSettings, RetentionSettings
     from twinraven.muninn.span_receiver import ReceivedSpans, SpanReceiver
     from twinraven.muninn.sql import SqlEventStore
-    from twinraven.muninn.store import EventFilter, EventStore, ToolTransition, ToolUsage
+    from twinraven.muninn.store import EventFilter, EventStore, ToolHour, ToolTransition, ToolUsage
     from twinraven.muninn.tagging import CACHED, FALLBACK, RETRY
     from twinraven.muninn.tail import EventBatch, EventFollower, EventTail
     from twinraven.muninn.tool_use import count_calls, latest_uses
@@ -100,6 +100,7 @@ __all__ = [
     "SqlActivity",
     "SqlEventStore",
     "TimeSpan",
+    "ToolHour",
     "ToolTransition",
     "ToolUsage",
     "TraceFile",

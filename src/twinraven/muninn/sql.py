@@ -17,7 +17,15 @@ from twinraven.muninn.columns import COLUMNS
 from twinraven.muninn.model import MuninnEvent, Outcome, Session, Verdict, check_name
 from twinraven.muninn.outcome_sql import TAGGED, is_rare, sessions_with
 from twinraven.muninn.roll_up import roll_up
-from twinraven.muninn.store import MINING_COLUMNS, TRACE_COLUMNS, EventFilter, ReadColumns, ToolTransition, ToolUsage
+from twinraven.muninn.store import (
+    MINING_COLUMNS,
+    TRACE_COLUMNS,
+    EventFilter,
+    ReadColumns,
+    ToolHour,
+    ToolTransition,
+    ToolUsage,
+)
 from twinraven.storage import Database, Row, Transaction, chunks, settled_arrival
 
 T = TypeVar("T")
@@ -45,6 +53,21 @@ _INSIDE = """e.parent_event_id IN (
 # Of a few sessions each outer call is looked up, instead of all calls of the tool.
 _INSIDE_ONE = """EXISTS (SELECT 1 FROM muninn_event_log o
     WHERE o.tenant_id = :tenant AND o.event_id = e.parent_event_id AND o.tool_id || '' = :asking)"""
+
+
+# A stretch of arrivals is read along the primary key: an index of the tenant leads through all of its calls each time.
+_BEYOND = """
+SELECT arrival FROM muninn_event_log WHERE tenant_id || '' = :tenant AND arrival > :after AND arrival <= :through
+ORDER BY arrival LIMIT 1 OFFSET :limit - 1
+"""
+_ADDED_UP = ("hour", "calls", "raised", "latency_ms", "answered")
+_TOOL_HOURS = """
+SELECT tool_id, timestamp / 3600000000 AS hour, count(*) AS calls, sum(raised) AS raised,
+    sum(CASE WHEN time_known = 1 THEN latency_ms ELSE 0 END) AS latency_ms,
+    sum(CASE WHEN parent_event_id IS NULL AND raised = 0 THEN 1 ELSE 0 END) AS answered
+FROM muninn_event_log WHERE tenant_id || '' = :tenant AND arrival > :after AND arrival <= :through
+GROUP BY tool_id, timestamp / 3600000000 ORDER BY hour, tool_id
+"""
 
 
 class SqlEventStore:
@@ -116,15 +139,44 @@ class SqlEventStore:
     async def settled(self, tenant_id: str) -> int:
         return await settled_arrival(self._database, tenant_id, _LOG)
 
-    async def arrived(self, tenant_id: str, *, after: int, through: int, limit: int) -> list[MuninnEvent]:
+    async def arrived(
+        self,
+        tenant_id: str,
+        *,
+        after: int,
+        through: int,
+        limit: int,
+        tool_id: str | None = None,
+        starts_with: str | None = None,
+    ) -> list[MuninnEvent]:
+        # An index of the tenant or of what is asked for would lead through the whole log.
+        narrowed = {
+            "AND tool_id || '' = :tool ": {"tool": tool_id},
+            "AND substr(session_id, 1, :length) = :beginning ": {
+                "beginning": starts_with,
+                "length": len(starts_with or ""),
+            },
+        }
+        chosen = {sql: params for sql, params in narrowed.items() if None not in params.values()}
+        params: dict[str, Any] = {name: value for each in chosen.values() for name, value in each.items()}
         sql = (
-            f"SELECT {_EVENT} FROM muninn_events WHERE tenant_id = :tenant AND arrival > :after "
-            "AND arrival <= :through ORDER BY arrival LIMIT :limit"
+            f"SELECT {_EVENT} FROM muninn_events WHERE tenant_id || '' = :tenant AND arrival > :after "
+            f"AND arrival <= :through {''.join(chosen)}ORDER BY arrival LIMIT :limit"
         )
         rows = await self._database.read(
-            tenant_id, lambda tx: tx.fetch_all(sql, tenant=tenant_id, after=after, through=through, limit=limit)
+            tenant_id,
+            lambda tx: tx.fetch_all(sql, tenant=tenant_id, after=after, through=through, limit=limit, **params),
         )
         return _to_events(rows)
+
+    async def tool_hours(self, tenant_id: str, *, after: int, through: int, limit: int) -> tuple[list[ToolHour], int]:
+        def work(tx: Transaction) -> tuple[list[ToolHour], int]:
+            beyond = tx.fetch_one(_BEYOND, tenant=tenant_id, after=after, through=through, limit=limit)
+            up_to = through if beyond is None else beyond["arrival"]
+            rows = tx.fetch_all(_TOOL_HOURS, tenant=tenant_id, after=after, through=up_to)
+            return [ToolHour(row["tool_id"], *(int(row[name]) for name in _ADDED_UP)) for row in rows], up_to
+
+        return await self._database.read(tenant_id, work)
 
     async def successor(self, tenant_id: str, event_id: UUID) -> MuninnEvent | None:
         return await self._neighbour(tenant_id, event_id, "successor")

@@ -96,6 +96,21 @@ class ToolUsage:
     max_latency_ms: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class ToolHour:
+    """The calls of one tool that began in one hour and arrived in a stretch of the log, added up."""
+
+    tool_id: str
+    hour: int
+    """Hours since the epoch."""
+    calls: int
+    raised: int
+    latency_ms: int
+    """How long those took whose times are known."""
+    answered: int
+    """Calls that no other call made, and that raised nothing."""
+
+
 class EventStore(Protocol):
     """Reading the log of one tenant."""
 
@@ -119,8 +134,21 @@ class EventStore(Protocol):
         """Return the highest arrival number below which nothing can appear any more."""
         ...
 
-    async def arrived(self, tenant_id: str, *, after: int, through: int, limit: int) -> list[MuninnEvent]:
-        """Events by arrival number, behind `after` and up to `through`."""
+    async def arrived(
+        self,
+        tenant_id: str,
+        *,
+        after: int,
+        through: int,
+        limit: int,
+        tool_id: str | None = None,
+        starts_with: str | None = None,
+    ) -> list[MuninnEvent]:
+        """Events by arrival, behind `after` and up to `through`; of one tool, or of sessions whose id begins so."""
+        ...
+
+    async def tool_hours(self, tenant_id: str, *, after: int, through: int, limit: int) -> tuple[list[ToolHour], int]:
+        """Add up the first `limit` calls behind `after` and up to `through`; says up to which arrival they reach."""
         ...
 
     async def successor(self, tenant_id: str, event_id: UUID) -> MuninnEvent | None:
