@@ -10,7 +10,7 @@ import pytest
 
 from tests.api_homes import ApiHome, Seeds, api_home, made
 from twinraven.catalog import tool
-from twinraven.foundation.errors import ToolUnavailable
+from twinraven.foundation.errors import EffectUnknown, ToolUnavailable
 
 _LINEAGE = {"campaign_id": "c-1", "goal_id": "g-1", "task_id": "t-1"}
 _RULES = [
@@ -41,6 +41,8 @@ def order(item: str) -> dict[str, str]:
         raise ValueError("nothing cannot be ordered")
     if item == "rain":
         raise ToolUnavailable("the shop is closed", tool_id="order")
+    if item == "fog":
+        raise EffectUnknown("the line went dead", tool_id="order")
     return {"ordered": item}
 
 
@@ -148,9 +150,9 @@ async def test_a_sensitive_read_can_be_told_from_its_entry(ada: Seeds) -> None:
     assert told(entry) == expected(ada, "call.read", "read_file", None, data=data, body={"params": {"person": "eve"}})
 
 
-@pytest.mark.req("CH-22")
+@pytest.mark.req("CH-10", "CH-22")
 async def test_failures_are_audited_whole(ada: Seeds) -> None:
-    """A read that failed, a write that failed for good, and one that could not be sent: ids, code and message."""
+    """A read that failed, a write that failed for good, one that was not sent, and one of which nobody knows."""
     await call(ada, "look", None, at="moon")
     (failed,) = await entries(ada, "cor-look")
     problem = {"code": "TOOL_FAILED", "message": "ValueError: no moon here", "data": {"retryable": False}}
@@ -163,6 +165,10 @@ async def test_failures_are_audited_whole(ada: Seeds) -> None:
     _, unsent = await entries(ada, "cor-k-3")
     problem = {"code": "TOOL_UNAVAILABLE", "message": "the shop is closed", "data": {"retryable": True}}
     assert told(unsent) == expected(ada, "call.failed", "order", "k-3", **problem)
+    await call(ada, "order", "k-8", item="fog")
+    _, lost = await entries(ada, "cor-k-8")
+    problem = {"code": "EFFECT_UNKNOWN", "message": "the line went dead"}
+    assert told(lost) == expected(ada, "call.unknown", "order", "k-8", **problem)
 
 
 @pytest.mark.req("CH-15", "CH-22")

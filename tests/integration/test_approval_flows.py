@@ -41,6 +41,7 @@ async def test_a_composite_asks_once_before_its_first_step(house: House) -> None
     assert {entry.data["approval"]["granted_by"] for entry in intended} == {"bob"}
 
 
+@pytest.mark.req("CH-10")
 async def test_a_composite_of_reads_is_asked_about_by_what_it_reads(house: House) -> None:
     """A gated read inside is covered by the grant and leaves its evidence."""
     house.offer("look_up", "read_file", look_up=ORDER, read_file={"person": "eve"})

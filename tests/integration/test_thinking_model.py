@@ -39,7 +39,7 @@ async def test_a_model_compresses_enriches_and_reflects(tmp_path: Path) -> None:
         answer(done=False, searches=["Who lives in Lisbon?"], entities=["Lisbon"]),
         answer(done=True, notes=[{"position": 0, "content": "Ann"}, {"position": 2, "content": "Family matters."}]),
         answer(summary="A bakery hired Ann."),
-        answer(done=True, notes=[{"position": 5, "content": "Work is new."}]),
+        answer(done=True, notes=[{"position": 5, "content": "Work is new."}, {"position": 99, "content": "Nowhere."}]),
         answer(summary="A sister.", category="Person", facets={"role": ["sister"]}, confidence={"role": 0.9}),
     ]
     async with scripted_model(*told) as model:
@@ -63,6 +63,7 @@ async def test_a_model_compresses_enriches_and_reflects(tmp_path: Path) -> None:
             assert summary.content in asked[1]
             assert SAID[0] in asked[2]
             assert "Entity Lisbon" in asked[2]
+            assert asked[2].startswith(asked[1].partition("\n\nSteps left")[0])
             shown = ("Ann", "Family matters.", "A bakery hired Ann.", "Position 3 will be replaced")
             assert [text for text in shown if text not in asked[4]] == []
             [clara] = await raven.entities.entities(TENANT, text="clara")
