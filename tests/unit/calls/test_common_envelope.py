@@ -38,6 +38,7 @@ def refusal(**change: Any) -> str:
     return caught.value.details["field"]
 
 
+@pytest.mark.req("CH-03")
 @given(st.dictionaries(st.text(min_size=1).filter(lambda name: name not in SOUND and name != "error"), st.integers()))
 def test_what_is_unknown_is_kept(unknown: dict[str, int]) -> None:
     """Reading and writing a message loses nothing, not even fields that were invented later."""
@@ -45,6 +46,7 @@ def test_what_is_unknown_is_kept(unknown: dict[str, int]) -> None:
     assert Envelope.from_json(body).as_json() == body
 
 
+@pytest.mark.req("CH-02")
 @pytest.mark.parametrize("type_name", MESSAGES)
 def test_what_can_cause_an_effect_needs_a_tenant_and_a_key(type_name: str) -> None:
     """No message of the contract, and none of a type nobody has classified, is read without them."""
@@ -55,6 +57,7 @@ def test_what_can_cause_an_effect_needs_a_tenant_and_a_key(type_name: str) -> No
         assert refusal(type=type_name, idempotency_key=key) == "idempotency_key"
 
 
+@pytest.mark.req("CH-02")
 def test_what_changes_state_alone_needs_a_tenant_but_no_key() -> None:
     """An answer is recorded for a tenant and does nothing when it comes twice; a notice belongs to nobody."""
     answer = {**SOUND, "role": "skill", "type": "skill.response", "idempotency_key": None}
@@ -64,6 +67,7 @@ def test_what_changes_state_alone_needs_a_tenant_but_no_key() -> None:
     assert Envelope.from_json(notice).tenant_id is None
 
 
+@pytest.mark.req("CH-02")
 def test_a_read_needs_no_key_and_anything_else_does() -> None:
     """A request's own word decides: only what says that it reads is taken for harmless."""
     asked: dict[str, Any] = {**SOUND, "role": "skill", "type": "skill.request", "idempotency_key": None}
@@ -73,6 +77,7 @@ def test_a_read_needs_no_key_and_anything_else_does() -> None:
             Envelope.from_json({**asked, "payload": {"tool_name": "f", "side_effect": word}})
 
 
+@pytest.mark.req("CH-03")
 @pytest.mark.parametrize("score", [None, -0.1, 1.1, True, "high", float("nan"), [1]])
 def test_a_worker_says_how_sure_it_is(score: Any) -> None:
     """A worker's envelope has a confidence from 0 to 1; other roles may leave it out but not state nonsense."""
@@ -105,7 +110,7 @@ def test_a_message_that_cannot_be_understood_is_refused_by_field(change: dict[st
     assert refusal(**change) == field
 
 
-@pytest.mark.req("CH-21")
+@pytest.mark.req("CH-02", "CH-21")
 def test_an_error_stands_on_failures_alone() -> None:
     """An error has code, message, whether it may be retried and details, and only where something failed."""
     for status in ("failed", "rejected"):
@@ -121,6 +126,7 @@ def test_an_error_stands_on_failures_alone() -> None:
         assert refusal(status="failed", error={**violation, "code": code, "retryable": True}) == "error.retryable"
 
 
+@pytest.mark.req("CH-02")
 def test_a_call_travels_in_the_common_envelope() -> None:
     """A request put into a message and taken out of it again is the same request."""
     request = SkillInvocationRequest(
@@ -135,6 +141,7 @@ def test_a_call_travels_in_the_common_envelope() -> None:
         Envelope.of_request(SkillInvocationRequest("refund", {}, tenant_id="acme"))
 
 
+@pytest.mark.req("CH-02")
 @pytest.mark.parametrize("error", [None, ERROR])
 def test_an_answer_travels_in_the_common_envelope(error: dict[str, Any] | None) -> None:
     """What came of a call names its request, its tenant and its task, and fails as the call failed."""
