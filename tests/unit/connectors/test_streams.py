@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -45,8 +46,11 @@ async def test_a_host_is_reached_at_the_address_that_answers(
 ) -> None:
     """An address that leads nowhere, or where nobody listens, keeps nobody from the host's others."""
 
+    greeted: list[asyncio.StreamWriter] = []
+
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         del reader
+        greeted.append(writer)
         writer.write(b"hello")
         await writer.drain()
         writer.close()
@@ -57,6 +61,9 @@ async def test_a_host_is_reached_at_the_address_that_answers(
         stream = await AsyncioNetwork().connect_tcp("desk.example", port, timeout=30)
         assert await stream.read(100) == b"hello"
         await stream.aclose()
+        for writer in greeted:
+            with suppress(ConnectionError):
+                await writer.wait_closed()
 
 
 async def test_a_host_that_refuses_everywhere_is_an_error(named: Callable[..., None]) -> None:
