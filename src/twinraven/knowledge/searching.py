@@ -38,7 +38,7 @@ _OTHER_GROUP: Final = -0.5
 _WHOLE_PARTS: Final = 1_000
 _WHOLE_WORDS: Final = 20_000
 """Groups of up to so many parts and words are compared whole."""
-_COMPARED: Final = 30
+_COMPARED: Final = 10
 """Of a larger group, so many passages are compared: those that the other signals rank first."""
 _LONGEST_ASKED: Final = 31
 """Days of a date that turns are looked up by: a question about a whole year is left to its words."""
