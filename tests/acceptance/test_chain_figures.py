@@ -139,7 +139,9 @@ def test_a_filtered_run_repeats_from_its_snapshot(desk: Desk) -> None:
     """`mine --like` repeats a run with a tag and a time window, after the log and the settings have changed."""
     for number in range(4):
         desk.record(f"t{number}", a_b_c(1, 2, 3, tags=("eu",)))
-    first = list(desk.mine("--tag", "eu", "--since", "1d").values())
+    for name, hours in (("before", 72), ("after", 0.1)):
+        desk.record(name, a_b_c(4, 5, 6, tags=("eu",)), at=utc_now() - timedelta(hours=hours))
+    first = list(desk.mine("--tag", "eu", "--since", "1d", "--until", "30m").values())
     desk.record("t9", a_b_c(7, 8, 9, tags=("eu",)))
     desk.configure(mining={"min_support": 0.9}, muninn={"session_idle_gap_s": 0})
     second = list(desk.mine("--like", first[0]["chain_id"]).values())
