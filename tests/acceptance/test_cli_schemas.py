@@ -262,13 +262,20 @@ async def planned(folder: Path) -> AsyncIterator[Document]:
         yield "ToolCall", call.as_json()
 
 
+async def conversed(folder: Path) -> AsyncIterator[Document]:
+    """A conversation with one turn."""
+    with opened_home(folder) as raven:
+        begun = await raven.conversations.create(by=LOCAL, title="Orders")
+        turn = await raven.conversations.say(begun.conversation_id, "Where is it?", by=LOCAL)
+        yield "Conversation", (await raven.conversations.get(begun.conversation_id, by=LOCAL)).as_json()
+        yield "ConversationTurn", turn.as_json()
+        yield "Alternative", turn.active.as_json()
+
+
 ANSWERED = frozenset(
     [
-        "Alternative",
         "Budget",
         "Campaign",
-        "Conversation",
-        "ConversationTurn",
         "Goal",
         "InboxItem",
         "JudgeDecision",
@@ -314,6 +321,7 @@ async def test_real_documents_fit_their_exported_schemas(
         recalled(sqlite_database),
         reflected(tmp_path / "reflected"),
         planned(tmp_path / "plans"),
+        conversed(tmp_path / "talks"),
     ):
         async for name, document in source:
             seen.add(name)
@@ -331,6 +339,7 @@ def test_exported_schemas_refuse_what_is_none(schemas: dict[str, dict[str, Any]]
     for name, schema in schemas.items():
         jsonschema_rs.meta.validate(schema)
         assert schema["$schema"].endswith("2020-12/schema")
+        assert (schema["$id"], schema["title"]) == (f"urn:twinraven:{name}", name)
         assert not validator(schema).is_valid({}), name
     chain = CandidateChain.from_json(CHAIN).as_json()
     for change in ({"support": 1.5}, {"tools": ["one"]}, {"chain_id": 7}, {"discovered_at": "yesterday"}):
