@@ -92,8 +92,10 @@ async def test_idle_connections_cost_a_call_nothing(monkeypatch: pytest.MonkeyPa
     """Connections that were needed for a moment do not make each later call ask the system about each of them."""
     begun = asyncio.Barrier(20)
     clients: list[httpx2.AsyncClient] = []
+    served: list[asyncio.StreamWriter] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.append(writer)
         with_others = True
         while await reader.readline():
             await reader.readuntil(b"\r\n\r\n")
@@ -119,6 +121,7 @@ async def test_idle_connections_cost_a_call_nothing(monkeypatch: pytest.MonkeyPa
             await asyncio.gather(*(clients[0].post(address) for _ in range(20)))
             monkeypatch.setattr(select, "poll", refused)
             assert (await clients[0].post(address)).status_code == 204
+        await asyncio.gather(*(writer.wait_closed() for writer in served), return_exceptions=True)
 
 
 def refuse() -> httpx2.Response:
