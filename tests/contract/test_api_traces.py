@@ -290,3 +290,12 @@ async def test_turns_go_on_where_the_log_left_off(ada: Seeds) -> None:
     await send(ada, span(2, parent=1, tool=False, attributes=[*talk, named]), call, span(1, tool=False))
     (found,) = [each for each in await events(ada) if each["tool_id"] == "tool_3"]
     assert found["turn"] == 8
+
+
+async def test_the_user_that_a_span_names_is_whom_the_calls_of_its_trace_ran_for(ada: Seeds) -> None:
+    """Also where a span names the user that is no call, and that came between calls and the root."""
+    user = {"key": "user.id", "value": {"stringValue": "u-7"}}
+    await send(ada, span(3, parent=2), span(2, parent=1, tool=False, attributes=[user]))
+    await send(ada, span(1, tool=False))
+    (found,) = await events(ada)
+    assert (found["actor_type"], found["actor_id"]) == ("person", "u-7")

@@ -50,10 +50,13 @@ def parse_actor(text: str, *, field: str) -> Actor:
         raise InvalidInput(f"{field} must be a text such as agent:planner, not {type(text).__name__}", field=field)
     stated, colon, name = text.partition(":")
     kind = _TYPES.get(stated + colon)
-    return Actor("person", _checked(text, field)) if kind is None else Actor(kind, _checked(name, field))
+    if kind is None:
+        return Actor("person", check_actor_id(text, field=field))
+    return Actor(kind, check_actor_id(name, field=field))
 
 
-def _checked(name: str, field: str) -> str:
+def check_actor_id(name: str, *, field: str) -> str:
+    """Return the id of an actor, or raise InvalidInput: it may be too long, unreadable, or one of our API keys."""
     # The text itself stays out of the message: it may be a key.
     if not 0 < len(name) <= LONGEST_ACTOR_ID:
         raise InvalidInput(f"{field} must have an id of 1 to {LONGEST_ACTOR_ID} characters", field=field)

@@ -2,7 +2,7 @@
 
 A line, an item of an array or an item of a trace's `observations` is an observation. Those of type TOOL are calls,
 those of type GENERATION are turns of a model with its messages. Input and output may be JSON text. A call's session is
-the trace's `sessionId`, else the trace.
+the trace's `sessionId`, else the trace; its actor is the trace's `userId`.
 """
 
 from __future__ import annotations
@@ -57,24 +57,25 @@ class LangfuseParser:
             listed = around.get("observations")
             inner = cast("list[Any]", listed) if isinstance(listed, list) else [around]
             trace = around.get("trace")
-            session = text_of(cast("Record", trace) if isinstance(trace, dict) else around, "sessionId", "session_id")
+            told = cast("Record", trace) if isinstance(trace, dict) else around
+            session, user = text_of(told, "sessionId", "session_id"), text_of(told, "userId", "user_id")
             for observation in inner:
-                yield from self._read(observation, session, number)
+                yield from self._read(observation, session, user, number)
         yield from self._log.weigh(len(line))
 
     def finish(self) -> Iterator[Heard]:
         yield from self._log.finish()
 
-    def _read(self, observation: Any, session: str | None, number: int) -> Iterator[Heard]:
+    def _read(self, observation: Any, session: str | None, user: str | None, number: int) -> Iterator[Heard]:
         try:
-            span = self._span(members_of(observation, "an observation"), session, number)
+            span = self._span(members_of(observation, "an observation"), session, user, number)
         except TwinRavenError as error:
             yield LineError(number, error.message)
         else:
             if span is not None:
                 yield from self._log.hold(span)
 
-    def _span(self, record: Record, around: str | None, number: int) -> ToolSpan | ModelSpan | None:
+    def _span(self, record: Record, around: str | None, user: str | None, number: int) -> ToolSpan | ModelSpan | None:
         kind = str(record.get("type")).upper()
         trace, own = text_of(record, "traceId", "trace_id"), text_of(record, "id")
         session = text_of(record, "sessionId", "session_id") or around
@@ -82,6 +83,9 @@ class LangfuseParser:
             raise InvalidInput("an observation must have an id and a traceId", field="traceId")
         if session is not None:
             self._log.state_session(trace, session)
+        user = text_of(record, "userId", "user_id") or user
+        if user is not None:
+            self._log.state_user(trace, user)
         if kind != "TOOL":
             self.seen.count(f"of type {kind}")
         if kind not in ("TOOL", "GENERATION"):

@@ -1,7 +1,7 @@
 """`langsmith`: runs as LangSmith exports them, one a line or in an array, also nested as `child_runs`.
 
 Runs of type `tool` are calls, runs of type `llm` turns of a model with its messages. LangSmith's own `session_id` names
-the project, so a call's session is the thread in the run's metadata, else the trace.
+the project, so a call's session is the thread in the run's metadata, else the trace; its actor is the `user_id` there.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from twinraven.muninn.formats.trace import ForeignCall, Heard, LineError, TraceC
 
 _MODELS = ("llm", "chat_model")
 _THREADS = ("session_id", "thread_id", "conversation_id")
+_USERS = ("user_id", "userId")
 
 
 def recognises(value: Any) -> bool:
@@ -59,9 +60,11 @@ class LangSmithParser:
         kind, own = record.get("run_type"), text_of(record, "id", "run_id")
         if own is None or trace is None:
             raise InvalidInput("a run must have an id", field="id")
-        thread = _thread(record)
+        thread, user = _metadata(record, *_THREADS), _metadata(record, *_USERS)
         if thread is not None:
             self._log.state_session(trace, thread)
+        if user is not None:
+            self._log.state_user(trace, user)
         if kind != "tool":
             self.seen.count(f"of type {kind}")
         if kind != "tool" and kind not in _MODELS:
@@ -93,7 +96,7 @@ class LangSmithParser:
         return ToolSpan(key, outer, call, thread, number, call_id, is_complete=set(call.params) != {"input"})
 
 
-def _thread(record: Record) -> str | None:
+def _metadata(record: Record, *names: str) -> str | None:
     extra = record.get("extra")
     metadata = cast("Record", extra).get("metadata") if isinstance(extra, dict) else record.get("metadata")
-    return text_of(cast("Record", metadata), *_THREADS) if isinstance(metadata, dict) else None
+    return text_of(cast("Record", metadata), *names) if isinstance(metadata, dict) else None

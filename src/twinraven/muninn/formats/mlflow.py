@@ -1,7 +1,7 @@
 """`mlflow`: traces as MLflow gives them out (`Trace.to_json`), with `info` and the spans under `data`.
 
 Spans of type TOOL are calls, those of type CHAT_MODEL or LLM turns of a model. Attributes are JSON texts. A call's
-session is `mlflow.trace.session` in the trace's metadata, else the trace.
+session is `mlflow.trace.session` in the trace's metadata, else the trace; its actor is `mlflow.trace.user` there.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ class MlflowParser:
             if trace_id is None:
                 raise InvalidInput("info.trace_id is missing", field="info.trace_id")
             metadata = info.get("trace_metadata", info.get("request_metadata"))
-            session = text_of(cast("Record", metadata), "mlflow.trace.session") if isinstance(metadata, dict) else None
+            told = cast("Record", metadata) if isinstance(metadata, dict) else {}
+            session, user = text_of(told, "mlflow.trace.session"), text_of(told, "mlflow.trace.user")
+            if user is not None:
+                self._log.state_user(trace_id, user)
             for span in items_of(members_of(trace.get("data"), "data").get("spans"), "data.spans"):
                 try:
                     held = self._span(members_of(span, "a span"), trace_id, session, number)

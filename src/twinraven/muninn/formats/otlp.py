@@ -24,6 +24,7 @@ from twinraven.foundation.clock import parse_iso, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats import genai
 from twinraven.muninn.formats.span_facts import (
+    USER,
     AttributeNames,
     Attributes,
     kind_of,
@@ -32,6 +33,7 @@ from twinraven.muninn.formats.span_facts import (
     names_in,
     session_of,
     tool_facts,
+    user_of,
 )
 from twinraven.muninn.formats.spans import (
     WINDOW,
@@ -124,6 +126,9 @@ class OtlpParser:
             raise _unnamed(key)
         if session is not None:
             self._log.state_session(key[0], session)
+        user = user_of(attributes, names) if names.users else None
+        if user is not None:
+            self._log.state_user(key[0], user)
         around = (key[0], parent) if parent else None
         if kind == "tool":
             call, call_id, is_complete = _tool(span, key, session, attributes, names)
@@ -160,11 +165,12 @@ def trace_of(span: Members) -> str:
 
 
 def place_of(span: Members) -> Members:
-    """Return what a span that is no call tells of those inside it: what is around it, and its conversation."""
+    """Return what a span that is no call tells of those inside it: what is around it, its conversation and its user."""
     attributes = _attributes(span.get("attributes"))
-    session = session_of(attributes, names_in(attributes))
+    names = names_in(attributes)
+    stated = {genai.CONVERSATION: session_of(attributes, names), USER: user_of(attributes, names)}
     told = {name: span.get(name) for name in ("traceId", "spanId", "parentSpanId")}
-    return {**told, "attributes": {} if session is None else {genai.CONVERSATION: session}}
+    return {**told, "attributes": {name: value for name, value in stated.items() if value is not None}}
 
 
 def _printed(span: Members) -> Members:

@@ -25,6 +25,7 @@ Kind = Literal["tool", "model", "other"]
 Attributes = Mapping[str, Any]
 """The attributes of a span by name."""
 
+USER: Final = "enduser.id"
 _KINDS: Final = (
     "openinference.span.kind",
     "traceloop.span.kind",
@@ -43,16 +44,25 @@ _MODEL_OPERATIONS: Final = (
     "generate_content",
     "text_completion",
 )
+_PROPERTIES: Final = ("traceloop.association.properties", "langsmith.metadata", "ai.telemetry.metadata")
+"""How the names of attributes begin that an application chose itself."""
 _SESSIONS: Final = (
     genai.CONVERSATION,
     "session.id",
     "langfuse.session.id",
     *(
         f"{place}.{name}"
-        for place in ("traceloop.association.properties", "langsmith.metadata", "ai.telemetry.metadata")
+        for place in _PROPERTIES
         for name in ("session_id", "thread_id", "conversation_id", "sessionId", "threadId", "chatId")
     ),
     "mlflow.trace.session",
+)
+_USERS: Final = (
+    USER,
+    "user.id",
+    "langfuse.user.id",
+    *(f"{place}.{name}" for place in _PROPERTIES for name in ("user_id", "userId")),
+    "mlflow.trace.user",
 )
 _NAMES: Final = (genai.TOOL_NAME, "tool.name", "traceloop.entity.name", "ai.toolCall.name")
 _INPUTS: Final = (
@@ -108,6 +118,7 @@ class AttributeNames(NamedTuple):
 
     kinds: tuple[str, ...]
     sessions: tuple[str, ...]
+    users: tuple[str, ...]
     tools: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -127,7 +138,7 @@ def _names_among(present: tuple[str, ...]) -> AttributeNames:
 
 
 def _chosen(present: Iterable[str]) -> AttributeNames:
-    groups = (_KINDS, _SESSIONS, _NAMES, _INPUTS, _OUTPUTS, _CALL_IDS)
+    groups = (_KINDS, _SESSIONS, _USERS, _NAMES, _INPUTS, _OUTPUTS, _CALL_IDS)
     chosen = [tuple(name for name in names if name in present) for names in groups]
     return AttributeNames(*chosen, is_ours=not genai.OWN.isdisjoint(present))
 
@@ -172,11 +183,12 @@ def label_of(attributes: Attributes) -> str:
 
 def session_of(attributes: Attributes, names: AttributeNames) -> str | None:
     """Return the conversation a span belongs to, as it states it."""
-    for name in names.sessions:
-        found = attributes.get(name)
-        if found is not None and found != "":
-            return str(found)
-    return None
+    return _stated(attributes, names.sessions)
+
+
+def user_of(attributes: Attributes, names: AttributeNames) -> str | None:
+    """Return the user for whom a span's work was done, as it states it."""
+    return _stated(attributes, names.users)
 
 
 def tool_facts(attributes: Attributes, names: AttributeNames, name: str) -> SpanToolFacts:
@@ -333,6 +345,14 @@ def _first(attributes: Attributes, names: tuple[str, ...]) -> Any:
         found = get(name)
         if found is not None:
             return found
+    return None
+
+
+def _stated(attributes: Attributes, names: tuple[str, ...]) -> str | None:
+    for name in names:
+        found = attributes.get(name)
+        if found is not None and found != "":
+            return str(found)
     return None
 
 

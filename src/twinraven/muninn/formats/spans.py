@@ -12,12 +12,14 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from twinraven.foundation.errors import TwinRavenError
+from twinraven.foundation.actors import check_actor_id
+from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.foundation.ids import uuid_of
 from twinraven.muninn.collector import clean_text
 from twinraven.muninn.formats.bounded_map import BoundedMap
@@ -34,8 +36,9 @@ _REMEMBERED = 100_000
 _SESSIONS = 20_000
 _ASKED = 2_000
 _DEEPEST = 100
-_SESSION, _PARENT, _TURN, _SAID = map(
-    Observation._fields.index, ("session_id", "parent_event_id", "turn", "outside_input")
+_SESSION, _PARENT, _TURN, _SAID, _ACTOR_TYPE, _ACTOR_ID = map(
+    Observation._fields.index,
+    ("session_id", "parent_event_id", "turn", "outside_input", "actor_type", "actor_id"),
 )
 _began: Final = attrgetter("began")
 
@@ -135,6 +138,7 @@ class SpanLog:
         """Of calls the id that they state, or True for the one they lead to; False of models."""
         self._parents: BoundedMap[SpanKey, str] = BoundedMap(_REMEMBERED)
         self._sessions: BoundedMap[str, str] = BoundedMap(_REMEMBERED)
+        self._users: BoundedMap[str, str] = BoundedMap(_REMEMBERED)
         self._with_tools: BoundedMap[str, bool] = BoundedMap(_REMEMBERED)
         self._growth = ConversationMerger()
 
@@ -142,6 +146,12 @@ class SpanLog:
         """Note the conversation that a trace belongs to, as one of its spans states it."""
         if self._sessions[trace] is None:
             self._sessions.put(trace, session)
+
+    def state_user(self, trace: str, user: str) -> None:
+        """Note the user for whom a trace ran, as one of its spans states it; what can be no id is passed over."""
+        if self._users[trace] is None:
+            with suppress(InvalidInput):
+                self._users.put(trace, check_actor_id(user, field="user"))
 
     def state_parent(self, key: SpanKey, parent: str) -> None:
         """Note the span of the same trace that is around one that is no call, such as an agent inside a tool."""
@@ -220,6 +230,9 @@ class SpanLog:
             facts: list[Any] = list(seen)
             if seen.session_id != session:
                 facts[_SESSION] = check_name(session, field="session_id")
+            user = self._users[span.key[0]]
+            if user is not None and seen.actor_type is None:
+                facts[_ACTOR_TYPE], facts[_ACTOR_ID] = "person", user
             if outer is not None:
                 facts[_PARENT] = outer
             else:
