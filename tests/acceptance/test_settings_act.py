@@ -292,7 +292,8 @@ def check_validation(setting: str, strict: Any) -> Check:
 
 def check_threshold(desk: Desk) -> None:
     own = fresh(desk, "threshold")
-    odd = {number: replace(customer_steps(number)[1], params={"customer_id": "C-none"}) for number in range(2)}
+    # What nothing in the session names would be no disagreement.
+    odd = {n: replace(customer_steps(n)[1], params={"customer_id": f"u{n}@mail.test"}) for n in range(2)}
     sessions = [(f"s{n:03}", [customer_steps(n)[0], odd.get(n, customer_steps(n)[1])]) for n in range(40)]
     own.record_all(sessions)
     name = own.json("synthesize", own.mine()[CHAIN]["chain_id"])["tool_id"]
