@@ -28,7 +28,7 @@ from bench.timeline_dialogues import compose_timeline
 from twinraven.knowledge import Knowledge
 from twinraven.knowledge.model import EpisodeFilter
 from twinraven.knowledge.moments import parse_moment
-from twinraven.knowledge.ranking import SIGNALS, signals_of
+from twinraven.knowledge.ranking import SIGNALS
 from twinraven.knowledge.searching import look_up
 from twinraven.knowledge.sql import group_state
 from twinraven.knowledge.weights import WEIGHTS
@@ -62,9 +62,9 @@ def samples(tx: Transaction, dialogue: Dialogue) -> Iterator[Sample]:
     for asked in dialogue.questions:
         found = look_up(tx, "default", state, asked.text, EpisodeFilter())
         wanted = {seqs[name] for name in asked.evidence}
-        if found.candidates:
-            values = signals_of(found.question, found.scores, found.candidates, found.turns, passages=found.passages)
-            marks = np.array([seq in wanted for seq in found.candidates])
+        if found.ranking.listed:
+            values = found.ranking.values
+            marks = np.array([seq in wanted for seq in found.ranking.listed])
         else:
             values, marks = np.zeros((1, len(SIGNALS))), np.array([False])
         yield Sample(values, marks, len(wanted), asked.kind)

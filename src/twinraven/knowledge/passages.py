@@ -40,9 +40,6 @@ class PassageFit:
     session_theme: float
 
 
-NO_FIT: Final = PassageFit(0.0, 0.0, 0.0)
-
-
 @dataclass(frozen=True, slots=True)
 class _Words:
     """The words of all turns, one after the other."""
@@ -89,13 +86,18 @@ def best_passages(fits: Mapping[int, PassageFit], allowed: NDArray[np.bool_] | N
     return sorted(eligible, key=lambda seq: -(fits[seq].near + fits[seq].theme))[:_BEST]
 
 
-def similar_word(term: QueryTerm, stems: Sequence[str]) -> str | None:
-    """Return the word of a passage that comes nearest to a term, if any has something in common with it."""
-    if term.is_name or not has_vector(term.term) or not stems:
-        return None
-    alike = word_vectors(stems) @ word_vectors([term.term])[0]
-    best = int(alike.argmax())
-    return stems[best] if alike[best] > _LEAST_ALIKE else None
+def similar_words(terms: Sequence[QueryTerm], stems: Sequence[str]) -> dict[str, str]:
+    """Return the word of a passage that comes nearest to each term, where any has something in common with it."""
+    asked = [term for term in terms if not term.is_name and has_vector(term.term)]
+    if not asked or not stems:
+        return {}
+    alike = word_vectors(stems) @ word_vectors([term.term for term in asked]).T
+    best: list[int] = alike.argmax(axis=0).tolist()
+    return {
+        term.word: stems[place]
+        for at, (term, place) in enumerate(zip(asked, best, strict=True))
+        if alike[place, at] > _LEAST_ALIKE
+    }
 
 
 def _words(listed: Sequence[Sequence[str]]) -> _Words:

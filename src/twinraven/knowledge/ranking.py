@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from twinraven.knowledge.passages import NO_FIT, PassageFit
+from twinraven.knowledge.passages import PassageFit
 from twinraven.knowledge.postings import Floats, TermScores
 from twinraven.knowledge.questions import Question
 from twinraven.knowledge.reading import TurnMarks
@@ -32,8 +32,13 @@ _MUCH: Final = 3.0
 """A turn that says so many times as much as the mean says much."""
 _REACH: Final = 2
 _ENDS_ASKING: Final = int(TurnMarks.ENDS_ASKING)
+_SHOWN: Final = 5e-4
+"""What adds less to a score is not told."""
 
 Doubles = NDArray[np.float64]
+
+_WEIGHTS: Final[Doubles] = np.array([WEIGHTS[name] for name in SIGNALS])
+_OF_PASSAGES: Final = [SIGNALS.index(name) for name in ("near", "theme", "session_theme")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,49 +75,58 @@ def _best(places: NDArray[np.int64], total: Floats) -> NDArray[np.int64]:
     return places if len(places) <= SEEDS else places[np.argpartition(total[places], -SEEDS)[-SEEDS:]]
 
 
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The candidates of a search, with a row of signals for each."""
+
+    listed: list[int]
+    values: Doubles
+
+    def fit(self, passages: Mapping[int, PassageFit]) -> None:
+        """Take in how well the passages of some candidates fit; no other signal depends on it."""
+        for place, seq in enumerate(self.listed):
+            found = passages.get(seq)
+            if found is not None:
+                self.values[place, _OF_PASSAGES] = (found.near, found.theme, found.session_theme)
+
+    def leaders(self, limit: int) -> list[int]:
+        """Return the best candidates, best first."""
+        return [self.listed[place] for place in _order((self.values * _WEIGHTS).sum(axis=1), limit)]
+
+    def best(self, limit: int) -> list[RankedTurn]:
+        """Return the same with their scores, and with what each signal added."""
+        parts = self.values * _WEIGHTS
+        totals = parts.sum(axis=1)
+        return [
+            RankedTurn(
+                self.listed[place],
+                float(totals[place]),
+                {
+                    name: round(part, 4)
+                    for name, part in zip(SIGNALS, parts[place].tolist(), strict=True)
+                    if abs(part) >= _SHOWN
+                },
+            )
+            for place in _order(totals, limit)
+        ]
+
+
+def _order(totals: Doubles, limit: int) -> list[int]:
+    return np.argsort(-totals, kind="stable")[:limit].tolist()
+
+
 def rank(
     question: Question,
     scores: Sequence[TermScores],
     candidates: Sequence[int],
     turns: Mapping[int, TurnFeatures],
     *,
-    limit: int,
     cosines: Mapping[int, float] | None = None,
-    passages: Mapping[int, PassageFit],
-) -> list[RankedTurn]:
-    """Return the best candidates, best first; `turns` also holds the one before each."""
+) -> Ranking:
+    """Find the signals of the candidates, those of their passages left out; `turns` also holds the one before each."""
     listed = [seq for seq in candidates if seq in turns]
     if not listed:
-        return []
-    values = signals_of(question, scores, listed, turns, cosines=cosines, passages=passages)
-    weights = np.array([WEIGHTS[name] for name in SIGNALS])
-    parts = values * weights
-    totals = parts.sum(axis=1)
-    order: list[int] = np.argsort(-totals, kind="stable")[:limit].tolist()
-    return [
-        RankedTurn(
-            listed[place],
-            float(totals[place]),
-            {
-                name: round(float(parts[place, at]), 4)
-                for at, name in enumerate(SIGNALS)
-                if abs(parts[place, at]) >= 5e-4
-            },
-        )
-        for place in order
-    ]
-
-
-def signals_of(
-    question: Question,
-    scores: Sequence[TermScores],
-    listed: Sequence[int],
-    turns: Mapping[int, TurnFeatures],
-    *,
-    cosines: Mapping[int, float] | None = None,
-    passages: Mapping[int, PassageFit],
-) -> Doubles:
-    """Return one row for each candidate, one column for each signal."""
+        return Ranking([], np.zeros((0, len(SIGNALS))))
     at = np.array(listed)
     size = len(scores[0].exact) if scores else 0
     total = word_scores(scores, size)
@@ -142,15 +156,13 @@ def signals_of(
         "length": np.minimum(np.log1p([turn.length for turn in facts]) / 4, 1.0),
         "detail": _detail(facts),
         "named": _names_brought(question, facts),
-        "meaning": np.array([(cosines or {}).get(seq, 0.0) for seq in listed]),
-        "near": np.array([passages.get(seq, NO_FIT).near for seq in listed]),
-        "theme": np.array([passages.get(seq, NO_FIT).theme for seq in listed]),
-        "session_theme": np.array([passages.get(seq, NO_FIT).session_theme for seq in listed]),
+        "meaning": np.array([cosines.get(seq, 0.0) for seq in listed]) if cosines else np.zeros(len(at)),
     }
     found["session"] = _session_fit(facts, words)
     found["by_rules"] = _by_rules(found)
     found["names"] = _shared_names(facts, found["by_rules"])
-    return np.stack([found[name] for name in SIGNALS], axis=1)
+    nothing = np.zeros(len(at))
+    return Ranking(listed, np.stack([found.get(name, nothing) for name in SIGNALS], axis=1))
 
 
 def _marked(marks: NDArray[np.int64], mark: TurnMarks) -> Doubles:
@@ -223,6 +235,8 @@ def _shared_names(facts: Sequence[TurnFeatures], score: Doubles) -> Doubles:
         return shares
     holders = Counter(name for turn in facts for name in turn.names if name in leading)
     for place, turn in enumerate(facts):
+        if leading.keys().isdisjoint(turn.names):
+            continue
         own = 1 if place in leaders else 0
         shared = [name for name in turn.names if leading[name] > own]
         shares[place] = min(1.0, sum(2 / holders[name] for name in shared))

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from twinraven.knowledge.dates import day_terms
 from twinraven.knowledge.embedding import Vectors
 from twinraven.knowledge.model import Episode, EpisodeFilter, Hit
-from twinraven.knowledge.passages import PASSAGE, PassageFit, best_passages, fit_passages, similar_word
+from twinraven.knowledge.passages import PASSAGE, PassageFit, best_passages, fit_passages, similar_words
 from twinraven.knowledge.postings import ENOUGH, Postings, TermScores, score_term, weigh_terms
-from twinraven.knowledge.questions import Question, play_participants_down, read_question, without_dates
-from twinraven.knowledge.ranking import RankedTurn, choose_candidates, rank, word_scores
+from twinraven.knowledge.questions import QueryTerm, Question, play_participants_down, read_question, without_dates
+from twinraven.knowledge.ranking import RankedTurn, Ranking, choose_candidates, rank, word_scores
 from twinraven.knowledge.sql import (
     GroupState,
     allowed_parts,
@@ -57,15 +57,12 @@ class SearchCandidates:
 
     question: Question
     scores: list[TermScores]
-    candidates: list[int]
     turns: dict[int, TurnFeatures]
     postings: Mapping[str, Postings]
-    cosines: Mapping[int, float]
-    """How similar candidates are in meaning, from 0 to 1; empty without an embedder."""
     similarities: Mapping[int, float]
     words: Mapping[int, TurnWords]
     """Of those turns whose passages were compared."""
-    passages: Mapping[int, PassageFit]
+    ranking: Ranking
 
 
 def look_up(
@@ -108,14 +105,15 @@ def look_up(
     beside = {seq - 1 for seq in candidates if seq}
     turns = read_turns(tx, tenant_id, state.group_id, sorted({*candidates, *beside}))
     cosines = scaled(meant, candidates)
+    ranking = rank(question, scores, candidates, turns, cosines=cosines or None)
     if not is_whole:
-        best = rank(question, scores, candidates, turns, limit=_COMPARED, cosines=cosines or None, passages={})
-        around = {each.seq + step for each in best for step in PASSAGE}
-        inside = sorted(seq for seq in around if 0 <= seq < state.parts)
-        words = read_words(tx, tenant_id, state.group_id, inside)
+        leaders = ranking.leaders(_COMPARED)
+        around = {seq + step for seq in leaders for step in PASSAGE}
+        words = read_words(tx, tenant_id, state.group_id, sorted(seq for seq in around if 0 <= seq < state.parts))
         fits = fit_passages(question, weights, words)
-        passages = {each.seq: fits[each.seq] for each in best if each.seq in fits}
-    return SearchCandidates(question, scores, candidates, turns, postings, cosines, similarities, words, passages)
+        passages = {seq: fits[seq] for seq in leaders if seq in fits}
+    ranking.fit(passages)
+    return SearchCandidates(question, scores, turns, postings, similarities, words, ranking)
 
 
 def _dated(tx: Transaction, tenant_id: str, group_id: str, question: Question) -> NDArray[np.int64] | None:
@@ -142,15 +140,7 @@ def search_group(
         return []
     found = look_up(tx, tenant_id, state, text, wanted, meaning=meaning)
     # A long episode may be found by several of its parts: some more are read so that `limit` names remain.
-    best = rank(
-        found.question,
-        found.scores,
-        found.candidates,
-        found.turns,
-        limit=limit * 2,
-        cosines=found.cosines or None,
-        passages=found.passages,
-    )
+    best = found.ranking.best(limit * 2)
     rows = read_parts(tx, tenant_id, group_id, [each.seq for each in best])
     hits: dict[str, Hit] = {}
     for each in best:
@@ -211,14 +201,15 @@ def _why(ranked: RankedTurn, found: SearchCandidates) -> dict[str, Any]:
     """Return the words that matched, which stood for others, and what each signal added."""
     words: list[str] = []
     stood_for: dict[str, list[str]] = {}
-    similar: dict[str, str] = {}
+    others: list[QueryTerm] = []
     for term, score in zip(found.question.terms, found.scores, strict=True):
         if score.exact[ranked.seq] > 0:
             words.append(term.word)
         elif score.best[ranked.seq] > 0:
             stood_for[term.word] = [each for each in sorted(term.related) if _has(found, each, ranked.seq)]
-        elif (near := similar_word(term, _passage(found, ranked.seq))) is not None:
-            similar[term.word] = near
+        else:
+            others.append(term)
+    similar = similar_words(others, _passage(found, ranked.seq)) if others else {}
     turn = found.turns[ranked.seq]
     names: Sequence[str] = _linking_names(turn, found.turns) if "names" in ranked.signals else ()
     near = {"similarity": round(found.similarities[ranked.seq], 4)} if ranked.seq in found.similarities else {}

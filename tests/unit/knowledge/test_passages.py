@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from twinraven.knowledge.passages import NO_FIT, PassageFit, best_passages, fit_passages, similar_word
+from twinraven.knowledge.passages import PassageFit, best_passages, fit_passages, similar_words
 from twinraven.knowledge.questions import read_question
 from twinraven.knowledge.turn_features import TurnWords
 from twinraven.knowledge.word_vectors import has_vector, nearest_stems, word_vectors
 from twinraven.knowledge.words import terms
+
+NO_FIT = PassageFit(0.0, 0.0, 0.0)
 
 
 def fits(question: str, *sessions: list[str]) -> list[PassageFit]:
@@ -67,10 +69,11 @@ def test_the_best_passages_are_those_that_a_filter_lets_through() -> None:
 
 def test_a_hit_can_name_the_word_that_came_nearest() -> None:
     """The nearest word of the passage is named, and none where nothing has anything in common."""
-    [term] = read_question("hospital", []).terms
-    assert similar_word(term, ["fenc", "surgeon"]) == "surgeon"
-    assert similar_word(term, ["fenc"]) is None
-    assert similar_word(term, []) is None
+    terms = read_question("hospital piano", []).terms
+    assert similar_words(terms, ["fenc", "surgeon", "violin"]) == {"hospital": "surgeon", "piano": "violin"}
+    assert similar_words(terms, ["surgeon"]) == {"hospital": "surgeon"}
+    assert similar_words(terms, ["fenc"]) == {}
+    assert similar_words(terms, []) == {}
 
 
 def test_the_table_knows_common_words_and_no_others() -> None:
