@@ -15,7 +15,11 @@ MOST_DIFFERING: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class EquivalenceScore:
-    """The similarity of a composite's answers to the recorded ones, over all replayed sessions."""
+    """The similarity of a composite's answers to the recorded ones.
+
+    The mean is over all replayed uses but those set aside, in which the agent made its arguments up; these are among
+    the uses that are no hits, and the smallest similarity counts them.
+    """
 
     mean_similarity: float
     min_similarity: float
