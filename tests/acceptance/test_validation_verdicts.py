@@ -134,7 +134,7 @@ def test_a_verdict_has_every_field(plain: tuple[Desk, str]) -> None:
 
 @pytest.mark.req("TR-19")
 def test_a_tool_that_answers_where_the_record_failed_has_no_error_parity(tmp_path: Path) -> None:
-    """A draft that skips what failed and answers as if nothing had is refused by `validate`, which counts it."""
+    """What skips a failure and answers as if there was none is refused, and what says what is missing is not."""
     desk = Desk(tmp_path)
     raised = [Step("find_customer", {"email": "u1@mail.test"}, {"error": "down"}, raised=True)]
     desk.record_all([(f"s{number:03}", customer_steps(number)[:2]) for number in range(16)], tasks=8)
@@ -145,13 +145,20 @@ def test_a_tool_that_answers_where_the_record_failed_has_no_error_parity(tmp_pat
         body = draft.definition.as_json()
         body["output"] = {"always": "fine"}
         body["error_strategy"] = {**body["error_strategy"], "default_behavior": "skip", "abort_conditions": []}
-        run_to_end(raven.registry.draft("default", SynthesizedTool.from_json(body), evidence_hash="by hand"))
+        removal = {"step_index": 2, "tool_id": "delete_customer", "input_mapping": {"name": "$.parameters.email"}}
+        for number, change in enumerate(({}, {"output": None}, {"output": None, "steps": [*body["steps"], removal]})):
+            changed = SynthesizedTool.from_json({**body, **change})
+            made = run_to_end(raven.registry.draft("default", changed, evidence_hash=f"by hand {number}"))
     verdict = desk.json("validate", name, "--version", "2", code=1)
     assert (verdict["tool_version"], verdict["passed"], verdict["error_parity"]) == (2, False, False)
     assert verdict["equivalence_score"]["mean_similarity"] == 1.0
     assert verdict["failure_reasons"] == ["in 3 of 3 recorded failures it would have answered as if nothing failed"]
     kept = desk.json("validate", name, "--version", "1", "--dry-run")
     assert (kept["passed"], kept["error_parity"], kept["failures_replayed"]) == (True, True, 3)
+    telling = desk.json("validate", name, "--version", "3", "--dry-run")
+    assert (telling["passed"], telling["error_parity"], telling["failures_replayed"]) == (True, True, 3)
+    writing = desk.json("validate", made.definition.tool_id, code=1)
+    assert "in 2 of 2 uses it would have written what the agent did not" in writing["failure_reasons"]
 
 
 @pytest.mark.req("TR-19", "TR-26")

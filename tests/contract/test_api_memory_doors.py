@@ -41,12 +41,12 @@ async def test_episodes_are_found_as_a_client_asks(home: ApiHome) -> None:
     assert await found() == [("g", "n0"), ("h", "n1")]
     one = made(await home.door.post("/v1/knowledge/search", {"query": "parcel", "group_id": "h", "limit": 1}))
     assert len(one["items"]) == 1
-    for wish in ({"group_id": "g"}, {"speaker": "Ann"}, {"source": "message"}, {"until": "2026-04-01T00:00:00Z"}):
+    for wish in ({"group_id": "g"}, {"speaker": "Ann"}, {"source": "message"}, {"until": "2026-05-01T10:00:00Z"}):
         assert await found(**wish) == [("g", "n0")], wish
         query = "&".join(f"{name}={value}" for name, value in wish.items())
         listed = made(await home.door.get(f"/v1/episodes?{query}"))["items"]
         assert [each["episode_id"] for each in listed] == [first], wish
-    assert await found(since="2026-04-01T00:00:00Z") == [("h", "n1")]
+    assert await found(since="2026-05-01T10:00:00Z") == [("h", "n1")]
     wide = made(await home.door.post("/v1/knowledge/search", {"query": "parcel", "group_id": "h", "neighbours": 1}))
     best = wide["items"][0]
     assert [each["content"] for each in best["neighbours"]] == ["It rained.", "It snowed."]

@@ -204,6 +204,7 @@ async def _said(home: ApiHome, owner: Seeds) -> str:
     return talk
 
 
+@pytest.mark.req("AD-23", "AD-26", "AD-27", "AD-29")
 async def test_a_private_dialogue_is_not_found_through_what_memory_made_of_it(home: ApiHome) -> None:
     """Episodes, hits, entities, summaries and notes of a colleague's conversation are not there, nor added to."""
     boss = await home.tenant("bob")

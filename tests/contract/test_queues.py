@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.api_homes import api_home
+from tests.api_homes import ApiHome, api_home, made
+from tests.unit.catalog.town import inputs, service_body, tool_body
 from tests.working import FAST, reach, until, working
 from twinraven.catalog import tool
 
@@ -66,6 +67,33 @@ async def test_reads_bypass_the_queue_and_mutating_steps_do_not(tmp_path: Path) 
                 await reach(home.raven, "r", "succeeded")
         assert desk.done[2:] == ["file b"]
         assert [run["target"] for run in (await home.door.get("/v1/runs")).json()["items"]] == ["tidy"]
+
+
+@pytest.mark.req("AD-15", "AD-14")
+async def test_each_step_of_a_run_waits_on_the_queue_of_its_own_type(tmp_path: Path) -> None:
+    """Where nobody serves its type a step waits, a read as well: a look through a function, then a call of a service."""
+    desk = Desk()
+    look = {"id": "look", "tool": "glance", "inputs": {"item": "c"}, "output": {"variable": "seen"}}
+    send = {"id": "send", "tool": "send", "inputs": {"item": "c"}, "output": {"variable": "sent"}}
+    operation = {"type": "rest_call", "method": "POST", "path": "/parcels/{{item}}"}
+    async with api_home(tmp_path, functions=[desk.glance], engine=FAST) as home:
+        made(await home.door.post("/v1/services", service_body()))
+        made(await home.door.post("/v1/tools", tool_body(key="send", operation=operation, inputSchema=inputs("item"))))
+        body = {"id": "parcel", "description": "Look, then send", "initial_context": [], "steps": [look, send]}
+        made(await home.door.post("/v1/processes", {"definition": body}))
+        await home.door.post("/v1/processes/parcel/runs", {"run_id": "r"})
+        for types, queue, done in ((["mcp"], "python", []), (["python"], "rest_api", ["glance c"])):
+            async with working(home.raven, types=types):
+                async with asyncio.timeout(20):
+                    while not (waiting := await _waiting(home, queue)):  # noqa: ASYNC110 - no event tells of a row
+                        await asyncio.sleep(0.02)
+            assert (waiting, desk.done) == (["queued"], done)
+
+
+async def _waiting(home: ApiHome, queue: str) -> list[str]:
+    """The states of the jobs that run `r` has on a queue of steps."""
+    jobs = (await home.door.get("/v1/runs/r")).json()["jobs"]
+    return [job["state"] for job in jobs if job["place"] and job["queue"] == queue]
 
 
 @pytest.mark.req("AD-14")

@@ -231,6 +231,13 @@ async def test_a_client_says_where_over_http(tmp_path: Path) -> None:
         assert question["alternatives"][0]["quotes"] == [left]
         agent = (await door.post(f"{root}/turns", {"speaker": "agent", **below})).json()
         assert {turn["child_of"]["turn_id"] for turn in (result, beside, question, agent)} == {said["id"]}
+        for wish, process_id in (
+            ({}, "chat"),
+            ({"process_id": "chat_with_tools"}, "chat_with_tools"),
+            ({}, "chat_with_tools"),
+        ):
+            again = (await door.post(f"{root}/turns/{agent['id']}/alternatives", wish)).json()["alternatives"][-1]
+            assert (again["is_active"], again["executed_by"]["process_id"]) == (True, process_id)
         memory = (await door.get(f"{root}/memory?turn_id={result['id']}")).json()
         assert [item["text"] for item in memory["items"]] == ["When exactly?", "Tuesday"]
         small = (await door.get(f"{root}/memory?turn_id={result['id']}&budget=1")).json()

@@ -39,7 +39,7 @@ async def test_a_model_compresses_enriches_and_reflects(tmp_path: Path) -> None:
         answer(done=False, searches=["Who lives in Lisbon?"], entities=["Lisbon"]),
         answer(done=True, notes=[{"position": 0, "content": "Ann"}, {"position": 2, "content": "Family matters."}]),
         answer(summary="A bakery hired Ann."),
-        answer(done=True, notes=[{"position": 5, "content": "Work is new."}, {"position": 99, "content": "Nowhere."}]),
+        answer(done=True, notes=[{"position": 5, "content": "Work is new."}, {"position": 10, "content": "Nowhere."}]),
         answer(summary="A sister.", category="Person", facets={"role": ["sister"]}, confidence={"role": 0.9}),
     ]
     async with scripted_model(*told) as model:
@@ -64,7 +64,7 @@ async def test_a_model_compresses_enriches_and_reflects(tmp_path: Path) -> None:
             assert SAID[0] in asked[2]
             assert "Entity Lisbon" in asked[2]
             assert asked[2].startswith(asked[1].partition("\n\nSteps left")[0])
-            shown = ("Ann", "Family matters.", "A bakery hired Ann.", "Position 3 will be replaced")
+            shown = ("Ann", "Family matters.", "A bakery hired Ann.", "Position 3 will be replaced", "0 to 9.")
             assert [text for text in shown if text not in asked[4]] == []
             [clara] = await raven.entities.entities(TENANT, text="clara")
             enriched = (await raven.entities.enrich(TENANT, clara.entity_id)).entity
@@ -137,8 +137,10 @@ async def test_the_agent_is_told_when_a_relation_ended(tmp_path: Path) -> None:
                 await raven.knowledge.remember(
                     TENANT, NewEpisode("g", f"n{day}", f"I moved to {city}.", speaker="Theo", valid_at=at)
                 )
+            await raven.entities.create(TENANT, "Theo", "a cousin who moves often", group_id="g")
             await reflect_on(raven, "g")
             findings = model.exchanges[1].asked.last
+    assert "Entity Theo (unknown): a cousin who moves often" in findings
     assert "Lisbon since 2023-05-08 until 2023-06-08" in findings
     assert "Berlin since 2023-06-08." in findings
 
